@@ -20,8 +20,8 @@ import (
 	"lockpick/scenarios"
 )
 
-// For each key that ended, the diagram and the timeline show the same event that the node reported
-// and the verdict names. The test covers the catalog and random plans.
+// For each key that ended, the diagram and the timeline show the event that the node reported and
+// the verdict names. The test covers the catalog and random plans.
 func TestPicturesAgreeWithVerdicts(t *testing.T) {
 	random := choose(t, "random-faults")
 	losses, ends := 0, 0
@@ -58,20 +58,20 @@ func TestPicturesAgreeWithVerdicts(t *testing.T) {
 	for i := range plans {
 		check(random[i%uint64(len(random))], 500+i)
 	}
-	t.Logf("%d keys ended, %d of them named by verdicts", ends, losses)
+	t.Logf("%d keys ended, and verdicts name %d of them", ends, losses)
 	if losses < 50 || ends < 10_000 {
-		t.Error("too few ended keys for a meaningful test")
+		t.Error("too few keys ended for a meaningful test")
 	}
 }
 
-// runDrawings holds a run with the events that its diagram and timeline show.
+// runDrawings is a run and the events that its diagram and timeline show.
 type runDrawings struct {
 	h *history.History
 	f *read.Facts
 	v verdict.Verdict
 
-	diagram  map[int64]bool      // events to which the diagram refers
-	timeline map[int64][][]int64 // for each event, the items that contain it, as lists of events
+	diagram  map[int64]bool      // events that the diagram refers to
+	timeline map[int64][][]int64 // for each event, the items that show it, each as a list of events
 
 	losses, ends int
 }
@@ -111,7 +111,7 @@ func (x *runDrawings) contradictions() (wrong []string) {
 				for _, item := range x.timeline[s.Start.N] {
 					for _, n := range item {
 						if other := x.endEvent(n); other != nil && n != s.End.N && other.Process == node && other.Key == key && other.Life.Old == s.Value && !slices.Contains(item, s.End.N) {
-							report("the timeline shows event %d ended by %d, but it was ended by %d", s.Start.N, n, s.End.N)
+							report("the timeline says that event %d ended the key set by event %d, but event %d did", s.Start.N, n, s.End.N)
 						}
 					}
 				}
@@ -130,20 +130,20 @@ func (x *runDrawings) contradictions() (wrong []string) {
 		x.losses++
 		s := byFact[l.Fact]
 		if s == nil || s.Node != l.Node {
-			report("the verdict names event %d of %s, which did not end a key", l.Fact, l.Node)
+			report("the verdict names event %d on %s, which did not end a key", l.Fact, l.Node)
 			continue
 		}
 		if !slices.ContainsFunc(x.timeline[l.Fact], func(item []int64) bool { return slices.Contains(item, s.Start.N) }) {
 			report("the timeline does not show that event %d ended the key set by event %d on %s (%s)", l.Fact, s.Start.N, l.Node, l.Cause)
 		}
 		if shown.Property == verdict.MutualExclusion && !x.diagram[l.Fact] && !x.diagram[x.releaseNumber(s.End)] {
-			report("the diagram does not show event %d, in which %s lost a key (%s)", l.Fact, l.Node, l.Cause)
+			report("the diagram does not show event %d, where %s lost a key (%s)", l.Fact, l.Node, l.Cause)
 		}
 	}
 	return wrong
 }
 
-// endEvent returns event n if it ended a key, or nil.
+// endEvent returns event n if it ended a key. Otherwise it returns nil.
 func (x *runDrawings) endEvent(n int64) *history.Event {
 	for i := range x.h.Events {
 		if e := &x.h.Events[i]; e.N == n && e.Life != nil && e.Life.Old != "" && e.Life.What != history.KeyExpiry && e.Life.What != history.KeyKept {
@@ -153,7 +153,7 @@ func (x *runDrawings) endEvent(n int64) *history.Event {
 	return nil
 }
 
-// releaseNumber returns the number of the release command that deleted a key, or 0.
+// releaseNumber returns the event number of the release that deleted a key, or 0.
 func (x *runDrawings) releaseNumber(end *history.Event) int64 {
 	for i := range x.h.Events {
 		if e := &x.h.Events[i]; e.Process == end.Life.By && e.Sent == end.Sent && e.Op == history.OpRelease {

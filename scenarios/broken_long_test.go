@@ -19,11 +19,11 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// maxSeeds is the number of seeds with which a scenario must have caught its broken lock.
+// maxSeeds is how many seeds a scenario has to catch its broken lock.
 const maxSeeds = 200
 
-// TestBrokenLocks runs each scenario that is meant to catch a broken lock, and prints the violation
-// and the first seed that shows it.
+// TestBrokenLocks runs the scenarios that catch broken locks, and prints each violation with the
+// first seed that shows it.
 func TestBrokenLocks(t *testing.T) {
 	all := choose(t)
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
@@ -39,7 +39,7 @@ func TestBrokenLocks(t *testing.T) {
 			by++
 			seed, o := findCatchingSeed(t, s)
 			if seed == 0 {
-				t.Errorf("%s does not catch %s with any of %d seeds; judgements of the last: %+v", s.ID(), m.Name, maxSeeds, o.Judgements)
+				t.Errorf("%s does not catch %s with any of %d seeds; last judgements: %+v", s.ID(), m.Name, maxSeeds, o.Judgements)
 				continue
 			}
 			for _, j := range o.Judgements {
@@ -55,7 +55,7 @@ func TestBrokenLocks(t *testing.T) {
 	table.Flush()
 }
 
-// findCatchingSeed returns the first seed with which the scenario has its expected result, or 0.
+// findCatchingSeed returns the first seed that gives the scenario's expected result, or 0.
 func findCatchingSeed(t *testing.T, s scenarios.Found) (seed uint64, o outcome.Outcome) {
 	t.Helper()
 	for seed = 1; seed <= maxSeeds; seed++ {

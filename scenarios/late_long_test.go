@@ -16,8 +16,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// tardyLock is a lock whose Acquire returns only 2.4 s after the lock's deadline. Acquire is not
-// delayed for c1, because faults wait for c1's acquire, and a run without its faults shows nothing.
+// tardyLock is a lock whose Acquire does not return until 2.4 s after the lock's deadline. Only c1's
+// Acquire returns in time, because faults wait for it, and a run without its faults shows nothing.
 type tardyLock struct {
 	lock.Lock
 	env lock.Env
@@ -31,7 +31,7 @@ func (l tardyLock) Acquire(ctx context.Context, key string) (lock.Handle, error)
 	return h, err
 }
 
-// makeTardy returns a variant of a kind of lock that creates tardyLocks.
+// makeTardy changes a lock kind to create tardyLocks.
 func makeTardy(k lock.Kind) lock.Kind {
 	make := k.New
 	k.New = func(e lock.Env) (lock.Lock, error) {
@@ -41,8 +41,8 @@ func makeTardy(k lock.Kind) lock.Kind {
 	return k
 }
 
-// A lock whose Acquire returns only after the deadline fails every scenario that is required of all
-// locks, whether it is the scenario's own lock or another lock under test.
+// A lock whose Acquire returns after the deadline fails every scenario that is required of all
+// locks, both as the scenario's own lock and as the lock under test.
 func TestEndedLockFailsEveryScenario(t *testing.T) {
 	all := map[string]lock.Kind{"tardy": makeTardy(kinds.All["redlock"])}
 	for name, k := range kinds.All {

@@ -17,14 +17,14 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// scaledRuns returns a scenario as it runs in the simulation and as it runs with processes.
-// Processes run at a smaller scale, at which the machine's fixed delays matter more.
+// scaledRuns returns a scenario as it runs in the simulation and as it runs with processes. These
+// run at a smaller scale, so the machine's fixed delays matter more.
 func scaledRuns(s scenario.Scenario) []scenario.Scenario {
 	return []scenario.Scenario{s, s.Scaled(cmp.Or(s.Scale, campaign.RealScale))}
 }
 
-// While a minority of nodes is down, a lock that needs more than a majority is unavailable. The
-// checker notices this because the outage is longer than the TTL of earlier keys plus the bound.
+// A lock that requires more than a majority is unavailable while a minority of nodes is down. The
+// checker notices because the outage is longer than the TTL of earlier keys plus the bound.
 func TestMinorityDownCatchesLockThatNeedsFourVotes(t *testing.T) {
 	for _, s := range scaledRuns(choose(t, "minority-down/one-vote-more")[0].Scenario) {
 		bound := 10*(s.Lock.Timeout+s.Lock.RetryMax) + time.Second/4
@@ -41,8 +41,8 @@ func TestMinorityDownCatchesLockThatNeedsFourVotes(t *testing.T) {
 }
 
 // Verdicts on fault-tolerance have a margin of a factor of two. Violations exceed twice the bound,
-// correct locks need at most half of it, and outages during which the lock must be available last
-// twice the bound.
+// correct locks need at most half of it, and outages that the lock must survive last at least twice
+// the bound.
 func TestFaultToleranceHasMargins(t *testing.T) {
 	backend, tried := sim.New(kinds.All), 0
 	for _, p := range choose(t) {
@@ -71,7 +71,7 @@ func TestFaultToleranceHasMargins(t *testing.T) {
 			}
 			for _, st := range s.Plan {
 				if lasts := st.Fault.For; st.Fault.Kind == "kill" && lasts != nil && len(st.Fault.Targets) <= s.Topology.Nodes/2 && *lasts < 2*bound {
-					t.Errorf("%s: a minority is down for only %v", about, *lasts)
+					t.Errorf("%s: a minority is down for %v, want at least twice the bound", about, *lasts)
 				}
 			}
 		}

@@ -16,7 +16,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// noDeadline wraps a lock and hides the deadlines of its handles.
+// lockWithoutDeadline hides the deadlines of a lock's handles.
 type noDeadline struct{ lock.Lock }
 
 type noDeadlineHandle struct{ lock.Handle }
@@ -31,9 +31,9 @@ func (l noDeadline) Acquire(ctx context.Context, key string) (lock.Handle, error
 	return noDeadlineHandle{h}, nil
 }
 
-// If a lock reports no deadline and its holder goes on after the key has expired, that violates
-// holder-told, which is expected, and not mutual exclusion. A key that ends early still violates
-// mutual exclusion. Both cases occur here. The lock must satisfy all other expectations.
+// If a lock reports no deadline and its holder continues after the key has expired, that violates
+// holder-told, as expected, rather than mutual exclusion. A key that ends early still violates
+// mutual exclusion. Both cases occur here. The lock meets all other expectations.
 func TestLockWithoutDeadline(t *testing.T) {
 	kind := lock.Kind{OneNode: true, Belief: lock.ByNothing, New: func(e lock.Env) (lock.Lock, error) {
 		l, err := kinds.All["single"].New(e)
@@ -68,10 +68,10 @@ func TestLockWithoutDeadline(t *testing.T) {
 	}
 }
 
-// noReleaseReply wraps a lock so that releases work but always return an error.
+// lockWithoutReleaseReply is a lock whose releases work but always return an error.
 type noReleaseReply struct {
 	lock.Lock
-	suffix string // suffix of each key; if it is not empty, each client has a lock of its own
+	suffix string // added to each key; a different suffix for each client gives each its own lock
 }
 
 type noReleaseReplyHandle struct{ lock.Handle }
@@ -88,8 +88,8 @@ func (l noReleaseReply) Acquire(ctx context.Context, key string) (lock.Handle, e
 	return noReleaseReplyHandle{h}, nil
 }
 
-// A lock that reports no deadline and does not confirm releases passes if it excludes other
-// clients. If it does not, it fails.
+// A lock that reports no deadline and does not confirm releases passes exactly if it excludes other
+// clients.
 func TestLockWithoutReleaseReplies(t *testing.T) {
 	for name, from := range map[string]struct {
 		lock.Factory
@@ -114,7 +114,7 @@ func TestLockWithoutReleaseReplies(t *testing.T) {
 			exclusion, lease := o.JudgementOf(verdict.MutualExclusion), o.JudgementOf(verdict.LeaseLinearizable)
 			switch {
 			case separate && (o.Code != outcome.ExitUnexpected || exclusion.Got != verdict.Violated):
-				t.Errorf("%s: two clients hold it at once, but exit %d %s: %v", name, o.Code, o.Error, o.Judgements)
+				t.Errorf("%s: two clients hold the lock at once, but exit %d %s: %v", name, o.Code, o.Error, o.Judgements)
 			case !separate && (o.Code != outcome.ExitOK || exclusion.Got != verdict.Holds || lease.Got != verdict.NotExercised || !strings.Contains(lease.String(), "not applicable to this lock")):
 				t.Errorf("%s: exit %d %s: %v", name, o.Code, o.Error, o.Judgements)
 			}

@@ -21,9 +21,9 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// TestDrawingsAgreeWithRecord reads the texts and diagrams of violations, and compares each name
-// and number with the record. It has its own templates for the sentences and its own model of the
-// record. A sentence that matches no template is an error.
+// TestDrawingsAgreeWithRecord compares every name and number in the texts and diagrams of violations
+// with the record. It has its own templates for the sentences and its own model of the record. A
+// sentence that matches no template is an error.
 func TestDrawingsAgreeWithRecord(t *testing.T) {
 	each := 4
 	if nightly {
@@ -54,7 +54,7 @@ func TestDrawingsAgreeWithRecord(t *testing.T) {
 	t.Logf("%d drawings, %d sentences, %d names and numbers", drawings, sentences, values)
 }
 
-// examineRun runs a scenario and compares the drawings of its violation with its record. It returns
+// examineRun runs a scenario and compares the drawings of its violation with its record, or returns
 // nil if there is no violation.
 func examineRun(t *testing.T, s scenario.Scenario, seed uint64) *oracle {
 	t.Helper()
@@ -78,40 +78,40 @@ func examineRun(t *testing.T, s scenario.Scenario, seed uint64) *oracle {
 	return o
 }
 
-// maxWidth is large enough that the lines of a diagram are not wrapped.
+// maxWidth is wide enough to keep the lines of a diagram unwrapped.
 const maxWidth = 4000
 
-// An oracle compares drawings and sentences with a record.
+// oracle compares drawings and sentences with a record.
 type oracle struct {
 	*record
-	statement         string // the statement being compared, for messages
+	statement         string // the text being compared, for messages
 	sentences, values int
 	wrong             []string
 
 	title     groups
-	holders   []*hold // the two holds that overlap, the earlier first; empty for other violations
+	holders   []*hold // the two overlapping holds, earlier first; empty for other violations
 	mentioned map[string]bool
-	paused    map[string]int // by client, the number of pauses that the story mentions with their times
-	idle      map[string]int // by client, the number of pauses that had no effect
-	row       *row           // the row of the diagram being compared; nil for a sentence
+	paused    map[string]int // by client, the number of pauses that the description mentions with their times
+	idle      map[string]int // by client, the number of pauses without effect
+	row       *row           // the diagram row being compared, or nil for a sentence
 }
 
 func (o *oracle) fail(format string, args ...any) {
 	o.wrong = append(o.wrong, fmt.Sprintf("%q: ", o.statement)+fmt.Sprintf(format, args...))
 }
 
-// groups maps the names of a sentence's parts to their texts.
+// groups holds a sentence's parts by name.
 type groups map[string]string
 
-// A template is a sentence that contains parts of the form {name:sort}, and a function that
-// compares the parts with the record.
+// template is a sentence with parts of the form {name:sort}, and a function that compares the parts
+// with the record.
 type template struct {
 	text  string
 	check func(*oracle, groups)
 	*regexp.Regexp
 }
 
-// partPatterns maps the sorts of parts to regular expressions.
+// partPatterns holds the regular expression for each sort of part.
 var partPatterns = map[string]string{
 	"time":     `\d+\.\d+`,
 	"span":     `\d+(?:\.\d+)? ?(?:s|ms|µs|ns)`,
@@ -149,8 +149,8 @@ func compile(all []template) []template {
 	return all
 }
 
-// compare finds the template that matches a sentence, and checks the sentence's parts. given
-// contains parts from elsewhere, such as the instant of a row.
+// compare checks a sentence with the template that it matches. given contains parts from elsewhere,
+// such as a row's instant.
 func (o *oracle) compare(sentence string, all []template, given groups) {
 	o.statement = sentence
 	o.sentences++
@@ -175,7 +175,7 @@ func (o *oracle) compare(sentence string, all []template, given groups) {
 	o.fail("no template matches")
 }
 
-// storyTemplates are the sentences of the story. Parts in [[…]] are optional.
+// descriptionTemplates are the sentences of the description. Parts in [[…]] are optional.
 var storyTemplates = compile([]template{
 	{text: "{n:any} was killed at {t:time} s[[ and started again at {u:time} s ({cause:readback})]]", check: checkCrash("kill")},
 	{text: "{n:any} was shut down at {t:time} s[[ and started again at {u:time} s ({cause:readback})]]", check: checkCrash("shutdown")},
@@ -219,7 +219,7 @@ var storyTemplates = compile([]template{
 	{text: "A release by {c:client} that was sent [[at {sent:time} s]][[between {sentfrom:time} s and {sentto:time} s]] reached {nodes:servers} [[at {t:time} s]][[between {from:time} s and {to:time} s]] and deleted {other:client}'s key there", check: (*oracle).checkReleaseDeleted},
 })
 
-// summaryTemplates are the forms of the sentence above the story.
+// summaryTemplates are the forms of the sentence above the description.
 var summaryTemplates = compile([]template{
 	{text: "{nodes:servers} restarted without {a:client}'s key, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: checkSummary("lost")},
 	{text: "{a:client}'s key expired early by the clock of {nodes:servers}, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: checkSummary("expired")},
@@ -246,8 +246,8 @@ var omittedTemplates = compile([]template{
 	{text: "Not shown: [[{sessions:count} other sessions of {clients:clients}]][[{session:count} other session of {clients2:clients}]][[, ]][[{faults:count} other faults]][[{fault:count} other fault]].", check: (*oracle).checkOmitted},
 })
 
-// remarkTemplates are the remarks on a row of the diagram, in the terminal and in Mermaid. The row
-// provides the instant.
+// remarkTemplates are the remarks on diagram rows, in the terminal and in Mermaid. The row provides
+// the instant.
 var remarkTemplates = compile([]template{
 	{text: "{n:any} is killed", check: checkCrash("kill")},
 	{text: "{n:any} is shut down", check: checkCrash("shutdown")},
@@ -293,7 +293,7 @@ var remarkTemplates = compile([]template{
 	{text: "no reply[[ until {u:time} s]]", check: (*oracle).checkNoReply},
 })
 
-// labelTemplates are the labels of arrows.
+// labelTemplates are the labels on arrows.
 var labelTemplates = compile([]template{
 	{text: "acquire[[, under way until {u:time} s]]", check: checkArrow("set")},
 	{text: "release[[, under way until {u:time} s]]", check: checkArrow("release")},
@@ -303,14 +303,14 @@ var labelTemplates = compile([]template{
 	{text: "version {base:count}", check: (*oracle).checkReadVersion},
 })
 
-// A row is one line of the diagram, in the terminal or in Mermaid.
+// row is a line of a diagram, in the terminal or in Mermaid.
 type row struct {
 	t    string
-	from string     // the client at which an arrow starts, or ""
-	to   [][]string // the lanes at which the arrow ends
+	from string     // the client that the arrow starts at, or ""
+	to   [][]string // the names in the lanes that the arrow ends at
 }
 
-// examine compares all drawings of a run with the lines of its record.
+// examine compares all drawings of a run with its record.
 func examine(lines []byte, title, summary string, caption []string, text, mermaid string) (*oracle, error) {
 	r, err := readRecord(lines)
 	if err != nil {
@@ -326,10 +326,10 @@ func examine(lines []byte, title, summary string, caption []string, text, mermai
 	return o, nil
 }
 
-// examineStory compares the sentences of the story. It replaces a leading "It" or "Its" with the
-// subject of the previous sentence.
+// examineDescription compares the description's sentences, after replacing a leading "It" or "Its"
+// with the subject of the sentence before.
 func (o *oracle) examineStory(caption []string) {
-	subject, owner, before := "", "", 0.0 // subject of the previous sentence, and the process to which "Its" would refer
+	subject, owner, before := "", "", 0.0 // subject of the previous sentence, and the process that "Its" would refer to
 	for _, sentence := range caption {
 		o.row = nil
 		full := strings.TrimSuffix(strings.ReplaceAll(sentence, "\u00a0", " "), ".")
@@ -363,8 +363,7 @@ var (
 	instant    = regexp.MustCompile(`\d+\.\d\d\d\d*`)
 )
 
-// examineRow compares one row of a diagram. text is what is written on the row's arrow and next to
-// it.
+// examineRow compares a diagram row. text is the label of its arrow, the remark next to it, or both.
 func (o *oracle) examineRow(r *row, text string) {
 	o.row = r
 	label, remark := "", text
@@ -420,7 +419,7 @@ func (o *oracle) examineMermaid(text string) {
 	}
 }
 
-// checkNames checks that the processes named in a lane exist.
+// checkNames checks that a lane's processes exist.
 func (o *oracle) checkNames(statement string, names []string) {
 	o.statement = statement
 	p := o.run.Params
@@ -438,8 +437,8 @@ var (
 	wordPattern = regexp.MustCompile(`[a-z0-9/]+(?: [\d/]+)?`)
 )
 
-// examineText compares a diagram as drawn in a terminal. Each line below the names of the lanes is
-// a row, with its remark on the right.
+// examineText compares a diagram for the terminal. Each line below the names of the lanes is a row
+// with a remark on the right.
 func (o *oracle) examineText(text string) {
 	var at []int // columns of the lanes
 	var lanes [][]string
@@ -485,7 +484,7 @@ func (o *oracle) examineText(text string) {
 	}
 }
 
-// drawnArrow returns the client at which an arrow starts, and the lanes at which its heads are.
+// drawnArrow returns the client that an arrow starts at, and the lanes with its heads.
 func drawnArrow(line []rune, at []int, lanes [][]string) (from string, to [][]string) {
 	source := -1
 	for i, column := range at {
@@ -517,6 +516,6 @@ func (o *oracle) checkNoReply(g groups) {
 	if asked == nil || o.find(func(f *fact) bool {
 		return f.Process == o.row.from && f.Op == asked.Op && f.Session == asked.Session && f.Type != "invoke" && f.Type != "info" && f.T >= asked.T
 	}) != nil {
-		o.fail("all commands sent at that time were answered")
+		o.fail("every command sent at that time got a reply")
 	}
 }

@@ -1,12 +1,10 @@
-// Package scenarios contains the catalog of scenarios. Each is a YAML file that is embedded in the
-// program.
+// Package scenarios contains the catalog of scenarios, YAML files that are embedded in the program.
 //
-// Each file shows a timeline of its schedule at the top, and states its claim, the source of the
-// claim and the expected result. Names lists the files in the order of the catalog: first the
-// faults that a lock must survive, then those that break it, with the fix as a variant. Find
-// resolves a name to scenarios.
+// Each file starts with a drawing of its timeline, and states a claim, its source and the expected
+// result. Names lists the files in catalog order: first faults that a lock must survive, then faults
+// that break it, with the fix as a variant. Find resolves a name to scenarios.
 //
-// The file format is defined by package harness/scenario.
+// Package harness/scenario defines the file format.
 package scenarios
 
 import (
@@ -21,12 +19,11 @@ import (
 	"lockpick/internal/files"
 )
 
-// Files contains NAME.yaml for each name in Names.
+// Files contains NAME.yaml for each of the Names.
 //
 //go:embed *.yaml
 var Files embed.FS
 
-// catalogOrder lists the names in the order of the catalog.
 var catalogOrder = []string{
 	"baseline",
 	"skewed-clocks",
@@ -111,29 +108,29 @@ var catalogOrder = []string{
 	"random-faults",
 }
 
-// Names lists the names of the scenarios in the order of the catalog.
+// Names lists the scenarios in catalog order.
 func Names() []string { return slices.Clone(catalogOrder) }
 
-// Read returns the text of a scenario's file.
+// Read returns a scenario's file.
 func Read(name string) ([]byte, error) {
 	if !slices.Contains(catalogOrder, name) {
-		return nil, fmt.Errorf("find scenario %q: the catalog has %s", name, strings.Join(catalogOrder, ", "))
+		return nil, fmt.Errorf("no scenario %q; the catalog contains %s", name, strings.Join(catalogOrder, ", "))
 	}
 	return Files.ReadFile(name + ".yaml")
 }
 
-// Found is a scenario, together with the name that the user gave for its file.
+// Found is a scenario and where it was found.
 type Found struct {
-	From              string `json:"from"` // a path, or a name in the catalog
+	From              string `json:"from"` // the path of a file, or a name in the catalog
 	scenario.Scenario `json:"scenario"`
 }
 
-// Exact returns a name with which Find returns this scenario and no other.
+// ExactName returns the name that selects exactly this scenario.
 func (f Found) Exact() string { return f.From + "/" + f.Variant }
 
-// Choose resolves names, or selects the whole catalog if there are none, and returns the scenarios
-// that have all of the tags. A scenario that is named twice is returned once. If err is not nil,
-// failed is the name that caused it.
+// Choose returns the scenarios with the given names, or the whole catalog if there are none, that
+// have all of the tags. It returns each scenario once. If a name causes an error, failed is that
+// name.
 func Choose(names, tags []string, known scenario.Known, sets []string) (all []Found, failed string, err error) {
 	if len(names) == 0 {
 		names = []string{"*"}
@@ -155,9 +152,9 @@ func Choose(names, tags []string, known scenario.Known, sets []string) (all []Fo
 	return all, "", nil
 }
 
-// Find resolves a name: NAME for a scenario with all variants, NAME/VARIANT, NAME/ for only the
-// base, globs of these, or the path of a file instead of NAME. sets are overrides, which need to be
-// valid only for the scenarios that the name selects.
+// Find resolves a name: NAME selects a scenario with all its variants, NAME/VARIANT one variant,
+// and NAME/ just the base scenario. NAME may be the path of a file. Names in the catalog and
+// variants may be globs. The overrides must be valid for the selected scenarios.
 func Find(name string, known scenario.Known, sets []string) ([]Found, error) {
 	if file, variant, ok := existingFile(name); ok {
 		text, err := files.Read(file, scenario.MaxFile)
@@ -166,7 +163,7 @@ func Find(name string, known scenario.Known, sets []string) ([]Found, error) {
 		}
 		found, err := parse(file, file, text, variant, known, sets)
 		if err == nil && len(found) == 0 {
-			err = fmt.Errorf("%s has no variant %q; see its variants: section, or use %s/ for only the base scenario", file, variant, file)
+			err = fmt.Errorf("%s has no variant %q; see its variants: section, or use %s/ for the base scenario", file, variant, file)
 		}
 		return found, err
 	}
@@ -212,8 +209,8 @@ func matches(pattern, name string) bool {
 	return err == nil && ok
 }
 
-// existingFile splits FILE, FILE/VARIANT or FILE/ into file and variant. ok is false if the file
-// does not exist.
+// existingFile splits FILE, FILE/VARIANT or FILE/ into file and variant. ok is false if there is no
+// such file.
 func existingFile(name string) (file, variant string, ok bool) {
 	isFile := func(p string) bool {
 		info, err := os.Stat(p)

@@ -14,7 +14,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// unavailableLock is a lock that no client can ever acquire.
+// unavailableLock is a lock that no client can acquire.
 type unavailableLock struct{ lock.Lock }
 
 func (unavailableLock) Acquire(ctx context.Context, _ string) (lock.Handle, error) {
@@ -22,8 +22,7 @@ func (unavailableLock) Acquire(ctx context.Context, _ string) (lock.Handle, erro
 	return nil, ctx.Err()
 }
 
-// A free lock that no client can acquire violates fault tolerance. The run is not vacuous, even if
-// steps wait for a holder, and every other property is undecided.
+// The run counts even if steps wait for a holder, and leaves all other properties undecided.
 func TestUnavailableLockViolatesFaultTolerance(t *testing.T) {
 	locks := maps.Clone(kinds.All)
 	kind := locks["redlock"]

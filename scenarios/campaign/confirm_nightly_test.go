@@ -25,9 +25,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Every overlap under random faults has a cause, and a rerun without that cause confirms it.
-// Preventing any other loss of a key on the same nodes does not confirm a cause. LOCKPICK_SEEDS is
-// the number of seeds for each variant.
+// Every overlap under random faults has a cause. Reruns without that cause confirm it, whereas
+// preventing other key losses on the same nodes usually confirms nothing. LOCKPICK_SEEDS is the
+// number of seeds per variant, and LOCKPICK_FROM the first seed.
 func TestCausesOfRandomFaultsAreConfirmed(t *testing.T) {
 	seeds, from := uint64(300), uint64(1)
 	if text := os.Getenv("LOCKPICK_SEEDS"); text != "" {
@@ -78,7 +78,7 @@ func embeddedScenario(t *testing.T, name, variant string) scenario.Scenario {
 	return all[i]
 }
 
-// counts is a tally of violations by the result of their reruns.
+// counts counts violations and the results of their reruns.
 type counts struct {
 	mu                         sync.Mutex
 	causes, states             map[string]int
@@ -109,15 +109,15 @@ func (c *counts) check(t *testing.T) {
 		good += c.states[string(s)]
 	}
 	if tried := c.violations - c.states[string(outcome.NotApplicable)] - c.states[string(outcome.PartlyTested)]; 100*good < 99*tried {
-		t.Errorf("%d of %d are confirmed, put off or jointly necessary, want at least 99 %%", good, tried)
+		t.Errorf("%d of %d are confirmed, postponed or jointly necessary, want at least 99 %%", good, tried)
 	}
 	if 20*c.otherEndsPassed > c.otherEnds {
 		t.Errorf("%d of %d other ends passed, want at most 5 %%", c.otherEndsPassed, c.otherEnds)
 	}
 }
 
-// confirmViolation runs a seed. If the run has a violation, it reruns it without the cause, and
-// then with other losses of keys prevented instead.
+// confirmViolation runs a seed. After a violation, it reruns the seed without the cause, and then
+// with other key losses prevented instead.
 func (c *counts) confirmViolation(t *testing.T, s scenario.Scenario, seed uint64) {
 	ctx, b := context.Background(), sim.New(kinds.All)
 	s = s.WithRandomPlan(seed)
@@ -158,8 +158,9 @@ func (c *counts) confirmViolation(t *testing.T, s scenario.Scenario, seed uint64
 	}
 }
 
-// tryOtherEnds prevents other losses of keys on the common nodes, between the first session's
-// acquire and the second session's grant, as if those losses were the cause.
+// tryOtherEnds treats other key losses on the same nodes as the cause: those between the first
+// session's acquire and the second session's grant. It counts the reruns and those that confirm
+// this.
 func tryOtherEnds(t *testing.T, b *sim.Backend, s scenario.Scenario, seed uint64, h *history.History, r *verdict.Result) (tried, passed int) {
 	x := newTrial(h, r)
 	if len(x.ends) == 0 {
@@ -180,8 +181,7 @@ func tryOtherEnds(t *testing.T, b *sim.Backend, s scenario.Scenario, seed uint64
 				t.Errorf("seed %d: %v", seed, err)
 				return tried, passed
 			}
-			// As for the real cause, the node must refuse the second request because of the first
-			// session's key.
+			// As with the real cause, the first session's key must make the node refuse the second.
 			other.value = named.value
 			if got := x.judge(reran, []*earlyEnd{other}); !got.overlaps && got.grantedBy == "" {
 				passed++

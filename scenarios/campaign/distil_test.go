@@ -17,8 +17,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// A bug that depends on the timing of a hundred faults can still be minimized, because the history
-// shows which of them were active: a slow extension, and a pause after it.
+// A bug that depends on the timing of a hundred faults can be minimized because the history shows
+// which ones were active: a slow extension, followed by a pause.
 func TestDistillPlan(t *testing.T) {
 	s := catalogScenario(t, "random-settings", "extending")
 	s.Lock.Kind, s.Lock.Mistake = "broken", "extension-elapsed-not-subtracted"
@@ -30,7 +30,7 @@ func TestDistillPlan(t *testing.T) {
 		Record: func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, verdict.Verdict, error) {
 			return Record(ctx, b, s, seed)
 		}}
-	k.Workers = 3 // TestMinimizeFakeBug shows that their number makes no difference
+	k.Workers = 3 // any number does, see TestMinimizeFakeBug
 	r, err := k.Minimize(t.Context(), s, 9, Bug{verdict.MutualExclusion, verdict.GivenShorter})
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestDistillPlan(t *testing.T) {
 
 func milliseconds(ms int64) *time.Duration { d := time.Duration(ms) * time.Millisecond; return &d }
 
-// recordedPlan returns the plan that produced the history in TestPlanFromHistory.
+// recordedPlan returns the plan behind the history in TestPlanFromHistory.
 func recordedPlan() nemesis.Plan {
 	at := func(ms int64, kind, target string, d *time.Duration) nemesis.Step {
 		return nemesis.Step{When: nemesis.Trigger{At: milliseconds(ms)}, Fault: nemesis.Fault{Kind: kind, Targets: []string{target}, For: d}}
@@ -69,8 +69,8 @@ func recordedPlan() nemesis.Plan {
 	}
 }
 
-// The plan made from a history contains the faults that were active while the violation came about,
-// with their durations, each triggered by its victim's last action.
+// The plan contains the faults that were active in the violation's span, with their durations, each
+// triggered by its victim's last action.
 func TestPlanFromHistory(t *testing.T) {
 	s := scenario.Scenario{Topology: scenario.Topology{Nodes: 1}, Clients: []scenario.Client{{Name: "c1"}, {Name: "c2"}}, Plan: recordedPlan()}
 	h := &history.History{}
@@ -103,7 +103,7 @@ func TestPlanFromHistory(t *testing.T) {
 	fault(660, history.End, 6, "c1")
 	l := newViolationRecord(h, &verdict.Witness{Sessions: []string{"c1/2", "c2/1"}, From: ms(200), To: ms(300)})
 	if l.from != ms(100) || l.to != ms(200) {
-		t.Errorf("span is %d to %d", l.from, l.to)
+		t.Errorf("span from %d to %d", l.from, l.to)
 	}
 	common := []string{"at 0s: the clock of n1 goes wrong", "set request 1 on c1-n1: n1 is killed (for 30ms)", "", "",
 		"set reply 1 on c2-n1: the network loses it", "c1 at point after-acquire (time 1): c1 is paused (for 500ms)"}

@@ -16,7 +16,7 @@ import (
 
 var known = KnownLocks(kinds.All)
 
-// defaultSetting returns the settings that the catalog uses for the redlock lock.
+// defaultSetting returns the catalog's settings for the redlock lock.
 func defaultSetting() EnvelopeSetting {
 	minLatency, maxLatency := sim.Latency()
 	return EnvelopeSetting{TTL: 10 * time.Second, Nodes: 5, Drift: 0.01, Timeout: 50 * time.Millisecond,
@@ -25,15 +25,15 @@ func defaultSetting() EnvelopeSetting {
 
 var backend = sim.New(kinds.All)
 
-// testSearch runs scenarios in the simulation.
+// testSearch returns a search that runs in the simulation.
 func testSearch(seeds int) envelopeSearch {
 	return envelopeSearch{Known: known, Workers: 1, Seed: 1, Seeds: seeds, Run: func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
 		return Execute(ctx, backend, Job{Scenario: s, Seed: seed, Backend: backend.Name(), Keep: KeepNone})
 	}}
 }
 
-// The lock breaks where theory predicts and nowhere else. Measured times are within one retry and
-// one round trip of the nominal edge, and measured rates within 0.1 %.
+// Measured times are within one retry and one round trip of the nominal edge, and measured rates
+// within 0.1 %.
 func TestMeasuredEdgesMatchPredictions(t *testing.T) {
 	s := defaultSetting()
 	within := map[unit]float64{seconds: s.Retry.Max.Seconds() + 2*s.maxOneWay(), rate: 0.001, nodeCount: 0}
@@ -57,7 +57,6 @@ func TestMeasuredEdgesMatchPredictions(t *testing.T) {
 	}
 }
 
-// A lock without a drift margin breaks at values that theory rules out.
 func TestLockWithoutDriftMarginDisagrees(t *testing.T) {
 	x := testSearch(3)
 	x.Prepare = func(s scenario.Scenario) (scenario.Scenario, error) {
@@ -74,10 +73,9 @@ func TestLockWithoutDriftMarginDisagrees(t *testing.T) {
 	}
 }
 
-// A predicted edge beyond all values tried does not contradict the measurement.
 func TestMatchesPrediction(t *testing.T) {
 	for _, c := range []struct {
-		of     string
+		name   string
 		less   bool
 		tried  string // results in order of value: h for holds, b for breaks
 		agrees bool
@@ -86,12 +84,12 @@ func TestMatchesPrediction(t *testing.T) {
 		{"too early", false, "hhbbbb", false},
 		{"too late", false, "hhhhhhhb", false},
 		{"beyond the tried values", false, "hhh", true},
-		{"never, though it must break", false, "hhhhhhhh", false},
-		{"at the first value, though it can't break there", false, "bbbbbb", false},
+		{"never, though it should break", false, "hhhhhhhh", false},
+		{"at the first value, though it should hold there", false, "bbbbbb", false},
 		{"at the edge, lower is worse", true, "bbbbhhh", true},
 		{"too early, lower is worse", true, "bbbbbbbh", false},
 		{"everywhere, lower is worse", true, "bbb", true},
-		{"everywhere, though the mildest can't break", true, "bbbbbbbb", false},
+		{"everywhere, though it should hold at the mildest value", true, "bbbbbbbb", false},
 	} {
 		edge := &predictedEdge{Safe: 3.5, AlwaysBreaks: 4.5}
 		if c.less {
@@ -110,15 +108,14 @@ func TestMatchesPrediction(t *testing.T) {
 		}
 		r.locateEdge()
 		if got := r.matchesPrediction(1); got != c.agrees {
-			t.Errorf("%s: %v, want %v", c.of, got, c.agrees)
+			t.Errorf("%s: %v, want %v", c.name, got, c.agrees)
 		}
 	}
 	if r := (Envelope{Points: []envelopePoint{{Value: 1, Runs: 5}}}); !r.matchesPrediction(1) {
-		t.Error("disagrees, though nothing broke and no edge is predicted")
+		t.Error("nothing breaks and no edge is predicted: got no match")
 	}
 }
 
-// Undecided or failed points do not count as agreement with theory.
 func TestEnvelopeExitCodes(t *testing.T) {
 	at := func(v float64) *float64 { return &v }
 	edge := &predictedEdge{Nominal: 2, Safe: 1.5, AlwaysBreaks: 2}

@@ -30,64 +30,65 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// fuzzFile is the name of the state file in a search's folder.
+// fuzzFile is the state file in a search's folder.
 const fuzzFile = "hunt.json"
 
-// maxFuzzFile is the maximum size of the state file, which contains only a few findings and a few
-// runs that finished out of order.
+// maxFuzzFile limits the size of the state file, which holds only a few findings and the numbers of
+// a few runs.
 const maxFuzzFile = 16 << 20
 
-// fuzzSchema is the version of the state file.
+// fuzzSchema is the version of the state file format.
 const fuzzSchema = 1
 
-// FuzzState is the state of a search. It is not safe for concurrent use.
+// FuzzState is the progress of a search, as saved in the state file. It is not safe for concurrent
+// use.
 type FuzzState struct {
 	Schema    int            `json:"schema"`
-	Digest    string         `json:"of"`              // digest of the scenarios, the lock and the version
-	Scenarios []string       `json:"scenarios"`       // each seed runs all of them, in this order
+	Digest    string         `json:"of"`              // digest of the scenarios and lockpick's version
+	Scenarios []string       `json:"scenarios"`       // run in this order with each seed
 	Seed      uint64         `json:"seed"`            // the first seed
-	Next      int            `json:"next"`            // all runs with lower numbers are done
-	DoneAhead []int          `json:"ahead,omitempty"` // numbers of other finished runs, sorted
+	Next      int            `json:"next"`            // every run with a lower number is done
+	DoneAhead []int          `json:"ahead,omitempty"` // sorted numbers of the other runs that are done
 	Runs      int            `json:"runs"`
 	Failed    int            `json:"failed,omitempty"` // finished runs that could not be judged
-	Error     string         `json:"error,omitempty"`  // error of the first failed run
+	Error     string         `json:"error,omitempty"`  // error of the first such run
 	Findings  []*FuzzFinding `json:"finds"`
-	Owner     string         `json:"owner,omitempty"` // the process that runs the search; "" if none does
-	// Session is the current invocation, or an interrupted one that the next invocation resumes.
+	Owner     string         `json:"owner,omitempty"` // the process running the search, or ""
+	// Session is the current invocation or, after an interruption, the one to resume.
 	Session fuzzSession `json:"leg"`
 
 	folder   string
 	assigned int
 }
 
-// fuzzSession is one invocation's share of a search.
+// fuzzSession is the part of a search done by one invocation, including resumptions.
 type fuzzSession struct {
-	RunsBefore int     `json:"begun"`   // runs done before it started
-	Seconds    float64 `json:"seconds"` // time it has taken
+	RunsBefore int     `json:"begun"`   // runs done before the session started
+	Seconds    float64 `json:"seconds"` // search time so far
 	Done       bool    `json:"over"`
 }
 
-// FuzzFinding is a property and a cause of its violation.
+// FuzzFinding is a violation found by a search: a property and a cause.
 type FuzzFinding struct {
 	Bug
 	Required bool        `json:"held"` // whether the property was required
 	Runs     int         `json:"runs"`
 	First    fuzzExample `json:"first"`
 	Shortest fuzzExample `json:"shortest"`
-	// RunsBefore is the number of runs before the finding's first run, and Seconds is the search
-	// time until then. MinimizeSeconds is how long minimizing took.
+	// RunsBefore and Seconds are the number of runs and the search time up to the first run that
+	// showed the finding. MinimizeSeconds is how long minimizing took.
 	RunsBefore      int     `json:"after"`
 	Seconds         float64 `json:"seconds"`
 	MinimizeSeconds float64 `json:"took,omitempty"`
-	// First is the lowest-numbered run that had shown the finding when it was processed, and Dir is
-	// its directory. File is the minimized scenario, and Minimized describes it. If there is none,
-	// NotMinimized explains why. Settled is set as soon as File or NotMinimized is.
+	// FirstRun is the lowest-numbered run known to show the finding when the finding was settled,
+	// and Dir is its directory. File is the minimized scenario, described by Minimized. If there is
+	// none, NotMinimized says why. Settled means that File or NotMinimized is final.
 	Dir          string     `json:"dir,omitempty"`
 	File         string     `json:"file,omitempty"`
 	Minimized    *Minimized `json:"small,omitempty"`
 	Command      string     `json:"command,omitempty"` // runs the minimized scenario
 	NotMinimized string     `json:"why,omitempty"`
-	Known        bool       `json:"known,omitempty"` // the finding was already in the corpus
+	Known        bool       `json:"known,omitempty"` // whether the finding was already in the corpus
 	Settled      bool       `json:"settled"`
 }
 
@@ -97,10 +98,10 @@ type fuzzExample struct {
 	outcome.Example
 }
 
-// errFuzzInUse means that another process runs the same search.
+// errFuzzInUse is returned if another process is running the same search.
 var errFuzzInUse = errors.New("another lockpick process is running this search")
 
-// openFuzz starts a search in a folder, or resumes the search if the folder contains its state.
+// openFuzz resumes the search stored in a folder, or starts a new one.
 func openFuzz(folder, of string, scenarios []string, seed uint64) (*FuzzState, error) {
 	h := &FuzzState{Schema: fuzzSchema, Digest: of, Scenarios: scenarios, Seed: seed, Findings: []*FuzzFinding{}, Session: fuzzSession{Done: true}}
 	text, err := files.ReadIn(folder, fuzzFile, maxFuzzFile)
@@ -130,7 +131,7 @@ func openFuzz(folder, of string, scenarios []string, seed uint64) (*FuzzState, e
 	return h, nil
 }
 
-// parseFuzz parses a state file and rejects an invalid one.
+// parseFuzz parses and validates a state file.
 func parseFuzz(text []byte) (*FuzzState, error) {
 	h := &FuzzState{}
 	if err := files.JSON(verdict.CanonicalJSON(text), h); err != nil {
@@ -154,17 +155,17 @@ func parseFuzz(text []byte) (*FuzzState, error) {
 	}
 	for i, f := range h.Findings {
 		if f == nil || f.Runs < 1 || f.First.Scenario < 0 || f.First.Scenario >= len(h.Scenarios) {
-			return nil, fmt.Errorf("finding %d has no run", i+1)
+			return nil, fmt.Errorf("finding %d has no valid run", i+1)
 		}
 	}
 	h.assigned = h.Next
 	return h, nil
 }
 
-// resumes reports whether the search continues an interrupted invocation.
+// resumes reports whether the session was interrupted before.
 func (h *FuzzState) resumes() bool { return h.Session.Seconds > 0 }
 
-// nextRun returns the number of the next unassigned run.
+// nextRun assigns the next run that is not done and returns its number.
 func (h *FuzzState) nextRun() int {
 	for h.isDone(h.assigned) {
 		h.assigned++
@@ -178,13 +179,13 @@ func (h *FuzzState) isDone(i int) bool {
 	return i < h.Next || ahead
 }
 
-// runOf returns the scenario and the seed of a run.
+// runOf returns the index of a run's scenario and the run's seed.
 func (h *FuzzState) runOf(i int) (scenario int, seed uint64) {
 	return i % len(h.Scenarios), h.Seed + uint64(i/len(h.Scenarios))
 }
 
-// record adds the outcome of run i. It returns the new findings, and whether a required property
-// was violated. Recording a run twice has no further effect.
+// record adds the outcome of run i, unless it was added before. It returns the new findings and
+// whether a required property was violated.
 func (h *FuzzState) record(i int, o outcome.Outcome) (fresh []*FuzzFinding, requiredViolated bool) {
 	if h.isDone(i) {
 		return nil, false
@@ -220,12 +221,12 @@ func (h *FuzzState) record(i int, o outcome.Outcome) (fresh []*FuzzFinding, requ
 	return fresh, requiredViolated
 }
 
-// runsBefore reports whether run a has a lower number than run b.
+// hasLowerNumber reports whether a has a lower run number than b.
 func runsBefore(a, b fuzzExample) bool {
 	return cmp.Or(cmp.Compare(a.Seed, b.Seed), cmp.Compare(a.Scenario, b.Scenario)) < 0
 }
 
-// finish sorts the findings for output and returns the exit code.
+// finish sorts the findings for printing and returns the exit code.
 func (h *FuzzState) finish() int {
 	slices.SortFunc(h.Findings, func(a, b *FuzzFinding) int {
 		at := func(f *FuzzFinding) int { return slices.Index(checker.Properties(), f.Property) }
@@ -258,40 +259,42 @@ func (h *FuzzState) save() error {
 	return nil
 }
 
-// close writes the final state file, which no longer names an owner.
+// close saves the state without an owner.
 func (h *FuzzState) close() error {
 	h.Owner = ""
 	return h.save()
 }
 
-// Fuzzer runs scenarios with one new seed after another and minimizes the violations it finds.
+// Fuzzer runs scenarios with new seeds and minimizes the violations it finds.
 type Fuzzer struct {
 	Simulator
-	Store     string // for the findings
+	Store     string // folder for the findings
 	Scenarios []scenario.Scenario
 	Job       func(n int, seed uint64) Job // returns the job of the n-th scenario
-	Corpus    string                       // folder of minimized scenarios; "" means the one in the store
-	Time      time.Duration                // time limit of the search; 0 means none
+	Corpus    string                       // folder of minimized scenarios; defaults to a folder in Store
+	Time      time.Duration                // 0 means no limit
 	Seed      uint64                       // the first seed of a new search
 	Seeds     int                          // per scenario
-	Restart   bool                         // start a new search even if there is one to resume
-	FailFast  bool                         // stop after the first violation of a required property
-	Log       io.Writer                    // for messages during the search
+	Restart   bool                         // discard the stored search and start a new one
+	FailFast  bool                         // stop when a required property is violated
+	Log       io.Writer                    // receives progress messages
 	Result    *FuzzState
 
 	started   time.Time
-	resumed   int                 // runs done before this call began
-	knownBugs map[Bug]FuzzFinding // the findings that the corpus still reproduces
+	resumed   int                 // runs done before Open
+	knownBugs map[Bug]FuzzFinding // violations that the corpus still shows
 
 	running    sync.WaitGroup // runs in progress
 	mu         sync.Mutex     // protects Result and the fields below
 	live       *display.Progress
 	saved      time.Time
-	saveErr    error  // error from saving the state
-	minimizing string // the finding that is being minimized
-	stopped    bool   // no more runs should start
+	saveErr    error  // from saving the state
+	minimizing string // the finding being minimized
+	stopped    bool   // start no more runs
 }
 
+// Open prepares the folders and resumes the search if the store contains it. Otherwise it starts a
+// new one.
 func (x *Fuzzer) Open() error {
 	x.started = time.Now()
 	if x.Corpus == "" {
@@ -337,8 +340,8 @@ func (x *Fuzzer) Open() error {
 	return x.Result.save()
 }
 
-// Run first runs the scenarios of the corpus. It then searches until the time limit or the last
-// seed is reached, or ctx is done. It returns the exit code for the findings.
+// Run runs the scenarios in the corpus and then searches until ctx is done or the search reaches
+// its time limit or its last seed. It returns the exit code for the findings.
 func (x *Fuzzer) Run(ctx context.Context) (code int, err error) {
 	if err = x.runCorpus(ctx); err == nil {
 		err = x.search(ctx)
@@ -351,7 +354,7 @@ func (x *Fuzzer) Run(ctx context.Context) (code int, err error) {
 	return x.Result.finish(), cmp.Or(ctx.Err(), err)
 }
 
-// elapsed returns the search time in seconds, including that of interrupted invocations.
+// elapsed returns the session's search time in seconds, including the time before an interruption.
 func (x *Fuzzer) elapsed() float64 { return x.Result.Session.Seconds + time.Since(x.started).Seconds() }
 
 func (x *Fuzzer) search(ctx context.Context) error {
@@ -367,9 +370,9 @@ func (x *Fuzzer) search(ctx context.Context) error {
 		if err := x.settle(ctx); err != nil {
 			return err
 		}
-		i, last := 0, session.RunsBefore+x.Seeds*len(x.Scenarios) // no run starts when i reaches last
+		i, last := 0, session.RunsBefore+x.Seeds*len(x.Scenarios) // stop when i reaches end
 		var w *Worker
-		select { // check the limit first: if several cases are ready, the select below may choose any
+		select { // check the time limit first, because the select below chooses at random
 		case <-timeUp:
 			i = last
 		default:
@@ -403,18 +406,18 @@ func (x *Fuzzer) search(ctx context.Context) error {
 	}
 }
 
-// job returns the job for a run that is not stored.
+// job returns a job that does not store its run.
 func (x *Fuzzer) job(n int, seed uint64) Job {
 	j := x.Job(n, seed)
 	j.Keep = KeepNone
 	return j
 }
 
-// saveInterval is how often the state is saved while nothing is found. If lockpick is killed, the
-// runs since the last save are lost and have to be repeated.
+// saveInterval is how often the state is saved if nothing is found. A killed search repeats the runs
+// since the last save.
 const saveInterval = time.Second
 
-// recordRun adds the outcome of a run and reports new findings.
+// recordRun adds the outcome of a run, prints new findings, and regularly saves the state.
 func (x *Fuzzer) recordRun(i int, o outcome.Outcome) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -434,7 +437,7 @@ func (x *Fuzzer) recordRun(i int, o outcome.Outcome) {
 	}
 }
 
-// settle stores a run for each new finding and minimizes that run's scenario.
+// settle stores a run of each new finding and minimizes its scenario.
 func (x *Fuzzer) settle(ctx context.Context) error {
 	for {
 		x.mu.Lock()
@@ -447,7 +450,7 @@ func (x *Fuzzer) settle(ctx context.Context) error {
 		if lost != nil || i < 0 {
 			return withKind(storeFailed, lost)
 		}
-		x.running.Wait() // so that the first run of the finding is known and all processors are free
+		x.running.Wait() // so that the lowest-numbered run is known and all processors are free
 		f := x.Result.Findings[i]
 		j := x.Job(f.First.Scenario, f.First.Seed)
 		j.Keep = KeepAll
@@ -472,8 +475,8 @@ func (x *Fuzzer) settle(ctx context.Context) error {
 	}
 }
 
-// minimize minimizes the scenario of a finding. A run often violates several properties, so if the
-// minimized scenario of another finding also shows this one, minimize starts from there.
+// minimize minimizes the scenario of a finding. A run often violates several properties, so it
+// starts from another finding's minimized scenario if that shows this finding too.
 func (x *Fuzzer) minimize(ctx context.Context, f *FuzzFinding) (*MinimizedRun, error) {
 	s := x.Scenarios[f.First.Scenario]
 	from, seed := s, f.First.Seed
@@ -492,7 +495,6 @@ func (x *Fuzzer) minimize(ctx context.Context, f *FuzzFinding) (*MinimizedRun, e
 	return x.SaveMinimized(ctx, r, name, filepath.Join(x.Corpus, name+".yaml"), x.Store)
 }
 
-// progress describes the progress of the search.
 func (x *Fuzzer) progress(passed time.Duration) string {
 	h, violated := x.Result, 0
 	for _, f := range h.Findings {
@@ -520,7 +522,7 @@ func (x *Fuzzer) progress(passed time.Duration) string {
 	return strings.Join(parts, ", ")
 }
 
-// Print prints the result, then a table of the findings with their frequency, then each finding.
+// Print prints a summary, a table of the findings, and the details of each finding.
 func (h *FuzzState) Print(w io.Writer) {
 	h.printResult(w)
 	t := display.Table{{"property", "cause", "runs", "first"}}
@@ -536,7 +538,7 @@ func (h *FuzzState) Print(w io.Writer) {
 	}
 }
 
-// printResult prints a one-line summary of the search.
+// printResult prints a one-line summary.
 func (h *FuzzState) printResult(w io.Writer) {
 	required := 0
 	for _, f := range h.Findings {
@@ -563,9 +565,9 @@ func (h *FuzzState) printResult(w io.Writer) {
 }
 
 func (f *FuzzFinding) print(w io.Writer, runs int) {
-	in, requirement := display.Doubt, "not required to hold"
+	in, requirement := display.Doubt, "not required"
 	if f.Required {
-		in, requirement = display.Bad, "required to hold"
+		in, requirement = display.Bad, "required"
 	}
 	fmt.Fprintf(w, "\n%s, in %s; %s\n", display.Paint(w, in, f.Bug.String()), outcome.Rate(f.Runs, runs), requirement)
 	if f.Minimized != nil {
@@ -575,7 +577,7 @@ func (f *FuzzFinding) print(w io.Writer, runs int) {
 		display.PrintWrapped(w, 2, 4, f.Minimized.Summary())
 	}
 	if f.Known {
-		fmt.Fprintln(w, "  known from the corpus")
+		fmt.Fprintln(w, "  already in the corpus")
 	}
 	if f.NotMinimized != "" {
 		display.PrintWrapped(w, 2, 4, "not minimized: "+f.NotMinimized)
@@ -587,12 +589,10 @@ func (f *FuzzFinding) print(w io.Writer, runs int) {
 	}
 }
 
-// seedSuffix matches the end of a name in the corpus that gives the scenario's seed, if that is not
-// 1.
+// seedSuffix matches the seed at the end of a file name in the corpus. Without it, the seed is 1.
 var seedSuffix = regexp.MustCompile(`-seed-([0-9]+)$`)
 
-// corpusName returns the name of a minimized scenario in the corpus, made up of its lock and the
-// violation it shows.
+// corpusName names a minimized scenario after its lock, its violation and, unless it is 1, its seed.
 func corpusName(r Minimized) string {
 	l := r.Scenario.Lock
 	name := strings.Join([]string{cmp.Or(l.Mistake, l.Kind), r.Property, cmp.Or(r.Cause, "violated")}, "-")
@@ -603,7 +603,7 @@ func corpusName(r Minimized) string {
 	return clipName(name, 64-len(end)) + end
 }
 
-// clipName shortens a name to maxLen characters. Different names remain different.
+// clipName shortens a name to maxLen bytes and keeps different names different.
 func clipName(name string, maxLen int) string {
 	if len(name) <= maxLen {
 		return name
@@ -611,7 +611,7 @@ func clipName(name string, maxLen int) string {
 	return fmt.Sprintf("%s-%x", strings.TrimRight(name[:maxLen-9], "-"), sha256.Sum256([]byte(name)))[:maxLen]
 }
 
-// runCorpus runs the scenarios of the corpus that use the lock under test.
+// runCorpus reruns the scenarios in the corpus that use the lock under test.
 func (x *Fuzzer) runCorpus(ctx context.Context) error {
 	dir, err := files.OpenFolder(x.Corpus)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -653,7 +653,7 @@ func (x *Fuzzer) runCorpus(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if ran++; o.Code != outcome.ExitOK {
-			fmt.Fprintf(x.Log, "corpus: %s no longer shows its violation: %s\n", path, display.FirstLine(cmp.Or(o.Error, strings.Join(suites.Brief(o), "; "))))
+			fmt.Fprintf(x.Log, "corpus: %s no longer reproduces its violation: %s\n", path, display.FirstLine(cmp.Or(o.Error, strings.Join(suites.Brief(o), "; "))))
 			continue
 		}
 		shown++
@@ -664,12 +664,12 @@ func (x *Fuzzer) runCorpus(ctx context.Context) error {
 		}
 	}
 	if ran > 0 {
-		fmt.Fprintf(x.Log, "corpus: %d of %d scenarios still show their violation\n", shown, ran)
+		fmt.Fprintf(x.Log, "corpus: %d of %d scenarios still reproduce their violations\n", shown, ran)
 	}
 	return nil
 }
 
-// sameLock reports whether the search is testing the lock with settings l.
+// sameLock reports whether the search tests a lock with the kind, mistake and options of l.
 func (x *Fuzzer) sameLock(l lock.Settings) bool {
 	return slices.ContainsFunc(x.Scenarios, func(s scenario.Scenario) bool {
 		return l.Kind == s.Lock.Kind && l.Mistake == s.Lock.Mistake && maps.Equal(l.Options, s.Lock.Options)

@@ -8,7 +8,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// An outcome.json that is accepted has a state, and so does each of its judgements.
+// An accepted outcome.json yields valid values.
 func FuzzOutcome(f *testing.F) {
 	whole, err := json.Marshal(outcome.Outcome{Schema: 1, Scenario: "a/b", Backend: "sim", Seed: 1, Code: 1, Error: "e", Retried: []string{"r"}, Seconds: 1.5, Events: 3,
 		Numbers:    map[string]float64{"grants": 3},

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// helpFor returns the block for an engine in the help on shards.
+// helpFor returns the commands for an engine from lockpick help shards, with the test's sweep.
 func helpFor(t *testing.T, binary, engine string) string {
 	t.Helper()
 	text := outputOf(t, exec.Command(binary, "help", "shards"))
@@ -25,7 +25,8 @@ func helpFor(t *testing.T, binary, engine string) string {
 	return strings.ReplaceAll(found[1], "baseline/ --seeds 10000", strings.Join(sweepArgs(), " "))
 }
 
-// shellCommand returns a command that runs a script in a folder, with lockpick in PATH and in bin.
+// shellCommand returns a command that runs a script in a folder, with lockpick in PATH and in the
+// folder's bin.
 func shellCommand(t *testing.T, in, binary, script string, env ...string) *exec.Cmd {
 	t.Helper()
 	if err := os.Symlink(filepath.Dir(binary), filepath.Join(in, "bin")); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -37,7 +38,7 @@ func shellCommand(t *testing.T, in, binary, script string, env ...string) *exec.
 	return c
 }
 
-// ciCommands returns the commands in a CI file that run a shard and merge the shards.
+// ciCommands extracts the commands that run a shard and merge the shards from a CI file.
 func ciCommands(text string) (shard, merge string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(line), "- "), "run: ")
@@ -51,8 +52,8 @@ func ciCommands(text string) (shard, merge string) {
 	return shard, merge
 }
 
-// The commands in the help work as printed, except that the sweep is smaller here. When the process
-// of one shard is killed, GNU parallel repeats that shard.
+// The commands work as printed, except that the sweep is smaller here. GNU parallel repeats a shard
+// whose process is killed.
 func TestShardHelpCommands(t *testing.T) {
 	requirePrograms(t, "apt-get install parallel", "parallel")
 	binary := buildLockpick(t)

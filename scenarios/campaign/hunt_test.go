@@ -25,8 +25,8 @@ func openTestFuzz(t *testing.T, folder string) *FuzzState {
 	return h
 }
 
-// testOutcome returns the outcome of run i: every seventh run violates one property, and every
-// fifth violates another.
+// testOutcome returns the outcome of run i. Every seventh run violates one property and every fifth
+// another.
 func testOutcome(i int) outcome.Outcome {
 	o := outcome.Outcome{Command: fmt.Sprintf("run %d", i)}
 	add := func(property, cause, expected string) {
@@ -41,7 +41,7 @@ func testOutcome(i int) outcome.Outcome {
 	return o
 }
 
-// Runs are numbered seed by seed, and each number is assigned once.
+// Run numbers go through all scenarios before the next seed, and each is assigned once.
 func TestNextRun(t *testing.T) {
 	h := openTestFuzz(t, t.TempDir())
 	for i := range 10 {
@@ -50,18 +50,18 @@ func TestNextRun(t *testing.T) {
 		}
 	}
 	if s, seed := h.runOf(7); s != 1 || seed != 7 {
-		t.Errorf("run 7 has scenario %d and seed %d", s, seed)
+		t.Errorf("run 7 is scenario %d with seed %d", s, seed)
 	}
 }
 
-// A search that is killed at any time and then resumed counts each run once, and its result is the
-// same as that of an uninterrupted search.
+// A search that is killed and resumed counts each run once and ends with the same findings as an
+// uninterrupted search.
 func TestKilledSearchCountsRunsOnce(t *testing.T) {
 	const all = 300
 	r := rand.New(rand.NewPCG(3, 4))
 	folder := t.TempDir()
 	h := openTestFuzz(t, folder)
-	var under []int // runs that are assigned but not done
+	var under []int // assigned runs that are not done
 	kills := 0
 	for h.Runs < all {
 		switch {
@@ -90,7 +90,7 @@ func TestKilledSearchCountsRunsOnce(t *testing.T) {
 		}
 	}
 	if kills < 5 || h.Next != all || h.Runs != all || len(h.DoneAhead) != 0 {
-		t.Errorf("after %d kills, next is %d, runs %d, %d ahead", kills, h.Next, h.Runs, len(h.DoneAhead))
+		t.Errorf("after %d kills: first unfinished run %d, %d runs done, %d out of order", kills, h.Next, h.Runs, len(h.DoneAhead))
 	}
 	whole := openTestFuzz(t, t.TempDir())
 	for i := range all {
@@ -115,7 +115,6 @@ func TestKilledSearchCountsRunsOnce(t *testing.T) {
 	}
 }
 
-// Each finding is returned as new only once.
 func TestRecordReturnsNewFindings(t *testing.T) {
 	h := openTestFuzz(t, t.TempDir())
 	for i, want := range []int{2, 0, 0, 0, 0, 0, 0, 0} {
@@ -128,8 +127,7 @@ func TestRecordReturnsNewFindings(t *testing.T) {
 	}
 }
 
-// A violation of a required property is reported every time, even if the same violation was found
-// earlier in a scenario that did not require the property.
+// A violation of a required property is reported every time, even if the finding is not new.
 func TestRecordReportsRequiredViolations(t *testing.T) {
 	h := openTestFuzz(t, t.TempDir())
 	for i, expected := range []string{"any", "holds", "any", "holds"} {
@@ -140,7 +138,7 @@ func TestRecordReportsRequiredViolations(t *testing.T) {
 	}
 }
 
-// An unfinished session is resumed, and a finished one is followed by another.
+// An unfinished session is resumed. A finished one is followed by a new session.
 func TestSessions(t *testing.T) {
 	folder := t.TempDir()
 	h := openTestFuzz(t, folder)
@@ -161,7 +159,6 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// A state file that no search could have written is rejected.
 func TestOpenFuzzRejectsInvalidState(t *testing.T) {
 	folder := t.TempDir()
 	h := openTestFuzz(t, folder)
@@ -197,8 +194,7 @@ func TestOpenFuzzRejectsInvalidState(t *testing.T) {
 	}
 }
 
-// Two processes can't run the same search at once, but a search no longer has an owner when its
-// process has exited.
+// A search whose owner has exited can be resumed.
 func TestSearchOwner(t *testing.T) {
 	self, err := files.Self()
 	if err != nil {
@@ -211,7 +207,7 @@ func TestSearchOwner(t *testing.T) {
 	for _, x := range []struct {
 		owner files.Owner
 		taken bool
-	}{{self, false}, {parent, false}} { // no process with this PID started at that time
+	}{{self, false}, {parent, false}} { // a running process, but it did not start at that time
 		h.Owner = x.owner.String()
 		if err := h.save(); err != nil {
 			t.Fatal(err)
@@ -222,7 +218,7 @@ func TestSearchOwner(t *testing.T) {
 	}
 }
 
-// Every state file is either rejected or allows the search to be resumed.
+// An accepted state file can be resumed.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"schema": 1, "of": "this", "scenarios": ["a"], "seed": 1, "next": 2, "ahead": [3], "runs": 3, "finds": [{"property": "p", "held": true, "runs": 1, "first": {"scenario": 0, "seed": 1}, "shortest": {}}], "leg": {"begun": 0}}`))
 	f.Add([]byte(`{"schema": 1, "scenarios": ["a"], "finds": [null]}`))
@@ -235,12 +231,11 @@ func FuzzParse(f *testing.F) {
 		i := h.nextRun()
 		h.record(i, testOutcome(35))
 		if h.Runs != before+1 {
-			t.Errorf("run %d was assigned although it was done: %s", i, text)
+			t.Errorf("run %d was assigned although it is done: %s", i, text)
 		}
 	})
 }
 
-// Different long names stay different when clipped.
 func TestClipName(t *testing.T) {
 	long := strings.Repeat("extension-", 8)
 	a, b := clipName(long+"a", 64), clipName(long+"b", 64)

@@ -21,8 +21,8 @@ const (
 	wantViolated = string(verdict.Violated)
 )
 
-// Judge compares a verdict with the expectations. No other code in lockpick does this. A property
-// without an expectation is always as expected.
+// Judge compares a verdict with the expectations. Nothing else in lockpick does. A property without
+// an expectation is always as expected.
 func Judge(expect map[string]scenario.Expectation, v verdict.Verdict) []outcome.Judgement {
 	var out []outcome.Judgement
 	for _, r := range v.Results {
@@ -54,7 +54,8 @@ func Judge(expect map[string]scenario.Expectation, v verdict.Verdict) []outcome.
 	return out
 }
 
-// violationLength returns the number of events up to the last one needed to prove the violation.
+// violationLength returns how many events it takes to prove the violation, counted from the start
+// of the history.
 func violationLength(r verdict.Result) int {
 	if r.Witness == nil || len(r.Witness.Events) == 0 {
 		return 0
@@ -62,9 +63,9 @@ func violationLength(r verdict.Result) int {
 	return int(slices.Max(r.Witness.Events))
 }
 
-// judgements judges a stored run by its scenario's expectations, and a Jepsen history by the
-// guarantees of its model. It judges a bare history by those guarantees required of every lock that
-// can be checked without a scenario.
+// judgements judges a stored run by its scenario's expectations and a Jepsen history by its model's
+// guarantees. A bare history is judged by the guarantees that every lock must give, except those
+// that can't be checked without a scenario.
 func (s StoredRun) judgements(v verdict.Verdict) []outcome.Judgement {
 	switch {
 	case s.Manifest != nil:
@@ -79,8 +80,7 @@ func (s StoredRun) judgements(v verdict.Verdict) []outcome.Judgement {
 	return Judge(expect, v)
 }
 
-// defaultExpectations returns the expectations to use if the user sets none: safety properties must
-// hold.
+// defaultExpectations requires the safety properties.
 func defaultExpectations() map[string]scenario.Expectation {
 	expect := map[string]scenario.Expectation{
 		verdict.MutualExclusion: {Want: wantHolds, Implied: true},
@@ -97,20 +97,20 @@ func judgeResult(j *outcome.Judgement, want scenario.Expectation, r verdict.Resu
 	case wantAny:
 		return
 	case wantHolds:
-		// A property that the scenario names must have been exercised, unless the lock makes that
+		// If the scenario names the property, the run must exercise it, unless the lock makes that
 		// impossible.
 		j.AsExpected = r.Outcome == verdict.Holds || r.Outcome == verdict.NotExercised && (want.Implied || r.NotApplicable)
 	case wantViolated:
 		j.Missed = r.Outcome == verdict.Holds || r.Outcome == verdict.NotExercised
-		// A violation with another cause is not the expected one.
+		// A violation with another cause does not count.
 		j.AsExpected = r.Outcome == verdict.Violated &&
 			(want.Cause == "" || want.Cause == r.Cause) && (want.Node == "" || want.Node == r.Node)
 	}
 }
 
-// excuseStalled marks a property as undecided if its expected violation was missed, or had another
-// cause, and a host stall that delayed the plan may be the reason. The checker itself makes sure
-// that a stall is not reported as the cause of a violation.
+// excuseStalled marks a property as undecided if a violation was expected but did not occur, or had
+// another cause, and the host stalled: the stall may have delayed the plan. Unexpected violations
+// need no excuse, because the checker accounts for stalls itself.
 func excuseStalled(j *outcome.Judgement, want scenario.Expectation, r verdict.Result) {
 	if j.AsExpected || r.Stalled == 0 || want.Want != wantViolated {
 		return
@@ -126,9 +126,9 @@ func excuseStalled(j *outcome.Judgement, want scenario.Expectation, r verdict.Re
 	j.Got = verdict.Undecided
 }
 
-// judgeNumbers compares measured numbers with their bounds. A number that has no meaning in the run
-// is missing, and its judgement is undecided. A number that is compared with another variant stays
-// pending until VariantComparer.Settle.
+// judgeNumbers compares measured numbers with their bounds. A number that the run could not measure
+// is undecided. A number bounded by another variant's number is pending until VariantComparer.Settle
+// decides it.
 func judgeNumbers(bounds map[string]scenario.Bound, v verdict.Verdict) []outcome.Judgement {
 	var out []outcome.Judgement
 	for _, name := range slices.Sorted(maps.Keys(bounds)) {
@@ -157,8 +157,8 @@ func judgeNumbers(bounds map[string]scenario.Bound, v verdict.Verdict) []outcome
 	return out
 }
 
-// stallMayExplain reports whether host stalls may be the reason why a number misses its bound by
-// the given amount. If the number is a time, the stalls must be at least that long.
+// stallMayExplain reports whether host stalls may be why a number misses its bound by the given
+// amount. If the number is a time, the stalls must be at least that long.
 func stallMayExplain(name string, by float64, v verdict.Verdict) bool {
 	stalled := v.Numbers[verdict.StalledSeconds]
 	isTime := slices.ContainsFunc(verdict.Numbers, func(n verdict.Number) bool { return n.Name == name && n.AffectedByStalls })
@@ -169,7 +169,7 @@ func markUndecided(j *outcome.Judgement, because string) {
 	j.AsExpected, j.Got, j.Because = false, verdict.Undecided, because
 }
 
-// judgeNumber compares the number x with its bound.
+// judgeNumber compares a number with its bound, which may depend on another variant's number.
 func judgeNumber(j *outcome.Judgement, x, other float64) {
 	b := j.Number.Bound
 	j.Got, j.AsExpected = verdict.Violated, b.Allows(x, other)
@@ -182,13 +182,13 @@ func judgeNumber(j *outcome.Judgement, x, other float64) {
 	}
 }
 
-// withoutPending returns the judgements that do not wait for another variant.
+// withoutPending drops the judgements that need another variant's number.
 func withoutPending(js []outcome.Judgement) []outcome.Judgement {
 	return slices.DeleteFunc(slices.Clone(js), outcome.Judgement.Pending)
 }
 
-// settle decides the judgements that were waiting for the numbers of the variant than, and rewrites
-// the stored outcome. numbers is nil if this campaign does not include that variant.
+// settle decides the judgements that need the given variant's numbers, and rewrites the stored
+// outcome. numbers is nil if the campaign does not include the variant.
 func settle(o *outcome.Outcome, than string, numbers map[string]float64) {
 	for i := range o.Judgements {
 		j := &o.Judgements[i]
@@ -206,8 +206,8 @@ func settle(o *outcome.Outcome, than string, numbers map[string]float64) {
 	writeOutcome(o)
 }
 
-// VariantComparer holds back outcomes that must be compared with numbers of another variant, run
-// with the same seed, until those numbers are available.
+// VariantComparer decides outcomes that depend on numbers of another variant run with the same seed.
+// It holds them back until those numbers are available.
 type VariantComparer struct {
 	Scenarios []Pick
 	Seeds     int // per scenario
@@ -216,7 +216,8 @@ type VariantComparer struct {
 	waiting []int
 }
 
-// Settle adds the outcome of run i, and returns the runs that this decides.
+// Settle adds the outcome of run i. It returns the runs that can be decided now, after updating
+// their outcomes.
 func (c *VariantComparer) Settle(outcomes map[int]outcome.Outcome, i int) (decided []int) {
 	if slices.ContainsFunc(c.Scenarios, func(p Pick) bool { return len(p.Numbers) > 0 }) {
 		if c.numbers == nil {
@@ -244,11 +245,11 @@ func (c *VariantComparer) Settle(outcomes map[int]outcome.Outcome, i int) (decid
 	return decided
 }
 
-// IsWaiting reports whether a run's outcome is waiting for the outcome of another run.
+// IsWaiting reports whether a run's outcome depends on a run that has not finished.
 func (c *VariantComparer) IsWaiting(i int) bool { return slices.Contains(c.waiting, i) }
 
-// runOfVariant returns the run of another variant of the same scenario with the same seed. ok is
-// false if there is none.
+// runOfVariant returns the run of another variant of run i's scenario, with the same seed. ok is
+// false if that variant was not selected.
 func (c *VariantComparer) runOfVariant(i int, name string) (run int, ok bool) {
 	if name == scenario.BaseVariant {
 		name = ""
@@ -258,8 +259,7 @@ func (c *VariantComparer) runOfVariant(i int, name string) (run int, ok bool) {
 	return k*c.Seeds + i%c.Seeds, k >= 0
 }
 
-// withoutStepNumbers leaves out the numbers of individual steps, which are meaningful only for the
-// same plan.
+// withoutStepNumbers drops the numbers of individual steps, which can't be compared across plans.
 func withoutStepNumbers(numbers map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for _, name := range checker.Numbers() {
@@ -270,7 +270,7 @@ func withoutStepNumbers(numbers map[string]float64) map[string]float64 {
 	return out
 }
 
-// KnownLocks returns the names that a scenario may use, given the kinds of locks.
+// KnownLocks returns the names that scenarios may use, given the lock kinds.
 func KnownLocks(locks map[string]lock.Kind) scenario.Known {
 	k := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), CanonicalCause: verdict.CanonicalCause, Numbers: checker.Numbers()}.With(locks)
 	for _, m := range broken.Mistakes() {

@@ -47,7 +47,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A vacuous run is never as expected, whatever the expectation is.
+// A vacuous run is never as expected, whatever was expected.
 func TestJudgeVacuous(t *testing.T) {
 	v := verdict.Verdict{Assumption: "step 1 never happened", Results: []verdict.Result{{Property: verdict.MutualExclusion, Outcome: verdict.Undecided}}}
 	for _, want := range []string{"any", "holds", "violated"} {
@@ -65,7 +65,7 @@ func TestJudgeUnknownProperty(t *testing.T) {
 	}
 }
 
-// lease-linearizable follows from mutual-exclusion, but is still judged.
+// lease-linearizable follows from mutual-exclusion but is judged nevertheless.
 func TestJudgeFollowingProperty(t *testing.T) {
 	expect := map[string]scenario.Expectation{verdict.MutualExclusion: {Want: "violated", Cause: verdict.NeverSet}}
 	scenario.AddImplied(expect, "")
@@ -83,7 +83,7 @@ func TestJudgeFollowingProperty(t *testing.T) {
 	}
 }
 
-// An unexpected violation is final. A run that misses its expected violation, or is vacuous, is
+// An unexpected violation is final. A run without its expected violation, or a vacuous run, is
 // retried. If no retry succeeds, the result is undecided.
 func TestRetries(t *testing.T) {
 	missed := outcome.Judgement{Property: "a", Got: verdict.Holds, Missed: true}
@@ -124,16 +124,16 @@ func TestRetries(t *testing.T) {
 		if o.Code != c.code {
 			t.Errorf("case %d: code %d, want %d (%s)", i, o.Code, c.code, fmt.Sprint(c.js))
 		}
-		// The exit code is ExitUnexpected if and only if a property's result is unexpected.
+		// The exit code must be ExitUnexpected exactly if a property's result is unexpected.
 		unexpected := slices.ContainsFunc(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected && !j.Unresolved() })
 		if unexpected != (o.Code == outcome.ExitUnexpected) {
-			t.Errorf("case %d: code %d, and a property is unexpected: %v", i, o.Code, unexpected)
+			t.Errorf("case %d: code %d, but unexpected properties: %v", i, o.Code, unexpected)
 		}
 	}
 }
 
-// A cause is confirmed only if the reruns removed it on each node that it names. The message always
-// describes what the reruns showed.
+// A cause is confirmed only if the reruns removed it on every node blamed for it. The explanation
+// always says what the reruns showed.
 func TestConcludeConfirmation(t *testing.T) {
 	end := func(cause, node string) *earlyEnd {
 		return &earlyEnd{cause: cause, replacement: &history.Event{Process: node}}
@@ -149,19 +149,19 @@ func TestConcludeConfirmation(t *testing.T) {
 		why          string
 	}{
 		"each node": {ends: []*earlyEnd{end(lost, "n1"), end(lost, "n2")}, cause: lost, alone: []string{"n1"}, state: outcome.Confirmed,
-			why: "rerun with the key kept on n1 and n2 (restarted-and-forgot): c2 is refused there, and the two do not overlap"},
+			why: "rerun with the key preserved on n1 and n2 (restarted-and-forgot): c2 is refused there, and the two do not overlap"},
 		"later": {ends: []*earlyEnd{end(lost, "n1")}, cause: lost, alone: []string{"n1"}, later: true, state: outcome.Postponed,
-			why: "rerun with the key kept on n1 (restarted-and-forgot): c2 is refused there, and the two do not overlap then, but they do later, after another loss"},
+			why: "rerun with the key preserved on n1 (restarted-and-forgot): c2 is refused there, and the two do not overlap then, but they do later, after another loss"},
 		"another loss on another node": {ends: []*earlyEnd{end(lost, "n5")}, untried: []string{"n1", "n2"}, cause: late, alone: []string{"n5"}, state: outcome.PartlyTested,
-			why: "given-shorter can't be checked on n1 and n2, where no key was cut short; result: rerun with the key kept on n5 (restarted-and-forgot): c2 is refused there, and the two do not overlap"},
+			why: "given-shorter can't be checked on n1 and n2, where no key was cut short; result: rerun with the key preserved on n5 (restarted-and-forgot): c2 is refused there, and the two do not overlap"},
 		"one of its nodes": {ends: []*earlyEnd{end(lost, "n1")}, untried: []string{"n2"}, cause: lost, alone: []string{"n1"}, state: outcome.PartlyTested,
-			why: "restarted-and-forgot can't be checked on n2, where no key was cut short; result: rerun with the key kept on n1 (restarted-and-forgot): c2 is refused there, and the two do not overlap"},
+			why: "restarted-and-forgot can't be checked on n2, where no key was cut short; result: rerun with the key preserved on n1 (restarted-and-forgot): c2 is refused there, and the two do not overlap"},
 		"no node alone suffices": {ends: []*earlyEnd{end(lost, "n1"), end(lost, "n2")}, cause: lost, state: outcome.JointlyNecessary,
-			why: "rerun with the key kept on n1 and n2 (restarted-and-forgot): c2 is refused there, and the two do not overlap; with the key kept on only one of these 2, the two still overlap"},
+			why: "rerun with the key preserved on n1 and n2 (restarted-and-forgot): c2 is refused there, and the two do not overlap; with the key preserved on only one of these 2, the two still overlap"},
 		"only with the other losses": {ends: []*earlyEnd{end(lost, "n1"), end(lost, "n2"), end(verdict.Flushed, "n3")}, cause: lost, alone: []string{"n3"}, named: true, state: outcome.JointlyNecessary,
-			why: "rerun with the key kept on n1 and n2 (restarted-and-forgot) and n3 (flushed): c2 is refused there, and the two do not overlap; with only the keys lost by restarted-and-forgot kept, the two still overlap"},
+			why: "rerun with the key preserved on n1 and n2 (restarted-and-forgot) and n3 (flushed): c2 is refused there, and the two do not overlap; with only the keys lost to restarted-and-forgot preserved, the two still overlap"},
 		"unexplained": {ends: []*earlyEnd{end(verdict.Unexplained, "n1")}, cause: verdict.Unexplained, alone: []string{"n1"}, state: outcome.PartlyTested,
-			why: "rerun with the key kept on n1 (unexplained): c2 is refused there, and the two do not overlap"},
+			why: "rerun with the key preserved on n1 (unexplained): c2 is refused there, and the two do not overlap"},
 	} {
 		x := &trial{ends: row.ends, unchecked: row.untried, secondClient: "c2"}
 		c := &outcome.Confirmation{Alone: row.alone}

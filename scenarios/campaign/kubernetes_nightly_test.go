@@ -14,8 +14,7 @@ import (
 	"testing"
 )
 
-// fakeAWS adds a program called aws to PATH. It copies files between folders, one of which plays
-// the role of a bucket.
+// fakeAWS adds a program aws to PATH that uses a local folder as the bucket.
 func fakeAWS(t *testing.T) {
 	t.Helper()
 	bin, bucket := t.TempDir(), t.TempDir()
@@ -32,7 +31,7 @@ cp -r "$(at "$4")/." "$(at "$5")"
 }
 
 // Kubernetes' own decoder accepts the manifest, and its command works for each index. The sweep is
-// smaller here.
+// smaller than in the manifest.
 func TestKubernetes(t *testing.T) {
 	binary, reader := buildLockpick(t), filepath.Join(t.TempDir(), "job")
 	outputOf(t, exec.Command("go", "build", "-C", "../../.ci/engines", "-o", reader, "./job"))

@@ -19,7 +19,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Bug is a property and the cause of its violation.
+// Bug is a violated property and the cause of the violation.
 type Bug struct {
 	Property string `json:"property"`
 	Cause    string `json:"cause,omitempty"`
@@ -32,9 +32,9 @@ func (b Bug) String() string {
 	return fmt.Sprintf("%s (%s)", b.Property, b.Cause)
 }
 
-// BugOf chooses which violation in a run to minimize: the one of the named property if there is
-// one, otherwise one of a required property, otherwise the first. It returns false if there is
-// none.
+// BugOf chooses the violation to minimize. If a property is named, it is that property's violation,
+// otherwise the first unexpected violation or, without any, the first violation. BugOf returns false
+// if there is none.
 func BugOf(o outcome.Outcome, property string) (Bug, bool) {
 	for _, required := range []bool{true, false} {
 		for _, j := range o.Violations() {
@@ -46,51 +46,50 @@ func BugOf(o outcome.Outcome, property string) (Bug, bool) {
 	return Bug{}, false
 }
 
-// Minimizer minimizes scenarios.
+// Minimizer reduces a scenario to what it takes to show a bug.
 type Minimizer struct {
 	Known scenario.Known
-	// Run runs a scenario with a seed, and reports whether the result is as the scenario expects.
-	// It is called concurrently.
+	// Run runs a scenario and reports whether the result is as expected. It must be safe for
+	// concurrent use.
 	Run func(ctx context.Context, s scenario.Scenario, seed uint64) (asExpected bool)
-	// Record runs a scenario and returns its history and verdict. If Record is nil, long plans are
-	// reduced only by trial and error.
+	// Record runs a scenario and returns its history and verdict. Without it, long plans are reduced
+	// by trial and error alone.
 	Record  func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, verdict.Verdict, error)
 	Workers int
-	// MaxRuns is the maximum number of runs; 0 means defaultMaxRuns.
+	// MaxRuns limits the number of runs; 0 means defaultMaxRuns.
 	MaxRuns int
 }
 
-// defaultMaxRuns is the default limit on the runs of one call to Minimize. A plan of a hundred
-// steps takes about a hundred runs, at worst four hundred.
+// defaultMaxRuns limits the runs of one call to Minimize. A plan of a hundred steps takes about a
+// hundred runs, at worst four hundred.
 const defaultMaxRuns = 2000
 
-// maxRounds is the maximum number of rounds in which all edits are tried. Every round but the last
-// makes the scenario smaller.
+// maxRounds limits how often all edits are tried. Every round but the last makes the scenario
+// smaller.
 const maxRounds = 20
 
-// robustnessSeeds is the number of seeds with which the minimized scenario is finally run, to see
-// how often it shows the bug. The bug may depend on one seed's timing.
+// robustnessSeeds is the number of seeds used to measure how often the minimized scenario shows the
+// bug, which may depend on one seed's timing.
 const robustnessSeeds = 100
 
-// Minimized is a minimized scenario.
+// Minimized is the result of minimizing a scenario.
 type Minimized struct {
 	Bug
 	Scenario scenario.Scenario `json:"scenario"`
-	// Seed is a seed that shows the bug: the lowest of those tried, or the original seed if none of
-	// those shows it.
+	// Seed shows the bug. It is the lowest such seed of those tried or, if none of them shows it,
+	// the seed that minimizing ended with.
 	Seed         uint64       `json:"seed"`
-	From         string       `json:"from"` // the original scenario
+	From         string       `json:"from"` // the original scenario's ID
 	OriginalSeed uint64       `json:"given"`
 	Before       scenarioSize `json:"before"`
 	After        scenarioSize `json:"after"`
-	Runs         int          `json:"runs"`  // number of runs that minimizing took
-	SeedsShowing int          `json:"shows"` // seeds that show the bug, out of SeedsTried
+	Runs         int          `json:"runs"`  // runs it took to minimize
+	SeedsShowing int          `json:"shows"` // how many of the SeedsTried seeds show the bug
 	SeedsTried   int          `json:"others"`
-	// Complete is set if no edit was left to try. Otherwise the limit on runs was reached.
+	// Complete means that all edits were tried. Otherwise the run limit was reached.
 	Complete bool `json:"whole"`
 }
 
-// scenarioSize measures the size of a scenario.
 type scenarioSize struct {
 	Steps   int `json:"steps"`
 	Targets int `json:"targets"`
@@ -107,7 +106,7 @@ func SizeOf(s scenario.Scenario) scenarioSize {
 	return z
 }
 
-// Minimize minimizes a scenario that shows bug b with the given seed. It fails if the scenario does
+// Minimize minimizes a scenario that shows a bug with the given seed. It fails if the scenario does
 // not show the bug, or if ctx is done.
 func (k Minimizer) Minimize(ctx context.Context, s scenario.Scenario, seed uint64, b Bug) (Minimized, error) {
 	r := Minimized{Bug: b, From: s.ID(), OriginalSeed: seed}
@@ -141,17 +140,16 @@ func (k Minimizer) Minimize(ctx context.Context, s scenario.Scenario, seed uint6
 	return r, ctx.Err()
 }
 
-// MinimizedRun is a minimized scenario, the file it was written to, and a run of that file.
+// MinimizedRun is a minimized scenario with its file and a run of that file.
 type MinimizedRun struct {
 	Minimized
 	File    string                `json:"file"`
-	Dir     string                `json:"dir"` // of the run
+	Dir     string                `json:"dir"` // run directory
 	Command string                `json:"command"`
-	Try     *outcome.Reproduction `json:"try,omitempty"` // nil if the scenario was not tried on another backend
+	Try     *outcome.Reproduction `json:"try,omitempty"` // on another backend; nil if not tried
 }
 
-// SaveMinimized writes a minimized scenario to a file, runs the file, and stores the run with its
-// reports.
+// SaveMinimized writes a minimized scenario to a file, runs it, and stores the run with its reports.
 func (x Simulator) SaveMinimized(ctx context.Context, r Minimized, name, file, store string) (*MinimizedRun, error) {
 	text, err := r.Write(name, x.Known)
 	if err != nil {
@@ -168,12 +166,12 @@ func (x Simulator) SaveMinimized(ctx context.Context, r Minimized, name, file, s
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case o.Code != outcome.ExitOK:
-		return nil, withKind(NotReproduced, fmt.Errorf("%s does not show %s when it runs: %s", file, r.Bug, display.FirstLine(o.Error)))
+		return nil, withKind(NotReproduced, fmt.Errorf("%s does not reproduce %s: %s", file, r.Bug, display.FirstLine(o.Error)))
 	}
 	return &MinimizedRun{Minimized: r, File: file, Dir: o.Dir, Command: o.Command}, nil
 }
 
-// TryOn retries the scenario on another backend until it violates the same property there.
+// TryOn runs the scenario on another backend until it violates the same property there, or gives up.
 func (k *MinimizedRun) TryOn(ctx context.Context, r *Runner, known scenario.Known, store string) {
 	k.Try = &outcome.Reproduction{Backend: r.Name(), State: outcome.CannotRun}
 	there := &Selection{Scenarios: []scenarios.Found{{From: k.File, Scenario: k.Scenario}}, Backend: r.Name(), Expects: []string{k.Property + "=" + wantViolated}}
@@ -188,11 +186,11 @@ func (k *MinimizedRun) TryOn(ctx context.Context, r *Runner, known scenario.Know
 	}
 }
 
-// ExpectBug returns a copy of the scenario that expects only the bug, so that a run is as expected
-// if it shows the bug. The copy has a name of its own.
+// ExpectBug returns a copy of the scenario that expects the bug and nothing else. The copy has a
+// name of its own.
 func ExpectBug(s scenario.Scenario, b Bug) scenario.Scenario {
 	s.Name, s.Variant, s.Tags, s.Debate, s.Tier, s.Cures, s.Numbers = "small", "", nil, nil, "", nil, nil
-	s.Expect = map[string]scenario.Expectation{ // these two are required unless the scenario says otherwise
+	s.Expect = map[string]scenario.Expectation{ // required by default
 		verdict.MutualExclusion: {Want: outcome.AnyOutcome}, verdict.ResourceSafety: {Want: outcome.AnyOutcome},
 	}
 	s.Expect[b.Property] = scenario.Expectation{Want: string(verdict.Violated), Cause: b.Cause}
@@ -200,13 +198,13 @@ func ExpectBug(s scenario.Scenario, b Bug) scenario.Scenario {
 	return s
 }
 
-// minimizeAll tries all edits until none of them preserves the bug.
+// minimizeAll applies edits until none of them preserves the bug.
 func (x *minimization) minimizeAll() {
 	for range maxRounds {
 		before := x.accepted
 		x.distillPlan()
 		x.tryEdits(shortenRun(x.best))
-		x.tryEdits(shrinkTopology(x.best)) // before the steps, because it makes them cheaper, and again after them
+		x.tryEdits(shrinkTopology(x.best)) // before removing steps, because it makes that cheaper, and again after it
 		x.removeSteps()
 		x.removePartsOtherSeeds()
 		x.tryEdits(makeCertain(x.best))
@@ -225,19 +223,19 @@ func (x *minimization) minimizeAll() {
 	}
 }
 
-// maxAnchors is the number of triggers to try for a step that was scheduled at a fixed time.
+// maxAnchors is how many triggers to try in place of a fixed time.
 const maxAnchors = 6
 
 // distillPlan replaces a long plan with the faults that were active during the violation, each
-// triggered by its victim's last actions before the fault. A fault scheduled at a fixed time has
-// its effect by chance, and most steps of a long plan only shift the timing of others.
+// triggered by what its victim did just before. Most steps of a long plan only shift the timing of
+// others, so without them, a fault at a fixed time would strike its victim at a different point.
 func (x *minimization) distillPlan() {
 	if x.Record == nil || len(x.best.Plan) <= fewSteps || x.stopped() {
 		return
 	}
 	h, v, err := x.Record(x.ctx, x.best, x.seed)
 	if err != nil {
-		return // minimizing without the record only takes longer
+		return // without the record, minimizing just takes longer
 	}
 	r := v.Result(x.bug.Property)
 	if r == nil || r.Witness == nil || len(r.Witness.Sessions) == 0 {
@@ -258,16 +256,16 @@ func (x *minimization) distillPlan() {
 	}
 }
 
-// violationRecord is a history with the span during which a violation came about.
+// violationRecord is the history of a violation and the span of time that led to it.
 type violationRecord struct {
 	events      []history.Event
 	faults      []*facts.Fault
 	from, to    int64
-	anchorCache map[*facts.Fault][]nemesis.Trigger // caches the possible triggers of each fault
+	anchorCache map[*facts.Fault][]nemesis.Trigger // possible triggers for each fault
 }
 
-// newViolationRecord finds the span of a violation, which ends at the violation. It starts when the
-// earlier session began the attempt by which it acquired the lock.
+// newViolationRecord finds the span that led to a violation. It starts with the attempt that
+// acquired the lock for the earlier session and ends with the violation.
 func newViolationRecord(h *history.History, w *verdict.Witness) violationRecord {
 	l := violationRecord{h.Events, facts.Read(h).Faults, w.From, w.From, map[*facts.Fault][]nemesis.Trigger{}}
 	token := ""
@@ -284,11 +282,11 @@ func newViolationRecord(h *history.History, w *verdict.Witness) violationRecord 
 	return l
 }
 
-// planOf returns the faults that were active during the span. A fault that was scheduled at a fixed
-// time is triggered by an earlier action of its victim instead: the last one before the fault if
-// nearest is 0, the one before that if nearest is 1, and so on.
+// planOf returns a plan of the faults that were active during the span. A fixed time is replaced by
+// an action of the fault's victim: the last one before the fault if anchorIndex is 0, the one
+// before that if it is 1, and so on.
 func (l violationRecord) planOf(s scenario.Scenario, nearest int) (plan nemesis.Plan) {
-	whole := map[int]bool{} // steps copied unchanged
+	whole := map[int]bool{} // numbers of the steps copied unchanged
 	for _, f := range l.faults {
 		if f.Begin == nil || f.Step < 1 || f.Step > len(s.Plan) || f.From() > l.to || whole[f.Step] {
 			continue
@@ -311,8 +309,8 @@ func (l violationRecord) planOf(s scenario.Scenario, nearest int) (plan nemesis.
 	return plan
 }
 
-// faultOf returns a fault as it occurred on one target. Each occurrence of a repeating fault
-// becomes a separate fault.
+// faultOf turns one occurrence of a planned fault on one target into a fault of its own. end is when
+// it ended.
 func (l violationRecord) faultOf(planned nemesis.Fault, f *facts.Fault, end int64) nemesis.Fault {
 	if kind, _ := nemesis.KindOf(planned.Kind); kind.Repeats {
 		planned.Kind, planned.Every, planned.Lasts = kind.RecordedAs, nemesis.Span{}, nemesis.Span{}
@@ -326,7 +324,7 @@ func (l violationRecord) faultOf(planned nemesis.Fault, f *facts.Fault, end int6
 	return planned
 }
 
-// trigger returns a trigger for a fault that began during the span.
+// trigger returns a trigger for a fault that started during the span, or false if there is none.
 func (l violationRecord) trigger(s scenario.Scenario, w nemesis.Trigger, f *facts.Fault, nearest int) (nemesis.Trigger, bool) {
 	switch {
 	case w.Message != nil:
@@ -351,8 +349,9 @@ func (l violationRecord) trigger(s scenario.Scenario, w nemesis.Trigger, f *fact
 	return all[min(nearest, len(all)-1)], true
 }
 
-// anchors returns the possible triggers of a fault: its victim's actions during the span before the
-// fault, the latest first. If the target is a node, these are the actions of all clients.
+// anchors returns triggers for a fault on a target at a time: the actions in the span up to then,
+// latest first. They are the target's own actions if it is a client or a client's link, otherwise
+// those of all clients.
 func (l violationRecord) anchors(s scenario.Scenario, target string, at int64) (all []nemesis.Trigger) {
 	type candidate struct {
 		at   int64
@@ -383,12 +382,12 @@ func (l violationRecord) anchors(s scenario.Scenario, target string, at int64) (
 	return all
 }
 
-// lastEvent counts how often an event of a client occurred during the span before the given time.
-// It returns the event with that count as its ordinal, and the time of the last occurrence.
+// lastEvent finds the last occurrence of a client's event in the span up to the given time. It
+// returns the event with that occurrence's ordinal, which is 0 if there is none, and the time.
 func (l violationRecord) lastEvent(e nemesis.Event, before int64) (nemesis.Event, int64) {
 	at := int64(0)
 	for _, f := range l.events {
-		if f.Process == e.Client && f.T >= l.from && f.T <= before && e.Matches(f) { // a fault's own effects are not included
+		if f.Process == e.Client && f.T >= l.from && f.T <= before && e.Matches(f) { // excludes the fault's own effects
 			e.Nth++
 			at = f.T
 		}
@@ -396,8 +395,8 @@ func (l violationRecord) lastEvent(e nemesis.Event, before int64) (nemesis.Event
 	return e, at
 }
 
-// lastMessages returns the last message of each kind between a client and the nodes during the span
-// before the given time, with its ordinal and time.
+// lastMessages returns the last message of each kind on each of a client's links, in the span up to
+// the given time, with its ordinal and time.
 func (l violationRecord) lastMessages(client string, before int64) map[nemesis.OnMessage]int64 {
 	count, last := map[nemesis.OnMessage]int{}, map[nemesis.OnMessage]int64{}
 	for _, e := range l.events {
@@ -420,7 +419,7 @@ func (l violationRecord) lastMessages(client string, before int64) map[nemesis.O
 	return numbered
 }
 
-// reduceTargets reduces each step to a single target, or removes targets one at a time.
+// reduceTargets keeps a single target of a step, or removes one.
 func reduceTargets(best scenario.Scenario) (edits []edit) {
 	for i, st := range best.Plan {
 		targets := st.Fault.Targets
@@ -445,8 +444,8 @@ func reduceTargets(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// shrinkTopology removes clients, nodes and keys, and renumbers the clients. Steps and settings for
-// a removed client or node are removed too, or moved to a remaining one.
+// shrinkTopology removes clients, nodes and keys, and renumbers the clients. The steps and settings
+// of a removed client or node are removed too, or moved to a remaining one.
 func shrinkTopology(best scenario.Scenario) (edits []edit) {
 	for _, c := range slices.Backward(best.Clients) {
 		this := func(name string) bool { return name == c.Name }
@@ -501,11 +500,11 @@ func shrinkTopology(best scenario.Scenario) (edits []edit) {
 	return append(edits, renumberClients)
 }
 
-// longerFactor is how many times longer two clients may work than three. Two clients often show the
-// same bug, but later.
+// longerFactor is how many times longer the clients may work when one of them is removed. Fewer
+// clients often show the same bug, but later.
 const longerFactor = 16
 
-// removeClientRunLonger removes one of several clients and lets the other clients work longer.
+// removeClientAndRunLonger removes one of at least three clients and lets the others work longer.
 func removeClientRunLonger(best scenario.Scenario) (edits []edit) {
 	for _, c := range slices.Backward(best.Clients) {
 		edits = append(edits, func(s *scenario.Scenario) {
@@ -517,8 +516,7 @@ func removeClientRunLonger(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// lowerTo lowers a number to a limit. field returns nil if the scenario no longer contains the
-// number.
+// lowerTo lowers a field to a limit. field returns nil if the scenario no longer has the field.
 func lowerTo[T cmp.Ordered](field func(*scenario.Scenario) *T, to T) edit {
 	return func(s *scenario.Scenario) {
 		if x := field(s); x != nil {
@@ -527,8 +525,8 @@ func lowerTo[T cmp.Ordered](field func(*scenario.Scenario) *T, to T) edit {
 	}
 }
 
-// removeNames removes the clients and nodes for which gone returns true, and reports whether it
-// removed a client.
+// removeNames removes the clients and nodes with certain names, and reports whether it removed a
+// client.
 func removeNames(s *scenario.Scenario, gone func(name string) bool) bool {
 	about := func(target string) bool {
 		left, right, isLink := nemesis.SplitLink(target)
@@ -541,7 +539,7 @@ func removeNames(s *scenario.Scenario, gone func(name string) bool) bool {
 			s.Clients[i].Start = nil
 		}
 		if s.Clients[i].Reach = slices.DeleteFunc(c.Reach, gone); len(s.Clients[i].Reach) == 0 {
-			s.Clients[i].Reach = nil // reach all nodes, because a client that reaches none does nothing
+			s.Clients[i].Reach = nil // nil means all nodes; a client that reaches none does nothing
 		}
 	}
 	s.Topology.Addresses = slices.DeleteFunc(s.Topology.Addresses, gone)
@@ -556,7 +554,7 @@ func removeNames(s *scenario.Scenario, gone func(name string) bool) bool {
 	return len(s.Clients) < before
 }
 
-// renumberClients renames the clients to c1, c2 and so on, after some were removed.
+// renumberClients renames the remaining clients to c1, c2 and so on.
 func renumberClients(s *scenario.Scenario) {
 	before := s.ClientNames()
 	renameAll(s, func(name string) string {
@@ -567,7 +565,7 @@ func renumberClients(s *scenario.Scenario) {
 	})
 }
 
-// renameAll renames clients and nodes throughout the scenario, and removes duplicates from lists.
+// renameAll renames clients and nodes everywhere, and removes duplicates from lists of names.
 func renameAll(s *scenario.Scenario, newName func(name string) string) {
 	rename := func(name *string) {
 		left, right, isLink := nemesis.SplitLink(*name)
@@ -611,18 +609,17 @@ func renameAll(s *scenario.Scenario, newName func(name string) string) {
 	}
 }
 
-// setTo sets a field to its default.
 func setTo[T any](field func(*scenario.Scenario) *T, to T) edit {
 	return func(s *scenario.Scenario) { *field(s) = to }
 }
 
-// clearField clears an optional field.
+// clearField sets a field to its zero value.
 func clearField[T any](field func(*scenario.Scenario) *T) edit {
 	var zero T
 	return setTo(field, zero)
 }
 
-// dropSettings removes settings.
+// dropSettings resets settings to their defaults.
 func dropSettings(best scenario.Scenario) []edit {
 	type sc = scenario.Scenario
 	edits := []edit{
@@ -656,8 +653,7 @@ func dropSettings(best scenario.Scenario) []edit {
 	return edits
 }
 
-// dropStepSettings removes all settings of a step except the kind of fault, the targets and the
-// trigger.
+// dropStepSettings resets a step's settings except the fault kind, the targets and the trigger.
 func dropStepSettings(of func(*scenario.Scenario) *nemesis.Step) []edit {
 	type sc = scenario.Scenario
 	return []edit{
@@ -685,8 +681,7 @@ func dropStepSettings(of func(*scenario.Scenario) *nemesis.Step) []edit {
 	}
 }
 
-// makeCertain makes steps that happen only with some probability certain to happen: first all of
-// them at once, then each by itself.
+// makeStepsMandatory makes optional steps mandatory: first all of them, then one at a time.
 func makeCertain(best scenario.Scenario) []edit {
 	surely := func(st *nemesis.Step) { st.Drawn, st.When.Before = false, 0 }
 	all := []edit{func(s *scenario.Scenario) {

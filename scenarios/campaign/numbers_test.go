@@ -33,9 +33,8 @@ func TestJudgeNumbers(t *testing.T) {
 	}
 }
 
-// A number that is compared with another variant waits for that variant's number. Until then, the
-// run is neither retried nor counted. If the variant or its number is missing, the judgement is
-// undecided.
+// A number bounded by another variant's number waits for that number. Until then, the run is neither
+// retried nor counted. Without the variant or its number, the judgement is undecided.
 func TestSettle(t *testing.T) {
 	bounds := map[string]scenario.Bound{
 		verdict.Grants:    {Operator: "<", Value: 0.5, Variant: "other"},

@@ -25,43 +25,43 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Scorer runs locks through the catalog and through random plans, and makes a scorecard for each.
+// Scorer runs locks through the catalog and random plans, and makes their scorecards.
 type Scorer struct {
 	Known     scenario.Known
-	Claims    map[string]map[string]string // guarantees in the documentation of each kind, by property
-	Base      Selection                    // common to all locks, such as tags or an adapter
+	Claims    map[string]map[string]string // what the documentation promises, by lock kind and property
+	Base      Selection                    // the part that all locks share, such as tags or an adapter
 	Seed      uint64
-	Seeds     int               // number of random plans for each set of faults
-	Primary   *Runner           // does all runs
-	Secondary *Runner           // reruns violations; nil means no reruns
-	RunBoth   bool              // also run the catalog on Secondary
+	Seeds     int               // random plans per fault set
+	Primary   *Runner           // runs everything
+	Secondary *Runner           // retries violations; may be nil
+	RunBoth   bool              // run the catalog on Secondary too
 	Store     string            // folder of the runs
-	Report    func(line string) // reports progress
+	Report    func(line string) // receives progress messages
 
-	runFolders map[string]string // maps the directories of runs to which the cards refer to their paths relative to the cards
-	runs       []scoredRun       // runs of the current card, to which its entries refer by index
+	runFolders map[string]string // directories of the runs that the cards show, with their paths relative to the cards
+	runs       []scoredRun       // runs for the current card; a run's index is its RunID
 	tries      []confirmingRun
 	cards      int
 }
 
-// scoredRun is a run that counts toward a card.
+// scoredRun is a run for a card.
 type scoredRun struct {
 	Pick
 	runner    *Runner
 	selection *Selection
 	seed      uint64
-	draw      *outcome.FaultSet // nil for the scenario's own plan
+	draw      *outcome.FaultSet // faults of the random plan; nil for the scenario's own plan
 	outcome   outcome.Outcome
 }
 
-// confirmingRun is a rerun on the other backend.
+// confirmingRun repeats a run on the other backend.
 type confirmingRun struct {
 	run     int // index into Scorer.runs
 	outcome outcome.Outcome
 }
 
-// Card makes the scorecard of one lock, which is named as in a Selection. If Card is interrupted,
-// its runs are not stored.
+// Card makes the scorecard of a lock, which is written as in Selection.Lock. If it is interrupted,
+// none of the lock's runs are stored.
 func (s *Scorer) Card(ctx context.Context, lock string) (*outcome.Card, error) {
 	s.runs, s.tries = nil, nil
 	before := maps.Clone(s.runFolders)
@@ -117,14 +117,14 @@ func (s *Scorer) card(ctx context.Context, lock string) (*outcome.Card, error) {
 	return c, nil
 }
 
-// selection returns the settings shared by all runs of a lock on a backend.
+// selection returns the selection for a lock on a backend.
 func (s *Scorer) selection(lock string, on *Runner) *Selection {
 	own := s.Base
 	own.Lock, own.Backend = lock, on.Name()
 	return &own
 }
 
-// addCatalog schedules runs of all scenarios in the catalog on a backend.
+// addCatalog schedules all scenarios in the catalog on a backend.
 func (s *Scorer) addCatalog(c *outcome.Card, lock string, on *Runner) error {
 	chosen := s.selection(lock, on)
 	all, err := on.choose(chosen, s.Known)
@@ -142,12 +142,11 @@ func recordSkips(c *outcome.Card, all Choice, on *Runner) {
 	}
 }
 
-// randomScenario is the scenario that provides a card's random plans. It requires only what is
-// required of every lock.
+// randomScenario provides the random plans. It expects only what every lock must guarantee.
 const randomScenario = "random-within-assumptions/any-lock"
 
-// addRandomPlans schedules runs with random plans: with all kinds of faults, with each kind alone,
-// and with all kinds but one.
+// addRandomPlans schedules random plans with all faults, with each kind of failure alone, and with
+// all kinds but one. It returns these fault sets.
 func (s *Scorer) addRandomPlans(c *outcome.Card, lock string) ([]outcome.FaultSet, error) {
 	if all, _, err := scenarios.Choose([]string{randomScenario}, s.Base.Tags, s.Known, nil); err != nil || len(all) == 0 || s.Seeds == 0 {
 		return nil, nil // excluded by the tags
@@ -187,8 +186,8 @@ func (s *Scorer) job(r *scoredRun, keep KeepPolicy) Job {
 	return r.runner.job(r.selection, r.Pick, r.seed, s.Store, keep)
 }
 
-// runAll does all scheduled runs on a backend. It does not store simulated runs, because they can
-// be repeated later.
+// runAll runs everything scheduled on a backend. It does not store simulated runs, because they can
+// be repeated.
 func (s *Scorer) runAll(ctx context.Context, title string, on *Runner) {
 	var all []*scoredRun
 	for i := range s.runs {
@@ -216,17 +215,17 @@ func (s *Scorer) runAll(ctx context.Context, title string, on *Runner) {
 	})
 }
 
-// confirm retries a run that violates a property on the other backend, until it violates the
-// property there.
+// confirm retries a violation on the other backend until the property is violated there, or gives
+// up.
 func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, lock string, x outcome.ShownRun) outcome.Reproduction {
 	property, from := x.Judgement.Property, s.runs[x.RunID]
-	for _, r := range s.runs { // the catalog may have run there
+	for _, r := range s.runs { // the catalog may have run there too
 		alreadyTried := slices.ContainsFunc(s.tries, func(t confirmingRun) bool { return t.run == x.RunID })
 		if r.runner == s.Secondary && from.draw == nil && r.Exact() == from.Exact() && !alreadyTried {
 			s.tries = append(s.tries, confirmingRun{x.RunID, r.outcome})
 		}
 	}
-	for k, t := range s.tries { // or the run may have been repeated for another property
+	for k, t := range s.tries { // or the run may have been retried for another property
 		if got := t.outcome.JudgementOf(property); t.run == x.RunID && got != nil && got.Got == verdict.Violated {
 			return outcome.Reproduction{Backend: c.RetriedOn, State: outcome.StateConfirmed, Runs: len(t.outcome.Retried) + 1, Cause: got.Cause, Command: t.outcome.Command, RunID: k}
 		}
@@ -242,7 +241,7 @@ func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, lock string, x ou
 	}
 	r := scoredRun{Pick: all.Picks[0], runner: s.Secondary, selection: there, seed: x.Outcome.Seed}
 	s.Report(fmt.Sprintf("%s: retrying %s of %s on %s", c.Lock, property, r.ID(), c.RetriedOn))
-	r.Comparison = nil // the comparison run is known already
+	r.Comparison = nil // its result is known already
 	t, o := reproduce(ctx, s.Secondary.Backend, s.job(&r, KeepUnexpected), property)
 	if t.State == outcome.StateConfirmed {
 		t.RunID = len(s.tries)
@@ -251,12 +250,11 @@ func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, lock string, x ou
 	return t
 }
 
-// maxRepeats is how many times a simulated run is repeated in order to store it. Its result may
-// differ each time, because a library may draw random numbers of its own.
+// maxRepeats is how often to repeat a simulated run until it shows its finding again, so that it can
+// be stored. A library may draw random numbers of its own, so results may differ.
 const maxRepeats = 3
 
-// keepRuns repeats the simulated runs of all findings to store them with their reports, and sets
-// the folders of the findings.
+// keepRuns repeats the simulated runs of the findings to store them, and sets the findings' folders.
 func (s *Scorer) keepRuns(ctx context.Context, c *outcome.Card) {
 	s.cards++
 	var missing []outcome.CardFinding
@@ -272,7 +270,7 @@ func (s *Scorer) keepRuns(ctx context.Context, c *outcome.Card) {
 			f := missing[i]
 			differs := func(o outcome.Outcome) string {
 				if o.Dir == "" || !showsFinding(o, f) {
-					return "it does not show the finding"
+					return "the run does not show the finding"
 				}
 				return ""
 			}
@@ -309,7 +307,7 @@ func (s *Scorer) keepRuns(ctx context.Context, c *outcome.Card) {
 	}
 }
 
-// showsFinding reports whether a run has all violations of a finding.
+// showsFinding reports whether a run shows every violation of a finding.
 func showsFinding(o outcome.Outcome, f outcome.CardFinding) bool {
 	return !slices.ContainsFunc(f.Violations, func(h outcome.Violation) bool {
 		j := o.JudgementOf(h.Property)
@@ -317,7 +315,7 @@ func showsFinding(o outcome.Outcome, f outcome.CardFinding) bool {
 	})
 }
 
-// Write writes cards, and the runs of their findings, to a folder in a store.
+// Write writes cards to a new folder in a store and moves the runs they show there.
 func (s *Scorer) Write(all *suites.Scorecards, store string) (dir string, err error) {
 	pictures, err := s.diagrams(all)
 	if err != nil {
@@ -350,7 +348,7 @@ func (s *Scorer) Write(all *suites.Scorecards, store string) (dir string, err er
 	return dir, suites.Index(store)
 }
 
-// diagrams returns the sequence diagrams of the findings, keyed by the paths of their runs.
+// diagrams returns the findings' sequence diagrams by the paths of their runs.
 func (s *Scorer) diagrams(all *suites.Scorecards) (map[string]sequence.Diagram, error) {
 	out := map[string]sequence.Diagram{}
 	for dir, name := range s.runFolders {

@@ -23,17 +23,16 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// shardFolder is the folder for shards in a store.
+// shardFolder is a store's folder for shards.
 const shardFolder = "shards"
 
 // shardSchema is the version of the shard file format.
 const shardSchema = 1
 
-// MaxShards is the maximum number of shards in a sweep. It is limited because merging reads all of
-// them at the same time.
+// MaxShards limits the shards in a sweep, because merging keeps all of their files open.
 const MaxShards = 1000
 
-// ParseShard parses the number of a shard and the number of shards, written as in 3/8.
+// ParseShard parses text such as 3/8: a shard's number and the number of shards.
 func ParseShard(text string) (k, n int, err error) {
 	index, all, _ := strings.Cut(text, "/")
 	if k, err = strconv.Atoi(index); err != nil {
@@ -48,60 +47,58 @@ func ParseShard(text string) (k, n int, err error) {
 	return k, n, nil
 }
 
-// ShardHead is the first line of a shard's file, which describes the sweep and the shard.
+// ShardHeader is the first line of a shard file. It describes the sweep and the shard.
 type ShardHead struct {
 	Schema    int               `json:"schema"`
-	Digest    string            `json:"digest"` // digest of everything in which sweeps can differ
-	Shard     int               `json:"shard"`  // from 1
+	Digest    string            `json:"digest"` // identifies the sweep
+	Shard     int               `json:"shard"`  // starts at 1
 	Shards    int               `json:"of"`
 	Version   string            `json:"version"` // of lockpick
 	Backend   string            `json:"backend"`
 	Seed      uint64            `json:"seed"`  // the first seed
 	Seeds     int               `json:"seeds"` // per scenario
 	Command   string            `json:"command"`
-	Named     bool              `json:"named"` // the scenarios were named on the command line, so each gets a line of output
+	Named     bool              `json:"named"` // whether the user named the scenarios, so that each gets a line of output
 	Sets      []string          `json:"sets,omitempty"`
 	Scenarios []Pick            `json:"scenarios"`
 	Skipped   []outcome.Outcome `json:"skipped,omitempty"`
 }
 
-// digest returns a digest of the version, the backend, the seeds, the number of shards and the
-// scenarios.
+// digest covers everything that must be equal in all shards of a sweep.
 func (h ShardHead) digest() string {
 	h.Schema, h.Digest, h.Shard, h.Command, h.Named = 0, "", 0, "", false
 	text, err := json.Marshal(h)
 	if err != nil {
-		panic(err) // plain data
+		panic(err) // plain data: can't happen
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(text))
 }
 
-// total returns the number of runs in the sweep.
 func (h ShardHead) total() int { return len(h.Scenarios) * h.Seeds }
 
-// Runs returns the number of runs in this shard.
+// Runs returns the number of runs in the shard.
 func (h ShardHead) Runs() int { return (h.total() + h.Shards - h.Shard) / h.Shards }
 
-// Run converts the index of a run in the shard to its index in the sweep.
+// RunIndex returns the index in the sweep of the shard's j-th run.
 func (h ShardHead) Run(j int) int { return h.Shard - 1 + j*h.Shards }
 
 func (h ShardHead) file() string {
 	return fmt.Sprintf("%s-%d-of-%d.jsonl", h.Digest[:digestLen], h.Shard, h.Shards)
 }
 
-// digestLen is the number of digits of the digest in a file's name.
+// digestLen is how many digits of the digest a file name contains.
 const digestLen = 12
 
 var shardFileName = regexp.MustCompile(fmt.Sprintf(`^[0-9a-f]{%d}-\d+-of-\d+\.jsonl$`, digestLen))
 
-// shardEnd is the last line of a shard's file.
+// shardEnd is the last line of a shard file. It counts the outcomes.
 type shardEnd struct {
 	End *int `json:"end"`
 }
 
-// WriteShard runs a shard, writes its file and returns the file's path. run must call done with
-// each run's index in the shard and outcome, in any order but one call at a time. If run fails,
-// WriteShard leaves no file.
+// WriteShard runs a shard, writes its file and returns the file's path. run must call done once for
+// each run, with the run's index in the shard and its outcome. The calls may come in any order but
+// must not overlap. If run fails, WriteShard leaves no file.
 func WriteShard(store string, h ShardHead, run func(done func(j int, o outcome.Outcome)) error) (path string, err error) {
 	h.Schema = shardSchema
 	h.Digest = h.digest()
@@ -136,8 +133,8 @@ func WriteShard(store string, h ShardHead, run func(done func(j int, o outcome.O
 	})
 }
 
-// relativeDir returns a run's directory relative to the store, because the store may have moved by
-// the time the shard is read.
+// relativeDir makes a run's directory relative to the store, because the store may be moved before
+// the shard is read.
 func relativeDir(store, dir string) (string, error) {
 	if dir == "" {
 		return "", nil
@@ -146,11 +143,11 @@ func relativeDir(store, dir string) (string, error) {
 	return filepath.ToSlash(rel), err
 }
 
-// parseHead parses and validates a shard's head.
+// parseHeader parses and validates a shard header.
 func parseHead(line []byte) (h ShardHead, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	if err := d.Decode(&h); err != nil {
-		return h, fmt.Errorf("the first line is not the head of a shard: %w", err)
+		return h, fmt.Errorf("the first line is not a shard header: %w", err)
 	}
 	switch {
 	case h.Schema != shardSchema:
@@ -171,18 +168,16 @@ func parseHead(line []byte) (h ShardHead, err error) {
 	return h, nil
 }
 
-// maxShardFile is the maximum size of a shard's file, enough for about ten million outcomes.
+// maxShardFile limits the size of a shard file to about ten million outcomes.
 const maxShardFile = 16 << 30
 
-// maxDepth is how many levels below a named folder shards are searched for: the folder of an
-// artifact, that of its store, and that of the shards.
+// maxDepth is how deep to search a folder for shards: artifact, store, shards.
 const maxDepth = 3
 
-// storeOf returns the store that contains a shard's file. The directories of the shard's runs are
-// relative to the store.
+// storeOf returns the store that contains a shard file. Run directories are relative to it.
 func storeOf(path string) string { return filepath.Dir(filepath.Dir(path)) }
 
-// refuseLinks fails if a folder on the path to a run is a symbolic link.
+// refuseLinks fails if a folder on the path from the store to a run is a symbolic link.
 func refuseLinks(store, run string) error {
 	for at := run; at != "" && at != "."; at = filepath.Dir(at) {
 		below := filepath.Join(store, at)
@@ -193,18 +188,16 @@ func refuseLinks(store, run string) error {
 	return nil
 }
 
-// Sweep represents a sweep by the shards that are available.
+// Sweep is the set of a sweep's available shards.
 type Sweep struct {
-	ShardHead                // of one of the shards
-	shards    map[int]string // paths by shard number
+	ShardHead                // of any shard
+	shards    map[int]string // file paths by shard number
 }
 
-// errNoShard means that no shard was found.
 var errNoShard = errors.New("no shard files found")
 
-// ReadShards reads the shard files at the given paths, which may be files or folders. It also
-// searches the subfolders. It rejects incomplete or modified files, duplicates, and shards of
-// different sweeps.
+// ReadShards finds the shard files at the given paths, which may be files or folders to search. It
+// rejects incomplete or modified files, duplicates, and shards of different sweeps.
 func ReadShards(ctx context.Context, paths ...string) (*Sweep, error) {
 	var found []string
 	for _, path := range paths {
@@ -235,8 +228,8 @@ func ReadShards(ctx context.Context, paths ...string) (*Sweep, error) {
 	return s, nil
 }
 
-// findShards calls add with each shard file in a folder and its subfolders, down to the given
-// depth. path may also be a file.
+// findShards calls add for the file at path or, if path is a folder, for each shard file in it, down
+// to the given depth.
 func findShards(path string, depth int, add func(path string)) error {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		add(path)
@@ -273,7 +266,7 @@ func findShards(path string, depth int, add func(path string)) error {
 	return nil
 }
 
-// difference describes how the sweeps of two shards differ, or returns "" if they are the same.
+// difference says how the sweeps of two shards differ, or returns "" if they are the same.
 func difference(a, b ShardHead) string {
 	switch {
 	case a.Digest == b.Digest:
@@ -290,8 +283,8 @@ func difference(a, b ShardHead) string {
 	return fmt.Sprintf("their scenarios differ (%s; %s)", a.Command, b.Command)
 }
 
-// checkShard reads a shard's head. It checks that the outcomes are complete and in order, and that
-// no path to a run contains a symbolic link.
+// checkShard reads a shard file and returns its header. It fails unless the outcomes are complete
+// and in order and no path to a run contains a symbolic link.
 func checkShard(ctx context.Context, path string) (ShardHead, error) {
 	l, err := openShard(path)
 	if err != nil {
@@ -320,11 +313,11 @@ func (s *Sweep) Missing() (missing []int) {
 	return missing
 }
 
-// Total returns the number of runs in the sweep.
+// Total returns the number of runs in the whole sweep.
 func (s *Sweep) Total() int { return s.total() }
 
-// Each calls do with the outcome of each run, in order. No shard may be missing. Each keeps only
-// one outcome in memory at a time.
+// Each calls do with the outcome of each run, in order. No shard may be missing. It holds one
+// outcome in memory at a time.
 func (s *Sweep) Each(ctx context.Context, do func(i int, o outcome.Outcome)) error {
 	in := make([]*shardReader, s.Shards)
 	for k, path := range s.shards {
@@ -357,7 +350,7 @@ type shardReader struct {
 	scan *bufio.Scanner
 }
 
-// maxLine is the maximum length of a line: an outcome, or a head that lists the whole catalog.
+// maxLine limits the length of a line: an outcome, or a header that lists the whole catalog.
 const maxLine = 16 << 20
 
 func openShard(path string) (*shardReader, error) {
@@ -392,7 +385,7 @@ func (l *shardReader) next() ([]byte, error) {
 	return nil, io.EOF
 }
 
-// outcome reads the outcome of the shard's j-th run from the next line.
+// outcome reads the next line, which must be the outcome of the shard's j-th run.
 func (l *shardReader) outcome(j int) (o outcome.Outcome, err error) {
 	line, err := l.next()
 	if err == nil {
@@ -415,7 +408,7 @@ func (l *shardReader) outcome(j int) (o outcome.Outcome, err error) {
 	return o, nil
 }
 
-// checkEnd checks that the file ends correctly after its last outcome.
+// checkEnd checks the end line and that nothing follows it.
 func (l *shardReader) checkEnd() error {
 	line, err := l.next()
 	var e shardEnd
@@ -437,14 +430,13 @@ func (l *shardReader) checkEnd() error {
 	return nil
 }
 
-// isEnd reports whether a line is the last line of a shard, whatever its count.
+// isEnd reports whether a line is an end line, whatever its count.
 func isEnd(line []byte) bool {
 	var e shardEnd
 	return json.Unmarshal(line, &e) == nil && e.End != nil
 }
 
-// splitWholeLines is a split function for a bufio.Scanner that splits text into lines. It returns
-// an error if the last line has no newline.
+// splitWholeLines is a bufio.SplitFunc for lines. It fails if the last line has no newline.
 func splitWholeLines(text []byte, over bool) (int, []byte, error) {
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		return i + 1, text[:i], nil

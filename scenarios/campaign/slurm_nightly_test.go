@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// slurmConf configures a cluster that consists of this machine only.
+// slurmConf configures a cluster of this machine alone.
 const slurmConf = `ClusterName=lockpick
 SlurmctldHost=%[2]s(127.0.0.1)
 SlurmctldPort=%[3]d
@@ -43,7 +43,7 @@ MinJobAge=3600
 PartitionName=lockpick Nodes=ALL Default=YES MaxTime=60:00 State=UP
 `
 
-// startSlurm starts a cluster, and returns a function that runs Slurm commands on it.
+// startSlurm starts a cluster and returns a function that runs Slurm commands.
 func startSlurm(t *testing.T) func(name string, args ...string) string {
 	dir := t.TempDir()
 	for _, d := range []string{"state", "spool", "keys"} {
@@ -93,7 +93,6 @@ func startSlurm(t *testing.T) func(name string, args ...string) string {
 	}
 }
 
-// freePort returns a port that is currently free.
 func freePort(t *testing.T) int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -103,8 +102,8 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// A sweep runs as an array of eight jobs, one of which is killed and repeated. Two shards are then
-// lost, and repeated using the shard numbers that merge prints.
+// A sweep runs as an array of eight jobs. One is killed, and Slurm repeats it. Then two shards are
+// lost, and submitting the shard numbers that merge prints restores them.
 func TestSlurm(t *testing.T) {
 	requireRoot(t)
 	requirePrograms(t, "apt-get install slurm-wlm munge", "munged", "slurmctld", "slurmd", "sbatch")

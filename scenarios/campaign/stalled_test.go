@@ -8,8 +8,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// If the host stalled, an expected violation that did not happen or had another cause is undecided.
-// Unexpected violations are not affected: the checker accounts for stalls itself.
+// After a host stall, an expected violation that did not occur or had another cause is undecided.
+// Unexpected violations stay final, because the checker accounts for stalls itself.
 func TestStallExcusesExpectedViolations(t *testing.T) {
 	violated := func(property, cause string) verdict.Result {
 		return verdict.Result{Property: property, Outcome: verdict.Violated, Cause: cause, Occasions: 1}
@@ -56,7 +56,7 @@ func TestStallExcusesExpectedViolations(t *testing.T) {
 	}
 }
 
-// If the host stalled, a number that misses its bound may also be undecided.
+// A number that misses its bound is undecided if a host stall may explain it.
 func TestStallExcusesNumbers(t *testing.T) {
 	count, wait := scenario.Bound{Operator: ">=", Value: 3}, scenario.Bound{Operator: "<=", Value: 1}
 	for _, row := range []struct {
@@ -79,7 +79,7 @@ func TestStallExcusesNumbers(t *testing.T) {
 	}
 }
 
-// A run with an unplanned event does not count, regardless of its error and the expectations.
+// A run with an unplanned event does not count, whatever its error and expectations.
 func TestUnplannedEventsAreRetried(t *testing.T) {
 	v := verdict.Verdict{Assumption: "unplanned: n1 ended at 1 s", Unplanned: true}
 	for _, o := range []outcome.Outcome{{}, {Error: "the resource is gone", Code: outcome.ExitBackend}, {Stopped: "at a violation"}} {

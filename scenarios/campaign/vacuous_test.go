@@ -21,8 +21,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// faultCase has a step in which a kind of fault takes effect, and steps in which it cannot, each
-// with the reason that an undecided run must give.
+// faultCase describes when a kind of fault takes effect and when it can't.
 type faultCase struct {
 	when        string // "" means 100 ms after c1 has acquired the lock
 	fault       string
@@ -31,15 +30,16 @@ type faultCase struct {
 	ineffective map[string]ineffectivePlan
 }
 
-// ineffectivePlan is a plan that has no effect.
+// ineffectivePlan is a plan without effect, and the reason that the run must give for being
+// undecided.
 type ineffectivePlan struct {
 	steps    []string
 	topology string
 	reason   string               // regular expression
-	change   func(*nemesis.Fault) // changes the first step beyond what a file may contain
+	change   func(*nemesis.Fault) // changes the first fault in a way that files can't
 }
 
-// makeTiny makes a fault smaller than scenario files allow, which a small scale factor may do too.
+// makeTiny makes a fault smaller than scenario files allow, as a small scale factor may.
 func makeTiny(f *nemesis.Fault) {
 	const scale = 20
 	f.By /= scale
@@ -220,20 +220,19 @@ var faultCases = map[string]faultCase{
 	},
 }
 
-// testedElsewhere maps the kinds of faults that the simulation does not support to the tests that
-// cover ineffective faults of that kind.
+// testedElsewhere names the tests of ineffective faults that the simulation does not support.
 var testedElsewhere = map[string]string{
 	"unplug": "checker, TestFaultWithoutEffect",
 	"starve": "docker, TestStarvedNode",
 }
 
-// neverTriggers contains triggers that never fire, or fire only after the end of the run.
+// neverTriggers contains triggers that do not fire before the end of the run.
 var neverTriggers = map[string]string{
 	"its trigger never comes":         "{client: c1, event: acquired, nth: 9}",
 	"its trigger comes after the end": "{client: c2, event: released, after: 50ms}",
 }
 
-// skipUnsupported skips the test if the simulation does not support the kind of fault.
+// skipUnsupported skips the test if the simulation does not support a fault.
 func skipUnsupported(t *testing.T, k nemesis.Kind) {
 	t.Helper()
 	if c := campaign.Probe(t.Context(), sim.New(nil)).Capability(k.Capability(k.On[0])); !c.Available && c.Remedy != "" {
@@ -247,7 +246,7 @@ func TestEveryFaultTakesEffect(t *testing.T) {
 			skipUnsupported(t, k)
 			c, ok := faultCases[k.Name]
 			if !ok || c.fault == "" || c.readBack == "" || len(c.ineffective) == 0 {
-				t.Fatal("no case for this kind of fault: add it to faultCases")
+				t.Fatal("no case for this fault: add one to faultCases")
 			}
 			if c.when == "" {
 				c.when = acquired
@@ -272,12 +271,11 @@ func TestEveryFaultTakesEffect(t *testing.T) {
 	}
 }
 
-// A run with an ineffective fault is undecided, because it tests nothing.
 func TestIneffectiveFaultIsUndecided(t *testing.T) {
 	for _, k := range nemesis.Kinds {
 		c := faultCases[k.Name]
 		if _, other := testedElsewhere[k.Name]; len(c.ineffective) == 0 && !other {
-			t.Errorf("no test that an ineffective %s is undecided: add it to faultCases or testedElsewhere", k.Name)
+			t.Errorf("no test for an ineffective %s: add one to faultCases or testedElsewhere", k.Name)
 		}
 		all := map[string]ineffectivePlan{}
 		for name, v := range c.ineffective {
@@ -295,7 +293,7 @@ func TestIneffectiveFaultIsUndecided(t *testing.T) {
 					t.Errorf("exit code %d: %v", code, js)
 				}
 				if v.Assumption == "" || !regexp.MustCompile(x.reason).MatchString(v.Assumption) {
-					t.Errorf("undecided for %q, want %s", v.Assumption, x.reason)
+					t.Errorf("undecided because of %q, want %s", v.Assumption, x.reason)
 				}
 				for _, r := range v.Results {
 					if r.Outcome != verdict.Undecided || !strings.Contains(r.Because, v.Assumption) {
@@ -307,8 +305,7 @@ func TestIneffectiveFaultIsUndecided(t *testing.T) {
 	}
 }
 
-// runSteps runs and judges a small scenario in which c1 holds the lock for a second, and then c2
-// does.
+// runSteps runs and judges a small scenario: c1 holds the lock for a second, then c2 does.
 func runSteps(t *testing.T, topology string, change func(*nemesis.Fault), steps ...string) (*history.History, verdict.Verdict, []outcome.Judgement) {
 	t.Helper()
 	nodes := "nodes: 3"

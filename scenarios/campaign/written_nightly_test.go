@@ -15,8 +15,8 @@ import (
 	"lockpick/scenarios"
 )
 
-// recordText returns the history of a run without its first event, because that contains the
-// scenario's texts. It returns an error if the simulation does not support the scenario.
+// recordText returns the history of a run without the first event, which contains the scenario's
+// texts. It fails if the simulation does not support the scenario.
 func recordText(t *testing.T, s scenario.Scenario, seed uint64) (string, error) {
 	var text bytes.Buffer
 	err := harness.Run(t.Context(), sim.New(kinds.All), s, seed, history.NewRecorder(&text))
@@ -24,8 +24,8 @@ func recordText(t *testing.T, s scenario.Scenario, seed uint64) (string, error) 
 	return rest, err
 }
 
-// A scenario that is written to a file with its drawn plan gives the same history, byte for byte.
-// The test covers the whole catalog, and random scenarios with more seeds.
+// A scenario written to a file with its drawn plan gives the same history byte for byte, for the
+// whole catalog.
 func TestWrittenScenariosRepeatTheRun(t *testing.T) {
 	all, err := scenarios.Find("*", knownKinds, nil)
 	if err != nil {
@@ -56,7 +56,7 @@ func TestWrittenScenariosRepeatTheRun(t *testing.T) {
 				continue
 			}
 			if is, err := recordText(t, reparsed[0], seed); is != was || err != nil {
-				t.Errorf("%s, seed %d: the history differs when run from\n%s%v", f.ID(), seed, text, err)
+				t.Errorf("%s, seed %d: the history differs if run from\n%s%v", f.ID(), seed, text, err)
 			}
 		}
 	}

@@ -20,21 +20,21 @@ const (
 	drift   = 0.01 // the default
 )
 
-// script specifies the nodes' replies to one client and the readings of the client's clock.
-// Attempts are told apart by their tokens.
+// script determines the nodes' replies to a client and the client's clock. It identifies attempts
+// by their tokens.
 type script struct {
 	mu         sync.Mutex
 	tokens     []string
-	sent       []string // requests
-	answers    [][]byte // for each attempt one letter per node: y, n, or - for no reply
+	sent       []string // requests received
+	answers    [][]byte // for each attempt, a letter per node: y, n, or - for no reply
 	extend     []byte   // replies to the extension
 	elapsed    []time.Duration
-	clockReads int // number of clock readings
+	clockReads int // number of times that the client read its clock
 }
 
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// now is called when a round begins and when it ends.
+// now is the client's clock. The client reads it at the start and at the end of a round.
 func (s *script) now() time.Time {
 	round := s.clockReads / 2
 	s.clockReads++
@@ -44,7 +44,7 @@ func (s *script) now() time.Time {
 	return epoch
 }
 
-// scriptedNode is a node that replies according to a script.
+// scriptedNode is a node that follows a script.
 type scriptedNode struct {
 	*script
 	node int
@@ -67,7 +67,11 @@ func (p scriptedNode) ask(ctx context.Context, what, token string, answers func(
 }
 
 func describeRequest(what string, attempt, node int) string {
-	return fmt.Sprintf("%s of attempt %d to node %d", what, attempt+1, node+1)
+	from := "without a token"
+	if attempt >= 0 {
+		from = fmt.Sprintf("of attempt %d", attempt+1)
+	}
+	return fmt.Sprintf("%s %s to node %d", what, from, node+1)
 }
 
 func (p scriptedNode) Set(ctx context.Context, _, token string, _ time.Duration) (bool, error) {
@@ -82,8 +86,8 @@ func (p scriptedNode) Release(ctx context.Context, _, token string) (bool, error
 	return p.ask(ctx, "DEL", token, func(int) []byte { return []byte("-----") })
 }
 
-// newClient returns a real client that runs the script. change may modify its configuration, to
-// introduce a difference.
+// newClient returns a real client that runs with the script. change, if any, modifies its
+// configuration.
 func (s *script) newClient(t *testing.T, nodes int, change func(*redlock.Config)) *redlock.Client {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: len(s.answers), Now: s.now}
 	for n := range nodes {
@@ -99,7 +103,7 @@ func (s *script) newClient(t *testing.T, nodes int, change func(*redlock.Config)
 	return c
 }
 
-// run runs the real client with the script. It returns whether the client acquired the lock, and
+// run runs the real client with the script. It returns whether the client acquired the lock and
 // which requests it sent.
 func (s *script) run(t *testing.T, nodes int, change func(*redlock.Config)) (held bool, sent []string) {
 	synctest.Test(t, func(t *testing.T) {
@@ -111,7 +115,7 @@ func (s *script) run(t *testing.T, nodes int, change func(*redlock.Config)) (hel
 	return held, slices.Sorted(slices.Values(s.sent))
 }
 
-// withReplies returns a state of the model in which the first client has received these replies.
+// withReplies returns a state where the first client has received the given replies.
 func (m *model) withReplies(attempt int, answers []byte, late, extends bool) state {
 	var s state
 	s.client[0] = clientState{phase: acquiring, attempts: uint8(attempt + 1)}
@@ -131,8 +135,8 @@ func (m *model) withReplies(attempt int, answers []byte, late, extends bool) sta
 	return s
 }
 
-// decide returns the only step that the model's client can take in a state with replies, and the
-// next state, which contains the requests sent by that step.
+// decide returns the only step with which the model's client can react to replies, and the state
+// after it, which contains the requests sent in that step.
 func (m *model) decide(t *testing.T, s state) (did Step, after state) {
 	t.Helper()
 	walk{m, &s, func(next *state, step Step) {
@@ -148,7 +152,7 @@ func (m *model) decide(t *testing.T, s state) (did Step, after state) {
 	return did, after
 }
 
-// runModel returns the model's result for a script, in the same form as run.
+// runModel returns what the model's client does with the script, in the same form as run.
 func (m *model) runModel(t *testing.T, s *script) (held bool, sent []string) {
 	for a := 0; a < len(s.answers) && !held; a++ {
 		did, after := m.decide(t, m.withReplies(a, s.answers[a], s.elapsed[a] >= window, false))
@@ -175,8 +179,8 @@ func (m *model) runModel(t *testing.T, s *script) (held bool, sent []string) {
 
 var window = ttl - redlock.Drift(ttl, drift)
 
-// roundDurations returns pairs of durations for two rounds. Each round ends at the last instant
-// that is in time, or at the first one that is too late.
+// roundDurations returns pairs of durations for two rounds. Each round ends just in time or just
+// too late.
 func roundDurations() (out [][]time.Duration) {
 	for i := range 4 {
 		out = append(out, []time.Duration{window - time.Duration(1-i&1), window - time.Duration(1-i>>1)})
@@ -184,8 +188,7 @@ func roundDurations() (out [][]time.Duration) {
 	return out
 }
 
-// allReplies returns all combinations of replies of n nodes. repliesByCount returns only one
-// combination for each number of replies of each kind.
+// allReplies returns all combinations of n nodes' replies.
 func allReplies(n int) [][]byte {
 	if n == 0 {
 		return [][]byte{nil}
@@ -199,13 +202,15 @@ func allReplies(n int) [][]byte {
 	return out
 }
 
+// repliesByCount returns one combination of n nodes' replies for each number of replies of each
+// kind.
 func repliesByCount(n int) [][]byte {
 	return slices.DeleteFunc(allReplies(n), func(v []byte) bool {
 		return !slices.IsSortedFunc(v, func(a, b byte) int { return strings.IndexByte("yn-", a) - strings.IndexByte("yn-", b) })
 	})
 }
 
-// findDifference searches for a case in which the real client and the model differ.
+// findDifference searches for a case where the real client and the model differ.
 func (m *model) findDifference(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
 	for _, first := range answers {
 		for _, second := range answers {
@@ -214,7 +219,7 @@ func (m *model) findDifference(t *testing.T, answers [][]byte, change func(*redl
 				s := &script{answers: [][]byte{first, second}, elapsed: e}
 				held, sent := s.run(t, m.Nodes, change)
 				if want, requests := m.runModel(t, s); held != want || !slices.Equal(sent, requests) {
-					return cases, fmt.Sprintf("%s then %s after %v: client: held %v after %q; model: held %v after %q", first, second, e, held, sent, want, requests)
+					return cases, fmt.Sprintf("replies %s, then %s after %v: client %s, sending %q; model %s, sending %q", first, second, e, describeAcquire(held), sent, describeAcquire(want), requests)
 				}
 			}
 		}
@@ -222,8 +227,8 @@ func (m *model) findDifference(t *testing.T, answers [][]byte, change func(*redl
 	return cases, ""
 }
 
-// The real client and the model's client agree in two attempts, for all durations. The test covers
-// all combinations of replies of three nodes, and all vote counts of five.
+// The clients agree in two attempts, for all combinations of three nodes' replies and for all vote
+// counts of five nodes, whether or not a round ends in time.
 func TestClientMatchesModel(t *testing.T) {
 	for nodes, answers := range map[int][][]byte{3: allReplies(3), 5: repliesByCount(5)} {
 		m := newModel(Scope{Nodes: nodes, Attempts: 2}, Reductions{})
@@ -235,12 +240,11 @@ func TestClientMatchesModel(t *testing.T) {
 	}
 }
 
-// noRelease is a node that does not record releases.
+// nodeWithoutRelease is a node that does not record releases.
 type noRelease struct{ redlock.Node }
 
 func (m noRelease) Release(context.Context, string, string) (bool, error) { return false, nil }
 
-// Changes to the client or the model are detected.
 func TestClientDifferencesAreDetected(t *testing.T) {
 	right := Scope{Nodes: 3, Attempts: 2}
 	for name, p := range map[string]struct {
@@ -262,7 +266,8 @@ func TestClientDifferencesAreDetected(t *testing.T) {
 	}
 }
 
-// findExtensionDifference searches for a case in which an extension of an acquired lock differs.
+// findExtensionDifference searches for a case where the real client and the model differ in an
+// extension.
 func (m *model) findExtensionDifference(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
 	for _, v := range answers {
 		for _, e := range []time.Duration{window - 1, window} {
@@ -287,14 +292,13 @@ func (m *model) findExtensionDifference(t *testing.T, answers [][]byte, change f
 				sent = s.sent
 			})
 			if want, _ := m.decide(t, m.withReplies(0, v, e >= window, true)); did != want.Action || len(sent) != m.Nodes {
-				return cases, fmt.Sprintf("%s after %v: client: %s after %q; model: %s", v, e, did, sent, want.Action)
+				return cases, fmt.Sprintf("replies %s after %v: client %s, sending %q; model %s", v, e, did, sent, want.Action)
 			}
 		}
 	}
 	return cases, ""
 }
 
-// The real client and the model's client also agree about extensions.
 func TestExtensionMatchesModel(t *testing.T) {
 	for nodes, answers := range map[int][][]byte{3: allReplies(3), 5: repliesByCount(5)} {
 		m := newModel(Scope{Nodes: nodes, Attempts: 1, Extends: 1}, Reductions{})

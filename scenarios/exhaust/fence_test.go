@@ -14,8 +14,8 @@ import (
 	"lockpick/redlock"
 )
 
-// countingNode is a scriptedNode that counts grants. The script gives its reply to SET as a count
-// instead of y, and its reply to RAISE in script.extend.
+// countingNode is a scriptedNode that counts grants. In its script, a count replaces the y in
+// replies to SET, and extendReplies holds the replies to RAISE.
 type countingNode struct{ scriptedNode }
 
 func (p countingNode) SetFenced(ctx context.Context, _, token string, _ time.Duration) (count int64, err error) {
@@ -30,9 +30,8 @@ func (p countingNode) RaiseFence(ctx context.Context, _, token string, count int
 	return p.ask(ctx, fmt.Sprintf("RAISE to %d", count), token, func(int) []byte { return p.extend })
 }
 
-// countReplies returns all combinations of replies of n nodes to SET. Each node replies with one of
-// two counts or no, or does not reply. A sorted combination represents all that differ only in the
-// order of the nodes.
+// countReplies returns all combinations of n nodes' replies to SET: one of two counts, no, or no
+// reply.
 func countReplies(n int) [][]byte {
 	var out [][]byte
 	for i := range 1 << (2 * n) {
@@ -45,20 +44,23 @@ func countReplies(n int) [][]byte {
 	return out
 }
 
+// inOrder keeps the combinations whose replies are in a given order. Each represents all
+// combinations with the nodes in another order.
 func inOrder(all [][]byte, of string) [][]byte {
 	return slices.DeleteFunc(all, func(v []byte) bool {
 		return !slices.IsSortedFunc(v, func(a, b byte) int { return strings.IndexByte(of, a) - strings.IndexByte(of, b) })
 	})
 }
 
-// fencedOutcome is a client's result for a script: the token, or 0 if the client did not get the
-// lock, and the client's requests.
+// fencedOutcome is what a client does with a script.
 type fencedOutcome struct {
-	fence int64
+	fence int64 // the token, or 0 if the client did not acquire the lock
 	sent  string
 }
 
-// runFencedClient returns the result of the real client.
+func (o fencedOutcome) String() string { return fmt.Sprintf("token %d with %s", o.fence, o.sent) }
+
+// runFencedClient returns what the real client does.
 func (s *script) runFencedClient(t *testing.T, nodes int, change func(*redlock.Config)) (out fencedOutcome) {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: 1, Now: s.now, Fence: true}
 	for n := range nodes {
@@ -80,7 +82,7 @@ func (s *script) runFencedClient(t *testing.T, nodes int, change func(*redlock.C
 	return out
 }
 
-// runFencedModel returns the result of the model.
+// runFencedModel returns what the model does.
 func (m *model) runFencedModel(t *testing.T, s *script) (out fencedOutcome) {
 	t.Helper()
 	in := m.withReplies(0, []byte(strings.NewReplacer("1", "y", "2", "y").Replace(string(s.answers[0]))), false, false)
@@ -119,7 +121,7 @@ func (m *model) runFencedModel(t *testing.T, s *script) (out fencedOutcome) {
 	return out
 }
 
-// findFencedDifference searches for a case in which the real client and the model differ.
+// findFencedDifference searches for a case where the real client and the model differ.
 func (m *model) findFencedDifference(t *testing.T, answers, raises [][]byte, change func(*redlock.Config)) (cases int, difference string) {
 	for _, first := range answers {
 		for _, second := range raises {
@@ -127,7 +129,7 @@ func (m *model) findFencedDifference(t *testing.T, answers, raises [][]byte, cha
 				cases++
 				s := &script{answers: [][]byte{first}, extend: second, elapsed: []time.Duration{e}}
 				if got, want := s.runFencedClient(t, m.Nodes, change), m.runFencedModel(t, s); got != want {
-					return cases, fmt.Sprintf("%s then %s after %v: client: %+v; model: %+v", first, second, e, got, want)
+					return cases, fmt.Sprintf("replies %s, then %s after %v: client: %v; model: %v", first, second, e, got, want)
 				}
 			}
 		}
@@ -135,9 +137,9 @@ func (m *model) findFencedDifference(t *testing.T, answers, raises [][]byte, cha
 	return cases, ""
 }
 
-// The real client and the model issue the same tokens and write them back to the same nodes, for
-// all counts and confirmations. The test covers all combinations of replies of three nodes; of five
-// nodes it covers one combination for each multiset of replies.
+// The clients issue the same tokens and write them back to the same nodes. The test covers all
+// combinations of replies from up to three nodes. For five nodes, it covers every combination in
+// one order of the nodes.
 func TestFencedClientMatchesModel(t *testing.T) {
 	for _, c := range []struct {
 		nodes           int
@@ -154,14 +156,13 @@ func TestFencedClientMatchesModel(t *testing.T) {
 	}
 }
 
-// falseConfirmer is a node that confirms tokens although they were not written back to it.
+// falseConfirmer is a node that confirms tokens without storing them.
 type falseConfirmer struct{ countingNode }
 
 func (u falseConfirmer) RaiseFence(context.Context, string, string, int64) (bool, error) {
 	return true, nil
 }
 
-// Changes to the client or the model are detected.
 func TestFencedClientDifferencesAreDetected(t *testing.T) {
 	right := Scope{Nodes: 3, Attempts: 1, Fence: true}
 	wrong := right
@@ -185,7 +186,7 @@ func TestFencedClientDifferencesAreDetected(t *testing.T) {
 	}
 }
 
-// fencedCommands returns the commands that a lock sends if it counts grants.
+// fencedCommands returns the commands of a lock with fencing tokens.
 func fencedCommands(t *testing.T) commands {
 	sends := referenceCommands(t)
 	for a, name := range map[action]string{setArrived: "set_fenced.lua", raiseArrived: "raise_fence.lua"} {
@@ -202,8 +203,8 @@ func fencedCommands(t *testing.T) commands {
 	return sends
 }
 
-// findCountDifference compares the simulated node with the model for each request and each state of
-// the node's key and count. It compares the reply and the count afterwards. The token to write back
+// findCountDifference searches for a request and a state of the node's key and count for which the
+// simulated node and the model differ in the reply or the count after it. The token to write back
 // is 3.
 func (m *model) findCountDifference(t *testing.T, sends commands) (cases int, difference string) {
 	for _, a := range []action{setArrived, raiseArrived, extendArrived, delArrived} {
@@ -257,7 +258,7 @@ func (m *model) findCountDifference(t *testing.T, sends commands) (cases int, di
 	return cases, ""
 }
 
-// The simulated node, running the real scripts, counts grants like the model's node.
+// The simulated node with the real scripts counts grants like the model's node.
 func TestGrantCountsMatchModel(t *testing.T) {
 	m := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1, Fence: true}, exactReductions)
 	cases, difference := m.findCountDifference(t, fencedCommands(t))

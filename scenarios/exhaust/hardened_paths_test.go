@@ -25,8 +25,8 @@ func (g grantingConn) Abandon(ctx context.Context, key, token string, _ time.Dur
 	return g.Release(ctx, key, token)
 }
 
-// hardenedCommands returns the commands of the hardened lock. Releases use the abandon script,
-// which is equivalent for a client that received the grant.
+// hardenedCommands returns the hardened lock's commands. Its releases use the abandon script, which
+// does the same after a grant.
 func hardenedCommands(t *testing.T, quarantine bool) commands {
 	scripts, px, q := hardenedScripts(t), fmt.Sprint(runTTL.Milliseconds()), "0"
 	if quarantine {
@@ -39,7 +39,7 @@ func hardenedCommands(t *testing.T, quarantine bool) commands {
 	}
 }
 
-// contendHardened runs one client that contends for the hardened lock.
+// contendHardened runs a client that contends for the hardened lock.
 func (r *run) contendHardened(t *testing.T, c, attempts int) {
 	cfg := *r.hardened
 	cfg.TTL, cfg.Timeout, cfg.Tries, cfg.RetryMin, cfg.RetryMax = runTTL, runTimeout, 1, time.Millisecond, 20*time.Millisecond
@@ -88,8 +88,7 @@ func (r *run) contendHardened(t *testing.T, c, attempts int) {
 	}
 }
 
-// addUnrecorded adds the states that can be reached by a step that runs do not record: the end of a
-// quarantine.
+// addUnrecorded adds the states after a step that runs do not record: the end of a quarantine.
 func (m *model) addUnrecorded(now map[state]bool) {
 	for changed := true; changed; {
 		changed = false
@@ -108,7 +107,8 @@ var (
 	quarantinedContention = Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Lock: hardenedLock, Quarantine: true}
 )
 
-// playHardened lets two Lockers contend and returns the steps. change may modify the run first.
+// playHardened lets two Lockers contend, and returns the steps and the number of SETs refused in
+// quarantine.
 func playHardened(t *testing.T, m *model, seed uint64, change func(*run)) (steps []Step, quarantined int) {
 	var of *run
 	steps = play(t, m, seed, func(r *run) {
@@ -118,8 +118,7 @@ func playHardened(t *testing.T, m *model, seed uint64, change func(*run)) (steps
 	return steps, of.quarantined
 }
 
-// Each run of two real Lockers and simulated nodes is a path of the model, even if nodes restart without data
-// and do not vote during a quarantine.
+// This includes runs where nodes restart without data and do not vote during a quarantine.
 func TestHardenedRunsArePaths(t *testing.T) { checkHardenedRuns(t, 60) }
 
 func checkHardenedRuns(t *testing.T, runs int) {
@@ -143,12 +142,11 @@ func checkHardenedRuns(t *testing.T, runs int) {
 			}
 		}
 		if scope.Quarantine && quarantined == 0 {
-			t.Error("no node was in quarantine")
+			t.Error("no SET was refused in quarantine")
 		}
 	}
 }
 
-// Lockers and nodes with mistakes are detected.
 func TestWrongHardenedRunsAreDetected(t *testing.T) {
 	for name, p := range map[string]struct {
 		scope  Scope

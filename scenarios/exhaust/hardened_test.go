@@ -14,7 +14,7 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// hardenedScripts returns the scripts of the hardened lock, keyed by their action in the model.
+// hardenedScripts returns the hardened lock's scripts by their action in the model.
 func hardenedScripts(t *testing.T) map[action]string {
 	out := map[action]string{}
 	for a, name := range map[action]string{setArrived: "grant", delArrived: "abandon", raiseArrived: "raise_fence", extendArrived: "extend"} {
@@ -27,17 +27,22 @@ func hardenedScripts(t *testing.T) map[action]string {
 	return out
 }
 
-// nodeState is the state of a node when the first lease's request arrives there.
+// nodeState is a node's state when the first lease's request arrives.
 type nodeState struct {
-	lease                  int // lease of its key; -1 for none
-	count                  int // count of grants; 0 for none
+	lease                  int // the lease of its key, or -1
+	count                  int // its grant count
 	tombstone, quarantined bool
 	quarantine             bool // whether the scope has a quarantine
 }
 
+func (s nodeState) String() string {
+	return fmt.Sprintf("a node with %s, count %d, tombstone %v, quarantined %v", describeKey(fmt.Sprint(s.lease)), s.count, s.tombstone, s.quarantined)
+}
+
 const raisedTo = 3
 
-// runScript runs the script on the simulated node, and describes the node's reply and state.
+// runScript runs a script on the simulated node, and describes the reply and the node's state after
+// it.
 func (s nodeState) runScript(t *testing.T, scripts map[action]string, a action) string {
 	n := start("")
 	defer n.Close()
@@ -77,7 +82,7 @@ func (s nodeState) runScript(t *testing.T, scripts map[action]string, a action) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A count derived from the clock is far above all others. The model's node continues from the
+	// A count that starts at the clock is far above all others. The model's node continues from the
 	// highest count instead.
 	if first, ok := reply.(int64); ok && s.count == 0 && first > 1e9 {
 		reply, count = int64(1), "1"
@@ -88,7 +93,8 @@ func (s nodeState) runScript(t *testing.T, scripts map[action]string, a action) 
 	return fmt.Sprintf("reply %v, then key %q, count %v, SET refused: %v", reply, n.token(t), count, gone == int64(1))
 }
 
-// runModel applies the same request to the model's node, and describes the node's reply and state.
+// runModel sends the same request to the model's node, and describes the reply and the node's state
+// after it.
 func (s nodeState) runModel(m *model, a action) string {
 	in := m.stateBefore(s.lease, false, a)
 	n := &in.node[0]
@@ -124,8 +130,8 @@ func (s nodeState) runModel(m *model, a action) string {
 	return fmt.Sprintf("reply %v, then key %q, count %d, SET refused: %v", answer, has, after.node[0].count, buried)
 }
 
-// findHardenedNodeDifference compares the simulated node with the model's for each state of the
-// key, the count, the tombstone and the quarantine.
+// findHardenedNodeDifference searches for a state of the key, the count, the tombstone and the
+// quarantine for which the simulated node and the model's node differ.
 func findHardenedNodeDifference(t *testing.T, m *model, scripts map[action]string) (cases int, difference string) {
 	for _, a := range []action{setArrived, delArrived, raiseArrived, extendArrived} {
 		for lease := -1; lease < 2; lease++ {
@@ -133,14 +139,14 @@ func findHardenedNodeDifference(t *testing.T, m *model, scripts map[action]strin
 				for flags := range 4 {
 					s := nodeState{lease, count, flags&1 == 1, flags&2 == 2, m.Quarantine}
 					if s.quarantined && !m.Quarantine || lease == 0 && count == 0 {
-						continue // each grant was counted
+						continue // every grant is counted
 					}
 					if a == delArrived && lease == 0 && !s.tombstone {
-						continue // granted, so no SET is in flight that could be refused
+						continue // after a grant, no SET is in flight that could be refused
 					}
 					cases++
 					if real, model := s.runScript(t, scripts, a), s.runModel(m, a); real != model {
-						return cases, fmt.Sprintf("%s at %+v: node: %s; model: %s", a, s, real, model)
+						return cases, fmt.Sprintf("%s at %v: node: %s; model: %s", a, s, real, model)
 					}
 				}
 			}
@@ -149,7 +155,6 @@ func findHardenedNodeDifference(t *testing.T, m *model, scripts map[action]strin
 	return cases, ""
 }
 
-// The simulated node, running the hardened lock's scripts, behaves like the model's node.
 func TestHardenedNodeMatchesModel(t *testing.T) {
 	scope := Scope{Nodes: 1, Attempts: 1, Extends: 1, Fence: true, Lock: hardenedLock, Crashes: 1}
 	quarantined := scope
@@ -195,8 +200,7 @@ func TestHardenedNodeMatchesModel(t *testing.T) {
 	}
 }
 
-// grantingNode is a scriptedNode that supports the commands of the hardened lock. It confirms all
-// releases.
+// grantingNode is a scriptedNode for the hardened lock. It confirms all releases.
 type grantingNode struct{ scriptedNode }
 
 func (g grantingNode) Grant(ctx context.Context, _, token string, _ driver.Terms) (int64, error) {
@@ -211,7 +215,8 @@ func (g grantingNode) Release(ctx context.Context, _, token string) (bool, error
 	return g.ask(ctx, "DEL", token, func(int) []byte { return []byte("yyyyy") })
 }
 
-// runHardenedClient returns the result of the real client for a script.
+// runHardenedClient runs the real client with the script. It returns whether the client acquired
+// the lock and which requests it sent.
 func (s *script) runHardenedClient(t *testing.T, nodes int, change func(*redlock.Config)) (held bool, sent []string) {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: 1, Now: s.now}
 	for n := range nodes {
@@ -226,7 +231,7 @@ func (s *script) runHardenedClient(t *testing.T, nodes int, change func(*redlock
 			t.Fatal(err)
 		}
 		lease, err := l.Acquire(t.Context(), "k")
-		synctest.Wait() // for votes that the client did not wait for
+		synctest.Wait() // the client does not wait for all votes
 		if held = err == nil; held {
 			lease.Release(t.Context())
 		}
@@ -236,8 +241,8 @@ func (s *script) runHardenedClient(t *testing.T, nodes int, change func(*redlock
 	return held, slices.Sorted(slices.Values(s.sent))
 }
 
-// runHardenedModel returns the result of the model. A node whose reply is missing gets a tombstone
-// for the SET, and the other nodes delete their key.
+// runHardenedModel returns what the model's client does with the script. It sends a tombstone for
+// the SET to nodes whose reply is missing, and a DEL to the others.
 func (m *model) runHardenedModel(t *testing.T, s *script) (held bool, sent []string) {
 	before := m.withReplies(0, s.answers[0], s.elapsed[0] >= window, false)
 	did, after := m.decide(t, before)
@@ -264,7 +269,7 @@ func (m *model) findHardenedDifference(t *testing.T, answers [][]byte, change fu
 			s := &script{answers: [][]byte{v}, elapsed: []time.Duration{e, e, e, e, e, e, e, e}}
 			held, sent := s.runHardenedClient(t, m.Nodes, change)
 			if want, requests := m.runHardenedModel(t, s); held != want || !slices.Equal(sent, requests) {
-				return cases, fmt.Sprintf("%s after %v: client: held %v after %q; model: held %v after %q", v, e, held, sent, want, requests)
+				return cases, fmt.Sprintf("replies %s after %v: client %s, sending %q; model %s, sending %q", v, e, describeAcquire(held), sent, describeAcquire(want), requests)
 			}
 		}
 	}
@@ -274,8 +279,7 @@ func (m *model) findHardenedDifference(t *testing.T, answers [][]byte, change fu
 // plainNode is a node without tombstones.
 type plainNode struct{ redlock.Node }
 
-// The real Locker behaves like the model's client. The test covers all combinations of replies of
-// three nodes, and all vote counts of five.
+// The test covers all combinations of three nodes' replies and all vote counts of five nodes.
 func TestHardenedClientMatchesModel(t *testing.T) {
 	right := Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock}
 	for nodes, answers := range map[int][][]byte{3: allReplies(3), 5: repliesByCount(5)} {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// clientSteps yields the next steps of a client, and the ends of its windows.
+// clientSteps yields a client's next steps and the ends of its windows.
 func (w walk) clientSteps(c int) {
 	me := &w.from.client[c]
 	switch me.phase {
@@ -47,7 +47,7 @@ func (w walk) clientSteps(c int) {
 	}
 }
 
-// windows returns how many windows of an attempt have begun and can therefore end.
+// windows returns how many windows of an attempt have begun and so can end.
 func (m *model) windows(s *state, c, a int) uint8 {
 	me := &s.client[c]
 	if a == int(me.attempts)-1 {
@@ -61,7 +61,7 @@ func (m *model) windows(s *state, c, a int) uint8 {
 	return uint8(1 + m.Extends)
 }
 
-// clientStep returns a step in a client's latest attempt.
+// clientStep returns a step of a client's latest attempt.
 func (w walk) clientStep(c int, a action) Step {
 	return Step{Action: a, Client: c + 1, Attempt: int(w.from.client[c].attempts)}
 }
@@ -72,7 +72,7 @@ func (m *model) start(t *state, c int) {
 	send(t, m.Nodes, func(n *node) *request { return &n.set[m.current(t, c)] }, inFlight)
 }
 
-// release ends a hold.
+// release makes a client release its lock.
 func (m *model) release(t *state, c int) {
 	how := inFlight
 	if m.plainDel {
@@ -85,7 +85,7 @@ func (m *model) release(t *state, c int) {
 	m.end(t, c, how)
 }
 
-// end ends an attempt or a hold by sending a DEL from the client to all nodes.
+// end ends an attempt or a hold: the client sends a DEL to all nodes.
 func (m *model) end(t *state, c int, how request) {
 	me := &t.client[c]
 	me.phase, me.extensions, me.generation, me.unbounded = idle, 0, 0, 0
@@ -98,8 +98,8 @@ func send(t *state, nodes int, to func(*node) *request, how request) {
 	}
 }
 
-// attemptSteps yields the ways in which an attempt can end. Without Merge, each reply first arrives
-// in a step of its own.
+// attemptSteps yields the possible ends of an attempt. Without Merge, every reply arrives in a step
+// of its own first.
 func (w walk) attemptSteps(c int) {
 	l := w.current(w.from, c)
 	voted, _ := w.replies(c, func(n *node) *request { return &n.set[l] })
@@ -112,7 +112,7 @@ func (w walk) attemptSteps(c int) {
 	}
 }
 
-// extensionSteps yields the ways in which an extension can end.
+// extensionSteps yields the possible ends of an extension.
 func (w walk) extensionSteps(c int) {
 	l := w.current(w.from, c)
 	ends := func(a action, p phase, more uint8) {
@@ -136,8 +136,9 @@ func (w walk) extensionSteps(c int) {
 	}
 }
 
-// replies returns bit sets of the nodes that agreed and refused, according to the replies that a
-// client has received in a round. With Merge they include replies that it may have received.
+// replies returns bit sets of the nodes whose replies in a round agree or refuse. They cover the
+// replies that the client has received, and with Merge those that it may have received. Without
+// Merge, replies yields the arrival of the others.
 func (w walk) replies(c int, field func(*node) *request) (agreed, refused uint8) {
 	for n := range w.Nodes {
 		r := *field(&w.from.node[n])
@@ -155,7 +156,7 @@ func (w walk) replies(c int, field func(*node) *request) (agreed, refused uint8)
 	return agreed, refused
 }
 
-// dropReplies drops the replies in the finished rounds of a lease. No client is waiting for them.
+// dropReplies drops the replies to a lease's requests when no client is waiting for them anymore.
 func (m *model) dropReplies(t *state, l int) {
 	for i := range m.Nodes {
 		n := &t.node[i]
@@ -168,8 +169,8 @@ func (m *model) dropReplies(t *state, l int) {
 	}
 }
 
-// nodeSteps yields the next steps at a node. A message that arrives while the node is down is
-// rejected without a reply, as if it had never arrived.
+// nodeSteps yields the next steps at a node. A node that is down rejects messages without a reply,
+// as if they had never arrived.
 func (w walk) nodeSteps(n int) {
 	s, me := w.from, &w.from.node[n]
 	at := func(a action) Step { return Step{Action: a, Node: n + 1} }
@@ -227,12 +228,12 @@ func (m *model) crash(t *state, n int) {
 
 func (n *node) sync() { n.disk, n.synced = n.key, n.count }
 
-// messageSteps yields the arrivals of messages at a node. expired is set if the node's key has
-// expired.
+// messageSteps yields the arrivals of messages at a node. expired says whether the messages find the
+// node's key expired.
 func (w walk) messageSteps(n int, expired bool) {
 	me := w.from.node[n]
 	for l := range w.leases() {
-		if (me.set[l] == inFlight || me.set[l] == tombstoned) && me.down == up { // in quarantine the node does not answer SETs
+		if (me.set[l] == inFlight || me.set[l] == tombstoned) && me.down == up { // a node in quarantine does not answer SETs
 			w.arrive(n, l, setArrived, expired)
 			w.expiredTombstoneStep(n, l, expired)
 		}
@@ -251,8 +252,8 @@ func (w walk) messageSteps(n int, expired bool) {
 	}
 }
 
-// arrive yields the arrival of a message. With fsync everysec, the change it makes is synced either
-// immediately or not before the next change. A sync in between is equivalent to one of the two.
+// arrive yields the arrival of a message. With fsync everysec, its change is synced either
+// immediately or not before the next change. A sync in between is equivalent to one of these.
 func (w walk) arrive(n, l int, a action, expired bool) {
 	old := w.from.node[n].key
 	if expired {
@@ -287,11 +288,11 @@ func (w walk) arrive(n, l int, a action, expired bool) {
 	}
 }
 
-// updateCount updates a node's count of grants for a request that took effect.
+// updateCount updates a node's grant count after a request that took effect.
 func (m *model) updateCount(t *state, n, l int, a action, old key) {
 	switch me := &t.node[n]; a {
 	case setArrived:
-		if !m.hardened || old == 0 { // otherwise the node has already counted that grant
+		if !m.hardened || old == 0 { // otherwise the node has counted this grant before
 			me.count++
 		}
 		me.granted[l] = me.count
@@ -300,8 +301,8 @@ func (m *model) updateCount(t *state, n, l int, a action, old key) {
 	}
 }
 
-// apply applies a lease's request to a node. It returns the key on the node afterward, and whether
-// the node grants the request.
+// apply applies a lease's request to a node. It returns the node's new key and whether the node
+// grants the request.
 func (w walk) apply(me *node, old key, l int, a action) (left key, ok bool) {
 	own := old > 0 && w.sameToken(w.from, old.lease(), l)
 	switch {
@@ -312,7 +313,7 @@ func (w walk) apply(me *node, old key, l int, a action) (left key, ok bool) {
 	case a == setArrived && (old == 0 || w.noNX):
 		return keyOf(l, 0), true
 	case a == extendArrived && own && old.lease() > l && old.lease()/w.Attempts == l/w.Attempts:
-		return old, true // a later attempt with the same token, which does not make the key expire earlier
+		return old, true // the key was set by a later attempt with the same token, and must not expire earlier
 	case a == extendArrived && own:
 		return keyOf(l, 1), true
 	case a == raiseArrived && own:
@@ -347,8 +348,8 @@ func (w walk) sendReply(t *state, n, l int, a action, ok bool) {
 	}
 }
 
-// section is the progress of a hold's work on the resource. The hold reads the value and sends one
-// write based on it. If another write is applied in between, the hold's write is late.
+// section is how far a hold's work on the resource has progressed. The client reads the value and
+// sends one write based on it. The write is late if another write was applied in between.
 type section uint8
 
 const (
@@ -360,8 +361,8 @@ const (
 	wrote
 )
 
-// resourceSteps yields a holder's next steps on the resource. A read is a single step, because it
-// does not matter when it was sent, only what it returned.
+// resourceSteps yields a holder's next steps on the resource. A read is a single step, because what
+// it returns matters, but not when it was sent.
 func (w walk) resourceSteps(c int) {
 	l := w.current(w.from, c)
 	switch w.from.section[l] {
@@ -370,16 +371,15 @@ func (w walk) resourceSteps(c int) {
 		did.Yes = w.accepts(w.from, l)
 		w.step(did, func(t *state) { w.applyRead(t, c) })
 	case read, readLate:
-		if w.believes(w.from, c) { // the client checks its clock before it writes; the write may arrive arbitrarily late
+		if w.believes(w.from, c) { // the client checks its clock before it writes, but the write may arrive arbitrarily late
 			w.step(w.clientStep(c, writeSent), func(t *state) { t.section[l] += sent - read })
 		}
 	}
 }
 
-// accepts reports whether the resource accepts a lease's token.
 func (m *model) accepts(s *state, l int) bool { return !m.Fence || s.fence[l] >= s.maxToken }
 
-// applyRead applies a hold's read. A client whose read is refused releases the lock.
+// applyRead applies a client's read. If the resource refuses it, the client releases the lock.
 func (m *model) applyRead(t *state, c int) {
 	l := m.current(t, c)
 	if !m.accepts(t, l) {
@@ -390,14 +390,14 @@ func (m *model) applyRead(t *state, c int) {
 	m.recordToken(t, l)
 }
 
-// recordToken records a token at the resource, which remembers the highest one.
+// recordToken makes the resource remember a token if it is the highest so far.
 func (m *model) recordToken(t *state, l int) {
 	if m.Fence {
 		t.maxToken = max(t.maxToken, t.fence[l])
 	}
 }
 
-// writeSteps yields the arrivals of writes at the resource.
+// writeSteps yields the arrivals of writes.
 func (w walk) writeSteps() {
 	for l := range w.leases() {
 		if s := w.from.section[l]; s != sent && s != sentLate {
@@ -426,22 +426,23 @@ func (m *model) applyWrite(t *state, l int, accepted bool) {
 	}
 }
 
-// stopWork ends a hold's work on the resource. A write that was sent remains in flight.
+// stopWork ends a hold's work on the resource, but not a write in flight.
 func (m *model) stopWork(t *state, l int) {
 	if s := &t.section[l]; *s != sent && *s != sentLate {
 		*s = unread
 	}
 }
 
-// With fencing tokens an attempt has two rounds. In the first, each node sets the key and returns its
-// count of the key's grants. The highest count is the token. In the second round the client writes the
-// token back to the nodes that granted with a lower count. Their votes count only if they confirm.
+// With fencing tokens, an attempt has two rounds. In the first round, each node sets the key and
+// replies with its grant count for the key. The highest count is the token. In the second round,
+// the client writes the token back to the nodes that granted with a lower count, and their votes
+// count once they confirm.
 //
 //	SET ──► counts 3, 1, 2 ──► token 3 ──► RAISE to 3 on the second and third node ──► votes
 
-// fencedAttemptSteps yields the ways in which an attempt with fencing tokens can continue after its
-// first round. They depend on which counts the client received. With Merge, it may have received
-// any subset of the counts sent.
+// fencedAttemptSteps yields the possible continuations of an attempt with fencing tokens after its
+// first round, for each set of counts that the client may have received. With Merge, that is any
+// subset of the counts sent.
 func (w walk) fencedAttemptSteps(c int) {
 	l := w.current(w.from, c)
 	voted, _ := w.replies(c, func(n *node) *request { return &n.set[l] })
@@ -458,8 +459,8 @@ func (w walk) fencedAttemptSteps(c int) {
 	}
 }
 
-// issueToken yields the step after the first round, given the set of nodes whose counts were
-// received.
+// issueToken yields the step after the first round. received is the set of nodes whose counts the
+// client received.
 func (w walk) issueToken(c int, heard uint8) {
 	l := w.current(w.from, c)
 	fence, behind := w.token(l, heard)
@@ -488,7 +489,7 @@ func (w walk) issueToken(c int, heard uint8) {
 	})
 }
 
-// token returns the highest count received, and the bit set of nodes with a lower count.
+// token returns the highest count received and the set of nodes with a lower count.
 func (w walk) token(l int, heard uint8) (fence, behind uint8) {
 	for i := range w.Nodes {
 		if n := &w.from.node[i]; heard>>i&1 == 1 && (!w.firstNodeCount || fence == 0) {
@@ -503,7 +504,7 @@ func (w walk) token(l int, heard uint8) (fence, behind uint8) {
 	return fence, behind
 }
 
-// raisingSteps yields the ways in which an attempt can end while its token is being written back.
+// raisingSteps yields the possible ends of an attempt whose token is being written back.
 func (w walk) raisingSteps(c int) {
 	l := w.current(w.from, c)
 	confirmed, _ := w.replies(c, func(n *node) *request { return &n.raise[l] })
@@ -524,7 +525,7 @@ func (w walk) raisingSteps(c int) {
 	}
 }
 
-// acquire ends an attempt that acquired the lock.
+// acquire ends a successful attempt.
 func (m *model) acquire(t *state, c int, fence uint8) {
 	l := m.current(t, c)
 	m.dropReplies(t, l)
@@ -539,15 +540,15 @@ func (m *model) acquire(t *state, c int, fence uint8) {
 	}
 }
 
-// recordBegin records that a SET of an attempt has arrived. For all that the model knows, the
-// attempt began just now, after every lock granted so far.
+// recordStart records that an attempt's first SET has arrived. As far as the model knows, the
+// attempt started just before, after every grant so far.
 func (m *model) recordBegin(t *state, c, l int) {
 	if me := &t.client[c]; m.Property == fencingOrder && me.minToken == 0 && me.phase == acquiring && l == m.current(t, c) {
 		me.minToken = t.maxToken + 1
 	}
 }
 
-// fail ends an attempt that did not acquire the lock.
+// fail ends a failed attempt.
 func (m *model) fail(t *state, c int) {
 	l, refused := m.current(t, c), uint8(0)
 	for n := range m.Nodes {
@@ -561,8 +562,7 @@ func (m *model) fail(t *state, c int) {
 	t.client[c].minToken = 0
 }
 
-// dropTokens clears tokens that will not be used again, so that states do not differ only in such
-// tokens.
+// dropTokens clears tokens that will not be used again, so that states do not differ in those alone.
 func (m *model) dropTokens(t *state) {
 	for l := range m.leases() {
 		c := l / m.Attempts
@@ -582,35 +582,35 @@ func (m *model) dropTokens(t *state) {
 
 // hardenedLock is the lock of redlock.New. It differs from the specification's lock as follows:
 //
-//   - Acquire returns once a quorum has granted the lock, or no longer can. That adds no behavior to
-//     the model, in which a round may end at any moment, and its messages may arrive later or never.
-//   - It sends no DEL to a node that refused the SET. A node whose reply to the SET is missing gets a
+//   - Acquire returns once a quorum has granted the lock, or no longer can. This adds no behavior to the
+//     model, where a round may end at any moment and messages may arrive later or never.
+//   - It sends no DEL to a node that refused the SET. If the reply to the SET is missing, it sends a
 //     tombstone, which makes the node refuse that SET.
-//   - It repeats a DEL until the node replies; until then, the DEL is called a debt. A second arrival
-//     makes no difference unless the tombstone of the first one has expired by then.
-//   - Counts of grants start at the time shown by the node's clock. So a node that lost its counts
-//     continues above all earlier counts, as long as clocks agree.
-//   - With Scope.Quarantine, a node that has crashed refuses every SET until the keys it lost would
-//     have expired.
+//   - It repeats a DEL until the node replies. Until then, the DEL is called a debt. A second arrival
+//     makes no difference unless the first one's tombstone has expired.
+//   - Grant counts start at the time on the node's clock. So a node that lost its counts continues above
+//     all earlier counts, provided that the clocks agree.
+//   - With Scope.Quarantine, a restarted node refuses every SET until the keys it lost would have
+//     expired.
 //
-// Package wire needs no tombstones because messages on one connection stay in order, so a SET never
-// arrives after its DEL. In the model it may arrive later, but then it has no effect.
+// Package wire needs no tombstones, because messages on one connection stay in order, so a SET
+// never arrives after its DEL. In the model it may arrive later, but then has no effect.
 const hardenedLock = "hardened"
 
-// Parts of the hardened lock that Scope.Without can leave out.
+// Parts of the hardened lock that Scope.OmittedPart can leave out.
 const (
 	tombstones = "tombstones"
 	debts      = "debts"
 	clockCount = "clock-counts"
 )
 
-// Locks lists the valid values of Scope.Lock.
+// Locks lists the names of the locks.
 func Locks() []string { return []string{"redlock", hardenedLock} }
 
-// Parts lists the valid values of Scope.Without.
+// Parts lists the values of Scope.OmittedPart.
 func Parts() []string { return []string{tombstones, debts, clockCount} }
 
-// hardening records which parts of the hardened lock are active.
+// hardening says which parts of the hardened lock are active.
 type hardening struct{ hardened, tombstones, debts, clockCount bool }
 
 func (s Scope) harden(r *rules) {
@@ -627,34 +627,33 @@ func (s Scope) checkHardened() error {
 	case s.Without != "" && !slices.Contains(Parts(), s.Without):
 		return fmt.Errorf("without is %q; valid values are %q", s.Without, Parts())
 	case (s.Without != "" || s.Quarantine) && !hardened:
-		return fmt.Errorf("tombstones, debts, clock counts and quarantine exist only in lock %s", hardenedLock)
+		return fmt.Errorf("tombstones, debts, clock counts and quarantine exist only in lock %q", hardenedLock)
 	case hardened && s.Mistake != "":
-		return fmt.Errorf("%s is a mistake in the specification's lock; from lock %s, leave out one of %q", s.Mistake, hardenedLock, Parts())
+		return fmt.Errorf("%s is a mistake in the specification's lock; lock %q can only leave out one of %q", s.Mistake, hardenedLock, Parts())
 	case s.Without == clockCount && !s.Fence:
-		return fmt.Errorf("%s are about fencing tokens, but the lock does not issue any", clockCount)
+		return fmt.Errorf("%s require fencing tokens, but the lock does not issue any", clockCount)
 	case s.Quarantine && (s.Crashes == 0 || s.Restart == RestartDelayed):
 		return fmt.Errorf("quarantine requires nodes that crash and restart immediately")
 	case s.Quarantine && s.Restart == restartEverySec && s.Extends > 0 && s.Crashes > 1:
-		return fmt.Errorf("nodes in quarantine that also lose an extension are not modeled")
+		return fmt.Errorf("the model does not cover nodes in quarantine that also lose an extension")
 	case s.Property == leftKeys && (s.Crashes > 0 || s.Jumps > 0 || s.Mistake != ""):
-		return fmt.Errorf("%s requires a scope without faults and mistakes", leftKeys)
+		return fmt.Errorf("%s requires a scope without faults or mistakes", leftKeys)
 	}
 	return nil
 }
 
-// modelOnly is the cause of a violation that exists only in the model and cannot be run.
+// modelOnly is the cause of a violation that can't be replayed outside the model.
 const modelOnly = "in the model"
 
-// CanRun reports whether a violation in the scope can be run: the lock must exist outside the
-// model, the checker must judge the property, and a scenario must be able to express the steps.
-// That is not the case if nodes of the hardened lock restart with older counts, because that
-// violation needs failed attempts, which a scenario cannot express.
+// CanRun reports whether a violation in the scope can be replayed: the lock exists outside the
+// model, the checker judges the property, and a scenario can express the steps. It can't if nodes
+// of the hardened lock restart with older counts, because that violation involves failed attempts.
 func (s Scope) CanRun() bool {
 	return s.Without == "" && s.Property != leftKeys && !(s.Lock == hardenedLock && s.Property == fencingOrder && s.Restart == restartEverySec)
 }
 
-// skipRefused drops the DELs to nodes that are known to have refused the SET and therefore have no
-// key to delete.
+// skipRefusingNodes drops the hardened lock's DELs to nodes that refused the SET, which have no key to
+// delete.
 func skipRefused(m *model, t *state, l int, refused uint8) {
 	for n := range m.Nodes {
 		if m.hardened && refused>>n&1 == 1 {
@@ -663,17 +662,15 @@ func skipRefused(m *model, t *state, l int, refused uint8) {
 	}
 }
 
-// addTombstone adds a tombstone to a node, which will then refuse a lease's SET that is still in
-// flight.
+// addTombstone makes a node refuse a lease's SET that is still in flight.
 func addTombstone(m *model, n *node, l int) {
 	if m.tombstones && n.set[l] == inFlight {
 		n.set[l] = tombstoned
 	}
 }
 
-// expiredTombstoneStep yields the arrival of a SET after its tombstone has expired, if that is
-// possible. A tombstone lives for one TTL, like a key, so the window of the attempt has ended by
-// then.
+// expiredTombstoneStep yields the arrival of a SET after its tombstone has expired, if possible. A
+// tombstone lives for a TTL, like a key, so the attempt's window has ended by then.
 func (w walk) expiredTombstoneStep(n, l int, expired bool) {
 	if w.from.node[n].set[l] != tombstoned || w.from.endedWindows[l] == 0 {
 		return
@@ -681,14 +678,14 @@ func (w walk) expiredTombstoneStep(n, l int, expired bool) {
 	late := *w.from
 	late.node[n].set[l] = inFlight
 	if w.debts {
-		late.node[n].del[l] = inFlight // without a reply, the client repeats the DEL
+		late.node[n].del[l] = inFlight // the client repeats the DEL until it gets a reply
 	}
 	walk{w.model, &late, w.yield}.arrive(n, l, setArrived, expired)
 }
 
-// afterCrash applies the effects of a crash other than the loss of keys and counts. Messages sent
-// before the crash may still arrive, so if a tombstone is lost, its SET can take effect. A node
-// that lost its count starts from its clock, which is above all earlier counts.
+// afterCrash applies what a crash does besides losing keys and counts. Messages sent before the
+// crash may still arrive, so a SET takes effect if its tombstone was lost. A node that lost its
+// count continues from its clock, which is above all earlier counts.
 func afterCrash(m *model, t *state, n int, before *node) {
 	me := &t.node[n]
 	if m.Restart != RestartAlways {
@@ -712,8 +709,8 @@ func afterCrash(m *model, t *state, n int, before *node) {
 	}
 }
 
-// hasOrphanKey reports whether a node has a key that no client will delete: the key's attempt or
-// hold has ended but its window has not, and no DEL is in flight.
+// hasOrphanKey reports whether a node has a key that no client will delete: its attempt or hold has
+// ended, its window has not, and no DEL is in flight.
 func hasOrphanKey(m *model, s *state) bool {
 	for n := range m.Nodes {
 		k := s.node[n].key

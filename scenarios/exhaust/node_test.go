@@ -12,11 +12,11 @@ import (
 	server "lockpick/harness/sim/node"
 )
 
-// commands maps actions to the commands that a client sends to a node. The lease's number serves as
-// its token.
+// commands maps actions to the commands that a client sends to a node. A lease's token is its
+// number.
 type commands map[action][]string
 
-// referenceCommands returns the commands of the reference lock.
+// referenceCommands returns the reference lock's commands.
 func referenceCommands(t *testing.T) commands {
 	script := func(name string) string {
 		text, err := os.ReadFile("../../redlock/driver/" + name)
@@ -33,7 +33,7 @@ func referenceCommands(t *testing.T) commands {
 	}
 }
 
-// instance is a simulated node with its own time.
+// instance is a simulated node with a clock of its own.
 type instance struct {
 	*server.Node
 	now  int64
@@ -62,7 +62,7 @@ func (n *instance) do(t *testing.T, args ...string) (yes bool) {
 	return reply == "OK" || reply == int64(1)
 }
 
-// token returns the token in the node's key, or "" if the node has no key.
+// token returns the value of the node's key, or "" if there is none.
 func (n *instance) token(t *testing.T) string {
 	t.Helper()
 	v, err := n.Do("GET", "k")
@@ -73,13 +73,14 @@ func (n *instance) token(t *testing.T) string {
 	return token
 }
 
-// set sets a lease's key on the node.
+// set sets the key to a lease's token.
 func (n *instance) set(t *testing.T, lease int) {
 	n.do(t, "SET", "k", fmt.Sprint(lease), "NX", "PX", fmt.Sprint(ttl.Milliseconds()))
 }
 
-// stateBefore returns a state in which a node has a lease's key (no key if lease < 0), and a
-// request of the first lease is on its way to the node.
+// stateBefore returns a state where the node has a lease's key, or none if lease is -1, and the
+// first lease's request is on its way to the node. windowsEnded says whether the leases' first
+// windows have ended.
 func (m *model) stateBefore(lease int, over bool, a action) state {
 	var s state
 	for c := range s.client {
@@ -107,8 +108,8 @@ func (m *model) stateBefore(lease int, over bool, a action) state {
 	return s
 }
 
-// allowedResults returns the results that the model allows for a request. Each consists of the
-// node's reply and its key afterward.
+// allowedResults returns the results of a request that the model allows: the reply and the node's
+// key after it.
 func (m *model) allowedResults(lease int, over bool, a action) map[string]bool {
 	s, out := m.stateBefore(lease, over, a), map[string]bool{}
 	walk{m, &s, func(next *state, did Step) {
@@ -124,11 +125,30 @@ func (m *model) allowedResults(lease int, over bool, a action) map[string]bool {
 }
 
 func describeResult(yes bool, after string) string {
-	return fmt.Sprintf("yes %v, then key %q", yes, after)
+	reply := "no"
+	if yes {
+		reply = "yes"
+	}
+	return fmt.Sprintf("%s, then %s", reply, describeKey(after))
 }
 
-// findNodeDifference compares the simulated node with the model. The node must produce all results
-// that the model allows, and no others.
+// describeKey says whose key a node has for the client of the first lease.
+func describeKey(token string) string {
+	switch token {
+	case "", "-1":
+		return "no key"
+	case "0":
+		return "the client's own key"
+	}
+	return "another client's key"
+}
+
+func joinResults(results map[string]bool) string {
+	return strings.Join(slices.Sorted(maps.Keys(results)), " or ")
+}
+
+// findNodeDifference searches for a case where the simulated node does not produce exactly the
+// results that the model allows.
 func (m *model) findNodeDifference(t *testing.T, sends commands) (cases int, difference string) {
 	for _, a := range []action{setArrived, extendArrived, delArrived} {
 		for lease := -1; lease < 2; lease++ { // none, the requester's, the other client's
@@ -153,8 +173,12 @@ func (m *model) findNodeDifference(t *testing.T, sends commands) (cases int, dif
 					n.Close()
 				}
 				if allowed := m.allowedResults(lease, over, a); !maps.Equal(allowed, seen) {
-					return cases, fmt.Sprintf("%s at a node with key %d, window ended %v: node: %v; model: %v", a, lease, over,
-						slices.Sorted(maps.Keys(seen)), slices.Sorted(maps.Keys(allowed)))
+					window := "before the window ends"
+					if over {
+						window = "after the window ends"
+					}
+					return cases, fmt.Sprintf("%s at a node with %s, %s: node: %s; model: %s", a, describeKey(fmt.Sprint(lease)), window,
+						joinResults(seen), joinResults(allowed))
 				}
 			}
 		}
@@ -162,8 +186,7 @@ func (m *model) findNodeDifference(t *testing.T, sends commands) (cases int, dif
 	return cases, ""
 }
 
-// For each request of the reference lock and each state of the key, the simulated node produces
-// exactly the results that the model allows.
+// The test covers each of the reference lock's requests with each state of the key.
 func TestNodeMatchesModel(t *testing.T) {
 	cases, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions).findNodeDifference(t, referenceCommands(t))
 	if difference != "" {
@@ -172,7 +195,7 @@ func TestNodeMatchesModel(t *testing.T) {
 	t.Logf("%d cases", cases)
 }
 
-// Incorrect requests are detected unless the model has the same mistake.
+// Wrong requests are detected unless the model has the same mistake.
 func TestWrongCommandsAreDetected(t *testing.T) {
 	px := fmt.Sprint(ttl.Milliseconds())
 	for name, p := range map[string]struct {
@@ -201,7 +224,7 @@ func TestWrongCommandsAreDetected(t *testing.T) {
 	}
 }
 
-// After a crash, a node has the same data as in the model.
+// A restarted node has the same data as in the model.
 func TestRestartData(t *testing.T) {
 	for _, c := range []struct {
 		restart Restart
@@ -236,10 +259,10 @@ func TestRestartData(t *testing.T) {
 		}
 		m.crash(&s, 0)
 		if has := s.node[0].key > 0; has != (c.keeps != "") {
-			t.Errorf("%s, synced %v: the model has a key: %v", c.restart, c.synced, has)
+			t.Errorf("%s, synced %v: model node has a key: %v", c.restart, c.synced, has)
 		}
 		if down := s.node[0].down != up; down != (c.restart == RestartDelayed) {
-			t.Errorf("%s: the model's node is down: %v", c.restart, down)
+			t.Errorf("%s: model node is down: %v", c.restart, down)
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// addAll adds the constraints between all steps of the path.
+// addAll adds all constraints on the path's times.
 func (t ordering) addAll() {
 	for c := range t.attempts {
 		for n, a := range t.attempts[c] {
@@ -23,7 +23,6 @@ func (t ordering) addAll() {
 	}
 }
 
-// addAttempt adds the constraints on one attempt.
 func (t ordering) addAttempt(c, n int, a *attempt) {
 	set := t.acquireRound(a)
 	for _, r := range a.raised {
@@ -61,8 +60,8 @@ func (t ordering) addAttempt(c, n int, a *attempt) {
 	}
 }
 
-// addRound adds the constraints between the messages of a round and the client's decision. The
-// client decides when all replies have arrived, or at the timeout.
+// addRound adds the constraints between a round's messages and the client's decision. The client
+// decides when all replies have arrived or the round times out.
 func (t ordering) addRound(begin, end instant, r round) {
 	if r.decidingNode > 0 {
 		t.atMost(begin, end, nodeTimeout-t.gap)
@@ -83,7 +82,7 @@ func (t ordering) addRound(begin, end instant, r round) {
 	}
 }
 
-// holdTime returns how long a client works before it releases a hold.
+// holdTime returns how long a client works before it releases the lock.
 func (t *timedPath) holdTime(c int) time.Duration {
 	if t.extends(c) {
 		return t.extendAfter + t.section
@@ -91,13 +90,13 @@ func (t *timedPath) holdTime(c int) time.Duration {
 	return t.section
 }
 
-// extends reports whether a client extends its lock in the path. If it does, it does so in each
-// hold that it releases.
+// extends reports whether a client extends the lock in the path. Such a client extends every hold
+// that it releases.
 func (t *timedPath) extends(c int) bool {
 	return slices.ContainsFunc(t.attempts[c], func(a *attempt) bool { return a.extends })
 }
 
-// addNodes adds the constraints on the messages at each node and on the expiry of its keys.
+// addNodes adds the constraints on each node's messages and the expiry of its keys.
 func (t ordering) addNodes() {
 	for n := 1; n <= t.scope.Nodes; n++ {
 		var last, crash instant = -1, -1
@@ -128,7 +127,7 @@ func (t ordering) addNodes() {
 			case diskSynced:
 				disk = k
 			case setArrived, extendArrived, delArrived, raiseArrived:
-				if crash >= 0 { // the crash reset the connections, so messages that arrive later were sent after it
+				if crash >= 0 { // the crash reset all connections, so messages that arrive later were sent after it
 					t.atLeast(crash, t.sentAt(s), t.back)
 					if t.scope.Restart == RestartDelayed {
 						t.atLeast(crash, t.sentAt(s), downTime+t.back)
@@ -142,11 +141,11 @@ func (t ordering) addNodes() {
 	}
 }
 
-// downTime is how long a crashed node stays down if its restart is delayed.
+// downTime is how long a crashed node stays down with RestartDelayed.
 const downTime = leaseTTL + time.Second
 
-// addCrash requires that a crash happens after the acquires that precede it in the path. The
-// hardened lock would notice if it lost its connection to a node that voted.
+// addCrash makes a crash happen after the acquires that precede it in the path, because the hardened
+// lock would notice that it lost the connection to a node that voted.
 func (t ordering) addCrash(crash int) {
 	for _, s := range t.path[:crash] {
 		if s.Action == acquired && t.hardened() {
@@ -156,7 +155,7 @@ func (t ordering) addCrash(crash int) {
 }
 
 // addDiskStall adds the constraints on the disk stall before a crash with fsync everysec. The stall
-// keeps all changes that the crash loses from being synced.
+// prevents the changes that the crash loses from being synced.
 func (t ordering) addDiskStall(crash int, before instant) {
 	i := slices.IndexFunc(t.faults, func(f timedFault) bool { return f.at == t.when[crash] })
 	stall, taken := t.faults[i].stall, false
@@ -179,14 +178,14 @@ func (t ordering) addDiskStall(crash int, before instant) {
 	}
 }
 
-// nodeKey is the key on a node.
+// nodeKey is the key on a node and when it was set.
 type nodeKey struct {
 	there bool
 	set   instant // when it was set or extended
 	owner Step
 }
 
-// sentAt returns when the message that arrives in step s was sent.
+// sentAt returns when the message that arrives in a step was sent.
 func (t ordering) sentAt(s Step) instant {
 	a := t.attempts[s.Client-1][s.Attempt-1]
 	switch s.Action {
@@ -200,8 +199,8 @@ func (t ordering) sentAt(s Step) instant {
 	return a.start
 }
 
-// afterRequest returns the key on a node after a request. The reply shows whether the previous key
-// still existed or had expired, which constrains the time of the request.
+// keyAfter returns the key on a node after a request. The reply shows whether the previous key
+// had expired, which constrains when the request arrived.
 func (t ordering) afterRequest(k nodeKey, s Step, at instant) nodeKey {
 	own := k.owner.Client == s.Client && (k.owner.Attempt == s.Attempt || t.scope.Mistake == sameForRetries) || t.scope.Mistake == sameForClients
 	var expired bool
@@ -230,7 +229,7 @@ func (t ordering) afterRequest(k nodeKey, s Step, at instant) nodeKey {
 	return k
 }
 
-// Mistakes that change which keys a request may find, or when a client's window begins.
+// Mistakes that affect which keys a request finds, or when a client's window begins.
 const (
 	sameForRetries = "same-value-for-retries"
 	sameForClients = "same-value-for-clients"
@@ -238,13 +237,13 @@ const (
 	noElapsed      = "no-elapsed-check"
 )
 
-// endsInOverlap reports whether the story ends with both clients considering themselves the holder.
+// endsInOverlap reports whether both clients consider themselves the holder at the end of the path.
 func (t *timedPath) endsInOverlap() bool {
 	return t.scope.Property == "" || t.scope.Property == MutualExclusion
 }
 
-// addOverlap requires that each client considers itself the holder when the other one acquires the
-// lock, and for some time after that.
+// addOverlap makes each client consider itself the holder when the other one acquires the lock, and
+// for at least minOverlap after that.
 func (t ordering) addOverlap() {
 	for c := range t.attempts {
 		own, other := t.lastAttempt(c), t.lastAttempt(1-c)
@@ -256,17 +255,16 @@ func (t ordering) addOverlap() {
 			from = own.end
 		}
 		t.atMost(from, other.end, beliefWindow()-overlap)
-		if t.hasFixedHold(c) { // it releases the lock after a fixed time, independently of the other client
+		if t.hasFixedHold(c) { // it releases the lock after a fixed time, whatever the other client does
 			t.atMost(own.end, other.end, t.holdTime(c)-overlap)
 		}
 	}
 }
 
-// lastAttempt returns a client's last attempt, by which it considers itself the holder at the end.
 func (t *timedPath) lastAttempt(c int) *attempt { return t.attempts[c][len(t.attempts[c])-1] }
 
-// hasFixedHold reports whether the length of a client's holds is already determined, either by an
-// earlier hold or because the story does not end in an overlap.
+// hasFixedHold reports whether the length of a client's holds is fixed, because an earlier hold has
+// ended or the path does not end in an overlap.
 func (t *timedPath) hasFixedHold(c int) bool {
 	if !t.endsInOverlap() {
 		return true

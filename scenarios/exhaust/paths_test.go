@@ -16,26 +16,26 @@ import (
 	"lockpick/redlock"
 )
 
-// Real runs use a short TTL, so that many messages are in flight for longer than it.
+// Real runs use such a short TTL that many messages are in flight for longer.
 const (
 	runTTL     = 100 * time.Millisecond
 	runTimeout = 45 * time.Millisecond
 )
 
-// run is a run of two real clients with simulated nodes on a network with random delays. It records
-// all events as steps of the model.
+// run runs two real clients with simulated nodes and random network delays. It records all events
+// as steps of the model.
 type run struct {
 	mu        sync.Mutex
 	rng       *rand.Rand
-	commands  commands // with the placeholder token 0
+	commands  commands // with 0 in place of the token
 	nodes     []*instance
 	began     time.Time
-	clockRate float64     // rate of the nodes' clocks
-	tokens    [2][]string // of attempts, by client
+	clockRate float64     // of the nodes
+	tokens    [2][]string // tokens of attempts, by client
 	steps     []Step
-	connect   func(countingConn) redlock.Node // a client's connection to a node
-	// hardened is the configuration of the clients if they are Lockers, or nil. With Lockers, a
-	// crash drops the messages that are in flight to the node.
+	connect   func(countingConn) redlock.Node // wraps a client's connection to a node
+	// hardened is the clients' configuration if they are Lockers, or nil. With Lockers, a crash
+	// drops messages in flight to the node.
 	hardened    *redlock.Config
 	crashed     [MaxNodes]int
 	quarantined int // SETs refused in quarantine
@@ -43,13 +43,13 @@ type run struct {
 
 func (r *run) record(s Step) { r.steps = append(r.steps, s) }
 
-// stepOf returns a step in the attempt with the given token.
+// stepOf returns a step of the attempt with the given token.
 func (r *run) stepOf(a action, c int, token string) Step {
 	return Step{Action: a, Client: c + 1, Attempt: slices.Index(r.tokens[c], token) + 1}
 }
 
-// delay returns a random delay, which is usually much shorter than the timeout but sometimes longer
-// than the TTL.
+// delay returns a random delay, usually much shorter than the timeout but sometimes longer than the
+// TTL.
 func (r *run) delay() time.Duration {
 	if r.rng.IntN(3) == 0 {
 		return time.Duration(r.rng.IntN(150_000)) * time.Microsecond
@@ -63,7 +63,7 @@ type conn struct {
 	client, node int
 }
 
-// scheduleWindowEnd makes the run record the end of a window that begins now.
+// scheduleWindowEnd records the end of a window that begins now.
 func (w conn) scheduleWindowEnd(token string) {
 	time.AfterFunc(runTTL-redlock.Drift(runTTL, drift), func() {
 		w.mu.Lock()
@@ -77,8 +77,8 @@ func (w conn) send(ctx context.Context, a action, token string) (bool, error) {
 	return count > 0, err
 }
 
-// ask sends a request whose last arguments are replaced with last. It returns the reply as a count,
-// or 0 if the node refused.
+// ask sends a request, with the given last arguments, and returns the reply as a count: 0 if the
+// node refused.
 func (w conn) ask(ctx context.Context, a action, token string, last ...string) (int64, error) {
 	w.mu.Lock()
 	there, back := w.delay(), w.delay()
@@ -115,7 +115,7 @@ func (w conn) ask(ctx context.Context, a action, token string, last ...string) (
 		s.Node, s.Yes = w.node+1, count > 0
 		granted := s
 		granted.Yes = true
-		if a != delArrived || s.Yes || !slices.Contains(w.steps, s) && !slices.Contains(w.steps, granted) { // otherwise the DEL is a repetition that has no effect
+		if a != delArrived || s.Yes || !slices.Contains(w.steps, s) && !slices.Contains(w.steps, granted) { // otherwise it is a repeated DEL without effect
 			w.record(s)
 		}
 		w.mu.Unlock()
@@ -130,7 +130,7 @@ func (w conn) ask(ctx context.Context, a action, token string, last ...string) (
 	}
 }
 
-// start records the start of an attempt when the first of its requests is sent.
+// start records the start of an attempt with its first request.
 func (w conn) start(token string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -167,7 +167,7 @@ func (w conn) Release(ctx context.Context, _, token string) (bool, error) {
 	return w.send(ctx, delArrived, token)
 }
 
-// countingConn is a connection to a node that counts grants.
+// countingConn is a client's connection to a node that counts grants.
 type countingConn struct{ conn }
 
 func (w countingConn) SetFenced(ctx context.Context, _, token string, _ time.Duration) (int64, error) {
@@ -175,8 +175,8 @@ func (w countingConn) SetFenced(ctx context.Context, _, token string, _ time.Dur
 	return w.ask(ctx, setArrived, token)
 }
 
-// RaiseFence records the write-back of the token when the first of its requests is sent, and adds
-// the node of each request to that step. All requests are sent at the same time.
+// RaiseFence records the write-back of a token with its first request, and adds the node of each
+// request to that step. All requests are sent at the same time.
 func (w countingConn) RaiseFence(ctx context.Context, _, token string, fence int64) (bool, error) {
 	w.mu.Lock()
 	s := w.stepOf(raiseStarted, w.client, token)
@@ -191,7 +191,7 @@ func (w countingConn) RaiseFence(ctx context.Context, _, token string, fence int
 	return count > 0, err
 }
 
-// contend runs one client that contends for the lock.
+// contend runs a client that contends for the lock.
 func (r *run) contend(t *testing.T, c, attempts int) {
 	if r.hardened != nil {
 		r.contendHardened(t, c, attempts)
@@ -243,7 +243,8 @@ func (r *run) contend(t *testing.T, c, attempts int) {
 	}
 }
 
-// play lets two clients contend while nodes crash, and returns the steps.
+// play lets two clients contend while nodes crash, and returns the steps. change modifies the run
+// first.
 func play(t *testing.T, m *model, seed uint64, plant func(*run)) []Step {
 	r := &run{rng: rand.New(rand.NewPCG(seed, 1)), commands: referenceCommands(t), clockRate: 1, connect: func(w countingConn) redlock.Node { return w.conn }}
 	if m.Fence {
@@ -259,7 +260,7 @@ func play(t *testing.T, m *model, seed uint64, plant func(*run)) []Step {
 		r.began = time.Now()
 		for range m.Nodes {
 			r.nodes = append(r.nodes, start(""))
-			r.nodes[len(r.nodes)-1].do(t, "SET", "known", strings.Repeat("0", 40)) // the known run ID, which a quarantine compares
+			r.nodes[len(r.nodes)-1].do(t, "SET", "known", strings.Repeat("0", 40)) // the run ID that a quarantine compares
 		}
 		var all sync.WaitGroup
 		for c := range 2 {
@@ -288,9 +289,9 @@ func play(t *testing.T, m *model, seed uint64, plant func(*run)) []Step {
 	return r.steps
 }
 
-// follow returns how many of the steps the model can take, one after the other. It tracks several
-// possible states, because the steps do not show whether a key had expired or which counts a client
-// received in time.
+// follow returns how many of the steps the model can take in order. It tracks all possible states,
+// because the steps do not show whether a key had expired or which counts a client received in
+// time.
 func (m *model) follow(steps []Step) (n int) {
 	now := map[state]bool{m.initialState(): true}
 	for i, want := range steps {
@@ -318,7 +319,7 @@ var (
 	fenced     = Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Fence: true}
 )
 
-// Each run of two real clients and simulated nodes is a path of the model, with and without fencing tokens.
+// The runs are with and without fencing tokens.
 func TestRealRunsArePaths(t *testing.T) { checkRealRuns(t, 60) }
 
 func checkRealRuns(t *testing.T, runs int) {
@@ -347,12 +348,12 @@ func checkPaths(t *testing.T, scope Scope, runs int, also ...string) {
 	for _, what := range append(also, "SET yes true", "SET yes false", "EXTEND yes true", "EXTEND yes false", "DEL yes true", "DEL yes false",
 		string(acquired), string(acquireFailed), string(extendSucceeded), string(extendFailed), string(nodeCrashed)) {
 		if seen[what] == 0 {
-			t.Errorf("%v: no run contains %s, only %v", scope, what, slices.Sorted(maps.Keys(seen)))
+			t.Errorf("%v: no run contains %s; seen: %v", scope, what, slices.Sorted(maps.Keys(seen)))
 		}
 	}
 }
 
-// lowCount is a connection that reports a lower count than the node's.
+// lowCount is a connection that reports lower counts than the node does.
 type lowCount struct{ countingConn }
 
 func (n lowCount) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
@@ -367,14 +368,13 @@ func (falselyConfirmingConn) RaiseFence(context.Context, string, string, int64) 
 	return true, nil
 }
 
-// Runs of nodes or clients with mistakes are not paths of the model, with or without fencing
-// tokens.
+// The runs are with and without fencing tokens.
 func TestWrongRunsAreDetected(t *testing.T) {
 	px := fmt.Sprint(runTTL.Milliseconds())
 	replaced := func(r *run, a action, old, new string) {
 		was := r.commands[a][1]
 		if r.commands[a][1] = strings.Replace(was, old, new, 1); r.commands[a][1] == was {
-			t.Fatalf("the script of %s does not contain %s", a, old)
+			t.Fatalf("the %s script does not contain %q", a, old)
 		}
 	}
 	for name, p := range map[string]struct {
@@ -409,7 +409,6 @@ func TestWrongRunsAreDetected(t *testing.T) {
 	}
 }
 
-// The test detects a model whose fencing tokens differ from the client's.
 func TestWrongTokensAreDetected(t *testing.T) {
 	wrong := fenced
 	wrong.Mistake = "fence-from-one-node"

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// randomScope returns a random scope that is small enough for a search without reductions.
+// randomScope returns a random scope that can be searched without reductions.
 func randomScope(r *rand.Rand) Scope {
 	restarts := append(Restarts(), RestartDelayed)
 	s := Scope{Nodes: 2, Attempts: 1, Crashes: r.IntN(2), Restart: restarts[r.IntN(len(restarts))]}
@@ -40,8 +40,8 @@ func randomScope(r *rand.Rand) Scope {
 	return s
 }
 
-// verdictOf returns the verdict of a search, "" if the search hits the limit, or the panic message
-// if different states have the same canonical form.
+// verdictOf returns a search's verdict, "" if it hits the limit, or the message if it panics
+// because different states have the same canonical form.
 func verdictOf(t *testing.T, m *model, maxBytes int) (result string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -58,14 +58,14 @@ func verdictOf(t *testing.T, m *model, maxBytes int) (result string) {
 	return ""
 }
 
-// reductionSteps maps names to sets of reductions, each of which adds one more.
+// reductionSteps maps names to sets of reductions that add one reduction at a time.
 var reductionSteps = map[string]Reductions{
 	"symmetry": {Symmetry: true}, "merge": {Merge: true}, "exact": exactReductions,
 	"eager": {Symmetry: true, Merge: true, Eager: true}, "full": fullReductions,
 }
 
-// checkReductions compares searches of random scopes with and without reductions. It skips scopes
-// whose states need more than maxBytes.
+// checkReductions compares searches of random scopes with and without reductions, except if the
+// states need more than maxBytes.
 func checkReductions(t *testing.T, scopes, maxBytes int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	seen := map[string]int{}
@@ -78,7 +78,7 @@ func checkReductions(t *testing.T, scopes, maxBytes int) {
 		}
 		for name, reductions := range reductionSteps {
 			if got := verdictOf(t, newModel(s, reductions), maxBytes); got != unreduced && got != "" {
-				t.Errorf("%+v: %s with reductions %s, %s without", s, got, name, unreduced)
+				t.Errorf("%v: %s with reductions %q, %s without", s, got, name, unreduced)
 			}
 		}
 	}
@@ -88,10 +88,9 @@ func checkReductions(t *testing.T, scopes, maxBytes int) {
 	}
 }
 
-// Each reduction leads to the same verdict as no reduction.
 func TestReductionsAgree(t *testing.T) { checkReductions(t, 10, 2<<20) }
 
-// forEachNodeAndLease calls do for each combination of a node and a lease.
+// forEachNodeAndLease calls do for each pair of a node and a lease.
 func forEachNodeAndLease(m *model, t *state, do func(*node, int)) {
 	for n := range m.Nodes {
 		for l := range m.leases() {
@@ -100,7 +99,7 @@ func forEachNodeAndLease(m *model, t *state, do func(*node, int)) {
 	}
 }
 
-// wrongReductions contains reductions that remove relevant state or add impossible states.
+// wrongReductions holds reductions that remove relevant state or add impossible states.
 var wrongReductions = map[string]struct {
 	scope Scope
 	wrong func(m *model, t *state)
@@ -210,14 +209,13 @@ var wrongReductions = map[string]struct {
 	}},
 }
 
-// Wrong reductions lead to a different verdict.
 func TestWrongReductionsDiffer(t *testing.T) {
 	for name, p := range wrongReductions {
 		right := verdictOf(t, newModel(p.scope, fullReductions), 0)
 		m := newModel(p.scope, fullReductions)
 		m.extraReduction = func(t *state) { p.wrong(m, t) }
 		if got := verdictOf(t, m, 0); got == right {
-			t.Errorf("%s: verdict %s did not change", name, got)
+			t.Errorf("%s: the verdict is %q as without the wrong reduction", name, got)
 		}
 	}
 }

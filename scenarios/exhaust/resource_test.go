@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// findResourceDifference makes holds read and write in random order, both in the model and with the
+// findResourceDifference lets holds read and write in random order, in the model and with the
 // resource's real scripts on a simulated node. It compares which requests are accepted, and which
-// writes overwrite one that their hold has not seen.
+// writes overwrite one that their client has not seen.
 func (m *model) findResourceDifference(t *testing.T, rounds int, change func(script string) string) (lostUpdates, refusals int, difference string) {
 	scripts := resourceScripts(t, change)
 	mode := "none"
@@ -99,7 +99,7 @@ func replyNumber(yes bool) int64 {
 	return 0
 }
 
-// The real resource accepts the same requests and loses the same updates as the model's.
+// The real resource and the model accept the same requests and lose the same updates.
 func TestResource(t *testing.T) {
 	same := func(script string) string { return script }
 	for _, fence := range []bool{false, true} {

@@ -9,21 +9,20 @@ import (
 	"slices"
 )
 
-// Result is the result of a search.
 type Result struct {
 	States   int    `json:"states"`
-	Steps    int    `json:"steps"`    // number of transitions explored
-	Acquires int    `json:"acquires"` // transitions that acquired the lock; if there are none, the verdict "none" is vacuous
-	Depth    int    `json:"depth"`    // distance of the farthest state from the first one
+	Steps    int    `json:"steps"`    // explored transitions
+	Acquires int    `json:"acquires"` // transitions that acquire the lock; if there are none, the result "none" is vacuous
+	Depth    int    `json:"depth"`    // steps from the first state to the farthest one
 	Bytes    int    `json:"bytes"`    // memory used by the states
 	Complete bool   `json:"whole"`    // whether the search was exhaustive
-	Rejected int    `json:"untimed"`  // number of violations that the accept function rejected
-	Story    []Step `json:"story"`    // the shortest path to a violation, with consistent names for nodes and clients; nil if there is none
+	Rejected int    `json:"untimed"`  // violations that accept rejected
+	Story    []Step `json:"story"`    // the shortest path to an accepted violation, with consistent names for nodes and clients, or nil
 }
 
-// Search explores all states until it finds a violation for which accept returns true, no state is
-// left, the states use more than maxBytes (0 for no limit), or ctx is done. In the last two cases
-// the result is incomplete.
+// Search explores all states until accept returns true for a violation, or no state is left. The
+// result is incomplete if the states use more than maxBytes (0 means no limit) or ctx is done before
+// that. A nil accept stands for one that always returns true.
 func (m *model) Search(ctx context.Context, maxBytes int, accept func([]Step) bool) Result {
 	r := Result{}
 	all := newTable(m.codec.size())
@@ -31,7 +30,7 @@ func (m *model) Search(ctx context.Context, maxBytes int, accept func([]Step) bo
 	first := m.initialState()
 	name = m.codec.canonical(name[:0], &first)
 	all.add(name, 0)
-	level := 1 // index of the first state of the next depth
+	level := 1 // index of the first state at the next depth
 	for i := 0; i < all.count; i++ {
 		if i == level {
 			r.Depth++
@@ -64,8 +63,8 @@ func (m *model) Search(ctx context.Context, maxBytes int, accept func([]Step) bo
 	return r
 }
 
-// pathTo returns the path from the first state to a state in the table. Nodes and clients keep
-// their names along the path.
+// pathTo returns the path from the first state to the given one. Nodes and clients keep their names
+// along the path.
 func (all *table) pathTo(m *model, to int) []Step {
 	var way []int
 	for i := to; i != 0; i = all.parent(i) {
@@ -85,18 +84,18 @@ func (all *table) pathTo(m *model, to int) []Step {
 			}
 		})
 		if !found {
-			panic(fmt.Sprintf("after %v no step leads to state %d: canonical form depends on the names of nodes or clients", out, i))
+			panic(fmt.Sprintf("after %v, no step leads to state %d: the canonical form depends on the names of nodes or clients", out, i))
 		}
 		s = after
 	}
 	return out
 }
 
-// table is a set of states in the order of insertion, each stored with its predecessor. Records are
-// allocated in chunks, so that less than one chunk is unused. A hash table with open addressing
-// maps states to records.
+// table is a set of states in insertion order. Each record holds a state and its predecessor.
+// Records are allocated in chunks, so that less than one chunk is unused. A hash table with open
+// addressing maps states to records.
 type table struct {
-	size   int // of a record: parentBytes for its parent, then the state
+	size   int // of a record: parentBytes for the predecessor, then the state
 	count  int
 	chunks [][]byte
 	index  []uint32 // record number + 1; 0 if empty
@@ -120,7 +119,7 @@ func (t *table) state(i int) []byte { return t.record(i)[parentBytes:] }
 func (t *table) parent(i int) int   { return int(binary.LittleEndian.Uint32(t.record(i))) }
 func (t *table) bytes() int         { return len(t.chunks)*perChunk*t.size + 4*len(t.index) }
 
-// add adds a state. It returns false if the table already contains it.
+// add adds a state, or returns false if the table already contains it.
 func (t *table) add(state []byte, parent int) bool {
 	if 4*t.count > 3*len(t.index) {
 		t.grow()
@@ -140,7 +139,7 @@ func (t *table) add(state []byte, parent int) bool {
 	return true
 }
 
-// slot returns a state's position in the index, or the free position for it if it is not there.
+// slot returns a state's position in the index, or the free position where it belongs.
 func (t *table) slot(state []byte) int {
 	at := int(maphash.Bytes(t.seed, state) & uint64(len(t.index)-1))
 	for t.index[at] != 0 && !bytes.Equal(t.state(int(t.index[at]-1)), state) {
@@ -156,36 +155,35 @@ func (t *table) grow() {
 	}
 }
 
-// Reductions merge or skip states during a search. None of them changes the verdict: tests compare
-// searches with each of them to searches without any.
+// Reductions merge or skip states. They do not change the verdict: tests compare searches with and
+// without them.
 type Reductions struct {
-	// Symmetry merges states that differ only in the names of nodes or clients.
+	// Symmetry merges states that are equal except for the names of nodes and clients.
 	Symmetry bool
-	// Merge combines events with others. Replies arrive when the round ends or when it is too late,
-	// keys expire when the next request reads them, and disk syncs happen right after a change or
-	// after the next change.
+	// Merge combines events with others. Replies arrive when the round ends or too late, keys expire
+	// when the next request reads them, and a disk sync follows a change immediately or not before
+	// the next change.
 	Merge bool
-	// Eager takes steps immediately if they do not restrict what can follow. A client starts as
-	// soon as possible, and releases its lock as soon as it no longer considers itself the holder.
-	// A window ends as soon as no client depends on it. A DEL that cannot find a key is dropped.
+	// Eager takes steps immediately if they do not restrict what can follow. A client starts as soon
+	// as possible, and releases the lock as soon as it no longer considers itself the holder. A
+	// window ends as soon as no client depends on it. A DEL that can't find a key is dropped.
 	Eager bool
-	// Dominate skips steps that can only prevent other steps. A key that may expire counts as
-	// expired. A message that would set such a key never arrives. A refused SET is treated like a
-	// lost one.
+	// Dominate skips steps that do nothing but prevent others. A key that may expire counts as
+	// expired, a message that would set such a key never arrives, and a refused SET counts as lost.
 	Dominate bool
 }
 
 // exactReductions preserves every run. fullReductions preserves at least one run that violates the
-// property, if there is any.
+// property, if there is one.
 var (
 	exactReductions = Reductions{Symmetry: true, Merge: true}
 	fullReductions  = Reductions{Symmetry: true, Merge: true, Eager: true, Dominate: true}
 )
 
-// reducer applies the reductions of a model.
+// reducer applies a model's reductions.
 type reducer struct{ *model }
 
-// reduce replaces a state by its representative.
+// reduce replaces a state with its representative.
 func (m reducer) reduce(t *state) {
 	if m.extraReduction != nil {
 		m.extraReduction(t)
@@ -216,7 +214,7 @@ func (m reducer) reduce(t *state) {
 	}
 }
 
-// advanceClient takes the steps of a client that it could only postpone.
+// advanceClient takes steps that a client could at most postpone.
 func (m reducer) advanceClient(t *state, c int) {
 	me := &t.client[c]
 	if me.phase == lost || (me.phase == holding || me.phase == extending) && !m.believes(t, c) {
@@ -226,7 +224,7 @@ func (m reducer) advanceClient(t *state, c int) {
 		m.advanceWork(t, c)
 	}
 	for a := range int(me.attempts) {
-		if m.Property == leftKeys { // for this property, keys matter even if no client considers itself the holder because of them
+		if m.Property == leftKeys { // for this property, keys matter even if no client believes in them
 			break
 		}
 		if a == int(me.attempts)-1 && (me.phase == acquiring || me.phase == raising || me.phase == holding || me.phase == extending) {
@@ -235,12 +233,12 @@ func (m reducer) advanceClient(t *state, c int) {
 		t.endedWindows[m.lease(c, a)] = uint8(1 + m.Extends)
 	}
 	if me.phase == idle && int(me.attempts) < m.Attempts {
-		m.start(t, c) // the client's messages may still be arbitrarily late
+		m.start(t, c) // its messages may still be arbitrarily late
 	}
 }
 
-// advanceWork makes a holder read immediately, unless the read would be refused, and then send its
-// write, which may arrive arbitrarily late.
+// advanceWork makes a holder read immediately, unless the read would be refused, and send its write,
+// which may arrive arbitrarily late.
 func (m reducer) advanceWork(t *state, c int) {
 	l := m.current(t, c)
 	if t.section[l] == unread && m.accepts(t, l) {
@@ -251,14 +249,14 @@ func (m reducer) advanceWork(t *state, c int) {
 	}
 }
 
-// dominate removes keys and messages that can only prevent other steps.
+// dominate removes keys and messages that do nothing but prevent other steps.
 //
-// If grants are counted, they also affect tokens. For the reference lock, dominate is still
-// correct. Suppose B's token is not higher than a token that A received earlier. Then each node
-// whose count B used has either forgotten what A wrote there, or is a node that A did not need. So
-// the same two tokens are issued if no other client's messages arrive and A's arrive only where A
-// needs them, and that run contains nothing that dominate removes. A violation by a broken lock may
-// need more than these two holds, so dominate is not used for broken locks that count grants.
+// If grants are counted, they affect tokens too. For the reference lock, dominate is still correct.
+// Suppose B's token is not higher than a token that A received earlier. Then each node whose count B
+// used either has forgotten what A wrote there or was not needed by A. So the same two tokens are
+// issued if A's messages arrive only where A needs them and no other messages arrive, and that run
+// contains nothing that dominate removes. With a broken lock, a violation may take more than these
+// two holds, so dominate removes less if a broken lock counts grants.
 func (m reducer) dominate(t *state, n *node) {
 	counted := m.Fence && m.Mistake != ""
 	if m.mayExpire(t, n.key) && (!counted || n.raise[n.key.lease()] != inFlight) {
@@ -274,8 +272,8 @@ func (m reducer) dominate(t *state, n *node) {
 		if n.set[l] == replyNo || n.set[l] == tombstoned && t.crashes == 0 {
 			n.set[l] = none
 		}
-		// With noNX, such a SET still removes another key. With noElapsed, it still counts as a
-		// vote.
+		// With overwritingSet, such a SET still removes another key. With skipElapsedCheck, it still
+		// counts as a vote.
 		if int(t.endedWindows[l]) == 1+m.Extends && !m.noNX && !m.noElapsed && !counted {
 			if n.set[l] == inFlight || n.set[l] == tombstoned {
 				n.set[l] = none
@@ -285,7 +283,7 @@ func (m reducer) dominate(t *state, n *node) {
 	}
 }
 
-// dominateWrites removes writes that will be refused no matter when they arrive.
+// dominateWrites removes writes that will be refused whenever they arrive.
 func (m reducer) dominateWrites(t *state) {
 	for l := range m.leases() {
 		if s := t.section[l]; (s == sent || s == sentLate) && !m.accepts(t, l) {
@@ -294,7 +292,7 @@ func (m reducer) dominateWrites(t *state) {
 	}
 }
 
-// dropDels removes each DEL that cannot find a key with its token.
+// dropDels removes every DEL that can't find a key with its token.
 func (m reducer) dropDels(t *state, n *node) {
 	for l := range m.leases() {
 		if n.del[l] == inFlight && !m.mayFindKey(t, n, l) {
@@ -303,7 +301,7 @@ func (m reducer) dropDels(t *state, n *node) {
 	}
 }
 
-// mayFindKey reports whether a key with a lease's token is on the node or may still be set there.
+// mayFindKey reports whether the node has a key with a lease's token or may still get one.
 func (m reducer) mayFindKey(t *state, n *node, l int) bool {
 	for _, k := range []key{n.key, n.disk} {
 		if k > 0 && m.sameToken(t, k.lease(), l) {

@@ -14,14 +14,15 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// notSimulated maps stories that do not occur in the simulation to their cause on real servers. In
-// the simulation, connections to a node that loses power stay open until a client uses them. With
-// processes, they are closed when the server exits.
+// notInSimulation maps scopes whose counterexamples do not occur in the simulation to the cause on
+// real servers. In the simulation, connections to a node that loses power stay open until a client
+// uses them. With processes, they are closed when the server exits.
 var notSimulated = map[string]string{
 	"exhaust-4n-1a-extend-crash-everysec-same-value-for-clients": "lost-unsynced",
 }
 
-// Every violation found in a small scope occurs in the simulation, with and without reductions.
+// Every violation found in a small scope occurs in the simulation, with exact and with full
+// reductions.
 func TestAllStoriesOccur(t *testing.T) {
 	found, untimed, exact, unseen := 0, 0, 0, 0
 	for r := range stories(t) {
@@ -38,29 +39,29 @@ func TestAllStoriesOccur(t *testing.T) {
 			unseen++
 		}
 		if happens := j.Got == verdict.Violated && o.Code == outcome.ExitOK; happens == not {
-			t.Errorf("%v: %s %s: %s, code %d %s, not simulated: %v\n%s%s", r.scope, r.scope.Property, j.Got, j.Because, o.Code, o.Error, not, caption(r.Story), text)
+			t.Errorf("%v: %s %s: %s, code %d %s, in notInSimulation: %v\n%s%s", r.scope, r.scope.Property, j.Got, j.Because, o.Code, o.Error, not, caption(r.Story), text)
 		}
 	}
-	t.Logf("%d stories: %d need exact times, %d are not simulated; %d paths have no possible times", found, exact, unseen, untimed)
+	t.Logf("%d counterexamples: %d require exact times, %d do not occur in the simulation; %d paths have no possible times", found, exact, unseen, untimed)
 	if *storyFilter == "" && found < 1300 {
-		t.Errorf("found only %d stories", found)
+		t.Errorf("found only %d counterexamples", found)
 	}
 }
 
-// storyFilter selects the stories that tests run. By default they run all.
-var storyFilter = flag.String("stories", "", "run only the stories of scopes whose name matches the regular expression")
+// counterexampleFilter selects the counterexamples to run.
+var storyFilter = flag.String("stories", "", "run only the counterexamples of scopes whose name matches this regular expression")
 
-// foundStory is the result of a search and its scenario.
+// foundCounterexample is the result of a search, with the scenario of its counterexample.
 type foundStory struct {
 	Result
 	scope    Scope
 	scenario scenario.Scenario
 }
 
-// allStories caches the stories found by all searches.
+// allCounterexamples caches the results of all searches.
 var allStories []foundStory
 
-// stories yields the stories found by searching all small scopes, each with exactReductions and
+// counterexamples yields the results of searching all small scopes, each with exactReductions and
 // with fullReductions.
 func stories(t *testing.T) iter.Seq[foundStory] {
 	if allStories != nil {
@@ -73,7 +74,7 @@ func stories(t *testing.T) iter.Seq[foundStory] {
 			}
 			for _, reductions := range []Reductions{exactReductions, fullReductions} {
 				if s.Fence && s.Nodes > 1 && reductions == exactReductions {
-					continue // counts lead to too many states
+					continue // grant counts lead to too many states
 				}
 				r, found := search(t, s, reductions)
 				if allStories = append(allStories, foundStory{r, s, found}); !yield(allStories[len(allStories)-1]) {
@@ -84,8 +85,8 @@ func stories(t *testing.T) iter.Seq[foundStory] {
 	}
 }
 
-// smallScopes returns all small scopes. For mutual exclusion, these combine each mistake with each
-// fault. For the resource and fencing tokens, they combine the reference lock with each fault.
+// smallScopes returns all small scopes: for mutual exclusion, each mistake with each fault, and for
+// the resource and fencing tokens, each fault with and without a mistake.
 func smallScopes() (out []Scope) {
 	faults := []Scope{{}, {Crashes: 1}, {Jumps: 1}, {Crashes: 1, Restart: restartEverySec}, {Crashes: 1, Restart: RestartDelayed}, {Crashes: 1, Restart: RestartAlways}}
 	add := func(s Scope) {

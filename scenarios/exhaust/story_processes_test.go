@@ -16,7 +16,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestMain makes the test binary double as the client program in runs on real servers.
+// TestMain lets the test binary be the client program in runs on real servers.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__client" {
 		if err := real.ClientMain(os.Stdin, os.Stdout, kinds.All); err != nil {
@@ -28,8 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// maxRetries is the maximum number of retries if a run on real servers misses its expected
-// violation.
+// maxRetries limits the retries of a run on real servers that does not show the expected violation.
 const maxRetries = 5
 
 // runOnProcesses writes a scenario to a file, reads it back, and runs it on real servers.
@@ -50,9 +49,9 @@ func needRedis(t *testing.T) {
 	}
 }
 
-// Stories that do not need exact times occur on real servers as in the simulation. The test runs
-// one fast story for each cause. It leaves out lost-unsynced, because servers take seconds to sync.
-// The nightly test covers that cause.
+// Counterexamples that do not require exact times occur on real servers too. The test runs a fast
+// one for each cause except lost-unsynced, where servers take seconds to sync.
+// TestAllStoriesOnProcesses covers that cause.
 func TestStoriesOnProcesses(t *testing.T) {
 	needRedis(t)
 	tested := map[string]bool{"lost-unsynced": true}
@@ -76,7 +75,7 @@ func TestStoriesOnProcesses(t *testing.T) {
 	}
 	for _, row := range knownScopes() {
 		if row.Cause != "" && row.CanRun() && !tested[row.Cause] {
-			t.Errorf("no fast story for cause %s", row.Cause)
+			t.Errorf("no fast counterexample for cause %s", row.Cause)
 		}
 	}
 }

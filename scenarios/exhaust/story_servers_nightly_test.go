@@ -13,12 +13,11 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// parallelRuns is the number of parallel runs. It may exceed the number of processors because runs
-// spend most of their time waiting.
+// parallelRuns may exceed the number of processors, because runs spend most of their time waiting.
 var parallelRuns = flag.Int("side-by-side", 12, "number of parallel runs on real servers")
 
-// All stories that do not need exact times also occur on real servers, with the same cause as in
-// the simulation.
+// All counterexamples that do not require exact times occur on real servers, with the same cause as
+// in the simulation.
 func TestAllStoriesOnProcesses(t *testing.T) {
 	needRedis(t)
 	var runs sync.WaitGroup
@@ -68,11 +67,11 @@ func TestAllStoriesOnProcesses(t *testing.T) {
 		}
 		return n
 	}
-	t.Logf("%d of %d stories occur on real servers, %d of them after a retry; %d more need exact times, and %d were found twice", sum(here), sum(there), retried, exact, same)
+	t.Logf("%d of %d counterexamples occur on real servers, %d of them after a retry; %d more require exact times, and %d were found twice", sum(here), sum(there), retried, exact, same)
 	for _, cause := range slices.SortedFunc(maps.Keys(there), cmp.Compare) {
 		t.Logf("%s: %d of %d", cause, here[cause], there[cause])
 	}
 	if found := sum(there) + exact + same; *storyFilter == "" && found < 1300 {
-		t.Errorf("found only %d stories", found)
+		t.Errorf("found only %d counterexamples", found)
 	}
 }

@@ -16,7 +16,7 @@ import (
 var known = campaign.KnownLocks(kinds.All)
 
 // simulate runs a scenario in the simulation. It returns the judgement of the scope's property, the
-// outcome, and the text of the scenario file.
+// outcome, and the scenario's file.
 func simulate(t *testing.T, scope Scope, s scenario.Scenario) (outcome.Judgement, outcome.Outcome, string) {
 	t.Helper()
 	s, text := reread(t, s)
@@ -24,8 +24,7 @@ func simulate(t *testing.T, scope Scope, s scenario.Scenario) (outcome.Judgement
 	return judgementOf(scope, o), o, text
 }
 
-// reread writes a scenario to a file and reads it back. It returns the scenario and the text of the
-// file.
+// reread formats a scenario as a file and parses it again. It returns the scenario and the file.
 func reread(t *testing.T, s scenario.Scenario) (scenario.Scenario, string) {
 	t.Helper()
 	text, err := scenario.Write(s, "", known)
@@ -47,7 +46,8 @@ func judgementOf(scope Scope, o outcome.Outcome) outcome.Judgement {
 	return outcome.Judgement{}
 }
 
-// search searches a scope and returns the first path to which times can be assigned, as a scenario.
+// search searches a scope and returns the first violation that times can be assigned to, as a
+// scenario.
 func search(t *testing.T, scope Scope, reductions Reductions) (Result, scenario.Scenario) {
 	t.Helper()
 	var s scenario.Scenario
@@ -61,8 +61,7 @@ func search(t *testing.T, scope Scope, reductions Reductions) (Result, scenario.
 	return r, s
 }
 
-// Each known violation can be turned into a scenario. Running it with the real lock on simulated
-// nodes violates the property, for the cause that corresponds to the model's fault or mistake.
+// Every known violation occurs with the real lock on simulated nodes, for the expected cause.
 func TestStoriesOccur(t *testing.T) {
 	for _, row := range knownScopes() {
 		if row.Cause == "" || !row.CanRun() {
@@ -81,8 +80,7 @@ func TestStoriesOccur(t *testing.T) {
 	}
 }
 
-// A path to which no times can be assigned returns errUntimed. In this path, two clients would hold
-// one node's key within its TTL.
+// In this path, two clients set the same node's key within its TTL.
 func TestImpossibleTimesAreReported(t *testing.T) {
 	step := func(a action, client, node int) Step {
 		return Step{Action: a, Client: client, Attempt: 1, Node: node, Yes: true}
@@ -96,7 +94,6 @@ func TestImpossibleTimesAreReported(t *testing.T) {
 	}
 }
 
-// solve finds the earliest times, or reports that there are none.
 func TestSolve(t *testing.T) {
 	var s instants
 	a, b, c := s.add(), s.add(), s.add()

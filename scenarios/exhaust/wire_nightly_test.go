@@ -18,9 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "update the table of locks in README.md")
 
-// The table of locks in README.md is up to date. For each broken lock and each configuration of
-// redsync, it shows whether the lock's messages are as specified, and the result of a search with
-// the lock's mistake.
+// For each broken lock and each configuration of redsync, the table shows whether the lock's
+// messages are as specified, and the result of a search with the lock's mistake.
 func TestTableOfLocksIsUpToDate(t *testing.T) {
 	const path = "README.md"
 	text, err := os.ReadFile(path)
@@ -47,8 +46,8 @@ func TestTableOfLocksIsUpToDate(t *testing.T) {
 	}
 }
 
-// TestLocksOnTheWire and TestRedsyncOnTheWire also pass with five nodes, for one combination of
-// replies for each vote count.
+// This is like TestLocksOnTheWire and TestRedsyncOnTheWire, but with five nodes and one combination
+// of replies for each vote count.
 func TestFiveNodesOnTheWire(t *testing.T) {
 	checkLocksOnTheWire(t, 5)
 	checkRedsyncOnTheWire(t, 5)
@@ -95,8 +94,8 @@ func tableOfLocks(t *testing.T) string {
 	return b.String()
 }
 
-// checkMostDiffer checks that most cases differ. It is for a lock whose number of differences
-// depends on the scheduler.
+// checkMostDiffer checks that most cases differ, for a lock where the exact number depends on the
+// scheduler.
 func checkMostDiffer(t *testing.T, name string, differ, cases int) string {
 	if 2*differ <= cases {
 		t.Errorf("%s: only %d of %d cases differ", name, differ, cases)
@@ -104,7 +103,7 @@ func checkMostDiffer(t *testing.T, name string, differ, cases int) string {
 	return "most"
 }
 
-// searchResult describes the result of searching the first known scope that has the given mistake.
+// searchResult describes the result of searching the first known scope with a mistake.
 func searchResult(t *testing.T, mistake string) string {
 	i := slices.IndexFunc(knownScopes(), func(r knownScope) bool { return r.Mistake == mistake })
 	if mistake == "" || i < 0 {

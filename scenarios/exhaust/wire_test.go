@@ -2,12 +2,14 @@ package exhaust
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -24,23 +26,23 @@ import (
 	"lockpick/harness/resp"
 )
 
-// scriptedServers serves the Redis protocol with scripted replies to any lock that is created from
-// an Env. The nth SET is answered with the nth replies and an extension with the replies in extend;
-// a release always succeeds. The delay of the replies determines whether a round ends too late.
+// scriptedServers are servers that speak the Redis protocol and follow a script. They answer the
+// nth SET with the nth replies, an extension with extendReplies, and every release with success.
+// The delay of the replies decides whether a round ends too late.
 type scriptedServers struct {
 	mu      sync.Mutex
 	scripts resp.Scripts
-	known   map[string]bool // SHAs of loaded scripts, by node
+	known   map[string]bool // nodes with the SHAs of the scripts they have seen
 	answers [][]byte
 	extend  []byte
-	delay   time.Duration // delay of a reply
-	ownTime bool          // the lock uses package time itself, so replies really take that long
-	skew    time.Duration // offset of the clock given to the lock
+	delay   time.Duration // of a reply
+	ownTime bool          // whether replies really take that long, because the lock uses package time
+	skew    time.Duration // offset of the lock's clock
 	rounds  int
 	sets    [MaxNodes]int
 	tokens  []string
 	sent    []string
-	forms   commands // form of each request, with token 0
+	forms   commands // what each request looks like, with 0 as the token
 }
 
 // wireTTL is shorter than the drivers' own timeouts.
@@ -49,7 +51,7 @@ const (
 	wireWindow = wireTTL - time.Duration(drift*float64(wireTTL)) - 2*time.Millisecond
 )
 
-// roundTimeout returns how long a round lasts if a reply is missing: just longer than replies take,
+// roundTimeout returns how long a round with a missing reply takes: just longer than replies take,
 // if that matters.
 func (w *scriptedServers) roundTimeout(ownTime bool) time.Duration {
 	switch {
@@ -61,15 +63,15 @@ func (w *scriptedServers) roundTimeout(ownTime bool) time.Duration {
 	return time.Microsecond
 }
 
-// now is the clock for locks that accept one. It advances while the lock waits for the replies in a
-// round, so that a round may appear to take longer than any timeout.
+// now is the clock for locks that accept one. It advances during each round, so that a round may
+// seem to take longer than any timeout.
 func (w *scriptedServers) now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Now().Add(w.skew)
 }
 
-// beginRound advances the clock when the first request of a round arrives.
+// beginRound advances the clock at the first request of a round.
 func (w *scriptedServers) beginRound(round int) {
 	if round >= w.rounds {
 		w.rounds = round + 1
@@ -77,7 +79,7 @@ func (w *scriptedServers) beginRound(round int) {
 	}
 }
 
-// dial connects to the node whose number is in addr.
+// dial connects to the node whose number addr starts with.
 func (w *scriptedServers) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	client, server := net.Pipe()
 	go w.serve(server, int(addr[0]-'1'))
@@ -106,14 +108,13 @@ func (w *scriptedServers) serve(conn net.Conn, node int) {
 	}
 }
 
-// extensionRound is the round number of an extension.
 const extensionRound = 1 << 10
 
-// maxWait is longer than any lock should wait. After that time, the connection is closed.
+// maxWait is longer than any lock should wait. Then the connection is closed.
 const maxWait = 10 * wireTTL
 
-// reply returns a node's reply and the delay before it is sent. If the reply is "", the node closes
-// the connection.
+// reply returns a node's reply and how long to delay it. If the reply is "", the node closes the
+// connection instead.
 func (w *scriptedServers) reply(c *resp.Command, node int) (answer string, after time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,7 +156,7 @@ func (w *scriptedServers) reply(c *resp.Command, node int) (answer string, after
 	return ":0\r\n", after
 }
 
-// isUnknownScript reports whether a request refers to a script that the node has not seen.
+// isUnknownScript reports whether a request uses a script that the node has not seen.
 func (w *scriptedServers) isUnknownScript(args []string, node int) bool {
 	switch strings.ToUpper(args[0]) {
 	case "EVAL":
@@ -167,7 +168,7 @@ func (w *scriptedServers) isUnknownScript(args []string, node int) bool {
 	return false
 }
 
-// record records a request, with its form and the number of the first attempt that used its token.
+// record records a request, its form, and the first attempt that used its token.
 func (w *scriptedServers) record(a action, c *resp.Command, node int) {
 	attempt := slices.Index(w.tokens, c.Token)
 	if attempt < 0 && c.Token != "" {
@@ -190,16 +191,16 @@ func (w *scriptedServers) record(a action, c *resp.Command, node int) {
 	w.forms[a] = form
 }
 
-// playResult is the result of playing a script with a lock.
+// playResult is what a lock does with a script.
 type playResult struct {
 	held   bool
-	lease  time.Duration // from the start of the first attempt to the deadline; 0 if the lock reports none
+	lease  time.Duration // from the start of the first attempt to the deadline, or 0 if the lock reports none
 	sent   []string
-	extend action // result of the extension, if the script has one
+	extend action // of the extension, if there is one
 	forms  commands
 }
 
-// play runs one client with a lock, and returns the result.
+// play runs a client that uses a lock, and returns what it did.
 func (w *scriptedServers) play(t *testing.T, nodes int, of library) (out playResult) {
 	w.known, w.forms, w.ownTime = map[string]bool{}, commands{}, of.kind == "redsync"
 	synctest.Test(t, func(t *testing.T) {
@@ -238,13 +239,13 @@ func (w *scriptedServers) play(t *testing.T, nodes int, of library) (out playRes
 		if out.held && w.extend != nil {
 			w.sent, w.delay = nil, delay
 			out.extend = extensionResult(h.(lock.Extender).Extend(ctx))
-			synctest.Wait() // for requests that the extension did not wait for
+			synctest.Wait() // the extension does not wait for all requests
 			out.sent = slices.Clone(w.sent)
 		}
 		if out.held {
 			h.Release(ctx)
 		}
-		time.Sleep(2 * maxWait) // for requests that continue in the background
+		time.Sleep(2 * maxWait) // some requests continue in the background
 		if out.sent == nil {
 			out.sent = w.sent
 		}
@@ -267,21 +268,21 @@ func extensionResult(err error) action {
 	return extendFailed
 }
 
-// library is a lock that is created from an Env.
+// library identifies a lock and its settings.
 type library struct {
 	kind, mistake string
 	options       map[string]string
 	factory       lock.Factory
 }
 
-// delays returns three delays: none, one after which a round is just in time, and one after which
-// it is just too late.
+// delays returns three delays: none, one that lets a round end just in time, and one that is just
+// too long.
 func delays(window time.Duration) []time.Duration {
 	return []time.Duration{0, window - 10*time.Microsecond, window}
 }
 
-// window returns how long a client may consider itself the holder of a lock. Redsync does not
-// subtract the 2 ms for the resolution of Redis's and the client's clocks.
+// window returns how long a client may consider itself the holder. Redsync does not subtract the 2
+// ms for the precision of clocks.
 func (of library) window() time.Duration {
 	if of.kind == "redsync" {
 		return wireWindow + 2*time.Millisecond
@@ -289,9 +290,9 @@ func (of library) window() time.Duration {
 	return wireWindow
 }
 
-// findWireDifference searches for replies for which a lock differs from the model. It tries all
-// replies to one attempt and to an extension, and all vote counts in two attempts. For five nodes,
-// it tries only one combination of replies for each vote count.
+// findWireDifference counts the cases where a lock differs from the model, and describes the first
+// difference. It tries all replies to an attempt and to an extension, and all vote counts in two
+// attempts. For five nodes, it tries one combination of replies for each vote count.
 func (m *model) findWireDifference(t *testing.T, of library) (asks commands, cases, differ int, difference string) {
 	asks = commands{}
 	lease := of.window()
@@ -310,9 +311,9 @@ func (m *model) findWireDifference(t *testing.T, of library) (asks commands, cas
 		held, sent := m.runModel(t, s)
 		switch {
 		case held && got.held && len(answers) == 1 && !m.noElapsed && got.lease != lease:
-			differs("with %s after %v: holds the lock for %v from its start; specified: %v", answers[0], delay, got.lease, lease)
+			differs("replies %s after %v: lease of %v from the start of the attempt; specified: %v", answers[0], delay, got.lease, lease)
 		case got.held != held || !slices.Equal(got.sent, sent):
-			differs("with %s after %v: holds the lock: %v, after %s; specified: %v, after %s", bytes.Join(answers, []byte(", then ")), delay, got.held, countRequests(got.sent), held, countRequests(sent))
+			differs("replies %s after %v: %s, sending %s; specified: %s, sending %s", bytes.Join(answers, []byte(", then ")), delay, describeAcquire(got.held), countRequests(got.sent), describeAcquire(held), countRequests(sent))
 		}
 	}
 	all := allReplies(m.Nodes)
@@ -337,51 +338,61 @@ func (m *model) findWireDifference(t *testing.T, of library) (asks commands, cas
 				asks[a] = form
 			}
 			if want, _ := m.decide(t, m.withReplies(0, v, delay >= lease, true)); got.extend != want.Action || len(got.sent) != m.Nodes {
-				differs("extension with %s after %v: %s, after %s; specified: %s", v, delay, got.extend, countRequests(got.sent), want.Action)
+				differs("replies %s to the extension after %v: %s, sending %s; specified: %s", v, delay, got.extend, countRequests(got.sent), want.Action)
 			}
 		}
 	}
 	return asks, cases, differ, difference
 }
 
-// countRequests counts requests by kind.
+// countRequests describes how many requests of each kind were sent.
 func countRequests(sent []string) string {
-	n := map[string]int{}
+	counts := map[string]int{}
 	for _, s := range sent {
-		n[s[:strings.LastIndex(s, " to ")]]++
+		counts[s[:strings.LastIndex(s, " to ")]]++
 	}
-	return strings.TrimPrefix(fmt.Sprint(n), "map")
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d × %s", counts[kind], kind))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "no requests")
+}
+
+func describeAcquire(held bool) string {
+	if held {
+		return "acquires the lock"
+	}
+	return "does not acquire the lock"
 }
 
 func brokenLibrary(mistake string) library { return library{"broken", mistake, nil, broken.New} }
 
-// findNodeRequestDifference describes how a node that receives a lock's requests differs from the
-// model, or returns "".
+// findNodeRequestDifference describes how a node with a lock's requests differs from the model, or
+// returns "".
 func (m *model) findNodeRequestDifference(t *testing.T, asks commands) (difference string) {
 	for _, a := range []action{setArrived, extendArrived} {
 		if asks[a] == nil {
-			return fmt.Sprintf("not compared: only the digest of %s was observed", a)
+			return fmt.Sprintf("not compared: %s sends only the digest of its script", a)
 		}
 		if !slices.Contains(asks[a], fmt.Sprint(ttl.Milliseconds())) {
-			return fmt.Sprintf("%s has no TTL of %v: %s", a, ttl, strings.Join(asks[a][max(len(asks[a])-4, 0):], " "))
+			return fmt.Sprintf("%s does not set a TTL of %v: %s", a, ttl, strings.Join(asks[a][max(len(asks[a])-4, 0):], " "))
 		}
 	}
 	_, difference = m.findNodeDifference(t, asks)
 	if strings.Contains(difference, ": node: ERR") {
-		return "not compared: its scripts require their own token format"
+		return "not compared: its scripts require tokens in their own format"
 	}
 	return difference
 }
 
-// The reference lock behaves as specified when used through its driver. Each broken lock whose
-// mistake is in the model agrees with the model that has this mistake, and differs from the model
-// without it.
+// The reference lock behaves as specified when used through its driver. A broken lock agrees with
+// the model that has the same mistake, and differs from the model without it.
 func TestLocksOnTheWire(t *testing.T) { checkLocksOnTheWire(t, 3) }
 
 func checkLocksOnTheWire(t *testing.T, nodes int) {
 	all := []library{{"redlock", "", nil, reflock.New}}
 	for _, name := range Mistakes() {
-		if name != "fence-from-one-node" { // needs fencing tokens
+		if name != "fence-from-one-node" { // requires fencing tokens
 			all = append(all, brokenLibrary(name))
 		}
 	}
@@ -392,7 +403,7 @@ func checkLocksOnTheWire(t *testing.T, nodes int) {
 			t.Errorf("%s %s, %d nodes: %d of %d cases: %s", of.kind, of.mistake, nodes, differ, cases, difference)
 		}
 		node := Scope{Nodes: 1, Attempts: 1, Extends: 1, Mistake: of.mistake}
-		if node.Check() != nil || m.sharing != shareNever { // one node cannot tell which clients share a token
+		if node.Check() != nil || m.sharing != shareNever { // one node can't show which clients share a token
 			node.Mistake = ""
 		}
 		if difference := newModel(node, exactReductions).findNodeRequestDifference(t, asks); difference != "" {
@@ -408,7 +419,7 @@ func checkLocksOnTheWire(t *testing.T, nodes int) {
 	}
 }
 
-// Redsync sets the same value in all attempts of an acquire, and its safety margin is 2 ms smaller
+// Redsync uses the same value for all attempts of an acquire, and its safety margin is 2 ms smaller
 // than specified. Apart from the margin, it agrees with the model that has this mistake.
 func TestRedsyncOnTheWire(t *testing.T) { checkRedsyncOnTheWire(t, 3) }
 
@@ -424,6 +435,6 @@ func checkRedsyncOnTheWire(t *testing.T, nodes int) {
 	}
 	right := newModel(Scope{Nodes: nodes, Attempts: 2, Extends: 1}, Reductions{})
 	if _, _, differ, _ := right.findWireDifference(t, of); differ == 0 {
-		t.Error("redsync now sets a new value in each attempt: compare it with the model without the mistake")
+		t.Error("redsync now uses a new value for each attempt: compare it with the model without the mistake")
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// TestFindings checks which violated properties are grouped into one finding.
 func TestFindings(t *testing.T) {
 	violated := func(property, cause, node, expected string) Judgement {
 		return Judgement{Property: property, Got: verdict.Violated, Cause: cause, Node: node, Expected: expected, AsExpected: expected != "holds"}

@@ -12,7 +12,7 @@ import (
 
 const mutualExclusion = verdict.MutualExclusion
 
-// scenarioWithFaults returns a scenario with one fault of each kind.
+// scenarioWithFaults returns a scenario with a fault of each given kind.
 func scenarioWithFaults(name string, kinds ...string) scenario.Scenario {
 	s := scenario.Scenario{Name: name}
 	for _, kind := range kinds {
@@ -34,7 +34,7 @@ func newEntry(n int, s scenario.Scenario, expected string, got, control verdict.
 
 func newTestCard() *Card { return NewCard("mine", lock.Kind{}, nil, "sim", 1) }
 
-// A cell shows the most serious of its marks.
+// A cell shows its most serious mark.
 func TestMarks(t *testing.T) {
 	const holds, any = "holds", "any"
 	h, v, u := verdict.Holds, verdict.Violated, verdict.Undecided
@@ -62,7 +62,6 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// Cells for unsupported properties and skipped scenarios differ from cells that no run exercised.
 func TestUnsupportedDiffersFromNotExercised(t *testing.T) {
 	c := newTestCard()
 	c.Add(newEntry(1, scenarioWithFaults("a"), "holds", verdict.Holds, verdict.Holds, 0))
@@ -78,7 +77,7 @@ func TestUnsupportedDiffersFromNotExercised(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 	if x := c.row(verdict.DeadlockFreedom).Cells[1]; x.Mark != MarkNotExercised {
-		t.Errorf("property that no run of the column judged: %+v", x)
+		t.Errorf("property that no run in the column judged: %+v", x)
 	}
 	for _, property := range []string{verdict.BoundedHold, verdict.FencingOrder} {
 		if x := c.row(property).Cells[0]; x.Mark != MarkUnsupported || x.Why == "" {
@@ -87,7 +86,7 @@ func TestUnsupportedDiffersFromNotExercised(t *testing.T) {
 	}
 }
 
-// Results from the second backend have their own columns and are not retried.
+// Results on the second backend have their own columns and are not retried.
 func TestSecondBackendColumns(t *testing.T) {
 	c := newTestCard()
 	c.SecondBackend = "process"
@@ -130,7 +129,7 @@ func TestColumnsInOrder(t *testing.T) {
 	}
 }
 
-// cardWithViolations returns a card with three runs that fail for the same cause, and one run that
+// cardWithViolations returns a card with three runs that fail for the same cause, and one that
 // fails under another kind of failure.
 func cardWithViolations() *Card {
 	c := newTestCard()
@@ -142,7 +141,7 @@ func cardWithViolations() *Card {
 	return c
 }
 
-// A finding shows the shortest of the runs with the same violation, and names the other scenarios.
+// A finding shows the shortest run and names the other scenarios with the same violation.
 func TestFindingShowsShortestRun(t *testing.T) {
 	c := cardWithViolations()
 	if len(c.Findings) != 2 || c.Findings[0].Column != "networks" || c.Findings[1].Scenario != "b" || c.Findings[1].Events != 10 {
@@ -156,8 +155,8 @@ func TestFindingShowsShortestRun(t *testing.T) {
 	}
 }
 
-// A violation that does not recur on real servers does not count as a failure. If another of its runs
-// recurs there, that run is shown.
+// A violation that does not recur on real servers does not count as a failure. If another run's
+// violation recurs there, the finding shows that run.
 func TestReproduce(t *testing.T) {
 	for _, x := range []struct {
 		shows string // the scenario that violates there; "" for none
@@ -193,8 +192,8 @@ func TestReproduce(t *testing.T) {
 	}
 }
 
-// Each fault is in the set of all faults, in the set of its own kind, and in each set that leaves
-// out another kind.
+// Each fault is in the set of all faults, in its own kind's set, and in every set that leaves out
+// another kind.
 func TestFaultSets(t *testing.T) {
 	s := scenario.Scenario{Random: &nemesis.Random{Faults: []string{"pause", "kill", "cut", "drop", "clock-rate", "touch"}}}
 	draws := FaultSets(s)
@@ -219,8 +218,8 @@ func TestFaultSets(t *testing.T) {
 	}
 }
 
-// A kind of failure is reported as a cause if it violates a property alone, or if violations are
-// much rarer without it. A single violation in two runs is not enough to report a kind.
+// A kind of failure is a cause if it leads to violations alone, or if violations are much rarer
+// without it. One violation in two runs is not enough.
 func TestRandomPlansCauses(t *testing.T) {
 	draws := FaultSets(scenario.Scenario{Random: &nemesis.Random{Faults: []string{"pause", "kill", "cut"}}})
 	c := newTestCard()
