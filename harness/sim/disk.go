@@ -67,7 +67,7 @@ func (c *cluster) FreeDisk(target string) (string, error) {
 	return back, err
 }
 
-// withDisk calls do on a node with a disk. If up is set, the node must be running.
+// withDisk calls f with a node that has a disk. If mustRun is set, the node must be running.
 func (c *cluster) withDisk(what, target string, mustRun bool, do func(*server)) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

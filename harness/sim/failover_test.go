@@ -49,7 +49,7 @@ func TestFailOver(t *testing.T) {
 				id := c.servers[0].runID
 				mustSucceed(t, fmt.Sprintf("now run_id %.8s (keys: %d)", runID(c.seed, "n1-replica", 1), tt.want))(c.FailOver("n1"))
 				if c.servers[0].runID == id {
-					t.Errorf("%s: the same run_id answers", name)
+					t.Errorf("%s: the run_id has not changed", name)
 				}
 				if _, err := ask(conn, "PING"); !errors.Is(err, syscall.ECONNRESET) {
 					t.Errorf("%s: an old connection: %v", name, err)
@@ -61,7 +61,7 @@ func TestFailOver(t *testing.T) {
 					t.Errorf("%s: %q, %v", name, reply, err)
 				}
 				if left := c.do(t, "n1", "PTTL", "early").(int64); left > 59000 || left < 50000 {
-					t.Errorf("%s: a key lives for another %d ms", name, left)
+					t.Errorf("%s: the key expires in %d ms", name, left)
 				}
 				mustFail(t, "no replica")(c.FailOver("n1"))
 				if tt.cut && !tt.mend {

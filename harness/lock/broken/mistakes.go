@@ -21,8 +21,8 @@ import (
 // Mistake describes a mistake in a lock.
 type Mistake struct {
 	Name    string
-	Doc     string // what it does wrong, with no period at the end
-	Thought string // why the programmer thought that this was right
+	Doc     string // what the lock does wrong, without a final period
+	Thought string // why the programmer thought it was right
 }
 
 // mistake is a Mistake with the code that makes it.
@@ -31,9 +31,8 @@ type mistake struct {
 	apply func(*brokenLock)
 }
 
-// mistakes lists all mistakes: first those that let two clients hold the lock, then those in
-// extensions, those that keep the lock from being acquired or from becoming free, and those in
-// fencing tokens.
+// mistakes lists all mistakes, grouped by effect: two clients hold the lock; extensions are wrong;
+// the lock can't be acquired or doesn't become free; fencing tokens are wrong.
 var mistakes = []mistake{
 	{Mistake{"no-elapsed-check",
 		"never measures how long the attempt took, and claims TTL − drift from the end of the attempt",
@@ -359,7 +358,7 @@ var mistakes = []mistake{
 	returnsLate,
 
 	{Mistake{"unbounded-extension",
-		"extends as often as it is asked to and ignores the limit, so one holder can lock all others out",
+		"ignores the limit on extensions, so one holder can lock all others out",
 		"a client that is still working still needs the lock"},
 		func(l *brokenLock) { l.maxExtensions = math.MaxInt }},
 
@@ -433,7 +432,7 @@ func (l *brokenLock) setWith(options ...any) step {
 	}
 }
 
-// setKeyTTL gives keys a TTL of their own, which is not used to compute deadlines.
+// setKeyTTL gives keys a TTL that differs from the one used to compute deadlines.
 func (l *brokenLock) setKeyTTL(ttl time.Duration) {
 	l.replaceSet(func(ctx context.Context, node int, key, value string) (int64, error) {
 		return boolToCount(l.nodes[node].Set(ctx, key, value, ttl))
@@ -443,7 +442,7 @@ func (l *brokenLock) setKeyTTL(ttl time.Duration) {
 	}
 }
 
-// isOwner checks whether the key has the value, and changes nothing.
+// isOwner checks whether the key has the value. It changes nothing.
 func (l *brokenLock) isOwner(ctx context.Context, node int, key, value string) (int64, error) {
 	held, err := l.Clients[node].Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) {
@@ -462,17 +461,16 @@ func (l *brokenLock) scriptWith(text string, number func() int64) step {
 	}
 }
 
-// expiry returns the expiry of a key set now, in milliseconds of the client's wall clock.
+// expiry returns when a key set now expires, in milliseconds by the client's wall clock.
 func (l *brokenLock) expiry() int64 { return l.env.Wall().Add(l.cfg.TTL).UnixMilli() }
 
-// driverTries is how often a driver sends a request with its default settings.
+// driverTries is how many times a driver sends a request with its default settings.
 const driverTries = 4
 
-// driverWait is how long the driver waits for each answer: three seconds if the TTL is ten.
+// driverWait returns how long the driver waits for each answer: three seconds if the TTL is ten.
 func (l *brokenLock) driverWait() time.Duration { return 3 * l.cfg.TTL / 10 }
 
-// setWithRetries does the same as setFree, with a driver that keeps retrying after the attempt is
-// over.
+// setWithRetries is setFree with a driver that keeps retrying after the attempt is over.
 func (l *brokenLock) setWithRetries(ctx context.Context, node int, key, value string) (yes int64, err error) {
 	for range driverTries {
 		own, end := context.WithTimeout(context.WithoutCancel(ctx), l.driverWait())
@@ -573,7 +571,6 @@ func (r *renewingHandle) Release(ctx context.Context) error {
 	return err
 }
 
-// backgroundHandle is a handle with a background task.
 type backgroundHandle struct {
 	*handle
 	done chan struct{}
@@ -582,7 +579,7 @@ type backgroundHandle struct {
 
 func (t *backgroundHandle) end() { t.once.Do(func() { close(t.done) }) }
 
-// repeat calls do periodically until it returns true, the lock is released, or the client closes.
+// repeat calls f periodically until f returns true, the lock is released, or the client closes.
 func (t *backgroundHandle) repeat(pause time.Duration, do func() (done bool)) {
 	l := t.handle.lock
 	for {
@@ -609,8 +606,8 @@ var extensionIgnoresAnswers = mistake{Mistake{"extension-unheard",
 	}}
 
 // NotFoundByFuzzing lists the mistakes that no plan within the assumptions reveals. The text says
-// when a mistake shows; it completes a sentence that begins with "which shows only". A scenario of
-// the catalog reveals each of these mistakes.
+// when a mistake shows; it completes a sentence that begins with "which shows only". For each of
+// these mistakes, a scenario in the catalog reveals it.
 var NotFoundByFuzzing = map[string]string{
 	"extension-in-two-steps": "if a holder dies while an extension by the previous holder is between its two steps: " +
 		"extending the key of a live holder has no effect on mutual exclusion",
@@ -682,8 +679,8 @@ func (l *brokenLock) extendAutomatically(pause time.Duration, look func(h *handl
 	}
 }
 
-// notifyingHandle is a handle that extends itself. It has no deadline, but notifies its holder of a
-// loss.
+// notifyingHandle is a handle that extends itself. It has no deadline, but notifies its holder if
+// the lock is lost.
 type notifyingHandle struct {
 	backgroundHandle
 	lost chan struct{}
@@ -691,7 +688,7 @@ type notifyingHandle struct {
 
 var _ lock.LossNotifier = (*notifyingHandle)(nil)
 
-// Deadline implements lock.Handle. It returns zero, as there is no deadline.
+// Deadline implements lock.Handle. It returns zero because there is no deadline.
 func (w *notifyingHandle) Deadline() time.Time { return time.Time{} }
 
 func (w *notifyingHandle) Lost() <-chan struct{} { return w.lost }
@@ -754,7 +751,7 @@ func (a overridingHandle) Release(ctx context.Context) error {
 }
 
 var forgetsFailedNodes = mistake{Mistake{"forgets-failed-nodes",
-	"never asks a node again that once failed to answer, so it lacks votes when other nodes fail later",
+	"never again contacts a node that once failed to answer, so it lacks votes when other nodes fail later",
 	"a server that is down is taken out of the list; somebody will restart the client"},
 	func(l *brokenLock) {
 		failed, set, votes := make([]atomic.Bool, len(l.nodes)), l.set, l.votes
