@@ -159,7 +159,7 @@ func (b *Backend) newClientBubbles(s scenario.Scenario) (bubbles []*clientBubble
 func checkSupported(s scenario.Scenario, k lock.Kind) error {
 	switch p := s.Topology.Persistence; {
 	case !slices.Contains([]string{"", scenario.PersistNone, string(node.EverySec), string(node.Always), string(node.No)}, p):
-		return fmt.Errorf("nodes with persistence %q can't be simulated: use none, everysec, always or no", p)
+		return fmt.Errorf("nodes with persistence %q can't be simulated: use \"none\", \"everysec\", \"always\" or \"no\"", p)
 	case slices.Contains(s.NeedsForLock(k), scenario.CanSetOwnTime):
 		return fmt.Errorf("a client's clock can't be set: %s", oneClockReason)
 	case s.Topology.Replicas > 1:
@@ -184,7 +184,7 @@ func checkSize(s scenario.Scenario) error {
 	case s.Topology.Nodes < 1 || s.Topology.Nodes > 250:
 		return fmt.Errorf("%d nodes can't be simulated: use 1 to 250", s.Topology.Nodes)
 	case 2*len(s.Clients)*(s.Topology.Nodes+1) > firstClientSlot || len(s.Clients) > 250:
-		return fmt.Errorf("%d clients with %d nodes exceed the number of links in the simulation: use at most %d clients, or fewer nodes",
+		return fmt.Errorf("%d clients with %d nodes need more links than the simulation has: use at most %d clients, or fewer nodes",
 			len(s.Clients), s.Topology.Nodes, min(firstClientSlot/2/(s.Topology.Nodes+1), 250))
 	}
 	return nil

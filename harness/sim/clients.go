@@ -56,7 +56,7 @@ func (c *clientRunner) run(ctx context.Context, name string, at func(string), pr
 	h.started, h.cancel = true, cancel
 	c.net.mu.Unlock()
 	if startedBefore {
-		return fmt.Errorf("run client %s: it was started before", name)
+		return fmt.Errorf("run client %s: it has already been started", name)
 	}
 	c.net.sleep(h.slot, c.net.now())
 	done := make(chan error, 1)

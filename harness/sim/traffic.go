@@ -43,7 +43,7 @@ func (w *linkSet) Unshape(name string, t nemesis.Traffic) (string, error) {
 	}
 	i := slices.IndexFunc(l.shapes, func(s *shape) bool { return s.Traffic == t })
 	if i < 0 {
-		return "", fmt.Errorf("remove the shape from %s: its traffic has no such shape", name)
+		return "", fmt.Errorf("remove the shape from %s: it has no such shape", name)
 	}
 	s := l.shapes[i]
 	l.shapes = slices.Delete(l.shapes, i, i+1)

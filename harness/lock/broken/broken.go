@@ -61,7 +61,7 @@ func findMistake(name string) (mistake, error) {
 func newBroken(env lock.Env) (*brokenLock, error) {
 	s := env.Settings
 	if s.Ask != "" && s.Ask != "multiplexed" && s.Ask != "sequential" {
-		return nil, fmt.Errorf("lock \"broken\" does not support ask: %q: use multiplexed or sequential", s.Ask)
+		return nil, fmt.Errorf("lock \"broken\" does not support ask: %q: use \"multiplexed\" or \"sequential\"", s.Ask)
 	}
 	if s.TTL == 0 {
 		s.TTL = 10 * time.Second
@@ -337,7 +337,7 @@ func (h *handle) Extend(ctx context.Context) error {
 }
 
 var contextByTimer = mistake{Mistake{"context-by-timer",
-	"ends its context only by a timer that starts when the context is first requested, and never checks the clock: a context requested after the deadline has not ended yet",
+	"ends its context with a timer that starts when the context is first requested, and never checks the clock, so a context requested after the deadline has not ended",
 	"a context that nobody has requested needs no timer, and the timer knows when to fire"},
 	func(l *brokenLock) {
 		l.wrap = func(h *handle) lock.Handle {

@@ -297,7 +297,7 @@ func TestRejectsInvalidSettings(t *testing.T) {
 		"use one of no-elapsed-check, elapsed-not-subtracted, no-drift-margin, ": {Mistake: "all of them"},
 		"has no mistake \"\"":           {},
 		"remove fence":                  {Mistake: "set-without-nx", Fence: true, TTL: time.Second},
-		"use multiplexed or sequential": {Mistake: "plain-del", Ask: "politely"},
+		`use "multiplexed" or "sequential"`: {Mistake: "plain-del", Ask: "politely"},
 		"no nodes":                      {Mistake: "plain-del"},
 	} {
 		e := lock.Env{Settings: s}

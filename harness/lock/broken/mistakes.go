@@ -155,7 +155,7 @@ var mistakes = []mistake{
 	silenceIsNotHeld,
 	lossIsReleased,
 	{Mistake{"release-by-prefix",
-		"deletes any key whose value starts with the client's name, and so the key of a later hold by the same client",
+		"deletes any key whose value starts with the client's name, including the key of a later hold by the same client",
 		"the name says who owns the key; the rest only makes the value unique"},
 		func(l *brokenLock) {
 			l.value = func(int, time.Time) string { return l.env.Client + "-" + l.random() }
@@ -189,7 +189,7 @@ var mistakes = []mistake{
 			l.value = func(_ int, start time.Time) string { return fmt.Sprintf("%d-%d", start.UnixMicro(), pid) }
 		}},
 	{Mistake{"yes-to-own-value",
-		"counts a key that already has its own value as a vote, and so counts a node twice that is configured twice",
+		"counts a key that already has its own value as a vote, so a node that is configured twice counts twice",
 		"a request that is sent twice must get the same answer twice; that makes it idempotent"},
 		func(l *brokenLock) { l.replaceSet(l.script(setOrConfirmOwn)) }},
 
@@ -217,7 +217,7 @@ var mistakes = []mistake{
 			l.extendedDeadline = func(start, _ time.Time) time.Time { return start.Add(l.cfg.TTL) }
 		}},
 	{Mistake{"extension-adds-to-deadline",
-		"adds a whole lease to its deadline with each extension, though the keys live for only one TTL from then",
+		"adds a whole lease to its deadline with each extension, although the keys then live for only one TTL",
 		"extending by ten seconds means having ten seconds more"},
 		func(l *brokenLock) {
 			in := l.extendedInTime
@@ -242,7 +242,7 @@ var mistakes = []mistake{
 		"the key is there and it is ours, so we hold the lock"},
 		func(l *brokenLock) { l.extend = l.isOwner }},
 	{Mistake{"extension-in-two-steps",
-		"checks that the key is its own, then extends in a second request whatever key is there by then",
+		"checks that the key is its own, then extends whatever key is there in a second request",
 		"nobody can take the key between two requests sent a millisecond apart"},
 		func(l *brokenLock) {
 			l.extend = func(ctx context.Context, node int, key, value string) (int64, error) {
@@ -261,7 +261,7 @@ var mistakes = []mistake{
 		"unlike PEXPIRE, PEXPIREAT can safely be sent twice"},
 		func(l *brokenLock) { l.extend = l.scriptWith(extendUntil, l.expiry) }},
 	{Mistake{"extension-sets-missing-key",
-		"sets the key again in an extension if it is gone, though another client may have held the lock meanwhile",
+		"sets the key again in an extension if the key is missing, although another client may have held the lock in the meantime",
 		"if nobody has the lock, it is still ours, and a failed extension helps nobody"},
 		func(l *brokenLock) {
 			l.extend = l.script(extendOrSet)
@@ -296,7 +296,7 @@ var mistakes = []mistake{
 			}
 		}},
 	{Mistake{"set-goes-on",
-		"lets the driver go on sending a SET after its attempt is over, so that it can reach nodes after the release",
+		"lets the driver keep sending a SET after the attempt is over, so the SET can reach nodes after the release",
 		"the driver knows best when to retry; the caller need not wait for it"},
 		func(l *brokenLock) { l.replaceSet(l.setWithRetries) }},
 	{Mistake{"driver-time-out",
@@ -339,7 +339,7 @@ var mistakes = []mistake{
 			l.delay = func() time.Duration { return l.cfg.RetryMin << min(tries-1, 20) }
 		}},
 	{Mistake{"elapsed-since-the-call",
-		"measures elapsed time from the call of acquire instead of the start of the attempt, so a client that has waited for a TTL can never acquire",
+		"measures elapsed time from the call of acquire instead of the start of the attempt, so a client that has waited for a TTL can never acquire the lock",
 		"the clock is read once, before the loop"},
 		func(l *brokenLock) {
 			var called time.Time
@@ -631,7 +631,7 @@ var notifiesLate = mistake{Mistake{"tells-late",
 	}}
 
 var renewsTooLate = mistake{Mistake{"renews-too-late",
-	"has no deadline and extends itself, but for the first time only after its keys have expired",
+	"has no deadline and extends itself, but not until after its keys have expired",
 	"a lease is renewed when it runs out"},
 	func(l *brokenLock) {
 		l.extendAutomatically(l.cfg.TTL*5/4, func(h *handle) (lost, over bool) {

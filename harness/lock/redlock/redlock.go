@@ -53,7 +53,7 @@ func configure(env lock.Env) (cfg redlock.Config, err error) {
 		return cfg, fmt.Errorf("lock %q does not support mistake %q: use kind \"broken\"", s.Kind, s.Mistake)
 	}
 	if s.Ask != "" && s.Ask != "multiplexed" && s.Ask != "sequential" {
-		return cfg, fmt.Errorf("lock %q does not support ask: %q: use multiplexed or sequential", s.Kind, s.Ask)
+		return cfg, fmt.Errorf("lock %q does not support ask: %q: use \"multiplexed\" or \"sequential\"", s.Kind, s.Ask)
 	}
 	if s.TTL == 0 {
 		s.TTL = defaultTTL

@@ -165,7 +165,7 @@ func TestCanceled(t *testing.T) {
 func TestRejectsInvalidSettings(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
 		"no nodes: need at least one": func(e *lock.Env) { e.Nodes = nil },
-		"use multiplexed or sequential": func(e *lock.Env) {
+		`use "multiplexed" or "sequential"`: func(e *lock.Env) {
 			e.Settings.Ask = "politely"
 		},
 		`use kind "broken"`:    func(e *lock.Env) { e.Settings.Mistake = "plain-del" },

@@ -59,7 +59,7 @@ func driverOptions(setup, addr string) *redis.Options {
 
 // New returns a lock for one client, backed by redsync.
 func New(env lock.Env) (lock.Lock, error) {
-	s, err := env.ForLibrary("redsync", "nodes: specify at least one", "use multiplexed")
+	s, err := env.ForLibrary("redsync", "nodes: specify at least one", `use "multiplexed"`)
 	if err != nil {
 		return nil, err
 	}
