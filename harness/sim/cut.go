@@ -68,7 +68,7 @@ func (l *link) mend() {
 	}
 }
 
-// resetBroken resets connections that lost a message: TCP delivers everything or fails.
+// resetBrokenConns resets connections that lost a message: TCP delivers everything or fails.
 func (l *link) resetBroken() {
 	for _, c := range l.conns {
 		if c.up.broken || c.down.broken {

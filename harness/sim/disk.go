@@ -55,8 +55,8 @@ func (c *cluster) FreeDisk(target string) (string, error) {
 	back, err := c.withDisk("free disk of", target, false, func(s *server) {
 		affected = s.disk.Affected
 		s.disk.Stalled, s.disk.Full = false, false
-		for _, back := range s.stalledSyncs {
-			c.at(s.slot, c.now()+1, back)
+		for _, finish := range s.stalledSyncs {
+			c.at(s.slot, c.now()+1, finish)
 		}
 		s.stalledSyncs = nil
 	})

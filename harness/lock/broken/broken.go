@@ -357,7 +357,7 @@ var contextByTicker = mistake{Mistake{"context-by-ticker",
 // contextHandle is a handle whose context is canceled by a goroutine.
 type contextHandle struct {
 	*handle
-	wait func(left time.Duration) time.Duration // returns the time until the next check of the deadline
+	wait func(remaining time.Duration) time.Duration // returns the time until the next check of the deadline
 
 	mu    sync.Mutex
 	until time.Time       // deadline

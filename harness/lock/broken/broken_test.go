@@ -295,10 +295,10 @@ func TestNotifiesLate(t *testing.T) {
 func TestRejectsInvalidSettings(t *testing.T) {
 	for want, s := range map[string]lock.Settings{
 		"use one of no-elapsed-check, elapsed-not-subtracted, no-drift-margin, ": {Mistake: "all of them"},
-		"has no mistake \"\"":           {},
-		"remove fence":                  {Mistake: "set-without-nx", Fence: true, TTL: time.Second},
+		"has no mistake \"\"":               {},
+		"remove fence":                      {Mistake: "set-without-nx", Fence: true, TTL: time.Second},
 		`use "multiplexed" or "sequential"`: {Mistake: "plain-del", Ask: "politely"},
-		"no nodes":                      {Mistake: "plain-del"},
+		"no nodes":                          {Mistake: "plain-del"},
 	} {
 		e := lock.Env{Settings: s}
 		if s.Fence {

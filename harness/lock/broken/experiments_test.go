@@ -409,10 +409,10 @@ var experiments = map[string]func(nodes, string) bool{
 				n.t.Fatal(err)
 			}
 		}
-		over, _ := n.open(mistake).Acquire(n.t.Context(), "k")
+		expiredHandle, _ := n.open(mistake).Acquire(n.t.Context(), "k")
 		n.take(5)
 		endless, _ := n.open(mistake).Acquire(n.t.Context(), "k")
-		return over != nil && endless == nil
+		return expiredHandle != nil && endless == nil
 	},
 	// Another client has two of five nodes.
 	"quorum-too-large": func(n nodes, mistake string) bool {
@@ -480,8 +480,8 @@ var experiments = map[string]func(nodes, string) bool{
 				}
 			}
 			_ = h.Release(n.t.Context()) // the experiment for plain-del checks the error
-			left, err := n.clients[0].Exists(n.t.Context(), "k").Result()
-			return err == nil && left == 0
+			keysLeft, err := n.clients[0].Exists(n.t.Context(), "k").Result()
+			return err == nil && keysLeft == 0
 		}
 		return deletes(func(own string) string { return own[:len(own)-1] + "!" }) && !deletes(func(string) string { return "c2-other" })
 	},
@@ -506,15 +506,15 @@ var experiments = map[string]func(nodes, string) bool{
 		if err := n.clients[0].Set(n.t.Context(), "k", "own", 0).Err(); err != nil {
 			n.t.Fatal(err)
 		}
-		var yes []bool
+		var accepted []bool
 		for _, value := range []string{"own", "other"} {
 			v, err := l.set(n.t.Context(), 0, "k", value)
 			if err != nil {
 				n.t.Fatal(err)
 			}
-			yes = append(yes, v > 0)
+			accepted = append(accepted, v > 0)
 		}
-		return slices.Equal(yes, []bool{true, false})
+		return slices.Equal(accepted, []bool{true, false})
 	},
 
 	// Another client has the key by the time of the extension, without a time to live.
@@ -657,27 +657,27 @@ var experiments = map[string]func(nodes, string) bool{
 			if node < 3 {
 				return 0, nil // make a lock that overwrites keys fail, too
 			}
-			yes, err := set(ctx, node, key, value)
+			grants, err := set(ctx, node, key, value)
 			if node == 3 && err == nil {
 				err = errDown
 			}
-			return yes, err
+			return grants, err
 		}
 		l.quorum = 3
 		h, _ := l.Acquire(n.t.Context(), "k")
-		left, _ := n.clients[3].Exists(n.t.Context(), "k").Result()
+		unackedKeys, _ := n.clients[3].Exists(n.t.Context(), "k").Result()
 		acknowledged, _ := n.clients[4].Exists(n.t.Context(), "k").Result()
-		return h == nil && left == 1 && acknowledged == 0
+		return h == nil && unackedKeys == 1 && acknowledged == 0
 	},
 	// The attempt has already ended.
 	"set-goes-on": func(n nodes, mistake string) bool {
 		n.take(0)
-		over, cancel := context.WithCancel(n.t.Context())
+		endedCtx, cancel := context.WithCancel(n.t.Context())
 		cancel()
-		yes, _ := n.open(mistake).set(over, 0, "k", "own")
+		grants, _ := n.open(mistake).set(endedCtx, 0, "k", "own")
 		_, own := n.countKeys()
-		if own != int(yes) {
-			n.t.Errorf("%s: set after the end of its attempt returned %d, but %d keys exist", mistake, yes, own)
+		if own != int(grants) {
+			n.t.Errorf("%s: set after the end of its attempt returned %d, but %d keys exist", mistake, grants, own)
 		}
 		return own == 1
 	},
@@ -744,8 +744,8 @@ var experiments = map[string]func(nodes, string) bool{
 		return token == 1
 	},
 	"fence-deleted-with-key": func(n nodes, mistake string) bool {
-		token, _, left := n.fencingCounts(mistake)
-		return token == 8 && left == 0
+		token, _, afterRelease := n.fencingCounts(mistake)
+		return token == 8 && afterRelease == 0
 	},
 }
 

@@ -223,7 +223,7 @@ func TestSetups(t *testing.T) {
 func TestRejectsInvalidSettings(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
 		"no nodes: specify at least one":   func(e *lock.Env) { e.Nodes = nil },
-		`use "multiplexed"`:                  func(e *lock.Env) { e.Settings.Ask = "sequential" },
+		`use "multiplexed"`:                func(e *lock.Env) { e.Settings.Ask = "sequential" },
 		`use kind "broken"`:                func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
 		"no fencing tokens: remove":        func(e *lock.Env) { e.Settings.Fence = true },
 		"can't limit extensions: remove e": func(e *lock.Env) { e.Settings.Extends = 3 },
