@@ -30,9 +30,9 @@ func (c *cluster) do(t *testing.T, node string, args ...string) any {
 // Keys expire by the node's clock, even after it has been changed.
 func TestNodeClock(t *testing.T) {
 	for name, tt := range map[string]struct {
-		by   time.Duration
-		rate float64
-		gone time.Duration // true time at which a key set at 0 with a TTL of 10 s expires
+		offset time.Duration
+		rate   float64
+		expiry time.Duration // true time at which a key set at 0 with a TTL of 10 s expires
 	}{
 		"right":   {0, 1, 10 * time.Second},
 		"forward": {4 * time.Second, 1, 6 * time.Second},
@@ -43,11 +43,11 @@ func TestNodeClock(t *testing.T) {
 		simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 			c.do(t, "n1", "SET", "k", "v", "PX", "10000")
 			<-c.after(time.Second)
-			back, err := c.TurnClock("n1", tt.by, tt.rate)
+			back, err := c.TurnClock("n1", tt.offset, tt.rate)
 			if err != nil || !strings.Contains(back, "TIME shows 00:00:") && !strings.Contains(back, "TIME shows 23:59:41.0") {
 				t.Errorf("%s: %s, %v", name, back, err)
 			}
-			gone := tt.gone
+			gone := tt.expiry
 			if tt.rate > 1 {
 				gone = time.Second + time.Duration(float64(9*time.Second)/tt.rate)
 			}

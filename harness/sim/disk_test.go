@@ -49,7 +49,7 @@ func TestPersistence(t *testing.T) {
 	const early, late, both, none = "early", "late", "early late", ""
 	for name, tt := range map[string]struct {
 		policy string
-		harm   func(c *cluster, t *testing.T)
+		fault  func(c *cluster, t *testing.T)
 		want   string
 	}{
 		"none, kill":           {"none", kill, none},
@@ -70,7 +70,7 @@ func TestPersistence(t *testing.T) {
 				<-c.after(1300*time.Millisecond - c.Now())
 				c.do(t, "n1", "EVAL", "return redis.call('set',KEYS[1],'1','px',60000)", "1", late)
 				<-c.after(50 * time.Millisecond)
-				tt.harm(c, t)
+				tt.fault(c, t)
 				mustFail(t, "down")(c.Shutdown("n1"))
 				mustSucceed(t, "PING: PONG")(c.Restart("n1"))
 				var got []string
@@ -132,8 +132,8 @@ func TestEverySecUsesWallClock(t *testing.T) {
 // killed during this time loses them.
 func TestSlowDiskEverySec(t *testing.T) {
 	for name, tt := range map[string]struct {
-		kill, free time.Duration // after the second write; 0: not freed
-		kept       int64
+		killDelay, freeDelay time.Duration // since the second write; 0: never
+		wantKeys             int64
 	}{
 		"killed at once":     {100 * time.Millisecond, 0, 1},
 		"killed later":       {3200 * time.Millisecond, 0, 2},
@@ -145,12 +145,12 @@ func TestSlowDiskEverySec(t *testing.T) {
 			mustSucceed(t, "touched = 1")(c.Touch("n1")) // its sync hangs
 			<-c.after(1100 * time.Millisecond)
 			c.do(t, "n1", "SET", "k", "v")
-			if tt.free > 0 {
-				c.At(c.Now()+tt.free, func() { mustSucceed(t, "fsync: ok")(c.FreeDisk("n1")) })
+			if tt.freeDelay > 0 {
+				c.At(c.Now()+tt.freeDelay, func() { mustSucceed(t, "fsync: ok")(c.FreeDisk("n1")) })
 			}
-			<-c.after(tt.kill)
+			<-c.after(tt.killDelay)
 			kill(c, t)
-			if back, err := c.Restart("n1"); err != nil || !strings.Contains(back, fmt.Sprintf("(keys: %d)", tt.kept)) {
+			if back, err := c.Restart("n1"); err != nil || !strings.Contains(back, fmt.Sprintf("(keys: %d)", tt.wantKeys)) {
 				t.Errorf("%s: %s, %v", name, back, err)
 			}
 			return nil

@@ -471,7 +471,7 @@ var experiments = map[string]func(nodes, string) bool{
 	// By the time of the release, the key has another value by the same client, or another client's
 	// value.
 	"release-by-prefix": func(n nodes, mistake string) bool {
-		deletes := func(value func(own string) string) bool {
+		deletes := func(value func(token string) string) bool {
 			n.take(0)
 			h := n.acquire(n.open(mistake))
 			for _, c := range n.clients {
@@ -483,7 +483,7 @@ var experiments = map[string]func(nodes, string) bool{
 			keysLeft, err := n.clients[0].Exists(n.t.Context(), "k").Result()
 			return err == nil && keysLeft == 0
 		}
-		return deletes(func(own string) string { return own[:len(own)-1] + "!" }) && !deletes(func(string) string { return "c2-other" })
+		return deletes(func(token string) string { return token[:len(token)-1] + "!" }) && !deletes(func(string) string { return "c2-other" })
 	},
 	"same-value-for-retries": func(n nodes, mistake string) bool {
 		v := n.values(mistake, tickingClocks(time.Millisecond))

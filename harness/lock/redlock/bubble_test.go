@@ -19,9 +19,9 @@ func TestUnreachableNodes(t *testing.T) {
 	type dial = func(context.Context, string, string) (net.Conn, error)
 	refused := errors.New("connection refused")
 	for name, c := range map[string]struct {
-		tries int
-		round time.Duration
-		dial  dial
+		tries     int
+		roundTime time.Duration
+		dial      dial
 	}{
 		// Once as many connections as its pool can hold have been refused, go-redis dials only in
 		// the background.
@@ -46,7 +46,7 @@ func TestUnreachableNodes(t *testing.T) {
 					t.Errorf("error: %v, want %v", err, redlock.ErrNoQuorum)
 				}
 				// An attempt consists of a round of sets and a round of releases.
-				want := time.Duration(c.tries)*2*c.round + time.Duration(c.tries-1)*20*time.Millisecond
+				want := time.Duration(c.tries)*2*c.roundTime + time.Duration(c.tries-1)*20*time.Millisecond
 				if got := time.Since(start); got != want {
 					t.Errorf("%d attempts took %v, want %v", c.tries, got, want)
 				}

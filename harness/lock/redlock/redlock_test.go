@@ -183,7 +183,7 @@ func TestRejectsInvalidSettings(t *testing.T) {
 // it until it needs to check it.
 func TestContextOption(t *testing.T) {
 	addrs := redistest.Start(t, 1)
-	for option, want := range map[string]struct{ listens, asks bool }{
+	for option, want := range map[string]struct{ hasNotifier, hasContext bool }{
 		"": {true, false}, "no": {true, false}, "taken": {true, true}, "late": {false, true},
 	} {
 		e := env(addrs, &draws{})
@@ -198,7 +198,7 @@ func TestContextOption(t *testing.T) {
 		}
 		_, watches := h.(lock.LossNotifier)
 		c, checks := h.(lock.ContextHandle)
-		if watches != want.listens || checks != want.asks || checks && c.Context().Err() != nil {
+		if watches != want.hasNotifier || checks != want.hasContext || checks && c.Context().Err() != nil {
 			t.Errorf("option %q: loss notifier %v, context handle %v, want %+v and a context that has not ended", option, watches, checks, want)
 		}
 		if err := errors.Join(h.Release(t.Context()), l.Close()); err != nil {

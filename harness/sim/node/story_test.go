@@ -76,7 +76,7 @@ func TestLateReplies(t *testing.T) {
 	const untimed = "SET k v\n\t+OK\nkill\n"
 	for _, c := range []struct {
 		text string
-		late time.Duration
+		lag  time.Duration
 		want string
 	}{
 		{untimed, time.Hour, ""},
@@ -87,13 +87,13 @@ func TestLateReplies(t *testing.T) {
 		{"PTTL k\n\t~-2±100\n", 101 * time.Millisecond, "PTTL"},
 	} {
 		s := mustParseStory(t, c.text)
-		replies, err := runStory(s, lateServer{newSimulated("none"), c.late})
+		replies, err := runStory(s, lateServer{newSimulated("none"), c.lag})
 		if err != nil {
 			t.Fatal(err)
 		}
 		first, late := firstLateReply(s, replies)
 		if late != (c.want != "") || late && first.Step.Words[0] != c.want {
-			t.Errorf("%q, %v late: %v %v, want %q", c.text, c.late, first, late, c.want)
+			t.Errorf("%q, %v late: %v %v, want %q", c.text, c.lag, first, late, c.want)
 		}
 	}
 }
