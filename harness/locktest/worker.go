@@ -34,7 +34,7 @@ func (r *run) startWorkers(t *testing.T, self string) {
 		Env:     []string{workerEnv + "=1", "GORACE=atexit_sleep_ms=0"}, // without it, each worker takes a second to exit
 		Timeout: r.Patience, StackFolder: r.store, Size: runtime.GOMAXPROCS(0),
 	}.Start()
-	t.Cleanup(r.workers.Stop) // after all subtests
+	t.Cleanup(r.workers.Stop) // runs after all subtests
 }
 
 // work executes jobs until there are no more. It does not return.

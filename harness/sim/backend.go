@@ -126,7 +126,7 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	for _, o := range bubbles {
 		ends = append(ends, o.close())
 	}
-	if hung { // the record shows it
+	if hung { // the history already shows the hung client
 		ends = slices.DeleteFunc(ends, onlyLeaks)
 	}
 	if b.Digest != nil {
@@ -240,7 +240,7 @@ type cluster struct {
 	*network
 	clientRunner
 	sentinels
-	slot slot // of the engine's own events
+	slot slot // slot of the engine's own events
 }
 
 var _ harness.Cluster = (*cluster)(nil)
@@ -478,7 +478,7 @@ func (n *network) horizon(next int64) int64 {
 // awaitsData reports whether a read or a dial is waiting on the connection.
 func (c *conn) awaitsData() bool { return (c.reading || !c.answered.Load()) && !c.closed }
 
-// anyAwake reports whether any client can still act by itself.
+// anyAwake reports whether any client can still act on its own.
 func (n *network) anyAwake() bool {
 	for _, h := range n.hosts {
 		if h.awake() {
@@ -490,14 +490,14 @@ func (n *network) anyAwake() bool {
 
 func (h *host) awake() bool { return h.bubble.begun && !h.bubble.gone && !h.killed && !h.ended }
 
-// clockAt returns the reading of the host's clock at an instant of true time.
+// clockAt returns the host's clock reading at true time t.
 func (h *host) clockAt(t int64) int64 {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	return h.clocks.monotonic.At(t)
 }
 
-// advance moves true time, and the clock of the run's bubble with it, to t.
+// advance moves true time and the clock in the run's bubble to t.
 func (tl *timeline) advance(t int64) {
 	time.Sleep(time.Duration(t - tl.moment.Load()))
 	tl.moment.Store(t)
@@ -509,8 +509,8 @@ func (tl *timeline) stopped() bool {
 	return tl.over
 }
 
-// waitTurn waits for an instant at which only this node can act. A fault that hits several nodes
-// thus hits one after the other, so that the order of their recorded events is fixed.
+// waitTurn waits until an instant when no other node can act. A fault that hits several nodes thus
+// hits them one after the other, which fixes the order of their recorded events.
 func (n *network) waitTurn(target string) {
 	n.mu.Lock()
 	s, err := n.node(target)

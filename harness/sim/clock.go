@@ -112,7 +112,7 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 }
 
 func (h *host) adjustClocks(by time.Duration, rate float64) (string, error) {
-	h.net.sleep(h.slot, h.net.now()) // if a fault changes the clocks of several clients, they change one after the other
+	h.net.sleep(h.slot, h.net.now()) // a fault that changes several clients' clocks changes them one after the other
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	if over := h.endedError(); over != nil {
@@ -125,8 +125,7 @@ func (h *host) adjustClocks(by time.Duration, rate float64) (string, error) {
 	changed := h.clocks.monotonic.Drift() != h.clocks.wall.Drift()
 	h.clocks.monotonic.Adjust(0, rate)
 	if changed {
-		// Sorted, so that the order doesn't depend on which of several goroutines set its timer
-		// first.
+		// Sort the timers, so that the order doesn't depend on which goroutine set its timer first.
 		slices.SortStableFunc(h.timers, func(a, b *timer) int { return cmp.Compare(a.due, b.due) })
 		for _, t := range h.timers {
 			h.schedule(t)

@@ -305,7 +305,7 @@ func (c *conn) handleData(m *message) {
 		}
 		c.buf = append(c.buf, m.payload...)
 	}
-	c.net.recordCommands(c.link, m.commands) // before the client can act on it
+	c.net.recordCommands(c.link, m.commands) // before the client can react
 	c.wake()
 	c.removeIfDone()
 }

@@ -106,8 +106,7 @@ func (d *direction) bandwidthDelay(m *message) (wait int64) {
 	return wait
 }
 
-// transmittedAt returns the time at which the transmission of the given number of bytes, arriving
-// now, is complete.
+// transmittedAt returns when the given number of bytes, arriving now, have been transmitted.
 func (s *shape) transmittedAt(d *direction, now int64, bytes int) int64 {
 	return max(now, s.busyUntil[d]) + int64(s.TransmitTime(bytes))
 }

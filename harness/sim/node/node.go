@@ -427,7 +427,7 @@ func quit(_ *Node, s *Session, _ []string) any {
 type Clock struct {
 	base, since int64
 	drift       int64
-	totalStep   int64 // sum of all offsets by which the clock was set
+	totalStep   int64 // sum of all offsets passed to Adjust
 	trueNow     func() int64
 }
 

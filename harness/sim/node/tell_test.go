@@ -40,7 +40,7 @@ type storyRunner struct {
 	to          Server
 	rate        float64 // current rate of the server's clock
 	runID       string
-	overrun     time.Duration // total time by which waits were longer than in the story
+	overrun     time.Duration // how much longer waits took than in the story
 	connections map[string]*connection
 	current     *connection // nil means a separate connection for each command
 }

@@ -28,7 +28,7 @@ type tracking struct {
 type trackingState struct {
 	table    map[string]map[int64]*Session  // sessions that have read a key, by key
 	changed  map[string]map[string]*Session // for BCAST, by prefix: the changed keys and the session, or nil, that changed each
-	deferred []any                          // changed keys of which the current session is notified after its reply; nil: all keys
+	deferred []any                          // keys to report to the current session after its reply; a nil element means all keys
 }
 
 // trackReads records the keys that a command has read, if the session tracks them.
