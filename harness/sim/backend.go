@@ -537,7 +537,7 @@ func (n *network) waitIdle(s *server) {
 // and it doesn't matter in which order goroutines run.
 const quantum = 4096
 
-// Links have the slots from 0 up.
+// Links use the slots from 0 upward. The other slots start here.
 const (
 	firstClientSlot  = quantum / 2
 	firstServerSlot  = firstClientSlot + 256

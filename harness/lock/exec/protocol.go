@@ -73,7 +73,7 @@ func (h Hello) Store() string {
 	return h.Server
 }
 
-// check returns an error for the first mistake in a hello.
+// check returns an error for the first problem in a hello.
 func (h Hello) check() error {
 	switch {
 	case h.Hello != version:
@@ -104,7 +104,7 @@ func (h Hello) check() error {
 // optionWord matches the names and values allowed in --set lock.options.NAME=VALUE.
 var optionWord = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
-// checkOptions returns an error for the first mistake in the options of a hello.
+// checkOptions returns an error for the first problem in the options of a hello.
 func checkOptions(options []lock.Option) error {
 	var names []string
 	for _, o := range options {
@@ -252,7 +252,7 @@ func readLine(from *bufio.Reader, to any) error {
 	return nil
 }
 
-// check returns an error for the first mistake in a reply.
+// check returns an error for the first problem in a reply.
 func (r reply) check() error {
 	switch {
 	case r.Lost != "" && r.Renewed != "":
