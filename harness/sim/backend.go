@@ -478,7 +478,7 @@ func (n *network) horizon(next int64) int64 {
 // awaitsData reports whether a read or a dial is waiting on the connection.
 func (c *conn) awaitsData() bool { return (c.reading || !c.answered.Load()) && !c.closed }
 
-// anyAwake reports whether any client can still act on its own.
+// anyClientAwake reports whether any client can still act on its own.
 func (n *network) anyAwake() bool {
 	for _, h := range n.hosts {
 		if h.awake() {

@@ -236,7 +236,7 @@ var experiments = map[string]func(nodes, string) bool{
 	"returns-late": func(n nodes, mistake string) bool {
 		return n.lease(mistake, 12*time.Second) == validity
 	},
-	// TestNotifiesLate checks the notification.
+	// TestLateNotification checks the notification.
 	"tells-late": func(n nodes, mistake string) bool {
 		lost, over, asked, pause := n.checkWithoutAnswers(mistake)
 		if n.take(0); pause > 0 {

@@ -278,12 +278,12 @@ type notifiedLease struct{ lease }
 
 func (h notifiedLease) Lost() <-chan struct{} { return h.held.Context().Done() }
 
-// contextTaken is a notifiedLease whose client relies on the context.
+// contextLease is a notifiedLease whose client relies on the context.
 type contextTaken struct{ notifiedLease }
 
 func (h contextTaken) Context() context.Context { return h.held.Context() }
 
-// contextLate is a lease whose client doesn't request the context until it needs to check it.
+// lateContextLease is a lease whose client doesn't request the context until it needs to check it.
 type contextLate struct{ lease }
 
 func (h contextLate) Context() context.Context { return h.held.Context() }

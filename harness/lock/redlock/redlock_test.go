@@ -17,7 +17,7 @@ import (
 	"lockpick/redlock/redisnode/redistest"
 )
 
-// draws records the names of all draws.
+// drawRecorder records the names of all draws.
 type draws struct {
 	mu    sync.Mutex
 	names []string

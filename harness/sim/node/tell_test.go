@@ -81,7 +81,7 @@ func (t *storyRunner) wait(a []string) error {
 	return t.to.Wait(d)
 }
 
-// second implements the directive second: it waits until the server's clock is a tenth of a second
+// waitForSecond implements the directive second: it waits until the server's clock is a tenth of a second
 // into a new second, and resets the story's time.
 func (t *storyRunner) second([]string) error {
 	if err := t.to.Wait(t.to.Lag()); err != nil {
