@@ -10,7 +10,7 @@ import (
 )
 
 // TestExampleModule runs the tests of the module in testdata/example as its author would. They must
-// pass, and must fail with the right cause once the lock has its mistake.
+// pass, and fail for the right cause once the lock has its mistake.
 func TestExampleModule(t *testing.T) {
 	binary := buildExample(t)
 	if out, err := runBinary(binary, "-test.v", "-test.run=^TestLock$"); err != nil || strings.Count(out, "    --- PASS: ") < 15 {
@@ -32,12 +32,11 @@ func TestExampleModule(t *testing.T) {
 	kept, _, _ = strings.Cut(kept, "\n")
 	for _, name := range []string{"run.json", "history.jsonl.gz", "verdict.json", "outcome.json", "report.html"} {
 		if all, err := filepath.Glob(filepath.Join(kept, name)); err != nil || len(all) != 1 {
-			t.Errorf("no %[2]s in %[1]q", kept, name)
+			t.Errorf("file %[2]s not found in %[1]q", kept, name)
 		}
 	}
 }
 
-// buildExample builds the module's tests.
 func buildExample(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "example.test")

@@ -14,11 +14,11 @@ import (
 	"lockpick/harness/lock"
 )
 
-// hostileEnv names the lock that TestHostile runs.
+// hostileEnv is the environment variable with the name of the lock that TestHostile runs.
 const hostileEnv = "LOCKTEST_HOSTILE"
 
 // hostileLocks are locks that crash a run or make it hang, with the texts expected in the failure.
-// If a text is a function name, it must appear as a frame in the dump.
+// A function name must appear as a frame in the dump.
 var hostileLocks = map[string]struct {
 	acquire func(ctx context.Context, env lock.Env) (lock.Handle, error)
 	says    []string
@@ -46,7 +46,7 @@ var hostileLocks = map[string]struct {
 		return blockForever()
 	}, []string{"the run is vacuous: nobody acquired a lock"}},
 	"sleeps-for-ever": {func(ctx context.Context, env lock.Env) (lock.Handle, error) {
-		time.Sleep(time.Hour) // which is virtual
+		time.Sleep(time.Hour) // in virtual time
 		return nil, ctx.Err()
 	}, []string{"the run is vacuous: nobody acquired a lock"}},
 	"always-fails": {func(context.Context, lock.Env) (lock.Handle, error) {
@@ -101,7 +101,7 @@ func (hostileLock) Close() error { return nil }
 func TestHostile(t *testing.T) {
 	name := os.Getenv(hostileEnv)
 	if name == "" {
-		t.Skip("for a process of TestHostileLocksFail")
+		t.Skip("run by TestHostileLocksFail")
 	}
 	patience := time.Minute // a busy host is slow
 	if strings.HasPrefix(hostileLocks[name].says[0], "did not end") {
@@ -123,7 +123,7 @@ func TestHostileLocksFail(t *testing.T) {
 			out, err := cmd.CombinedOutput()
 			for _, says := range append(h.says, "--- FAIL: TestHostile/baseline/base", "TestHostile/holder-crashes/base", "run again: go test -run '^TestHostile$/^baseline$/^base$'") {
 				if !strings.Contains(string(out), says) {
-					t.Errorf("%v: %q is not in\n%s", err, says, out)
+					t.Errorf("%v: %q is missing from the output:\n%s", err, says, out)
 				}
 			}
 		})

@@ -17,19 +17,19 @@
 // requirement of the simulation. It should read Env.Now before it sends requests and again when it
 // has the answers, and take its values from Env.Token, so that a seed always produces the same run.
 // Set OwnTime if the lock or its library calls time.Now or time.Sleep, and OwnTokens if it draws
-// its own values. The other fields of Kind describe further properties. Nothing else is required of
-// the lock. Scenarios that need unsupported features are skipped. The simulation also skips
-// scenarios with faults that only real servers can have.
+// its own values. The other fields of Kind describe further properties. Scenarios that need
+// unsupported features are skipped. The simulation skips scenarios with faults that affect only
+// real servers, too.
 //
 // None of lockpick's own scenarios tests reentrancy. To test it, write a scenario file with
 // workload: {reenter: 2} and list it in Options.Scenarios.
 //
-// Simulated nodes support the commands that locks use. If one is missing, the failure names it. In
-// that case, use real servers (Options.Backend), which support all commands. Some faults affect
-// messages that set, extend or release a lock. lockpick recognizes these messages by their command,
-// or by the effect of their script. If a script is misclassified, add a first line to it: --
-// lockpick:set, -- lockpick:extend or -- lockpick:release. The script's first key must then be the
-// lock's key, and its first argument the value.
+// Simulated nodes support the commands that locks use. If a command is missing, the failure names
+// it. In that case, use real servers (Options.Backend), which support all commands. Some faults
+// affect messages that set, extend or release a lock. lockpick recognizes these messages by their
+// command, or by the effect of their script. If it misclassifies a script, add a first line to the
+// script: -- lockpick:set, -- lockpick:extend or -- lockpick:release. The script's first key must
+// then be the lock's key, and its first argument the value.
 //
 // # Results
 //
@@ -37,29 +37,29 @@
 // comparison run of the same scenario with lockpick's own lock. A failure reports the violated
 // property and its cause, draws the sequence of events, and prints the command to reproduce it. The
 // same seed always produces the same run. With go test -artifacts, the history and report.html are
-// kept in the subtest's ArtifactDir. lockpick show NAME describes a scenario, and lockpick help
+// saved in the subtest's ArtifactDir. lockpick show NAME describes a scenario, and lockpick help
 // properties explains the properties. An inconclusive run is a failure, because it demonstrated
 // nothing.
 //
 // The scenario's tier decides what is required of a lock. Tier "every" applies to every lock: its
 // faults hit clients, links, or a few nodes. Tier "quorum" applies to locks that count votes, which
 // means all locks without OneNode. If the scenario has no tier for the lock, or the tier does not
-// require the property, the result is only logged.
+// require the property, the result is logged and can't fail the test.
 //
 // # How it works
 //
-// Simulated runs are executed by separate processes of this test's binary. A lock that spins,
-// panics or hangs thus ends only its own process, and fails a single subtest, which prints the
-// lock's goroutines. Each of these processes runs the test itself until it reaches Run, so code
-// before Run, and in TestMain, is executed there, too. Run never returns in these processes. The
-// lock's output is logged. Coverage doesn't include these processes.
+// Separate processes of this test's binary execute simulated runs. A lock that spins, panics or
+// hangs thus ends only its own process and fails a single subtest, which prints the lock's
+// goroutines. Each of these processes runs the test itself until it reaches Run, so it executes
+// code before Run, and in TestMain, too. Run never returns in these processes. The lock's output is
+// logged. Coverage doesn't include these processes.
 //
-// On real servers each client is a process of the test's binary; see Process.
+// On real servers, each client is a process of the test's binary; see Process.
 //
 // The lock needs no entry in the table of package lock/kinds. Backends and client processes look up
-// locks in a table of kinds that they are given. Here that table contains lockpick's own kinds, for
-// the comparison runs, and the lock under test. Nothing is registered globally, so two tests may
-// use the same name for their locks.
+// locks in a table of kinds that is passed to them. Here that table contains lockpick's own kinds,
+// for the comparison runs, and the lock under test. Nothing is registered globally, so two tests
+// may use the same name for their locks.
 //
 // Deliberately missing: containers, and locks that are not written in Go.
 package locktest
@@ -99,32 +99,33 @@ const (
 	Servers    = "process" // redis-server processes in real time, on Linux; see Process
 )
 
-// Options select the scenarios and settings. With the zero value, each scenario that has a tier for
-// the lock runs once in the simulation.
+// Options selects the scenarios and settings. With the zero value, each scenario that has a tier
+// for the lock runs once in the simulation.
 type Options struct {
-	// Scenarios are names as in lockpick run, or files: baseline includes its variants, baseline/
-	// is the base alone, and gc-pause-after-acquire/fenced a variant. Globs are supported. Named
-	// scenarios run even without a tier, but then nothing is required of the lock.
+	// Scenarios lists names as in lockpick run, or files: baseline includes its variants,
+	// baseline/ is the base alone, and gc-pause-after-acquire/fenced is a variant. Globs are
+	// supported. Named scenarios run even without a tier, but then nothing is required of the
+	// lock.
 	Scenarios []string
-	// Tags selects scenarios that have all of these tags, such as ci, clock, kleppmann.
+	// Tags selects scenarios that have all these tags, such as ci, clock or kleppmann.
 	Tags []string
-	// Seed is the random seed; 0 means 1. Seeds is the number of consecutive seeds for each
+	// Seed is the first random seed; 0 means 1. Seeds is the number of consecutive seeds for each
 	// scenario; 0 means 1.
 	Seed  uint64
 	Seeds int
-	// Without lists scenarios to skip, as NAME or NAME/VARIANT, with the reason.
+	// Without lists scenarios to skip, as NAME or NAME/VARIANT, with the reasons.
 	Without map[string]string
 	// Backend is Simulation or Servers. The default is Simulation.
 	Backend string
-	// Scale is the factor by which all durations are multiplied on real servers. The default is the
-	// scenario's own factor, or 0.1. A library with fixed delays may need 1.
+	// Scale multiplies all durations on real servers. The default is the scenario's own factor, or
+	// 0.1. A library with fixed delays may need 1.
 	Scale float64
-	// Nodes is the number of nodes, if the lock needs a number other than the scenario's, which is
-	// usually 5. Scenarios with faults on particular nodes are then skipped. 0 means the scenario's
-	// number.
+	// Nodes is the number of nodes, for a lock that can't use the scenario's number, which is
+	// usually 5. Scenarios with faults on particular nodes are then skipped. 0 means the
+	// scenario's number.
 	Nodes int
-	// NoDrift means that the lock has no safety margin for clocks that run fast or slow. Nothing is
-	// required of it in scenarios with such clocks.
+	// NoDrift means that the lock has no safety margin for clocks that run fast or slow. In
+	// scenarios with clock drift, nothing is then required of the lock.
 	NoDrift bool
 	// Set contains values for the kind's Options.
 	Set map[string]string
@@ -133,7 +134,7 @@ type Options struct {
 	Patience time.Duration
 }
 
-// Run runs the scenarios against the lock, each in a subtest. In the simulation the subtests are
+// Run runs the scenarios against the lock, each in a subtest. In the simulation, the subtests are
 // parallel, so they run after the calling test has returned.
 func Run(t *testing.T, kind lock.Kind, o Options) {
 	t.Helper()
@@ -168,9 +169,9 @@ type run struct {
 	kind  lock.Kind
 	table map[string]lock.Kind
 	known scenario.Known
-	test  string // name of the test
+	test  string // the test's name
 
-	backend   harness.Backend // for real servers; nil: use workers
+	backend   harness.Backend // for real servers; nil in the simulation, which uses workers
 	abilities campaign.Capabilities
 	workers   campaign.Workers
 	hung      atomic.Int32
@@ -193,12 +194,12 @@ func (r *run) complete() error {
 	case r.Backend == Simulation && r.Scale != 0:
 		return fmt.Errorf("option Scale is only for real servers: the simulation runs in virtual time")
 	case r.Backend == Servers && !slices.ContainsFunc(clients, func(k lock.Kind) bool { return withName(k).Name == r.kind.Name }):
-		return fmt.Errorf("on real servers the clients are processes of this test's binary: add\n\n\tfunc TestMain(m *testing.M) { locktest.Process(m, kind) }\n\nfor the kind named %q", r.kind.Name)
+		return fmt.Errorf("on real servers, the clients are processes of this test's binary: add\n\n\tfunc TestMain(m *testing.M) { locktest.Process(m, kind) }\n\nfor the kind named %q", r.kind.Name)
 	}
 	for name, value := range r.Set {
 		i := slices.IndexFunc(r.kind.Options, func(o lock.Option) bool { return o.Name == name })
 		if i < 0 || !slices.Contains(r.kind.Options[i].Values, value) {
-			return fmt.Errorf("kind %s has no option %s=%s", r.kind.Name, name, value)
+			return fmt.Errorf("kind %q has no option %s=%s", r.kind.Name, name, value)
 		}
 	}
 	r.table = tableWith(r.kind)
@@ -217,16 +218,16 @@ func checkKind(k lock.Kind) error {
 	_, known := kinds.All[k.Name]
 	switch {
 	case k.New == nil:
-		return fmt.Errorf("kind %s has no factory: set New", k.Name)
+		return fmt.Errorf("kind %q has no factory: set New", k.Name)
 	case known:
-		return fmt.Errorf("lockpick already has a kind %s: set another Name", k.Name)
+		return fmt.Errorf("lockpick already has a kind named %q: set another Name", k.Name)
 	case strings.Trim(k.Name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
-		return fmt.Errorf("invalid name %q of the kind: use lower-case letters, digits and hyphens", k.Name)
+		return fmt.Errorf("invalid kind name %q: use lowercase letters, digits and hyphens", k.Name)
 	}
 	return nil
 }
 
-// tableWith returns a table of lockpick's own kinds, for comparison runs, and the given ones.
+// tableWith returns a table of the given kinds and lockpick's own kinds, for comparison runs.
 func tableWith(more ...lock.Kind) map[string]lock.Kind {
 	table := maps.Clone(kinds.All)
 	for _, k := range more {
@@ -258,7 +259,6 @@ func (r *run) start(t *testing.T) error {
 	return nil
 }
 
-// runSubtest is the body of a subtest.
 func (r *run) runSubtest(t *testing.T, c choice, seed uint64) {
 	if why := cmp.Or(r.Without[c.ID()], r.Without[c.Name], c.skip, r.unmetNeeds(t, c.Scenario)); why != "" {
 		t.Skip(why)
@@ -282,9 +282,9 @@ func (r *run) runSubtest(t *testing.T, c choice, seed uint64) {
 	r.report(t, c, o, output)
 }
 
-// maxTries is how often an inconclusive run is retried. In the simulation each try uses another
-// seed, because a seed always gives the same result, and with some seeds all faults miss a lock
-// that sends few requests.
+// maxTries is how often an inconclusive run is tried. In the simulation each try uses another seed,
+// because a seed always gives the same result, and with some seeds all faults miss a lock that
+// sends few requests.
 const maxTries = 5
 
 // simulate runs a job on a worker. output is what the lock printed.
@@ -296,7 +296,7 @@ func (r *run) simulate(t *testing.T, j campaign.Job) (o outcome.Outcome, output 
 			t.Skipf("%d earlier runs hung", maxHung)
 		}
 		o, output = w.Do(t.Context(), j), w.Output()
-		if o.Error != "" { // goroutines of the run may still exist
+		if o.Error != "" { // the run's goroutines may still exist
 			w.Stop()
 		}
 		if strings.HasPrefix(o.Error, campaign.TimeoutMessage) {
@@ -310,12 +310,12 @@ func (r *run) simulate(t *testing.T, j campaign.Job) (o outcome.Outcome, output 
 	return o, output
 }
 
-// maxHung is how many runs may hang before the remaining runs are not tried. A lock that hangs in
-// one run usually hangs in most of them.
+// maxHung is how many runs may hang before the remaining runs are skipped. A lock that hangs in one
+// run usually hangs in most of them.
 const maxHung = 3
 
-// unmetNeeds lists what the scenario needs but is unavailable here, or returns "". The test fails
-// if that can't be determined.
+// unmetNeeds lists what the scenario needs but is unavailable here, or returns "". It fails the
+// test if that can't be determined.
 func (r *run) unmetNeeds(t *testing.T, s scenario.Scenario) string {
 	var reasons []string
 	for _, c := range r.abilities.Missing(s, r.table) {
@@ -327,7 +327,7 @@ func (r *run) unmetNeeds(t *testing.T, s scenario.Scenario) string {
 	return strings.Join(reasons, "; ")
 }
 
-// rerunCommand returns the command that repeats one subtest, to be run in its package's folder.
+// rerunCommand returns the command that repeats one subtest, for use in the package's folder.
 func rerunCommand(test string) string {
 	command := fmt.Sprintf("go test -run '%s' -artifacts .", pattern(test))
 	for _, flag := range customFlags() {
@@ -336,15 +336,14 @@ func rerunCommand(test string) string {
 	return command
 }
 
-// choice is one variant of a scenario, with the lock under test.
+// choice is one variant of a scenario, adapted to the lock under test.
 type choice struct {
 	scenario.Scenario
-	original scenario.Scenario // the scenario with the lock for which it was written
-	skip     string            // why it doesn't apply to this lock, or ""
+	original scenario.Scenario // the scenario with its own lock
+	skip     string            // why the scenario doesn't apply to the lock under test, or ""
 }
 
-// name returns the subtest's name. The base gets a name of its own so that -run can select it
-// alone.
+// name returns the subtest's name. The base has a name of its own so that -run can select it alone.
 func (c choice) name() string {
 	if c.Variant == "" {
 		return c.Name + "/" + scenario.BaseVariant
@@ -352,7 +351,7 @@ func (c choice) name() string {
 	return c.ID()
 }
 
-// chooseScenarios returns the scenarios selected by the options, in the order of the catalog.
+// chooseScenarios returns the scenarios selected by the options, in catalog order.
 func (r *run) chooseScenarios() ([]choice, error) {
 	all, _, err := scenarios.Choose(r.Scenarios, r.Tags, r.known, nil)
 	if err != nil {
@@ -432,7 +431,8 @@ func withNodes(s scenario.Scenario, nodes int) (scenario.Scenario, error) {
 }
 
 // withoutDriftFaults returns the scenario for a lock without a margin for clock drift. In the
-// result, random plans don't change clock rates, and nothing is expected if a fixed plan does.
+// result, random plans don't change clock rates, and nothing is required of the lock if a fixed
+// plan does.
 func withoutDriftFaults(s scenario.Scenario) scenario.Scenario {
 	drifts := func(k nemesis.Kind) bool { return k.Power == nemesis.PowerClock && !k.SetsClock }
 	if s.Random != nil {
@@ -451,7 +451,7 @@ func withoutDriftFaults(s scenario.Scenario) scenario.Scenario {
 	return s
 }
 
-// report logs the result of a subtest, or fails the test if the result is unexpected.
+// report logs a subtest's result, or fails the test if the result is unexpected.
 func (r *run) report(t *testing.T, c choice, o outcome.Outcome, output string) {
 	t.Helper()
 	if o.Code == outcome.ExitOK {
@@ -471,7 +471,8 @@ func (r *run) report(t *testing.T, c choice, o outcome.Outcome, output string) {
 	t.Errorf("\n%s\n\nrun again: %s\n%s", strings.Join(parts, "\n\n"), o.Command, keepArtifacts(t, o.Dir))
 }
 
-// formatJudgments formats the wanted judgments. Those with the same reason are grouped.
+// formatJudgments formats the judgments that isWanted selects. Consecutive judgments with the same
+// reason are grouped.
 func formatJudgments(all []outcome.Judgement, wanted func(outcome.Judgement) bool) (out []string) {
 	var because string
 	for _, j := range all {
@@ -489,8 +490,8 @@ func formatJudgments(all []outcome.Judgement, wanted func(outcome.Judgement) boo
 	return out
 }
 
-// maxErrorLen limits the length of an error's text, because it may contain an error with a stack
-// for each client.
+// maxErrorLen limits the length of an error's text, because the text may contain an error with a
+// stack for each client.
 const maxErrorLen = 2000
 
 // explainError explains why a run has no result, and includes the stacks of the lock's goroutines.
@@ -501,7 +502,7 @@ func explainError(o outcome.Outcome, where string) string {
 	}
 	if strings.HasPrefix(why, campaign.TimeoutMessage) {
 		why += "\nVirtual time advances while all goroutines wait for each other, for timers or for nodes. It stops while a goroutine computes,\n" +
-			"or waits for something outside the simulation: a connection not made by Env.Dial, or a channel or mutex created before New."
+			"or waits for something outside the simulation: a connection not made with Env.Dial, or a channel or mutex created before New."
 	}
 	return strings.TrimSpace(why + "\n\n" + where)
 }
@@ -541,19 +542,19 @@ func keepsArtifacts() bool {
 	return f != nil && f.Value.String() == "true"
 }
 
-// keepArtifacts copies a run's folder to the test's artifacts, if they are kept, and returns a
-// message.
+// keepArtifacts copies a run's folder to the test's artifacts if the test runs with -artifacts. It
+// returns a message for the user.
 func keepArtifacts(t *testing.T, dir string) string {
 	t.Helper()
 	if dir == "" {
 		return ""
 	}
 	if !keepsArtifacts() {
-		return "use -artifacts to keep the history and report.html"
+		return "use -artifacts to save the history and report.html"
 	}
 	to := t.ArtifactDir()
 	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
-		return "failed to keep the history: " + err.Error()
+		return "failed to save the history: " + err.Error()
 	}
 	return "history and report.html: " + to
 }

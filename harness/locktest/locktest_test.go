@@ -15,7 +15,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// kindNamed returns one of lockpick's kinds under another name, as if it came from elsewhere.
+// renamedKind returns one of lockpick's kinds under another name, as if it came from elsewhere.
 func kindNamed(name string) lock.Kind {
 	k := kinds.All[name]
 	k.Name = "mine"
@@ -39,7 +39,7 @@ func TestPattern(t *testing.T) {
 		"TestX/a+b":                       `^TestX$/^a\+b$`,
 	} {
 		if got := pattern(name); got != want {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("%s: pattern %s, want %s", name, got, want)
 		}
 	}
 }
@@ -51,18 +51,18 @@ func TestRejectsInvalidOptions(t *testing.T) {
 		kind lock.Kind
 		o    Options
 	}{
-		"has no factory":                      {lock.Kind{}, Options{}},
-		"lockpick already has a kind redsync": {lock.Kind{Name: "redsync", New: set.New}, Options{}},
-		`invalid name "My Lock"`:              {lock.Kind{Name: "My Lock", New: set.New}, Options{}},
-		"an option is negative":               {set, Options{Seeds: -1}},
-		`unknown backend "docker"`:            {set, Options{Backend: "docker"}},
-		"Scale is only for real servers":      {set, Options{Scale: 2}},
-		"locktest.Process(m, kind)":           {set, Options{Backend: Servers}},
-		"no option speed=medium":              {set, Options{Set: map[string]string{"speed": "medium"}}},
-		"no option colour=red":                {set, Options{Set: map[string]string{"colour": "red"}}},
-		`no scenario or file "basline": see`:  {set, Options{Scenarios: []string{"basline"}}},
-		`no scenario matches`:                 {set, Options{Tags: []string{"nowhere"}}},
-		`no scenario or file "nobody"`:        {set, Options{Without: map[string]string{"nobody": "why"}}},
+		"has no factory": {lock.Kind{}, Options{}},
+		`lockpick already has a kind named "redsync"`: {lock.Kind{Name: "redsync", New: set.New}, Options{}},
+		`invalid kind name "My Lock"`:                 {lock.Kind{Name: "My Lock", New: set.New}, Options{}},
+		"an option is negative":                       {set, Options{Seeds: -1}},
+		`unknown backend "docker"`:                    {set, Options{Backend: "docker"}},
+		"Scale is only for real servers":              {set, Options{Scale: 2}},
+		"locktest.Process(m, kind)":                   {set, Options{Backend: Servers}},
+		"no option speed=medium":                      {set, Options{Set: map[string]string{"speed": "medium"}}},
+		"no option colour=red":                        {set, Options{Set: map[string]string{"colour": "red"}}},
+		`no scenario or file "basline": see`:          {set, Options{Scenarios: []string{"basline"}}},
+		`no scenario matches`:                         {set, Options{Tags: []string{"nowhere"}}},
+		`no scenario or file "nobody"`:                {set, Options{Without: map[string]string{"nobody": "why"}}},
 	} {
 		r := &run{Options: tt.o, kind: tt.kind}
 		err := r.complete()
@@ -93,7 +93,7 @@ func choicesByName(t *testing.T, k lock.Kind, o Options) map[string]choice {
 	return out
 }
 
-// By default a lock runs the scenarios that have a tier for it.
+// By default, a lock runs the scenarios that have a tier for it.
 func TestTiersSelectScenarios(t *testing.T) {
 	one, many := choicesByName(t, kindNamed("single"), Options{}), choicesByName(t, kindNamed("redlock"), Options{})
 	if len(one) < 20 || len(many) < len(one)+20 {
@@ -113,7 +113,8 @@ func TestTiersSelectScenarios(t *testing.T) {
 	}
 }
 
-// Scenarios are selected by names, globs, variants, files and tags. Named ones don't need a tier.
+// Scenarios are selected by names, globs, variants, files and tags. Named scenarios don't need a
+// tier.
 func TestScenarioSelection(t *testing.T) {
 	text, err := os.ReadFile("../../scenarios/baseline.yaml")
 	if err != nil {
@@ -140,12 +141,12 @@ func TestScenarioSelection(t *testing.T) {
 		}
 		slices.Sort(names)
 		if got := strings.Join(names, " "); got != tt.want {
-			t.Errorf("%+v: %s", tt.o, got)
+			t.Errorf("%+v: scenarios %s, want %s", tt.o, got, tt.want)
 		}
 	}
 }
 
-// Another number of nodes is only possible in scenarios without faults on particular nodes.
+// Another number of nodes is possible only in scenarios without faults on particular nodes.
 func TestOtherNumberOfNodes(t *testing.T) {
 	all := choicesByName(t, kindNamed("redlock"), Options{Nodes: 3})
 	if c := all["baseline/base"]; c.skip != "" || c.Topology.Nodes != 3 || c.original.Topology.Nodes != 5 {
@@ -162,7 +163,7 @@ func TestOtherNumberOfNodes(t *testing.T) {
 }
 
 // In scenarios with clock drift, nothing is required of a lock without a drift margin. In all other
-// scenarios, such a lock has to meet the usual requirements.
+// scenarios, such a lock must meet the usual requirements.
 func TestNoDriftRequirements(t *testing.T) {
 	all := choicesByName(t, kindNamed("redlock"), Options{NoDrift: true})
 	for name, held := range map[string]bool{"ntp-slew/base": false, "baseline/base": true, "random-within-assumptions/base": true} {
@@ -176,14 +177,14 @@ func TestNoDriftRequirements(t *testing.T) {
 	}
 }
 
-// On real servers all durations are scaled, including those of the comparison run.
+// On real servers, all durations are scaled, including those in the comparison run.
 func TestScaleOfComparisonRun(t *testing.T) {
 	defer func() { clients = nil }()
 	clients = []lock.Kind{kindNamed("single")}
 	for scale, want := range map[float64]time.Duration{0: time.Second, 0.5: 5 * time.Second} {
 		c := choicesByName(t, kindNamed("single"), Options{Backend: Servers, Scale: scale, Scenarios: []string{"baseline/"}})["baseline/base"]
 		if c.Lock.TTL != want || c.original.Lock.TTL != want {
-			t.Errorf("scale %v: TTL %v, in the comparison run %v", scale, c.Lock.TTL, c.original.Lock.TTL)
+			t.Errorf("scale %v: TTL %v, and %v in the comparison run", scale, c.Lock.TTL, c.original.Lock.TTL)
 		}
 	}
 }
@@ -203,7 +204,7 @@ func TestSkipsWithoutServers(t *testing.T) {
 	})
 }
 
-// Only the goroutines of the lock are shown.
+// The stacks include only the lock's goroutines.
 func TestStacksOfTheLock(t *testing.T) {
 	dump := "the lock says this\nSIGQUIT: quit\nPC=0x40e26c m=0 sigcode=0\n\ngoroutine 1 gp=0x3a01b447a960 m=nil [chan receive]:\nmain.main()\n\tmain.go:3 +0x1 fp=0x1 sp=0x2 pc=0x3\n\n" +
 		"goroutine 7 [running]:\nexample.org/fair.(*fair).Acquire(0x1)\n\tfair.go:9 +0x1\n\ngoroutine 9 [select]:\nlockpick/harness/locktest.(*run).work(0x1)\nexample.org/fair.TestLock()\n"
@@ -222,12 +223,12 @@ func TestStacksOfTheLock(t *testing.T) {
 	}
 }
 
-var message = flag.String("message", "", "what the lock of TestFlags prints")
+var message = flag.String("message", "", "what the lock in TestFlags prints")
 
 // TestFlags is run by TestWorkersGetFlags.
 func TestFlags(t *testing.T) {
 	if *message == "" {
-		t.Skip("for a process of TestWorkersGetFlags")
+		t.Skip("run by TestWorkersGetFlags")
 	}
 	k := kindNamed("single")
 	Run(t, lock.Kind{Name: "talks", OneNode: true, New: func(env lock.Env) (lock.Lock, error) {

@@ -23,18 +23,18 @@ import (
 // workerEnv is set for processes that execute simulated runs.
 const workerEnv = "LOCKPICK_LOCKTEST_WORKER"
 
-// startWorkers starts the workers for the subtests. Each is a process of this binary that runs only
-// this test, and executes jobs when it reaches Run.
+// startWorkers starts the workers for the subtests. Each worker is a process of this binary that
+// runs only this test, and executes jobs when it reaches Run.
 func (r *run) startWorkers(t *testing.T, self string) {
 	if r.backend != nil {
 		return
 	}
 	r.workers = campaign.Pool{
 		Command: append([]string{self, "-test.run=" + pattern(r.test), "-test.timeout=0"}, customFlags()...),
-		Env:     []string{workerEnv + "=1", "GORACE=atexit_sleep_ms=0"}, // otherwise each takes a second to exit
+		Env:     []string{workerEnv + "=1", "GORACE=atexit_sleep_ms=0"}, // without it, each worker takes a second to exit
 		Timeout: r.Patience, StackFolder: r.store, Size: runtime.GOMAXPROCS(0),
 	}.Start()
-	t.Cleanup(r.workers.Stop) // after all subtests
+	t.Cleanup(r.workers.Stop) // runs after all subtests
 }
 
 // work executes jobs until there are no more. It does not return.
@@ -50,11 +50,10 @@ func (r *run) work() {
 	os.Exit(0)
 }
 
-// simulation is the simulated backend. It also prints the stacks of all goroutines if a run
-// deadlocks.
+// simulation is the simulated backend. If a run deadlocks, it prints the stacks of all goroutines.
 type simulation struct{ *sim.Backend }
 
-// Run calls the simulation's Run.
+// Run runs a simulation and prints all stacks if it deadlocks.
 func (b simulation) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
 	err := b.Backend.Run(ctx, s, seed, rec, body)
 	if err != nil && strings.Contains(err.Error(), "deadlock: ") {
@@ -64,8 +63,7 @@ func (b simulation) Run(ctx context.Context, s scenario.Scenario, seed uint64, r
 	return err
 }
 
-// customFlags returns the flags on the command line that the test defines, without those of package
-// testing.
+// customFlags returns the command line's flags, except those of package testing.
 func customFlags() (out []string) {
 	flag.Visit(func(f *flag.Flag) {
 		if !strings.HasPrefix(f.Name, "test.") {
@@ -95,12 +93,12 @@ func packageOf(f lock.Factory) string {
 // maxStacks limits the number of goroutines shown.
 const maxStacks = 5
 
-// addresses matches the addresses in stack frames, which are of no use to a reader.
+// addressPattern matches the addresses in stack frames, which are of no use to a reader.
 var addresses = regexp.MustCompile(` fp=0x[0-9a-f]+ sp=0x[0-9a-f]+ pc=0x[0-9a-f]+| gp=0x[0-9a-f]+ m=\S+|(?m)^PC=.*\n`)
 
-// stacks returns the text that precedes the goroutines in a dump, and the goroutines in the lock's
-// package, or the first ones if there are none. It omits the test's goroutine that waits for the
-// others.
+// goroutineStacks returns the text before the goroutines in a dump, and the goroutines in the lock's
+// package, or the first few goroutines if the package has none. It omits the test's goroutine that
+// waits for the others.
 func stacks(dump, pkg string) string {
 	var lock, other []string
 	before, rest, _ := strings.Cut("\n"+addresses.ReplaceAllString(dump, ""), "\ngoroutine ")
@@ -127,11 +125,12 @@ func stacks(dump, pkg string) string {
 // clientVerb is the argument with which the process backend starts the test's binary as a client.
 const clientVerb = "__client"
 
-// clients are the kinds given to Process.
+// clients are the kinds passed to Process.
 var clients []lock.Kind
 
 // Process is for the TestMain of tests that use real servers. If the binary was started as a
-// client, Process runs the client with locks of these kinds. Otherwise it runs the tests and exits.
+// client, Process runs the client with locks of the given kinds. Otherwise it runs the tests and
+// exits.
 //
 //	func TestMain(m *testing.M) { locktest.Process(m, kind) }
 //
@@ -148,7 +147,7 @@ func Process(m interface{ Run() int }, all ...lock.Kind) {
 	}
 	clients = all
 	if os.Getenv("GORACE") == "" {
-		os.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each client takes a second to exit under -race
+		os.Setenv("GORACE", "atexit_sleep_ms=0") // without it, each client takes a second to exit under -race
 	}
 	os.Exit(m.Run())
 }

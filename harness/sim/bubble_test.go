@@ -45,7 +45,7 @@ func TestRunErrors(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if name == "left behind" && !errors.Is(err, oops) {
-			t.Errorf("%s: the error of the body was lost: %v", name, err)
+			t.Errorf("%s: the body's error was lost: %v", name, err)
 		}
 	}
 }
@@ -69,8 +69,8 @@ func TestRunRejectsUnsupported(t *testing.T) {
 	}
 }
 
-// A run waits for the timeline's goroutine before it ends. Virtual time stops when the bubble's
-// first function returns, so a goroutine that is still waiting for it then would wait forever.
+// A run must wait for the timeline's goroutine before it ends: virtual time stops when the bubble's
+// main function returns, and a goroutine waiting for a later time would never wake up.
 func TestRunsEnd(t *testing.T) {
 	for range 300 {
 		simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
@@ -83,7 +83,7 @@ func TestRunsEnd(t *testing.T) {
 func TestVirtualTimeIsExact(t *testing.T) {
 	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		if c.Now() != 0 {
-			t.Errorf("the run begins at %v", c.Now())
+			t.Errorf("the run starts at %v, want 0", c.Now())
 		}
 		var mu sync.Mutex
 		var at []time.Duration

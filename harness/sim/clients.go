@@ -17,7 +17,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// clientRunner runs programs on a network's hosts.
+// clientRunner runs client programs on the network's hosts.
 type clientRunner struct {
 	net   *network
 	locks map[string]lock.Kind // available to the programs
@@ -43,7 +43,7 @@ func (c *clientRunner) RunClient(ctx context.Context, s client.Spec, at func(poi
 	})
 }
 
-// run runs a program on a client's host.
+// run runs a program on the host of the named client.
 func (c *clientRunner) run(ctx context.Context, name string, at func(string), program func(context.Context, client.Env) error) error {
 	h := c.net.host(name)
 	if h == nil {
@@ -56,7 +56,7 @@ func (c *clientRunner) run(ctx context.Context, name string, at func(string), pr
 	h.started, h.cancel = true, cancel
 	c.net.mu.Unlock()
 	if startedBefore {
-		return fmt.Errorf("run client %s: it was started before", name)
+		return fmt.Errorf("run client %s: it has already been started", name)
 	}
 	c.net.sleep(h.slot, c.net.now())
 	done := make(chan error, 1)
@@ -92,13 +92,13 @@ func (c *clientRunner) run(ctx context.Context, name string, at func(string), pr
 	return err
 }
 
-// grace is how long a program may keep running after its context is canceled, to finish what it is
-// waiting for.
+// gracePeriod is how long a program may keep running after its context is canceled, to finish
+// whatever it is waiting for.
 const grace = 30 * time.Second
 
 // overdueSignal returns a channel that is closed if the program is still running a grace period
-// after its cancellation, because a call of its lock doesn't return. The history contains the
-// program's last events, and the host is treated as killed.
+// after its cancellation because a call of its lock doesn't return. The history then ends with the
+// program's last events, and the host counts as killed.
 func (h *host) overdueSignal(ctx context.Context) <-chan struct{} {
 	late := make(chan struct{})
 	var wait func()
@@ -123,12 +123,12 @@ func (h *host) overdueSignal(ctx context.Context) <-chan struct{} {
 	return late
 }
 
-// host returns the machine of a client, or nil if there is no such client.
+// host returns the named client's machine, or nil if there is no such client.
 func (n *network) host(name string) *host {
 	return find(n.hosts, func(h *host) bool { return h.name == name })
 }
 
-// node returns a lock node, as opposed to the resource.
+// node returns the named lock node. The resource is not a lock node.
 func (n *network) node(name string) (*server, error) {
 	if s := find(n.servers, func(s *server) bool { return s.name == name && s != n.resource }); s != nil {
 		return s, nil
@@ -136,8 +136,8 @@ func (n *network) node(name string) (*server, error) {
 	return nil, fmt.Errorf("there is no such client or node")
 }
 
-// runningNode returns a node, or an error with the text down if the node is not running. The caller
-// holds the network's mutex.
+// runningNode returns the target node, or an error that ends with downMessage if the node is not
+// running. The caller must hold the network's mutex.
 func (n *network) runningNode(what, target, down string) (*server, error) {
 	s, err := n.node(target)
 	if err == nil && s.node == nil {
@@ -149,7 +149,7 @@ func (n *network) runningNode(what, target, down string) (*server, error) {
 	return s, nil
 }
 
-// failoverTarget returns a node with a running master and a replica.
+// failoverTarget returns the target node, or an error if it has no running master or no replica.
 func (n *network) failoverTarget(target string) (*server, error) {
 	s, err := n.node(target)
 	switch {
@@ -225,7 +225,7 @@ func (c *cluster) Restart(target string) (string, error) {
 	return fmt.Sprintf("was run_id %.8s, now %s; PING: %s", before, s.identity(), s.ping()), nil
 }
 
-// Shutdown implements nemesis.Shutdowner: everything written is on the node's disk.
+// Shutdown implements nemesis.Shutdowner. The node writes everything to its disk before it exits.
 func (c *cluster) Shutdown(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -242,14 +242,14 @@ func (c *cluster) Shutdown(target string) (string, error) {
 	return fmt.Sprintf("%s was shut down; PING: %s", before, s.ping()), nil
 }
 
-// tokens maps the values of keys to numbered placeholders, in the order in which they first appear
-// on a link. It is used for locks that draw their tokens from a source that can't be seeded. The
+// tokens maps key values to numbered placeholders, in the order in which the values first appear on
+// a link. It is used for locks whose tokens come from a source that can't be seeded. The
 // placeholders replace the tokens in the history and in hashes of message contents, so that a seed
 // always gives the same history. Nodes and clients see the real values. For other locks the map is
 // nil.
 type tokens map[string]string
 
-// placeholder returns the placeholder for a value, or the value itself if it has none.
+// placeholder returns the value's placeholder, or the value itself if it has none.
 func (t tokens) placeholder(value string) string {
 	if number, known := t[value]; known {
 		return number
@@ -257,7 +257,7 @@ func (t tokens) placeholder(value string) string {
 	return value
 }
 
-// maskRequest assigns placeholders to new tokens in the commands, and returns a request's bytes
+// maskRequest assigns placeholders to new tokens in the commands and returns the request's bytes
 // with all tokens replaced.
 func (t tokens) maskRequest(payload []byte, commands []*resp.Command) []byte {
 	if t == nil {
@@ -274,7 +274,7 @@ func (t tokens) maskRequest(payload []byte, commands []*resp.Command) []byte {
 	return payload
 }
 
-// maskReply returns a reply's bytes with all tokens replaced.
+// maskReply returns the reply's bytes with all tokens replaced.
 func (t tokens) maskReply(payload []byte, answers []*resp.Command) []byte {
 	if t == nil {
 		return payload
@@ -302,7 +302,7 @@ func (t tokens) replace(payload []byte, word string) []byte {
 // Every random value is a hash of its name, never the next value of a sequence, so that the order
 // of draws doesn't matter.
 
-// mix hashes words with the finalizer of splitmix64 (Steele, Lea, Flood 2014).
+// hashWords hashes words with the splitmix64 finalizer (Steele, Lea, Flood 2014).
 func mix(words ...uint64) uint64 {
 	h := uint64(0x9e3779b97f4a7c15)
 	for _, w := range words {
@@ -314,7 +314,7 @@ func mix(words ...uint64) uint64 {
 	return h
 }
 
-// sum hashes bytes (FNV-1a).
+// hashBytes computes the FNV-1a hash.
 func sum[T string | []byte](b T) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(b) {

@@ -18,19 +18,19 @@ import (
 
 var _ nemesis.ClockChanger = (*cluster)(nil)
 
-// clocks are the clocks of a client. A jump changes only the wall clock, a rate changes both. Code
-// under test that bypasses its Env, as drivers do for their timeouts, sees true time, or the
-// client's time if the client has its own bubble.
+// clocks holds a client's clocks. A clock fault can step the wall clock but not the monotonic one;
+// it can change the rate of both. Code under test that bypasses its Env, as drivers do for their
+// timeouts, sees true time, or the client's time if the client has its own bubble.
 type clocks struct{ wall, monotonic *node.Clock }
 
 // timer is a pending timer on the client's monotonic clock.
 type timer struct {
-	due        int64 // reading of the clock at which the timer fires
+	due        int64 // clock reading at which the timer fires
 	fired      chan time.Time
-	generation int // number of times it was scheduled; only the latest event counts
+	generation int // incremented each time the timer is scheduled, to invalidate earlier events
 }
 
-// read returns the reading of a clock of the host. It waits while the host is paused.
+// readClock returns the reading of one of the host's clocks. It waits while the host is paused.
 func (h *host) read(c *node.Clock) time.Time {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
@@ -38,8 +38,8 @@ func (h *host) read(c *node.Clock) time.Time {
 	return h.reading(c)
 }
 
-// reading returns the reading of a clock in the host's bubble. If the host has its own bubble,
-// there is only one clock, and a goroutine that is ahead of true time sees a later reading.
+// clockReading returns the reading of one of the host's clocks. If the host has its own bubble,
+// both clocks show the bubble's time, which is later for a goroutine that is ahead of true time.
 func (h *host) reading(c *node.Clock) time.Time {
 	if h.bubble != nil {
 		return time.Now().UTC()
@@ -47,7 +47,7 @@ func (h *host) reading(c *node.Clock) time.Time {
 	return time.Unix(0, c.Now()).UTC()
 }
 
-// after implements Env.After. Each timer fires at a different instant.
+// after implements Env.After. No two timers fire at the same instant.
 func (h *host) after(d time.Duration) <-chan time.Time {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
@@ -65,7 +65,7 @@ func (h *host) after(d time.Duration) <-chan time.Time {
 	return t.fired
 }
 
-// schedule schedules a timer according to the current rate of its clock.
+// schedule schedules a timer according to its clock's current rate.
 func (h *host) schedule(t *timer) {
 	t.generation++
 	this := t.generation
@@ -77,8 +77,8 @@ func (h *host) schedule(t *timer) {
 	})
 }
 
-// TurnClock changes the clock of a node's machine, or a client's clocks. It reads back TIME, or the
-// client's clock.
+// TurnClock steps a node's clock or a client's wall clock by the given offset and sets the clock's
+// rate. The read-back is the node's TIME or the client's clocks.
 func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (string, error) {
 	if h := c.host(target); h != nil {
 		return h.adjustClocks(by, rate)
@@ -112,7 +112,7 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 }
 
 func (h *host) adjustClocks(by time.Duration, rate float64) (string, error) {
-	h.net.sleep(h.slot, h.net.now()) // if a fault changes the clocks of several clients, they change one after the other
+	h.net.sleep(h.slot, h.net.now()) // a fault that changes several clients' clocks changes them one after the other
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	if over := h.endedError(); over != nil {
@@ -125,8 +125,7 @@ func (h *host) adjustClocks(by time.Duration, rate float64) (string, error) {
 	changed := h.clocks.monotonic.Drift() != h.clocks.wall.Drift()
 	h.clocks.monotonic.Adjust(0, rate)
 	if changed {
-		// Sorted, so that the order doesn't depend on which of several goroutines set its timer
-		// first.
+		// Sort the timers, so that the order doesn't depend on which goroutine set its timer first.
 		slices.SortStableFunc(h.timers, func(a, b *timer) int { return cmp.Compare(a.due, b.due) })
 		for _, t := range h.timers {
 			h.schedule(t)
@@ -171,36 +170,35 @@ func describeReading(t time.Time, rate float64) string {
 //	lockStep ── order: until 4.2 s ──► drive ── time passes ──► library
 //	         ◄── report ──────────────       ◄── stop the clock ──
 //
-// Calls that one bubble wants to make in the other are queued here, because channels, timers and
-// contexts must not be used outside the bubble in which they were created.
+// Calls from one bubble into the other are queued here, because channels, timers and contexts must
+// not be used outside the bubble that created them.
 type clientBubble struct {
 	orders   chan order
-	reports  chan int64    // reading of the bubble's clock after each order; closed when the bubble has ended
+	reports  chan int64    // bubble's clock reading after each order; closed when the bubble ends
 	ended    chan struct{} // closed after reports
 	stuck    chan struct{} // closed if an order takes too long
-	busy     atomic.Int64  // number of orders and reports so far: odd while an order is being carried out
+	busy     atomic.Int64  // number of orders and reports so far: odd while an order is running
 	err      error         // the bubble's error
-	stuckErr error         // stack traces, if it is stuck
+	stuckErr error         // stack traces, if an order takes too long
 
 	mu           sync.Mutex
-	insideCalls  []func()      // to run in the client's bubble
-	outsideCalls []func()      // to run in the run's bubble
-	interrupt    chan struct{} // created in the client's bubble; interrupts the running clock
+	insideCalls  []func()      // calls to make in the client's bubble
+	outsideCalls []func()      // calls to make in the run's bubble
+	interrupt    chan struct{} // stops the clock early; created in the client's bubble
 
-	// Used in the run's bubble only.
+	// The remaining fields are used in the run's bubble only.
 	begun, gone bool
-	reading     bool        // is reading from some connection
-	lastReading int64       // clock reading in the last report
-	onGone      func(error) // called if the client's bubble ends early
-	cancel      func()      // to be called in the client's bubble
+	reading     bool        // the client is reading from a connection
+	lastReading int64       // clock reading in the latest report
+	onGone      func(error) // called if the client's bubble ends early; nil once called
+	cancel      func()      // must be called in the client's bubble
 }
 
-// order sets the bubble's clock to from and lets it run to until. Both are readings of that clock,
-// in nanoseconds since 1970.
+// order sets the bubble's clock to from and runs it until to. Both are Unix times in nanoseconds.
 type order struct{ from, until int64 }
 
-// newClientBubble creates a bubble. It is called outside any bubble; the bubble starts with its
-// first order.
+// newClientBubble creates a bubble, which starts with its first order. It must be called outside
+// any bubble.
 func newClientBubble() *clientBubble {
 	o := &clientBubble{orders: make(chan order), reports: make(chan int64), ended: make(chan struct{}), stuck: make(chan struct{})}
 	go func() {
@@ -213,7 +211,7 @@ func newClientBubble() *clientBubble {
 	return o
 }
 
-// drive carries out orders. For each, it runs the bubble's clock until the limit, or until a
+// drive carries out orders. For each order, it runs the bubble's clock up to the limit, or until a
 // goroutine in the bubble acts on the outside world.
 func (o *clientBubble) drive(x order) {
 	o.mu.Lock()
@@ -263,8 +261,8 @@ func (o *clientBubble) enqueue(list *[]func(), f func()) {
 	*list = append(*list, f)
 }
 
-// runInside runs f in the client's bubble at the current instant, as soon as it is the bubble's
-// turn. If o is nil, the client shares the run's bubble, and f is called at once. f must not block.
+// runInside queues f to be called in the client's bubble at the current instant, or calls it at
+// once if o is nil because the client shares the run's bubble. f must not block.
 func (o *clientBubble) runInside(f func()) {
 	if o == nil {
 		f()
@@ -273,7 +271,8 @@ func (o *clientBubble) runInside(f func()) {
 	o.enqueue(&o.insideCalls, f)
 }
 
-// runOutside runs f in the run's bubble, in the same way.
+// runOutside queues f to be called in the run's bubble and stops the client's clock, or calls f at
+// once if o is nil.
 func (o *clientBubble) runOutside(f func()) {
 	if o == nil {
 		f()
@@ -283,7 +282,7 @@ func (o *clientBubble) runOutside(f func()) {
 	o.stopClock()
 }
 
-// reachPoint runs the harness's actions for a point and waits until they are done.
+// reachPoint calls at(point) in the run's bubble and waits until it returns.
 func (o *clientBubble) reachPoint(at func(string), point string) {
 	if o == nil {
 		at(point)
@@ -299,7 +298,7 @@ func (o *clientBubble) reachPoint(at func(string), point string) {
 	<-done
 }
 
-// stopClock stops the bubble's clock. It is called in the client's bubble.
+// stopClock stops the bubble's clock. It must be called in the client's bubble.
 func (o *clientBubble) stopClock() {
 	select {
 	case o.interrupt <- struct{}{}:
@@ -330,13 +329,13 @@ func (o *clientBubble) execute(x order) {
 	o.gone = true
 }
 
-// close ends the bubble and returns its error. It is called outside any bubble.
+// close ends the bubble and returns its error. It must be called outside any bubble.
 func (o *clientBubble) close() error {
 	close(o.orders)
 	return o.wait()
 }
 
-// wait waits for the end of the bubble and returns its error.
+// wait waits until the bubble ends, and returns its error.
 func (o *clientBubble) wait() error {
 	select {
 	case <-o.ended:
@@ -346,9 +345,9 @@ func (o *clientBubble) wait() error {
 	}
 }
 
-// watch gives up on a bubble that takes longer than patience, in real time, to carry out an order,
-// because its program is waiting for something outside, such as a socket. The bubble's goroutines
-// leak. watch runs outside any bubble until over is closed.
+// watch gives up on the bubble if an order takes longer than timeout in real time, because the
+// client's program is then waiting for something outside the simulation, such as a socket. The
+// bubble's goroutines leak. watch runs outside any bubble until runEnded is closed.
 func (o *clientBubble) watch(client string, timeout time.Duration, over <-chan struct{}) {
 	for last := int64(0); ; {
 		select {

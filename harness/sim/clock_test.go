@@ -27,12 +27,12 @@ func (c *cluster) do(t *testing.T, node string, args ...string) any {
 	return reply
 }
 
-// Keys expire according to the node's clock, even after that clock was changed.
+// Keys expire by the node's clock, even after it has been changed.
 func TestNodeClock(t *testing.T) {
 	for name, tt := range map[string]struct {
-		by   time.Duration
-		rate float64
-		gone time.Duration // true time at which a key with a TTL of 10 s has expired
+		offset time.Duration
+		rate   float64
+		expiry time.Duration // true time at which a key set at 0 with a TTL of 10 s expires
 	}{
 		"right":   {0, 1, 10 * time.Second},
 		"forward": {4 * time.Second, 1, 6 * time.Second},
@@ -43,17 +43,17 @@ func TestNodeClock(t *testing.T) {
 		simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 			c.do(t, "n1", "SET", "k", "v", "PX", "10000")
 			<-c.after(time.Second)
-			back, err := c.TurnClock("n1", tt.by, tt.rate)
+			back, err := c.TurnClock("n1", tt.offset, tt.rate)
 			if err != nil || !strings.Contains(back, "TIME shows 00:00:") && !strings.Contains(back, "TIME shows 23:59:41.0") {
 				t.Errorf("%s: %s, %v", name, back, err)
 			}
-			gone := tt.gone
+			gone := tt.expiry
 			if tt.rate > 1 {
 				gone = time.Second + time.Duration(float64(9*time.Second)/tt.rate)
 			}
 			<-c.after(gone - c.Now() - 5*time.Millisecond)
 			if c.do(t, "n1", "GET", "k") != "v" {
-				t.Errorf("%s: expired at %v already", name, c.Now())
+				t.Errorf("%s: already expired at %v", name, c.Now())
 			}
 			<-c.after(10 * time.Millisecond)
 			if c.do(t, "n1", "GET", "k") != nil {
@@ -73,7 +73,7 @@ func TestNodeClockOutlivesTheNode(t *testing.T) {
 		}
 		c.Restart("n1")
 		if seconds := c.do(t, "n1", "TIME").([]any)[0]; seconds != "946688400" {
-			t.Errorf("TIME is %v", seconds)
+			t.Errorf("TIME is %v after the restart", seconds)
 		}
 		if _, err := c.TurnClock("n2", 0, 1); err == nil {
 			t.Error("no error for an unknown node")
@@ -82,7 +82,7 @@ func TestNodeClockOutlivesTheNode(t *testing.T) {
 	})
 }
 
-// A jump changes only a client's wall clock. A rate changes both clocks and pending timers.
+// A clock step changes only a client's wall clock. A rate changes both clocks and pending timers.
 func TestClientClock(t *testing.T) {
 	_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
@@ -107,17 +107,17 @@ func TestClientClock(t *testing.T) {
 			turn(-5*time.Second, 1)
 			passed("set back", time.Second, -4*time.Second, time.Second)
 			<-timer
-			passed("a timer goes on", 5*time.Second, 0, 5*time.Second)
+			passed("timer after a step", 5*time.Second, 0, 5*time.Second)
 			timer = e.After(4 * time.Second)
 			<-e.After(time.Second)
 			turn(0, 0.5)
 			<-timer
-			passed("a slow timer", 9*time.Second, 4*time.Second, 12*time.Second)
+			passed("slow timer", 9*time.Second, 4*time.Second, 12*time.Second)
 			timer = e.After(4 * time.Second)
 			<-e.After(time.Second)
 			turn(0, 2)
 			<-timer
-			passed("a fast timer", 13*time.Second, 8*time.Second, 15500*time.Millisecond)
+			passed("fast timer", 13*time.Second, 8*time.Second, 15500*time.Millisecond)
 			return nil
 		})
 	})
@@ -132,7 +132,6 @@ func TestClientClock(t *testing.T) {
 	}
 }
 
-// Timers rescheduled by a clock change still fire at distinct instants.
 func TestRescheduledTimersNeverShareAnInstant(t *testing.T) {
 	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
@@ -160,7 +159,7 @@ func TestExpiredKeyStaysExpired(t *testing.T) {
 		c.TurnClock("n1", 11*time.Second, 1)
 		c.TurnClock("n1", -11*time.Second, 1)
 		if v := c.do(t, "n1", "GET", "k"); v != nil {
-			t.Errorf("it came back as %v", v)
+			t.Errorf("the expired key came back as %v", v)
 		}
 		return nil
 	})

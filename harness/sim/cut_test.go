@@ -16,7 +16,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// readWithin reads data that arrives within a time limit.
+// readWithin reads once and fails if no data arrives within the timeout.
 func readWithin(conn net.Conn, within time.Duration) (string, error) {
 	conn.SetReadDeadline(time.Now().Add(within))
 	b := make([]byte, 256)
@@ -24,7 +24,7 @@ func readWithin(conn net.Conn, within time.Duration) (string, error) {
 	return string(b[:n]), err
 }
 
-// recordedSets lists the recorded SET commands of links, in recorded order.
+// recordedSets lists the SET commands recorded on links, in order.
 func recordedSets(events []history.Event) string {
 	var out []string
 	for _, e := range events {
@@ -35,8 +35,8 @@ func recordedSets(events []history.Event) string {
 	return strings.Join(out, "; ")
 }
 
-// A message dropped by a cut is lost: its connection is silent during the cut and is reset when the
-// cut ends. A connection that sent nothing in the meantime survives.
+// A message dropped by a cut is lost: its connection stays silent during the cut and is reset when
+// the cut ends. A connection that sent nothing in the meantime survives.
 func TestCutDropsMessages(t *testing.T) {
 	for way, want := range map[string]struct{ ping, wire string }{
 		"":              {"no answer", "a info applied false answered false; c ok applied true answered true"},
@@ -60,12 +60,12 @@ func TestCutDropsMessages(t *testing.T) {
 				}
 				fmt.Fprint(busy, "SET a 1\r\n")
 				if got, err := readWithin(busy, time.Second); !errors.Is(err, os.ErrDeadlineExceeded) {
-					t.Errorf("%q: in the cut: %q, %v", way, got, err)
+					t.Errorf("%q: during the cut: %q, %v", way, got, err)
 				}
 				dialing, cancel := context.WithTimeout(ctx, time.Second)
 				defer cancel()
 				if _, err := e.Dial(dialing, "tcp", c.addr("n1")); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("%q: dial in the cut: %v", way, err)
+					t.Errorf("%q: dial during the cut: %v", way, err)
 				}
 				if back, err := c.Mend("c1-n1"); err != nil || !strings.HasSuffix(back, ": PONG") {
 					t.Error(way, back, err)
@@ -86,7 +86,7 @@ func TestCutDropsMessages(t *testing.T) {
 	}
 }
 
-// A one-way cut that holds messages affects only that direction and loses nothing.
+// A one-way cut that holds messages affects only one direction and loses nothing.
 func TestCutHoldsOneWay(t *testing.T) {
 	for way, applied := range map[string]int64{nemesis.Request: 0, nemesis.Reply: 1} {
 		_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
@@ -100,10 +100,10 @@ func TestCutHoldsOneWay(t *testing.T) {
 				}
 				fmt.Fprint(conn, "SET a 1\r\n")
 				if got, err := readWithin(conn, time.Second); err == nil {
-					t.Errorf("%s: in the cut: %q", way, got)
+					t.Errorf("%s: during the cut: %q", way, got)
 				}
 				if n, _ := c.servers[0].node.Do("EXISTS", "a"); n != applied {
-					t.Errorf("%s: in the cut the node has %v keys, want %d", way, n, applied)
+					t.Errorf("%s: the node has %v keys during the cut, want %d", way, n, applied)
 				}
 				if _, err := c.Mend("c1-n1"); err != nil {
 					t.Error(err)
@@ -120,7 +120,7 @@ func TestCutHoldsOneWay(t *testing.T) {
 	}
 }
 
-// A cut that resets ends all existing connections and each new one.
+// A cut that resets connections ends all existing connections and every new one.
 func TestCutResetsConnections(t *testing.T) {
 	_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {

@@ -26,8 +26,8 @@ var (
 	releaseScript = redis.NewScript(`if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) end return 0`)
 )
 
-// contend runs a client with a crude Redlock, which causes many concurrent goroutines, timeouts and
-// connections. It checks nothing.
+// runContender runs a client with a crude Redlock that uses many concurrent goroutines, timeouts
+// and connections. It checks nothing.
 func contend(ctx context.Context, c *cluster, e client.Env, name string, until time.Duration) {
 	draw := func(what string, i int, most time.Duration) time.Duration {
 		return time.Duration(mix(c.seed, sum(name), sum(what), uint64(i)) % uint64(most))
@@ -78,7 +78,6 @@ func contend(ctx context.Context, c *cluster, e client.Env, name string, until t
 	}
 }
 
-// injectFaults injects a mix of faults into a cluster.
 func injectFaults(c *cluster) {
 	at := func(ms int, f func()) { c.At(time.Duration(ms)*time.Millisecond, f) }
 	at(700, func() { c.Pause("c1") })
@@ -99,7 +98,7 @@ func injectFaults(c *cluster) {
 	}
 }
 
-// shapeTraffic applies all kinds of traffic changes and cuts to links.
+// shapeTraffic applies every kind of traffic shape and cut to some links.
 func shapeTraffic(c *cluster, at func(ms int, f func())) {
 	for i, t := range []nemesis.Traffic{
 		{DelayMin: time.Millisecond, DelayMax: 200 * time.Millisecond, HeavyTailed: true, Share: 0.5},
@@ -163,7 +162,7 @@ func TestSameSeedSameHistory(t *testing.T) {
 		runtime.GOMAXPROCS(1 + i%2)
 		repeated, d := runContention(t, 7, 3, 4*time.Second, injectFaults)
 		if repeated != text || d != digest {
-			t.Fatalf("run %d with GOMAXPROCS=%d differs: history %v, digest %v", i, 1+i%2, repeated != text, d != digest)
+			t.Fatalf("run %d with GOMAXPROCS=%d differs: history differs: %v, digest differs: %v", i, 1+i%2, repeated != text, d != digest)
 		}
 	}
 	other, d := runContention(t, 8, 3, 4*time.Second, injectFaults)
@@ -177,7 +176,7 @@ func TestSeedsAreReproducible(t *testing.T) {
 		a, da := runContention(t, seed, 3, 4*time.Second, injectFaults)
 		b, db := runContention(t, seed, 3, 4*time.Second, injectFaults)
 		if a != b || da != db {
-			t.Errorf("seed %d isn't reproducible: history %v, digest %v", seed, a != b, da != db)
+			t.Errorf("seed %d isn't reproducible: history differs: %v, digest differs: %v", seed, a != b, da != db)
 		}
 	}
 }
@@ -212,11 +211,11 @@ func TestCloseOrderHasNoEffect(t *testing.T) {
 		return fmt.Sprintf("%s%x", text, digest)
 	}
 	if a, b := run(0, 1, 2), run(2, 0, 1); a != b {
-		t.Errorf("closed in order:\n%s\nin a different order:\n%s", a, b)
+		t.Errorf("history and digest if closed in order:\n%s\nin a different order:\n%s", a, b)
 	}
 }
 
-// BenchmarkMinute simulates one minute of five clients with five nodes.
+// BenchmarkMinute simulates five clients and five nodes for one minute.
 func BenchmarkMinute(b *testing.B) {
 	var lines int
 	for b.Loop() {
@@ -226,8 +225,8 @@ func BenchmarkMinute(b *testing.B) {
 	b.ReportMetric(float64(lines), "events/op")
 }
 
-// Simultaneous writes on ended connections fail at distinct instants, so that the order of the
-// errors doesn't depend on the scheduler.
+// Simultaneous writes to broken connections fail at distinct instants, so the order of the errors
+// doesn't depend on the scheduler.
 func TestWriteErrorsAreOrdered(t *testing.T) {
 	simulate(t, testScenario(1, 5), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
@@ -240,7 +239,7 @@ func TestWriteErrorsAreOrdered(t *testing.T) {
 				}
 				conns = append(conns, conn)
 				c.Kill(name)
-				conn.Read(make([]byte, 1)) // reads the end of the connection
+				conn.Read(make([]byte, 1)) // wait for the end of the connection
 			}
 			var mu sync.Mutex
 			var wg sync.WaitGroup
@@ -248,7 +247,7 @@ func TestWriteErrorsAreOrdered(t *testing.T) {
 			for _, conn := range conns {
 				wg.Go(func() {
 					if _, err := conn.Write([]byte("PING")); err == nil {
-						t.Error("write on an ended connection succeeded")
+						t.Error("write to a broken connection succeeded")
 					}
 					mu.Lock()
 					defer mu.Unlock()
@@ -257,21 +256,21 @@ func TestWriteErrorsAreOrdered(t *testing.T) {
 			}
 			wg.Wait()
 			if len(failed) != 5 {
-				t.Errorf("five failures at %d instants: %v", len(failed), failed)
+				t.Errorf("five writes failed at %d distinct instants: %v", len(failed), failed)
 			}
 			return nil
 		})
 	})
 }
 
-// A program's other goroutines act before a fault that is triggered at a point of the same instant.
+// A program's other goroutines act before a fault triggered at a point at the same instant.
 func TestPointsRunLast(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		var looked atomic.Bool
 		return c.run(context.Background(), "c1", func(string) {
 			if !looked.Load() {
-				t.Error("a running goroutine did not read the clock before the point")
+				t.Error("a running goroutine did not read the clock before the fault was triggered")
 			}
 		}, func(ctx context.Context, e client.Env) error {
 			go func() {

@@ -55,8 +55,8 @@ func (c *cluster) FreeDisk(target string) (string, error) {
 	back, err := c.withDisk("free disk of", target, false, func(s *server) {
 		affected = s.disk.Affected
 		s.disk.Stalled, s.disk.Full = false, false
-		for _, back := range s.stalledSyncs {
-			c.at(s.slot, c.now()+1, back)
+		for _, finish := range s.stalledSyncs {
+			c.at(s.slot, c.now()+1, finish)
 		}
 		s.stalledSyncs = nil
 	})
@@ -67,7 +67,7 @@ func (c *cluster) FreeDisk(target string) (string, error) {
 	return back, err
 }
 
-// withDisk calls do on a node with a disk. If up is set, the node must be running.
+// withDisk calls f with a node that has a disk. If mustRun is set, the node must be running.
 func (c *cluster) withDisk(what, target string, mustRun bool, do func(*server)) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,22 +21,24 @@ func persistentScenario(policy string) scenario.Scenario {
 	return s
 }
 
-// mustSucceed fails the test unless a fault was injected and its read-back contains want.
+// mustSucceed returns a function that fails the test unless a fault was injected and its read-back
+// contains want.
 func mustSucceed(t *testing.T, want string) func(back string, err error) {
 	return func(back string, err error) {
 		t.Helper()
 		if err != nil || !strings.Contains(back, want) {
-			t.Errorf("read back %q, %v, want %q", back, err, want)
+			t.Errorf("read-back %q, error %v, want read-back %q", back, err, want)
 		}
 	}
 }
 
-// mustFail fails the test unless injecting a fault failed with an error that contains want.
+// mustFail returns a function that fails the test unless injecting a fault failed with an error
+// that contains want.
 func mustFail(t *testing.T, want string) func(back string, err error) {
 	return func(back string, err error) {
 		t.Helper()
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("read back %q, error %v, want %q", back, err, want)
+			t.Errorf("read-back %q, error %v, want error %q", back, err, want)
 		}
 	}
 }
@@ -47,7 +49,7 @@ func TestPersistence(t *testing.T) {
 	const early, late, both, none = "early", "late", "early late", ""
 	for name, tt := range map[string]struct {
 		policy string
-		harm   func(c *cluster, t *testing.T)
+		fault  func(c *cluster, t *testing.T)
 		want   string
 	}{
 		"none, kill":           {"none", kill, none},
@@ -68,7 +70,7 @@ func TestPersistence(t *testing.T) {
 				<-c.after(1300*time.Millisecond - c.Now())
 				c.do(t, "n1", "EVAL", "return redis.call('set',KEYS[1],'1','px',60000)", "1", late)
 				<-c.after(50 * time.Millisecond)
-				tt.harm(c, t)
+				tt.fault(c, t)
 				mustFail(t, "down")(c.Shutdown("n1"))
 				mustSucceed(t, "PING: PONG")(c.Restart("n1"))
 				var got []string
@@ -76,12 +78,12 @@ func TestPersistence(t *testing.T) {
 					if c.do(t, "n1", "EXISTS", key) == int64(1) {
 						got = append(got, key)
 						if left := c.do(t, "n1", "PTTL", key).(int64); left > 60000 || left < 58000 {
-							t.Errorf("%s lives for another %d ms", key, left)
+							t.Errorf("%s expires in %d ms", key, left)
 						}
 					}
 				}
 				if s := strings.Join(got, " "); s != tt.want {
-					t.Errorf("kept %q, want %q", s, tt.want)
+					t.Errorf("keys after the restart: %q, want %q", s, tt.want)
 				}
 				return nil
 			})
@@ -96,7 +98,6 @@ func losePowerTorn(c *cluster, t *testing.T) {
 }
 func shutDown(c *cluster, t *testing.T) { mustSucceed(t, "PING: refused")(c.Shutdown("n1")) }
 
-// Keys expire while the node is powered off.
 func TestExpiryWhilePoweredOff(t *testing.T) {
 	simulate(t, persistentScenario("always"), 1, func(c *cluster) error {
 		c.do(t, "n1", "SET", "k", "v", "PX", "10000")
@@ -108,8 +109,8 @@ func TestExpiryWhilePoweredOff(t *testing.T) {
 	})
 }
 
-// everysec relies on the wall clock: if the clock is set back by an hour, nothing is synced for an
-// hour.
+// The policy everysec relies on the wall clock: if the clock is set back by an hour, nothing is
+// synced for an hour.
 func TestEverySecUsesWallClock(t *testing.T) {
 	for _, by := range []time.Duration{0, -time.Hour} {
 		simulate(t, persistentScenario("everysec"), 1, func(c *cluster) error {
@@ -120,23 +121,23 @@ func TestEverySecUsesWallClock(t *testing.T) {
 			losePower(c, t)
 			c.Restart("n1")
 			if kept := c.do(t, "n1", "DBSIZE") == int64(1); kept != (by == 0) {
-				t.Errorf("clock moved by %v: kept %v", by, kept)
+				t.Errorf("clock moved by %v: key survived: %v", by, kept)
 			}
 			return nil
 		})
 	}
 }
 
-// While a sync hangs, everysec postpones writes for up to two seconds of the clock. A process
+// While a sync hangs, everysec postpones writes for up to two seconds by the clock. A process
 // killed during this time loses them.
 func TestSlowDiskEverySec(t *testing.T) {
 	for name, tt := range map[string]struct {
-		kill, free time.Duration // after the second write; 0: not freed
-		kept       int64
+		killDelay, freeDelay time.Duration // since the second write; 0: never
+		wantKeys             int64
 	}{
 		"killed at once":     {100 * time.Millisecond, 0, 1},
 		"killed later":       {3200 * time.Millisecond, 0, 2},
-		"the sync came back": {time.Second, 500 * time.Millisecond, 2},
+		"the sync completed": {time.Second, 500 * time.Millisecond, 2},
 	} {
 		simulate(t, persistentScenario("everysec"), 1, func(c *cluster) error {
 			<-c.after(1100 * time.Millisecond)
@@ -144,12 +145,12 @@ func TestSlowDiskEverySec(t *testing.T) {
 			mustSucceed(t, "touched = 1")(c.Touch("n1")) // its sync hangs
 			<-c.after(1100 * time.Millisecond)
 			c.do(t, "n1", "SET", "k", "v")
-			if tt.free > 0 {
-				c.At(c.Now()+tt.free, func() { mustSucceed(t, "fsync: ok")(c.FreeDisk("n1")) })
+			if tt.freeDelay > 0 {
+				c.At(c.Now()+tt.freeDelay, func() { mustSucceed(t, "fsync: ok")(c.FreeDisk("n1")) })
 			}
-			<-c.after(tt.kill)
+			<-c.after(tt.killDelay)
 			kill(c, t)
-			if back, err := c.Restart("n1"); err != nil || !strings.Contains(back, fmt.Sprintf("(keys: %d)", tt.kept)) {
+			if back, err := c.Restart("n1"); err != nil || !strings.Contains(back, fmt.Sprintf("(keys: %d)", tt.wantKeys)) {
 				t.Errorf("%s: %s, %v", name, back, err)
 			}
 			return nil
@@ -168,11 +169,11 @@ func TestSlowDiskAlways(t *testing.T) {
 			}
 			began := c.Now()
 			if reply, err := ask(writer, "SET k v"); reply != "+OK\r\n" {
-				t.Errorf("set: %q, %v", reply, err)
+				t.Errorf("SET: %q, %v", reply, err)
 			}
 			checkBetween(t, "answered", c.Now()-began, 2*minLatency+minSync, 2*(minLatency+latencySpread)+minSync+syncSpread+100*time.Microsecond)
 			mustSucceed(t, "touched = 1")(c.Touch("n1"))
-			mustSucceed(t, "touched = 2")(c.Touch("n1")) // after the first one is synced
+			mustSucceed(t, "touched = 2")(c.Touch("n1")) // waits for the first Touch's sync
 			c.StallSync("n1")
 			fmt.Fprintf(writer, "SET k w\r\n")
 			<-e.After(10 * time.Millisecond)
@@ -183,7 +184,7 @@ func TestSlowDiskAlways(t *testing.T) {
 			}
 			reader.SetReadDeadline(time.Now().Add(time.Second))
 			if _, err := reader.Read(make([]byte, 9)); !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("get while the disk hangs: %v", err)
+				t.Errorf("GET while the disk hangs: %v", err)
 			}
 			mustFail(t, "does not answer")(c.Touch("n1"))
 			mustFail(t, "does not answer")(c.Shutdown("n1"))
@@ -192,9 +193,9 @@ func TestSlowDiskAlways(t *testing.T) {
 			b := make([]byte, 99)
 			n, err := reader.Read(b)
 			if string(b[:n]) != "$1\r\nw\r\n" || c.Now() < 5*time.Second || c.Now() > 5*time.Second+10*time.Millisecond {
-				t.Errorf("get: %q, %v at %v", b[:n], err, c.Now())
+				t.Errorf("GET: %q, %v at %v", b[:n], err, c.Now())
 			}
-			// A write whose sync hangs was not acknowledged, and is lost with the power.
+			// A write whose sync hangs is not acknowledged and doesn't survive a power loss.
 			c.StallSync("n1")
 			fmt.Fprintf(writer, "SET k x\r\n")
 			<-e.After(10 * time.Millisecond)
@@ -202,7 +203,7 @@ func TestSlowDiskAlways(t *testing.T) {
 			c.FreeDisk("n1")
 			c.Restart("n1")
 			if v := c.do(t, "n1", "GET", "k"); v != "w" {
-				t.Errorf("after the power loss: %v", v)
+				t.Errorf("value after the power loss: %v", v)
 			}
 			return nil
 		})
@@ -258,7 +259,7 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// A machine without power doesn't answer, and rejects its old connections when it is up again.
+// A machine without power doesn't answer. When it is up again, it rejects its old connections.
 func TestPowerLossAndConnections(t *testing.T) {
 	simulate(t, persistentScenario("always"), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {

@@ -20,7 +20,7 @@ import (
 )
 
 // A request sent to a process that has died never reaches the process that replaces it, wherever
-// the request was when the first one died.
+// the request was when the first process died.
 func TestRestartedNodeGetsNoOldRequests(t *testing.T) {
 	nothing := func(*cluster) func() { return func() {} }
 	for where, keep := range map[string]func(*cluster) (letGo func()){
@@ -54,7 +54,7 @@ func TestRestartedNodeGetsNoOldRequests(t *testing.T) {
 				letGo()
 				<-e.After(time.Second)
 				if n, _ := c.servers[0].node.Do("DBSIZE"); n != int64(0) {
-					t.Errorf("%s: the new process has the key", where)
+					t.Errorf("%s: the new process received the request", where)
 				}
 				if _, err := conn.Read(make([]byte, 9)); !errors.Is(err, syscall.ECONNRESET) {
 					t.Errorf("%s: read: %v", where, err)
@@ -130,7 +130,7 @@ func TestPausedClientSendsNothing(t *testing.T) {
 		c.At(from, func() { c.Pause("c1"); atFirst <- dials() })
 		c.At(to, func() {
 			if before, now := <-atFirst, dials(); now != before {
-				t.Errorf("dialed during the pause: before %s after %s", before, now)
+				t.Errorf("the client dialed during the pause: dial counts before it: %s after it: %s", before, now)
 			}
 			c.Resume("c1")
 		})
@@ -164,7 +164,7 @@ func TestPausedClientSendsNothing(t *testing.T) {
 		}
 	}
 	if sent[true] > 0 || sent[false] < 50 {
-		t.Errorf("%d events outside the pause, and these during the pause:\n%s", sent[false], text)
+		t.Errorf("%d events outside the pause; events during the pause:\n%s", sent[false], text)
 	}
 }
 
@@ -200,8 +200,8 @@ func TestDialReplyAtDeadline(t *testing.T) {
 	}
 }
 
-// A client may start when another one dies. The run must not depend on whether the goroutine that
-// injects the fault or the one that notices the client's death comes first.
+// A client may start when another client dies. The run must not depend on which goroutine comes
+// first: the one that injects the fault or the one that notices the client's death.
 func TestClientStartsOnDeathOfAnother(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	at := time.Second
@@ -229,7 +229,7 @@ func TestClientStartsOnDeathOfAnother(t *testing.T) {
 	}
 }
 
-// idleBackend is a simulation whose clients only wait.
+// idleBackend is a simulation whose clients do nothing but wait.
 type idleBackend struct{ *Backend }
 
 func (b idleBackend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {

@@ -24,14 +24,14 @@ type replica struct {
 	runID  string
 	cut    bool
 	queue  []*update
-	last   int64 // arrival time of the newest update
+	last   int64 // arrival time of the latest update
 	digest uint64
 }
 
 // update is a change sent to the replica.
 type update struct {
 	record  node.Record
-	waiting bool // arrived at a cut, or behind an update that did
+	waiting bool // arrived while the link is cut, or behind such an update
 }
 
 func newReplica(of *server, sl slot, clock *node.Clock) *replica {
@@ -41,7 +41,6 @@ func newReplica(of *server, sl slot, clock *node.Clock) *replica {
 	return r
 }
 
-// send sends a change.
 func (r *replica) send(record node.Record) {
 	u := &update{record: record}
 	r.queue = append(r.queue, u)
@@ -58,7 +57,7 @@ func (r *replica) depart(u *update) {
 	r.digest += mix(uint64(now), uint64(r.last), content)
 }
 
-// arrive applies a change, unless the link is cut.
+// arrive applies a change and the changes waiting behind it, unless the link is cut.
 func (r *replica) arrive(u *update) {
 	u.waiting = true
 	for !r.cut && len(r.queue) > 0 && r.queue[0].waiting && r.master.replica == r {
@@ -67,15 +66,15 @@ func (r *replica) arrive(u *update) {
 	}
 }
 
-// resync sends the full data set of a restarted master and discards pending changes of the previous
-// process, since a replica that connects to a restarted master starts over.
+// resync sends a restarted master's full data set and discards changes still pending from the
+// previous process, since a replica that connects to a restarted master starts over.
 func (r *replica) resync() {
 	r.queue = nil
 	r.send(r.master.node.Dump())
 }
 
-// cutOff cuts the link, in any mode. When the link is restored, the replica requests the changes
-// that could not be sent.
+// cutOff cuts the link, which has the same effect in every mode: once the link is restored, the
+// replica requests the changes it missed.
 func (r *replica) cutOff(way string) (string, error) {
 	switch {
 	case r.master.replica != r:
@@ -105,7 +104,7 @@ func (r *replica) mend() (string, error) {
 	return r.lag(), nil
 }
 
-// lag describes how far the replica lags behind its master.
+// describeLag describes how far the replica lags behind its master.
 func (r *replica) lag() string {
 	keys, _ := r.node.Do("DBSIZE")
 	link := "up"
@@ -115,8 +114,8 @@ func (r *replica) lag() string {
 	return fmt.Sprintf("%s: link %s, keys of the replica: %v, changes that it lacks: %d", r.link, link, keys, len(r.queue))
 }
 
-// FailOver kills a node's master. Its replica takes over the address. It stays on its machine and
-// has no replica itself. The changes it has received by then are on its disk.
+// FailOver kills a node's master, and its replica takes over the address. The new master stays on
+// its machine and has no replica itself. Its disk holds the changes that it had received.
 func (c *cluster) FailOver(target string) (string, error) {
 	c.waitTurn(target)
 	c.mu.Lock()
@@ -149,36 +148,36 @@ func (s *server) promote() (readBack string) {
 
 var _ nemesis.SentinelFailOverer = (*cluster)(nil)
 
-// sentinels monitors the masters of a network.
+// sentinels monitor the network's masters.
 type sentinels struct {
 	net       *network
-	downAfter time.Duration              // timeout before a master counts as down
+	downAfter time.Duration              // how long a master must be silent to count as down
 	replaced  map[string]*replacedMaster // replaced masters, by node
 }
 
-// replacedMaster is a master that was replaced by its replica.
+// replacedMaster is a master whose replica took its place.
 type replacedMaster struct {
 	runID string
 	clock *node.Clock
-	disk  *node.Disk  // of a killed master; nil: no persistence
+	disk  *node.Disk  // disk of a killed master; nil: no persistence
 	data  node.Record // data of a stopped master
 }
 
-// electionTime returns how long sentinels that have lost a master take to promote its replica and
-// recognize it as a master. Redis's sentinels wait for a random time of up to SENTINEL_MAX_DESYNC,
-// one second, to avoid split votes, and query the replica's role every second (src/sentinel.c,
+// electionTime returns how long sentinels take to promote the replica of a master that is down and
+// to recognize it as a master. Redis Sentinel waits for a random time of up to SENTINEL_MAX_DESYNC,
+// one second, to avoid split votes, and queries the replica's role every second (src/sentinel.c,
 // sentinelStartFailover and sentinelSendPeriodicCommands).
 func (q *sentinels) electionTime(target string) time.Duration {
 	return time.Second + time.Duration(mix(q.net.seed, sum("election"), sum(target))%uint64(time.Second))
 }
 
-// FailOverBySentinel kills or stops a node's master and waits for its sentinels to fail over.
+// FailOverBySentinel kills or stops a node's master and waits until the sentinels fail over.
 //
 //	master ──✗ killed or stopped               the replica is promoted
 //	          ├──── down-after ────┬── election ──┤
 //
-// This is a simplified model. Sentinels are not machines here, so they always form a majority,
-// reach every server and agree in the first election.
+// The model is simplified: sentinels are not machines, so they always form a majority, reach every
+// server and agree in the first election.
 func (q *sentinels) FailOverBySentinel(target string, stop bool) (string, error) {
 	q.net.mu.Lock()
 	s, err := q.net.failoverTarget(target)
@@ -212,8 +211,8 @@ func (q *sentinels) FailOverBySentinel(target string, stop bool) (string, error)
 	return fmt.Sprintf("promoted by its sentinels after %v: %s; %s %s", took.Round(time.Millisecond), s.promote(), before, became), nil
 }
 
-// ReturnMaster brings an old master back, and its sentinels make it follow the new one at once.
-// Clients can no longer reach the old master, since the new one has taken over its address.
+// ReturnMaster brings an old master back, and the sentinels at once make it a replica of the new
+// one. Clients can't reach the old master any more, since the new one has taken over its address.
 func (q *sentinels) ReturnMaster(target string) (string, error) {
 	q.net.mu.Lock()
 	defer q.net.mu.Unlock()

@@ -35,8 +35,8 @@ func checkBetween(t *testing.T, what string, got, from, to time.Duration) {
 	}
 }
 
-// The pause in TestPauseStopsClient lasts from pause to resume. All actions wait until then and
-// complete before resumedBy.
+// The pause in TestPauseStopsClient lasts from pauseStart to pauseEnd. All actions must wait until
+// pauseEnd and complete before resumeLimit.
 const pause, resume, resumedBy = time.Second, 10 * time.Second, 10*time.Second + 10*time.Millisecond
 
 // clientActions are actions that a client is about to perform when it is paused.
@@ -61,10 +61,10 @@ var clientActions = map[string]func(ctx context.Context, c *cluster, e client.En
 			return err
 		}
 		<-c.after(pause - c.Now() - 100*time.Microsecond)
-		conn.SetReadDeadline(time.Now().Add(time.Second)) // passes during the pause, but the data has arrived
+		conn.SetReadDeadline(time.Now().Add(time.Second)) // passes during the pause, but after the data has arrived
 		reply, err := ask(conn, "PING")
 		if reply != "+PONG\r\n" {
-			return fmt.Errorf("read %q, %w", reply, err)
+			return fmt.Errorf("read %q: %w", reply, err)
 		}
 		return nil
 	},
@@ -117,7 +117,7 @@ func TestPauseStopsClient(t *testing.T) {
 	}
 }
 
-// after returns a channel that is closed once d has passed. Pauses of clients don't affect it.
+// after returns a channel that is closed once d has passed, even while clients are paused.
 func (c *cluster) after(d time.Duration) <-chan struct{} {
 	done := make(chan struct{})
 	c.At(c.Now()+d, func() { close(done) })
@@ -237,14 +237,14 @@ func TestKilledNodeLosesKeys(t *testing.T) {
 				return err
 			}
 			if reply, err := ask(conn, "GET k"); reply != "$-1\r\n" {
-				t.Errorf("get: %q, %v", reply, err)
+				t.Errorf("GET: %q, %v", reply, err)
 			}
 			return nil
 		})
 	})
 }
 
-// A cut delays messages sent before or during it, in both directions, and keeps their order.
+// A cut delays messages sent before or during it, in both directions, and preserves their order.
 func TestCutHoldsMessages(t *testing.T) {
 	_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		c.At(time.Second, func() {
@@ -267,7 +267,7 @@ func TestCutHoldsMessages(t *testing.T) {
 			for i := range 20 {
 				fmt.Fprintf(conn, "RPUSH l %d\r\n", i)
 				if i%2 == 0 {
-					<-e.After(400 * time.Millisecond) // some are sent just before or after the link is restored
+					<-e.After(400 * time.Millisecond) // some messages are sent just before or after the link is restored
 				}
 			}
 			dialing, cancel := context.WithTimeout(ctx, time.Second)
@@ -297,8 +297,8 @@ func TestCutHoldsMessages(t *testing.T) {
 	}
 }
 
-// A held message waits while newer connections are not affected. It is delivered even if its client
-// closed the connection long before.
+// A held message does not block newer connections. It is delivered even if its client closed the
+// connection long before.
 func TestTap(t *testing.T) {
 	for _, of := range []string{nemesis.Request, nemesis.Reply} {
 		t.Run(of, func(t *testing.T) {
@@ -357,7 +357,6 @@ func TestTap(t *testing.T) {
 	}
 }
 
-// Two taps may wait for the same message.
 func TestTwoTapsOnOneMessage(t *testing.T) {
 	var hits []time.Duration
 	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
@@ -416,7 +415,7 @@ func TestTapCountsScriptsOnce(t *testing.T) {
 	}
 }
 
-// Commands that are open when the run ends are recorded.
+// Commands that have no answer when the run ends are recorded.
 func TestOpenCommandsAreRecorded(t *testing.T) {
 	for _, how := range []string{"run ends", "node dies"} {
 		_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
@@ -439,8 +438,8 @@ func TestOpenCommandsAreRecorded(t *testing.T) {
 	}
 }
 
-// A driver that checks idle connections before reusing them notices that one has ended, as on a
-// real network.
+// A driver that checks idle connections before reusing them notices that a connection has ended, as
+// on a real network.
 func TestIdleConnectionCheck(t *testing.T) {
 	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {

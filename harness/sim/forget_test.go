@@ -15,9 +15,9 @@ import (
 	"lockpick/harness/lock"
 )
 
-// A library may keep timers in a pool, as go-redis does for clients waiting for a connection. A
-// timer created in one run's bubble must not be reused in the next run, where waiting for it would
-// end the process.
+// A library may pool its timers, as go-redis does for clients waiting for a connection. A timer
+// created in one run's bubble must not be reused in the next run, where waiting for it would end
+// the process.
 func TestPooledTimersAcrossRuns(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // pools are per processor
 	made := 0
@@ -42,6 +42,6 @@ func TestPooledTimersAcrossRuns(t *testing.T) {
 		}
 	}
 	if made != runs {
-		t.Errorf("%d timers were made in %d runs", made, runs)
+		t.Errorf("%d timers were created in %d runs", made, runs)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"lockpick/harness/lock"
 )
 
-// hangingLock is a lock with a call that ignores its context and never returns.
+// hangingLock is a lock with one call that ignores its context and never returns.
 type hangingLock struct{ hangingCall string }
 
 func (n hangingLock) call(op string) {
@@ -31,8 +31,8 @@ func (n hangingLock) Release(context.Context) error { n.call("release"); return 
 func (n hangingLock) Deadline() time.Time           { return time.Time{} }
 func (n hangingLock) Close() error                  { n.call("close"); return nil }
 
-// A client that ignores the end of the run is abandoned, and its pending operation stays open in
-// the history, whether or not the client has its own bubble. The run reports no error.
+// A client that ignores the end of the run is abandoned, whether or not it has its own bubble. Its
+// pending operation stays open in the history, and the run reports no error.
 func TestHungClientIsAbandoned(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		for _, op := range []string{"acquire", "release", "close"} {
@@ -53,7 +53,7 @@ func TestHungClientIsAbandoned(t *testing.T) {
 			called := slices.ContainsFunc(events, func(e history.Event) bool { return e.Op == op && e.Type == history.Invoke })
 			returned := slices.ContainsFunc(events, func(e history.Event) bool { return e.Op == op && e.Type != history.Invoke })
 			if err != nil || called != (op != "close") || returned {
-				t.Errorf("%s that hangs, own bubble %v: %v\n%s", op, own, err, strings.TrimSpace(text.String()))
+				t.Errorf("%s hangs, own bubble %v: error %v\n%s", op, own, err, strings.TrimSpace(text.String()))
 			}
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// keyEvents runs a client's commands, and faults of node n1 between them, and returns the events of
-// the node's keys, formatted by formatEvent.
+// keyEvents runs a client's commands and faults on node n1, in order, and returns the node's key
+// events, formatted by formatEvent.
 func keyEvents(t *testing.T, s scenario.Scenario, preserve func(history.Event) bool, steps ...any) []string {
 	t.Helper()
 	var out bytes.Buffer
@@ -27,7 +27,7 @@ func keyEvents(t *testing.T, s scenario.Scenario, preserve func(history.Event) b
 			return
 		}
 		if e.Life.Seq != int64(len(facts)+1) || e.Life.Run == "" || e.Process != "n1" {
-			t.Errorf("fact %d: %+v of %s, %+v", len(facts)+1, e, e.Process, *e.Life)
+			t.Errorf("event %d: %+v, process %s, life %+v", len(facts)+1, e, e.Process, *e.Life)
 		}
 		facts = append(facts, formatEvent(e))
 	})
@@ -60,7 +60,7 @@ func keyEvents(t *testing.T, s scenario.Scenario, preserve func(history.Event) b
 	return facts
 }
 
-// formatEvent formats a key event: the change, the key, old and new value, issuer and reason.
+// formatEvent formats a key event: the change, key, old and new value, issuer and reason.
 func formatEvent(e history.Event) string {
 	l := e.Life
 	text := fmt.Sprintf("%s %s", l.What, e.Key)
@@ -141,7 +141,7 @@ func TestKeyEvents(t *testing.T) {
 	}
 }
 
-// A suppressed event does not happen: the next client finds the key.
+// If preserve suppresses an event, the next client still finds the key.
 func TestSuppressedEvents(t *testing.T) {
 	for _, c := range []struct {
 		what  history.Change
@@ -160,7 +160,7 @@ func TestSuppressedEvents(t *testing.T) {
 				return all[len(all)-1]
 			}
 			if got := last(nil); !strings.HasPrefix(got, "set k →z") && !strings.HasPrefix(got, "changed k a→b") {
-				t.Errorf("not suppressed: %s", got)
+				t.Errorf("last event without suppression: %s", got)
 			}
 			asked := 0
 			got := last(func(e history.Event) bool {
@@ -168,7 +168,7 @@ func TestSuppressedEvents(t *testing.T) {
 				return e.Life.What == c.what && e.Key == "k"
 			})
 			if got != "set k →a until +10s by c1-n1 set" || asked == 0 {
-				t.Errorf("suppressed, called %d times: %s", asked, got)
+				t.Errorf("preserve was called %d times; last event: %s", asked, got)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ func clientBubbleScenario(clients, nodes int) scenario.Scenario {
 }
 
 // In a client's bubble, clock readings, timers and context deadlines follow the client's clock
-// rate. Timestamps of events are true time.
+// rate. Event timestamps are in true time.
 func TestClientBubbleClock(t *testing.T) {
 	_, events, _ := simulate(t, clientBubbleScenario(2, 1), 1, func(c *cluster) error {
 		c.At(0, func() {
@@ -65,11 +65,11 @@ func TestClientBubbleClock(t *testing.T) {
 			begin, truth = time.Now(), e.True()
 			conn.SetReadDeadline(time.Now().Add(time.Second))
 			if _, err := conn.Read(make([]byte, 1)); err == nil {
-				t.Error("read returned data though nothing was requested")
+				t.Error("read returned data although nothing was requested")
 			}
 			passed("read deadline", time.Second, 2*time.Second)
 			e.Emit(history.Event{T: int64(e.True()), Op: history.OpCheck, Local: e.Now().UnixNano()})
-			// At 20 s, its clock's rate changes from 0.5 to 2.
+			// At 20 s, the client's clock rate changes from 0.5 to 2.
 			begin, truth = time.Now(), e.True()
 			slow := 20*time.Second - truth
 			time.Sleep(slow/2 + 4*time.Second)
@@ -158,7 +158,7 @@ func TestClientBubblePauseAndKill(t *testing.T) {
 	})
 }
 
-// A failure in a client's bubble is an error of the run and does not hang it.
+// A failure in a client's bubble is returned as an error by the run and does not hang it.
 func TestClientBubbleErrors(t *testing.T) {
 	outside := make(chan int)
 	defer close(outside)
@@ -172,7 +172,7 @@ func TestClientBubbleErrors(t *testing.T) {
 			return nil
 		}, "deadlock"},
 		"waits for something outside": {func(context.Context, client.Env) error { <-outside; return nil }, "client c1 is stuck"},
-		"waits for ever":              {func(context.Context, client.Env) error { <-make(chan int); return nil }, "deadlock"},
+		"waits forever":               {func(context.Context, client.Env) error { <-make(chan int); return nil }, "deadlock"},
 	} {
 		b := New(map[string]lock.Kind{"own": {OwnTime: true}})
 		b.stepTimeout = 200 * time.Millisecond
@@ -185,7 +185,7 @@ func TestClientBubbleErrors(t *testing.T) {
 	}
 }
 
-// Runs leave no goroutines behind, whether clients ended, were killed or never began.
+// Runs leave no goroutines behind, whether clients ended, were killed or never started.
 func TestClientBubblesEnd(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 20 {

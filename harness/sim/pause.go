@@ -13,8 +13,8 @@ import (
 
 var _ nemesis.Pauser = (*cluster)(nil)
 
-// Pause stops a node, or a client, which then blocks at every gate. The machine of a stopped node
-// still accepts connections and receives data.
+// Pause stops a node, or a client, which then blocks at every gate. A stopped node's machine still
+// accepts connections and receives data.
 func (c *cluster) Pause(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,7 +44,7 @@ func (c *cluster) pauseNode(target string) (string, error) {
 	return fmt.Sprintf("%s is stopped; PING: %s", target, s.ping()), nil
 }
 
-// Resume resumes a client or a node. A node then handles the requests that arrived in the meantime.
+// Resume resumes a client, or a node, which then handles the requests that arrived in the meantime.
 func (c *cluster) Resume(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +79,7 @@ func (c *cluster) resumeNode(target string) (string, error) {
 // wallClock returns the reading of a correct wall clock.
 func wallClock() string { return time.Now().UTC().Format("15:04:05.000000") }
 
-// waitedText describes how many actions waited for a process that has resumed.
+// describeWaiters describes how many actions waited for a process that has resumed.
 func waitedText(n int) string {
 	if n == 1 {
 		return "1 thing waited"
@@ -87,12 +87,12 @@ func waitedText(n int) string {
 	return fmt.Sprintf("%d things waited", n)
 }
 
-// running reports whether Redis handles a request that arrives now.
+// isReady reports whether Redis would handle an arriving request at once.
 func (s *server) running() bool {
 	return s.node != nil && !s.paused && !s.waiting && len(s.backlog) == 0
 }
 
-// process handles a message: commands, or the end of its connection.
+// process handles commands or the end of a connection.
 func (s *server) process(m *message) {
 	c := m.flow.conn
 	switch {
@@ -106,7 +106,7 @@ func (s *server) process(m *message) {
 	}
 }
 
-// response is a reply on a connection. The zero value means that there is none.
+// response is a reply on a connection. In the zero value there is no reply to send.
 type response struct {
 	conn   *conn
 	out    []byte
@@ -150,17 +150,17 @@ func (s *server) catchUp() {
 	})
 }
 
-// A sync takes between minSync and minSync+syncSpread on a healthy disk.
+// On a healthy disk, a sync takes between minSync and minSync+syncSpread.
 const (
 	minSync    = 200 * time.Microsecond
 	syncSpread = time.Millisecond
 )
 
-// tick is the interval of Redis's periodic tasks (hz 10).
+// tickInterval is the interval of Redis's periodic tasks (hz 10).
 const tick = 100 * time.Millisecond
 
-// flush does what Redis does before it replies, and then sends the reply. It also sends pending
-// pushes to other connections. The reply's bytes must stay valid until they are sent.
+// flush does what Redis does before it replies and then sends the reply, along with pending pushes
+// to other connections. The reply's bytes must stay valid until they are sent.
 func (s *server) flush(r response) {
 	pushed := s.node.TakePushes()
 	switch s.node.Flush() {
@@ -192,7 +192,7 @@ func (s *server) deliver(r response, others []node.Push) {
 	}
 }
 
-// sync starts a sync of the disk, and calls done when it completes, if the process is still alive.
+// sync starts a disk sync. It calls done when the sync completes, if the process is still alive.
 func (s *server) sync(done func()) {
 	synced, life := s.disk.Sync(), s.starts
 	now := uint64(s.net.now())
@@ -213,7 +213,7 @@ func (s *server) sync(done func()) {
 	s.net.at(s.slot, s.net.now()+took, back)
 }
 
-// scheduleTick schedules the next tick of Redis if periodic work is pending.
+// scheduleTick schedules Redis's next periodic tick if there is periodic work.
 func (s *server) scheduleTick() {
 	if s.tickScheduled || s.node == nil || !s.node.NeedsFlush() && !s.node.HasListeners() {
 		return

@@ -13,8 +13,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// A paused node handles all requests when it resumes, including those that their clients have given
-// up on.
+// A node that resumes handles all requests received during the pause, including abandoned ones.
 func TestPausedNode(t *testing.T) {
 	_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
@@ -30,7 +29,7 @@ func TestPausedNode(t *testing.T) {
 				t.Errorf("a paused node sent %d bytes", n)
 			}
 			given.Close()
-			conn, err := e.Dial(ctx, "tcp", c.addr("n1")) // its kernel accepts
+			conn, err := e.Dial(ctx, "tcp", c.addr("n1")) // the node's kernel accepts connections
 			if err != nil {
 				return err
 			}
@@ -39,21 +38,21 @@ func TestPausedNode(t *testing.T) {
 			}
 			<-e.After(time.Second)
 			if c.do(t, "n1", "DBSIZE") != int64(0) {
-				t.Error("it ran while paused")
+				t.Error("the node executed a command while paused")
 			}
 			mustSucceed(t, "5 things waited; PING: PONG")(c.Resume("n1"))
 			mustFail(t, "ended")(func() (string, error) { b, err := c.Resume("n1"); return b, errors.Join(err, errors.New(b)) }())
 			if reply, err := ask(conn, "GET k"); !strings.HasSuffix(reply, "given-up\r\n") && !strings.HasPrefix(reply, ":1") {
-				t.Errorf("get: %q, %v", reply, err)
+				t.Errorf("GET: %q, %v", reply, err)
 			}
 			<-e.After(10 * time.Millisecond)
 			if list := c.do(t, "n1", "LRANGE", "l", "0", "-1"); fmt.Sprint(list) != "[0 1 2]" {
 				t.Errorf("the list is %v", list)
 			}
 			if left := c.do(t, "n1", "PTTL", "k").(int64); left < 9900 {
-				t.Errorf("the abandoned key lives for %d ms, counted from its execution", left)
+				t.Errorf("the abandoned SET's key expires in %d ms, want 10 s from its execution", left)
 			}
-			// If it is killed while paused, it discards its backlog.
+			// A node killed while paused discards its backlog.
 			c.Pause("n1")
 			fmt.Fprintf(conn, "SET x 1\r\n")
 			<-e.After(10 * time.Millisecond)

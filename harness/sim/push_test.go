@@ -14,8 +14,8 @@ import (
 	"lockpick/harness/client"
 )
 
-// Pushes are sent like all other data: they have a latency, wait at a cut and for the disk, stay in
-// order, and are reproducible.
+// Pushes are sent like all other data: they have a latency, wait for a cut to end and for the disk,
+// stay in order, and are reproducible.
 func TestPushes(t *testing.T) {
 	const invalid = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"
 	run := func(persistence string) (string, uint64) {
@@ -54,7 +54,7 @@ func TestPushes(t *testing.T) {
 				}
 				c.do(t, "n1", "SET", "k", "w")
 				c.do(t, "n1", "PUBLISH", "c", "x")
-				hear("through a cut", "", 0, 0) // for longer than a tick, which a node waiting for its disk may need
+				hear("through a cut", "", 0, 0) // wait for longer than a tick, which a node waiting for its disk may need
 				if _, err := c.Mend("c1-n1"); err != nil {
 					return err
 				}
@@ -62,7 +62,7 @@ func TestPushes(t *testing.T) {
 				conn.Close()
 				<-e.After(100 * time.Millisecond)
 				if n := c.do(t, "n1", "PUBLISH", "c", "x"); n != int64(0) {
-					t.Errorf("PUBLISH reached %v subscribers though none is connected", n)
+					t.Errorf("PUBLISH reached %v subscribers although none is connected", n)
 				}
 				return nil
 			})
@@ -73,7 +73,7 @@ func TestPushes(t *testing.T) {
 		log, digest := run(persistence)
 		for range 3 {
 			if repeated, d := run(persistence); repeated != log || d != digest {
-				t.Errorf("the same run twice:\n%s\n%x\n%s\n%x", log, digest, repeated, d)
+				t.Errorf("the same run differs:\n%s\n%x\n%s\n%x", log, digest, repeated, d)
 			}
 		}
 	}
@@ -104,14 +104,14 @@ func TestKilledConnection(t *testing.T) {
 			}
 			first.Close()
 			if v := c.do(t, "n1", "GET", "k"); v != nil {
-				t.Errorf("k is %v", v)
+				t.Errorf("a killed connection set k to %v", v)
 			}
 			return nil
 		})
 	})
 }
 
-// readAvailable reads until no data arrives within the given time.
+// readAvailable waits up to timeout for data and then reads until no more data arrives.
 func readAvailable(conn net.Conn, timeout time.Duration) (string, error) {
 	all, buf := "", make([]byte, 1024)
 	for {

@@ -30,12 +30,12 @@ func TestFailOverBySentinel(t *testing.T) {
 				began := c.Now()
 				mustSucceed(t, " (keys: 1), changes not replicated: 1; PING: PONG; run_id")(c.FailOverBySentinel("n1", stop))
 				if took := c.Now() - began; took < 2*time.Second || took > 3*time.Second+time.Millisecond {
-					t.Errorf("%s: it took %v", name, took)
+					t.Errorf("%s: the failover took %v", name, took)
 				}
 				if _, err := ask(conn, "PING"); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
-					t.Errorf("%s: an old connection: %v", name, err)
+					t.Errorf("%s: old connection: %v", name, err)
 				}
-				had := "0" // it has no persistence
+				had := "0" // a killed master loses its keys: it has no persistence
 				if stop {
 					had = "2"
 				}

@@ -17,7 +17,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// server is a machine running a Redis server: a node or the resource.
+// server is a machine that runs a Redis server: a node or the resource.
 type server struct {
 	net       *network
 	name      string
@@ -26,25 +26,25 @@ type server struct {
 	clock     *node.Clock
 	disk      *node.Disk // nil means no persistence
 	node      *node.Node // nil means down
-	monotonic bool       // keys expire by a clock that can't be set
-	runID     string     // of the current or the last node
+	monotonic bool       // keys expire as if the clock had never been set
+	runID     string     // run ID of the current or the last process
 	starts    int64
 
 	poweredOff       bool           // the machine has no power
 	paused           bool           // the Redis process is stopped
 	waiting          bool           // Redis is waiting for its disk
-	backlog          []*message     // requests that arrived while Redis could not run: the machine's kernel keeps them even if the client disconnects
-	catchUpScheduled bool           // the next message of the backlog is scheduled
-	tickScheduled    bool           // the next tick of Redis is scheduled
-	stalledSyncs     []func()       // syncs that don't complete
-	pendingDials     []*conn        // connection attempts to a machine without power
+	backlog          []*message     // requests that arrived while Redis could not run; the kernel keeps them even if the client disconnects
+	catchUpScheduled bool           // the backlog's next message is scheduled
+	tickScheduled    bool           // Redis's next tick is scheduled
+	stalledSyncs     []func()       // completions of syncs that hang
+	pendingDials     []*conn        // connection attempts made while the machine has no power
 	replica          *replica       // may be nil
-	promoted         *replica       // the former replica that now serves in this server's place
-	recorder         *lifeRecorder  // records the life of its keys; nil for the resource
-	unsupported      map[string]int // number of client requests by unsupported Redis feature
+	promoted         *replica       // former replica that has taken the master's place; may be nil
+	recorder         *lifeRecorder  // records the life of the server's keys; nil for the resource
+	unsupported      map[string]int // number of client requests, by unsupported Redis feature
 }
 
-// noteUnsupported counts a request for a Redis feature that the simulation doesn't support. The
+// countUnsupported counts a request for a Redis feature that the simulation doesn't support. The
 // network's mutex is held, as always while a node executes commands.
 func (s *server) noteUnsupported(what string) {
 	if s.unsupported == nil {
@@ -70,7 +70,6 @@ func (s *server) start() {
 	s.retransmit()
 }
 
-// startNode starts a node process.
 func (s *server) startNode(c node.Config) {
 	if s.recorder != nil {
 		c.Observer = s.recorder
@@ -78,7 +77,7 @@ func (s *server) startNode(c node.Config) {
 	s.node = node.New(c)
 }
 
-// runID returns 40 hexadecimal digits, which differ for each start of a server.
+// runID returns 40 hexadecimal digits that differ for each start of a server.
 func runID(seed uint64, name string, life int64) string {
 	id := ""
 	for i := range 3 {
@@ -87,7 +86,8 @@ func runID(seed uint64, name string, life int64) string {
 	return id[:40]
 }
 
-// retransmit simulates TCP retransmission of packets that the machine missed while it had no power.
+// retransmit simulates TCP's retransmission of packets that the machine missed while it had no
+// power.
 func (s *server) retransmit() {
 	for _, c := range s.pendingDials {
 		s.net.at(s.slot, s.net.now()+1, func() { s.accept(c) })
@@ -100,8 +100,8 @@ func (s *server) retransmit() {
 	}
 }
 
-// stop ends the process and closes its connections with err: ECONNRESET if the machine's kernel
-// resets them, or nil if clients are not notified.
+// stop ends the process and closes its connections with err. If err is nil, clients are not
+// notified.
 func (s *server) stop(err error) {
 	s.saveKeys()
 	s.node.Close()
@@ -114,8 +114,8 @@ func (s *server) stop(err error) {
 	}
 }
 
-// do runs a command on the node directly, even if Redis is stopped. Pending effects, such as syncs
-// and pushes, follow once Redis can run.
+// do runs a command directly on the node, even while Redis is stopped. The command's effects, such
+// as syncs and pushes, follow once Redis can run.
 func (s *server) do(args ...string) (any, error) {
 	reply, err := s.node.Do(args...)
 	switch {
@@ -156,11 +156,10 @@ func (s *server) identity() string {
 	return fmt.Sprintf("run_id %.8s (keys: %d)", id, keys)
 }
 
-// accept handles a connection request.
 func (s *server) accept(c *conn) {
 	switch {
 	case c.closed:
-		return // the client gave up
+		return // the client has given up
 	case s.poweredOff && !c.link.refuses && c.link.cut.Mode != nemesis.CutRefuse:
 		s.pendingDials = append(s.pendingDials, c)
 		return
@@ -186,7 +185,7 @@ func (s *server) receive(m *message) {
 		c.sentSinceOutage = true
 	case c.orphaned: // the machine is up again and doesn't know the connection
 		s.hangUp(c, syscall.ECONNRESET)
-	case c.session == nil: // killed meanwhile; the end of the connection is on its way
+	case c.session == nil: // the node was killed in the meantime; the end of the connection is on its way
 	case !s.running():
 		s.backlog = append(s.backlog, m)
 	default:
@@ -201,8 +200,8 @@ func (s *server) hangUp(c *conn, err error) {
 	c.down.send(&message{deliver: func() { c.handleServerEnd(err) }})
 }
 
-// receiveEnd handles the end of a client's stream. A Redis that can't run notices it later, after
-// it has handled all earlier messages.
+// receiveEnd handles the end of a client's stream. If Redis can't run, it notices the end only
+// after it has handled all earlier messages.
 func (s *server) receiveEnd(end *message) {
 	if end.flow.conn.session != nil && !s.running() {
 		s.backlog = append(s.backlog, end)
@@ -211,37 +210,37 @@ func (s *server) receiveEnd(end *message) {
 	s.process(end)
 }
 
-// host is the machine of one client. While it is paused, every interaction of its program with the
-// outside world blocks at a gate. Actions are not queued, since a retry loop would then use up its
-// attempts during a pause. All resulting executions are also possible with a real pause, since
-// others see only the messages of a process. Because a gate blocks, a program must not call
-// functions of its Env or use a connection while it holds a mutex that other goroutines wait for.
+// host is a client's machine. While it is paused, every interaction of its program with the outside
+// world blocks at a gate. Actions are not queued, because a retry loop would then use up its
+// attempts during a pause. Every resulting execution is also possible with a real pause, since a
+// process's messages are all that others see of it. Because a gate blocks, a program must not call
+// functions of its Env or use a connection while holding a mutex that other goroutines wait for.
 type host struct {
 	net          *network
 	name         string
 	addr         *net.TCPAddr
 	slot         slot
 	clocks       clocks
-	bubble       *clientBubble // nil means the program runs in the run's bubble
-	aheadWaiters []waiter      // goroutines ahead of true time, if the host has its own bubble
-	timers       []*timer      // pending, in the order in which they were set
+	bubble       *clientBubble // nil if the client shares the run's bubble
+	aheadWaiters []waiter      // goroutines that are ahead of true time
+	timers       []*timer      // pending timers, in the order in which they were set
 	started      bool
 	paused       bool
 	killed       bool
-	ended        bool               // its program has returned
-	hung         bool               // its program was canceled but did not return
+	ended        bool               // the program has returned
+	hung         bool               // the program was canceled but did not return
 	waiters      []waiter           // resumed when the pause ends
 	cancel       context.CancelFunc // cancels the program's context
 	dead         chan struct{}      // closed when the host is killed
 }
 
-// waiter is an action that a pause delays.
+// waiter is an action delayed by a pause.
 type waiter struct {
 	slot slot
 	f    func()
 }
 
-// env returns the client program's environment, without Lock, which the caller sets.
+// env returns the client program's environment, except for Lock, which the caller sets.
 func (h *host) env(at func(point string)) client.Env {
 	return client.Env{
 		Dial:  h.dial,
@@ -270,8 +269,8 @@ func (h *host) env(at func(point string)) client.Env {
 	}
 }
 
-// gate waits while the host is paused or ahead of true time. The caller holds the network's mutex,
-// which is released while waiting.
+// waitAtGate waits while the host is paused or ahead of true time. The caller must hold the
+// network's mutex, which is released during the wait.
 func (h *host) gate(s slot) {
 	for !h.killed && (h.paused || h.aheadOfTrueTime()) {
 		open := make(chan struct{})
@@ -287,7 +286,8 @@ func (h *host) gate(s slot) {
 	}
 }
 
-// passGate is gate for callers without the mutex. It reports whether the host is alive.
+// passGate is waitAtGate for callers that don't hold the mutex. It reports whether the host is
+// alive.
 func (h *host) passGate() (alive bool) {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
@@ -295,7 +295,7 @@ func (h *host) passGate() (alive bool) {
 	return !h.killed
 }
 
-// whenRunning calls f now or, if the host is paused, at the end of the pause.
+// whenRunning calls f now or, if the host is paused, when it resumes.
 func (h *host) whenRunning(s slot, f func()) {
 	if h.paused && !h.killed {
 		h.waiters = append(h.waiters, waiter{s, f})
@@ -314,8 +314,8 @@ func (h *host) emit(e history.Event) {
 	}
 }
 
-// resume ends a pause. Waiters resume one after the other, a quantum apart, ordered by slot and
-// then by arrival, each in its slot. It returns the number of waiters.
+// resume ends a pause and returns the number of waiters. Waiters resume a quantum apart, each in
+// its slot, ordered by slot and then by arrival.
 func (h *host) resume() (released int) {
 	h.paused = false
 	waiters := h.waiters
@@ -328,8 +328,9 @@ func (h *host) resume() (released int) {
 	return len(waiters)
 }
 
-// kill ends the program without warning. Its goroutines unwind by themselves: from now on, none of
-// their actions has an effect or blocks. It returns the number of connections that it closed.
+// kill ends the program without warning and returns the number of connections that it closed. The
+// program's goroutines unwind by themselves: from now on, none of their actions blocks or has an
+// effect.
 func (h *host) kill() (closed int) {
 	if h.killed {
 		return 0
@@ -349,7 +350,7 @@ func (h *host) kill() (closed int) {
 }
 
 // endedError returns an error if the client was killed or has ended. It returns nil if the client
-// is running or has yet to start.
+// is running or has not started yet.
 func (h *host) endedError() error {
 	switch {
 	case h.killed:
@@ -360,7 +361,7 @@ func (h *host) endedError() error {
 	return nil
 }
 
-// hangUp closes all connections, as the kernel does when a process ends.
+// hangUp closes all connections, as the kernel does when a process ends, and returns their number.
 func (h *host) hangUp() (closed int) {
 	for _, c := range h.net.conns(h, nil) {
 		if c.closed {
@@ -377,11 +378,11 @@ func (h *host) hangUp() (closed int) {
 	return closed
 }
 
-// lifeRecorder records the life of each key on a lock node (history.Life).
+// lifeRecorder records the life of each key on a lock node as history.Life events.
 type lifeRecorder struct {
 	server     *server
 	seq        int64
-	link       *link                // origin of the request being executed; nil: the harness or no client
+	link       *link                // link of the client request being executed; nil: not a client request
 	sent       int64                // when that request was sent
 	keysBefore map[string]node.Fact // keys of the previous process, set only between two processes
 	endedAt    int64                // when the previous process ended
@@ -389,7 +390,7 @@ type lifeRecorder struct {
 
 var _ node.Observer = (*lifeRecorder)(nil)
 
-// Observe records a key event.
+// Observe implements node.Observer. It records a key event.
 func (w *lifeRecorder) Observe(f node.Fact) {
 	w.seq++
 	e := w.event(f)
@@ -397,7 +398,7 @@ func (w *lifeRecorder) Observe(f node.Fact) {
 	w.server.net.recordEvent(e)
 }
 
-// Preserve reports whether to suppress the event.
+// Preserve implements node.Observer. It reports whether to suppress a key event.
 func (w *lifeRecorder) Preserve(f node.Fact) bool {
 	preserve := w.server.net.preserve
 	return preserve != nil && preserve(w.event(f))
@@ -427,14 +428,14 @@ func (s *server) execute(m *message) (replies []byte, hangUp bool) {
 	return m.flow.conn.session.Execute(m.commands, m.protocolErr)
 }
 
-// saveKeys saves the keys of a process that is about to end.
+// saveKeys saves the keys of a process that is about to end, for recordRestart.
 func (s *server) saveKeys() {
 	if w := s.recorder; w != nil {
 		w.keysBefore, w.endedAt = s.node.AllKeys(), s.net.now()
 	}
 }
 
-// recordRestart records how the keys of the current process differ from those of the previous one.
+// recordRestart records how the new process's keys differ from the previous process's keys.
 func (s *server) recordRestart(why string) {
 	w := s.recorder
 	if w == nil || w.keysBefore == nil {

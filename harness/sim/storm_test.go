@@ -13,9 +13,9 @@ import (
 	"lockpick/nemesis"
 )
 
-// injectStorm changes clocks, stops, kills and restarts nodes, breaks their disks, and cuts off
-// links and replicas, at times drawn from the seed. Some faults turn out to be impossible at their
-// time. It returns how many faults of each kind were injected.
+// injectStorm changes clocks, stops, kills and restarts nodes, breaks their disks and cuts links
+// and replicas, at times drawn from the seed. A fault may be impossible when its time comes.
+// injectStorm returns the number of injected faults by kind.
 func injectStorm(c *cluster, until time.Duration) map[string]int {
 	var mu sync.Mutex
 	done := map[string]int{}
@@ -77,7 +77,6 @@ func stormScenario(seed uint64) scenario.Scenario {
 	return s
 }
 
-// Runs with all faults of nodes, clocks and links are reproducible.
 func TestStormsAreReproducible(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	const until = 4 * time.Second
@@ -90,7 +89,7 @@ func TestStormsAreReproducible(t *testing.T) {
 			runtime.GOMAXPROCS(1 + i%2)
 			texts[i], digests[i] = runContentionOn(t, stormScenario(seed), seed, until, func(c *cluster) { done = injectStorm(c, until) })
 			if texts[i] != texts[0] || digests[i] != digests[0] {
-				t.Errorf("seed %d isn't reproducible: history %v, digest %v", seed, texts[i] != texts[0], digests[i] != digests[0])
+				t.Errorf("seed %d isn't reproducible: history differs: %v, digest differs: %v", seed, texts[i] != texts[0], digests[i] != digests[0])
 			}
 		}
 		for kind, n := range done {
@@ -108,7 +107,7 @@ func TestStormsAreReproducible(t *testing.T) {
 	t.Log(happened)
 }
 
-// Clocks of several clients that are changed at the same time are recorded in a fixed order.
+// Simultaneous changes to several clients' clocks are recorded in a fixed order.
 func TestConcurrentClockChanges(t *testing.T) {
 	run := func() string {
 		text, _, _ := simulate(t, testScenario(5, 1), 1, func(c *cluster) error {

@@ -6,8 +6,8 @@ import (
 	"lockpick/harness/resp"
 )
 
-// Tokens are numbered by first appearance and replaced wherever they occur. Values that are not the
-// token of any command are not replaced.
+// Tokens are numbered by first appearance and replaced wherever they occur. Values that are not a
+// command's token are not replaced.
 func TestTokens(t *testing.T) {
 	const first, second = "\x00\xffone", "two"
 	all := tokens{}

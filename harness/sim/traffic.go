@@ -11,7 +11,7 @@ import (
 
 var _ nemesis.Shaper = (*cluster)(nil)
 
-// shape is a change of a link's traffic, and its impact so far.
+// shape is a change to a link's traffic, and its impact so far.
 type shape struct {
 	nemesis.Traffic
 	nemesis.Impact
@@ -39,11 +39,11 @@ func (w *linkSet) Unshape(name string, t nemesis.Traffic) (string, error) {
 	defer w.net.mu.Unlock()
 	l := w.link(name)
 	if l == nil {
-		return "", fmt.Errorf("unshape %s: there is no such link", name)
+		return "", fmt.Errorf("remove the shape from %s: there is no such link", name)
 	}
 	i := slices.IndexFunc(l.shapes, func(s *shape) bool { return s.Traffic == t })
 	if i < 0 {
-		return "", fmt.Errorf("unshape %s: its traffic has no such shape", name)
+		return "", fmt.Errorf("remove the shape from %s: it has no such shape", name)
 	}
 	s := l.shapes[i]
 	l.shapes = slices.Delete(l.shapes, i, i+1)
@@ -53,8 +53,8 @@ func (w *linkSet) Unshape(name string, t nemesis.Traffic) (string, error) {
 	return s.ReadBack(fmt.Sprintf("PING through %s: %s", name, l.ping()))
 }
 
-// apply reports whether the shape hits a message, and by how much it delays it, and counts the
-// message. k distinguishes the shapes of a link. late computes the delay.
+// apply decides whether the shape hits a message and counts the message. It returns the delay in
+// nanoseconds, which computeDelay computes if there is a hit. k distinguishes the link's shapes.
 func (s *shape) apply(m *message, k int, late func() int64) (hit bool, by int64) {
 	if hit = s.Hits(mix(m.drawKey, uint64(k), 1)); hit {
 		by = late()
@@ -63,8 +63,8 @@ func (s *shape) apply(m *message, k int, late func() int64) (hit bool, by int64)
 	return hit, by
 }
 
-// extraDelay returns the extra latency of a message that is sent now. The beginning and the end of
-// a connection are not delayed.
+// extraDelay returns the extra latency of a message that is sent now, in nanoseconds. The beginning
+// and the end of a connection are not delayed.
 func (d *direction) extraDelay(m *message) (late int64) {
 	for k, s := range d.link.shapes {
 		if s.DelayMax > 0 && s.AppliesTo(d.carries) && m.size > 0 {
@@ -75,7 +75,7 @@ func (d *direction) extraDelay(m *message) (late int64) {
 	return late
 }
 
-// losesMessage reports whether a message that would be delivered now is lost.
+// losesMessage reports whether a shape loses a message that is due for delivery.
 func (d *direction) losesMessage(m *message) (lost bool) {
 	for k, s := range d.link.shapes {
 		if s.Lose && s.AppliesTo(d.carries) {
@@ -86,8 +86,8 @@ func (d *direction) losesMessage(m *message) (lost bool) {
 	return lost
 }
 
-// bandwidthDelay returns how long limited bandwidth delays a message that has just arrived. No two
-// messages arrive at the same instant, so their order is well defined.
+// bandwidthDelay returns by how many nanoseconds limited bandwidth delays a message that has just
+// arrived. No two messages arrive at the same instant, so their order is well defined.
 func (d *direction) bandwidthDelay(m *message) (wait int64) {
 	if m.paced || m.size == 0 {
 		return 0
@@ -106,12 +106,12 @@ func (d *direction) bandwidthDelay(m *message) (wait int64) {
 	return wait
 }
 
-// transmittedAt returns the time at which bytes that arrive now have been transmitted.
+// transmittedAt returns when the given number of bytes, arriving now, have been transmitted.
 func (s *shape) transmittedAt(d *direction, now int64, bytes int) int64 {
 	return max(now, s.busyUntil[d]) + int64(s.TransmitTime(bytes))
 }
 
-// pingTime returns the round-trip time of a PING that is sent now.
+// pingTime returns the round-trip time of a PING sent now.
 func (l *link) pingTime() time.Duration {
 	at := l.net.now()
 	for _, d := range []*direction{&l.up, &l.down} {
@@ -162,8 +162,8 @@ func (w *linkSet) Tap(on nemesis.OnMessage, hit func(nemesis.HeldMessage)) error
 	return nil
 }
 
-// match attaches a message to the taps that wait for one of its commands. Messages are counted when
-// they are sent.
+// match attaches a message to the taps that wait for one of its commands. Messages count when they
+// are sent.
 func (l *link) match(m *message, direction string, commands []*resp.Command) {
 	for _, t := range l.taps {
 		if t.on.Of != direction {
@@ -196,7 +196,7 @@ func (m *message) nextTap() *tap {
 	return nil
 }
 
-// pass releases the message, with a new latency.
+// letThrough releases the message with a new latency.
 func (t *tap) pass() {
 	t.net.mu.Lock()
 	defer t.net.mu.Unlock()
@@ -213,7 +213,7 @@ func (t *tap) release() {
 	}
 }
 
-// lose drops the message and resets its connection.
+// drop drops the message and resets its connection.
 func (t *tap) lose() {
 	t.net.mu.Lock()
 	defer t.net.mu.Unlock()

@@ -15,7 +15,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// runShaped runs a client on a link with changed traffic, and returns the read-backs.
+// runShaped runs a client on a link with shaped traffic. It returns the read-backs of Shape and
+// Unshape and whether the shape had no effect.
 func runShaped(t *testing.T, traffic nemesis.Traffic, program func(c *cluster, e client.Env, conn net.Conn) error) (begin, end string, idle bool) {
 	t.Helper()
 	_, _, _ = simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
@@ -52,10 +53,11 @@ func timeSets(e client.Env, conn net.Conn, n int) (took []time.Duration, err err
 	return took, nil
 }
 
-const maxRoundTrip = 2*(minLatency+latencySpread) + 2*quantum // maximum of an undelayed round trip
+// maxRoundTrip is the maximum duration of an undelayed round trip.
+const maxRoundTrip = 2*(minLatency+latencySpread) + 2*quantum
 
-// Messages are delayed by the configured time in one or both directions, and so is the PING of the
-// read-back.
+// Messages in one or both directions are delayed by the configured time, and so is the read-back's
+// PING.
 func TestDelay(t *testing.T) {
 	const ms = time.Millisecond
 	for way, least := range map[string]time.Duration{"": 200 * ms, nemesis.Request: 100 * ms, nemesis.Reply: 100 * ms} {
@@ -64,11 +66,11 @@ func TestDelay(t *testing.T) {
 				took, err := timeSets(e, conn, 50)
 				longest := time.Duration(0)
 				for _, d := range took {
-					checkBetween(t, way+" round", d, least, least*3/2+maxRoundTrip)
+					checkBetween(t, way+" round trip", d, least, least*3/2+maxRoundTrip)
 					longest = max(longest, d)
 				}
 				if longest < least*5/4 {
-					t.Errorf("%q: no round took longer than %v", way, longest)
+					t.Errorf("%q: no round trip took longer than %v", way, longest)
 				}
 				return err
 			})
@@ -107,7 +109,6 @@ func TestDelayShare(t *testing.T) {
 	}
 }
 
-// Delayed messages of one connection stay in order.
 func TestDelayPreservesOrder(t *testing.T) {
 	runShaped(t, nemesis.Traffic{Way: nemesis.Request, DelayMin: time.Millisecond, DelayMax: time.Second},
 		func(c *cluster, e client.Env, conn net.Conn) error {
@@ -129,7 +130,7 @@ func TestDelayPreservesOrder(t *testing.T) {
 		})
 }
 
-// The bandwidth limits all connections of the link together.
+// All of the link's connections share its bandwidth.
 func TestThrottle(t *testing.T) {
 	const rate = 1000
 	begin, end, idle := runShaped(t, nemesis.Traffic{Way: nemesis.Request, Bandwidth: rate},
@@ -160,8 +161,8 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-// Messages after a lost one on the same connection are lost too. Other connections are not
-// affected. The connection is reset when the loss ends.
+// After a lost message, all later messages on the same connection are lost too. Other connections
+// are not affected. The connection is reset when the loss ends.
 func TestLose(t *testing.T) {
 	for _, way := range []string{"", nemesis.Request, nemesis.Reply} {
 		var conns []net.Conn
@@ -197,7 +198,7 @@ func TestLose(t *testing.T) {
 			if _, err := c.Unshape("c1-n1", nemesis.Traffic{Lose: true}); err != nil {
 				t.Error(err)
 			}
-			c.Shape("c1-n1", nemesis.Traffic{Lose: true}) // for the Unshape in shaped
+			c.Shape("c1-n1", nemesis.Traffic{Lose: true}) // for the Unshape in runShaped
 		})
 		began := e.True()
 		if _, err := readWithin(conn, time.Minute); !errors.Is(err, syscall.ECONNRESET) {
@@ -217,7 +218,7 @@ func TestShapeWithoutEffect(t *testing.T) {
 			return err
 		})
 		if !idle || !strings.HasPrefix(end, want) {
-			t.Errorf("%d rounds: %s, idle %v", n, end, idle)
+			t.Errorf("%d round trips: %s, idle %v", n, end, idle)
 		}
 	}
 }
@@ -228,7 +229,7 @@ func TestShapeRejectsInvalidArguments(t *testing.T) {
 			t.Error("no error for an unknown link")
 		}
 		if _, err := c.Unshape("c1-n1", nemesis.Traffic{Lose: true}); err == nil || errors.Is(err, nemesis.ErrIdle) {
-			t.Errorf("unshaping an unshaped link: %v", err)
+			t.Errorf("Unshape on a link without a shape: %v", err)
 		}
 		return nil
 	})

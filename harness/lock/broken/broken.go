@@ -2,9 +2,9 @@
 // that mistake. It uses the reference implementation's nodes and arithmetic but its own
 // implementation of the algorithm, so that the reference needs no switches for mistakes.
 //
-// Type algorithm consists of steps that can be replaced individually. The table in mistakes.go
-// lists the mistakes. Each replaces one step, and quotes a programmer who thought that the change
-// was right. An algorithm without replacements behaves like the reference.
+// Each step of type algorithm can be replaced separately. The table in mistakes.go lists the
+// mistakes. Each replaces one step, and quotes a programmer who thought that the change was right.
+// An algorithm without replacements behaves like the reference.
 //
 // Deliberately missing: combinations of mistakes. A lock with two mistakes demonstrates neither.
 package broken
@@ -29,7 +29,7 @@ import (
 
 var _ lock.Factory = New
 
-// New returns a lock with the mistake named in env's settings.
+// New returns a lock that makes the mistake named in env's settings.
 func New(env lock.Env) (lock.Lock, error) {
 	m, err := findMistake(env.Settings.Mistake)
 	if err != nil {
@@ -41,7 +41,7 @@ func New(env lock.Env) (lock.Lock, error) {
 	}
 	m.apply(l)
 	if l.cfg.Fence && !l.countsGrants {
-		return nil, errors.Join(fmt.Errorf("lock broken with mistake %s has no fencing tokens: remove fence", m.Name), l.Close())
+		return nil, errors.Join(fmt.Errorf("lock \"broken\" with mistake %q has no fencing tokens: remove fence", m.Name), l.Close())
 	}
 	return l, nil
 }
@@ -54,14 +54,14 @@ func findMistake(name string) (mistake, error) {
 	for _, m := range mistakes {
 		names = append(names, m.Name)
 	}
-	return mistake{}, fmt.Errorf("lock broken has no mistake %q: use one of %s", name, strings.Join(names, ", "))
+	return mistake{}, fmt.Errorf("lock \"broken\" has no mistake %q: use one of %s", name, strings.Join(names, ", "))
 }
 
-// newBroken returns a lock to which no mistake has been added yet.
+// newBroken returns a lock without a mistake.
 func newBroken(env lock.Env) (*brokenLock, error) {
 	s := env.Settings
 	if s.Ask != "" && s.Ask != "multiplexed" && s.Ask != "sequential" {
-		return nil, fmt.Errorf("lock broken does not support ask: %q: use multiplexed or sequential", s.Ask)
+		return nil, fmt.Errorf("lock \"broken\" does not support ask: %q: use \"multiplexed\" or \"sequential\"", s.Ask)
 	}
 	if s.TTL == 0 {
 		s.TTL = 10 * time.Second
@@ -96,7 +96,7 @@ type brokenLock struct {
 	env     lock.Env
 	cfg     redlock.Config
 	nodes   []*redisnode.Node
-	all     []int // indices of all nodes
+	all     []int // indexes of all nodes
 	drawn   int   // number of random values drawn
 	retries int
 	closed  chan struct{}
@@ -120,7 +120,7 @@ func (l *brokenLock) Acquire(ctx context.Context, key string) (lock.Handle, erro
 	return nil, fmt.Errorf("acquire %q: %w", key, ctx.Err())
 }
 
-// attempt tries to acquire the lock once. If that fails, it cleans up and returns nil.
+// attempt tries to acquire the lock once. If it fails, it cleans up and returns nil.
 func (l *brokenLock) attempt(ctx context.Context, key string, try int) *handle {
 	start := l.now()
 	h := &handle{lock: l, key: key, value: l.value(try, start)}
@@ -140,7 +140,7 @@ func (l *brokenLock) attempt(ctx context.Context, key string, try int) *handle {
 	return nil
 }
 
-// release deletes the key on the given nodes with the step by, even if ctx has ended.
+// release applies deleteKey to the given nodes, even if ctx has ended.
 func (l *brokenLock) release(ctx context.Context, nodes []int, h *handle, by step) []driver.Answer {
 	return l.ask(context.WithoutCancel(ctx), nodes, func(ctx context.Context, node int) (int64, error) {
 		return by(ctx, node, h.key, h.value)
@@ -162,36 +162,36 @@ type step func(ctx context.Context, node int, key, value string) (int64, error)
 // algorithm contains the steps of Redlock. A mistake replaces one of them.
 type algorithm struct {
 	now    func() time.Time
-	byWall bool          // whether now is the wall clock
+	byWall bool          // now reads the wall clock
 	drift  time.Duration // allowance for clock drift
 
 	ask          func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer // sends a request to each node
-	value        func(try int, start time.Time) string                                                                              // value to set; tries count from 1
+	value        func(try int, start time.Time) string                                                                              // returns the value to set; tries count from 1
 	set          step                                                                                                               // sets the key in an attempt
-	countsGrants bool                                                                                                               // whether nodes count grants, which fencing tokens require
+	countsGrants bool                                                                                                               // nodes count grants, which fencing tokens require
 	quorum       int                                                                                                                // votes needed by an attempt
-	votes        func(try int, granted []driver.Answer) int                                                                         // votes of an attempt; tries count from 1
-	valid        func(start, end time.Time) bool                                                                                    // whether an attempt leaves any validity
-	deadlineFrom func(start, end time.Time) time.Time                                                                               // deadline of an attempt
-	fencingToken func(ctx context.Context, h *handle) int64                                                                         // fencing token from the answers of a quorum
+	votes        func(try int, granted []driver.Answer) int                                                                         // counts an attempt's votes; tries count from 1
+	valid        func(start, end time.Time) bool                                                                                    // reports whether an attempt leaves any validity
+	deadlineFrom func(start, end time.Time) time.Time                                                                               // returns the deadline of an attempt
+	fencingToken func(ctx context.Context, h *handle) int64                                                                         // returns the fencing token from a quorum's answers
 	wrap         func(h *handle) lock.Handle                                                                                        // wraps the handle for the caller
 	undo         func(ctx context.Context, h *handle) []driver.Answer                                                               // cleans up a failed attempt
-	delay        func() time.Duration                                                                                               // before the next attempt
+	delay        func() time.Duration                                                                                               // returns the delay before the next attempt
 	deleteKey    step                                                                                                               // deletes the key in a release
-	releaseNodes func(h *handle) []int                                                                                              // nodes contacted by a release
+	releaseNodes func(h *handle) []int                                                                                              // returns the nodes to contact in a release
 
-	canExtend        func(h *handle, start time.Time) bool // whether an extension may start at this time
+	canExtend        func(h *handle, start time.Time) bool // reports whether an extension may start now
 	maxExtensions    int                                   // maximum number of extensions
 	extend           step
 	extensionQuorum  int                                             // votes needed by an extension
-	extendedInTime   func(h *handle, start, end time.Time) (ok bool) // whether an extension finished in time
-	extendedDeadline func(start, end time.Time) (until time.Time)    // deadline of an extension
+	extendedInTime   func(h *handle, start, end time.Time) (ok bool) // reports whether an extension finished in time
+	extendedDeadline func(start, end time.Time) (until time.Time)    // returns the deadline after an extension
 
-	checkHold     func(h *handle) (lost, over bool) // checks a lock that extends itself; over means stop checking
-	checkInterval time.Duration                     // before each check
+	checkHold     func(h *handle) (lost, done bool) // checks a lock that extends itself; done means stop checking
+	checkInterval time.Duration                     // time before each check
 }
 
-// reference returns the algorithm of the reference implementation.
+// reference returns the reference implementation's algorithm.
 func (l *brokenLock) reference() algorithm {
 	majority := redlock.Quorum(len(l.nodes))
 	return algorithm{
@@ -246,7 +246,7 @@ func (l *brokenLock) deadlineFromStart(start, _ time.Time) time.Time {
 func (l *brokenLock) deadlineFromEnd(_, end time.Time) time.Time { return end.Add(l.cfg.TTL - l.drift) }
 
 // highestCount returns the highest count among the nodes that granted the lock. It raises the count
-// of each node that is behind, and removes the node's vote if the node doesn't confirm this.
+// on each node that is behind, and discards the vote of a node that doesn't confirm this.
 func (l *brokenLock) highestCount(ctx context.Context, h *handle) int64 {
 	fence, behind := driver.HighestCount(h.granted)
 	for _, a := range l.ask(ctx, behind, func(ctx context.Context, node int) (int64, error) {
@@ -264,7 +264,7 @@ func boolToCount(yes bool, err error) (int64, error) {
 	return 0, err
 }
 
-// Reasons not to try an extension, or not to accept its result. The lock is held until its old
+// Reasons not to start an extension, or to reject its result. The lock remains held until its old
 // deadline.
 var (
 	errLimit   = errors.New("limit of extensions reached")
@@ -337,7 +337,7 @@ func (h *handle) Extend(ctx context.Context) error {
 }
 
 var contextByTimer = mistake{Mistake{"context-by-timer",
-	"ends its context only by a timer that starts when the context is first requested, and never checks the clock: a context requested after the deadline has not ended yet",
+	"ends its context with a timer that starts when the context is first requested, and never checks the clock, so a context requested after the deadline has not ended",
 	"a context that nobody has requested needs no timer, and the timer knows when to fire"},
 	func(l *brokenLock) {
 		l.wrap = func(h *handle) lock.Handle {
@@ -354,20 +354,19 @@ var contextByTicker = mistake{Mistake{"context-by-ticker",
 		}
 	}}
 
-// contextHandle is a handle with a context that a goroutine cancels.
+// contextHandle is a handle whose context is canceled by a goroutine.
 type contextHandle struct {
 	*handle
-	wait func(left time.Duration) time.Duration // until the next check of the deadline
+	wait func(remaining time.Duration) time.Duration // returns the time until the next check of the deadline
 
 	mu    sync.Mutex
-	until time.Time       // the deadline
+	until time.Time       // deadline
 	ctx   context.Context // nil until the first call of Context
 	end   context.CancelFunc
 }
 
 var _ lock.ContextHandle = (*contextHandle)(nil)
 
-// Context implements lock.ContextHandle.
 func (c *contextHandle) Context() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -425,5 +424,4 @@ type contextNotifier struct{ *contextHandle }
 
 var _ lock.LossNotifier = contextNotifier{}
 
-// Lost implements lock.LossNotifier.
 func (c contextNotifier) Lost() <-chan struct{} { return c.Context().Done() }

@@ -35,7 +35,7 @@ func start(t *testing.T) nodes {
 	return n
 }
 
-// take clears the nodes and sets the key to another client's value on the first few.
+// reset clears the nodes and sets the key to another client's value on the first count nodes.
 func (n nodes) take(some int) {
 	for i, c := range n.clients {
 		err := c.FlushAll(n.t.Context()).Err()
@@ -48,8 +48,8 @@ func (n nodes) take(some int) {
 	}
 }
 
-// countKeys counts the nodes whose key has another client's value, and those whose key has one of
-// the lock's values.
+// countKeys counts the nodes whose key has another client's value, and those with the lock's own
+// value.
 func (n nodes) countKeys() (others, own int) {
 	for _, c := range n.clients {
 		switch v, err := c.Get(n.t.Context(), "k").Result(); {
@@ -66,17 +66,17 @@ func (n nodes) countKeys() (others, own int) {
 // epoch is the start of a ticking clock.
 var epoch = time.Unix(1_800_000_000, 0)
 
-// tickingClocks makes both clocks of a client advance by tick with each reading.
+// tickingClocks makes both of a client's clocks advance by tick with each reading.
 func tickingClocks(tick time.Duration) func(*lock.Env) {
 	clock := func() func() time.Time {
-		var readings atomic.Int64 // some mistakes read it concurrently, once per node
+		var readings atomic.Int64 // atomic: some mistakes read the clock concurrently, once per node
 		return func() time.Time { return epoch.Add(time.Duration(readings.Add(1)-1) * tick) }
 	}
 	return func(e *lock.Env) { e.Now, e.Wall = clock(), clock() }
 }
 
-// open returns a lock with a mistake. Its timeouts are long, because no test waits for a timeout to
-// pass.
+// newLock returns a lock with the given mistake. Its timeouts are long because no test waits for a
+// timeout to pass.
 func (n nodes) open(mistake string, changes ...func(*lock.Env)) *brokenLock {
 	n.t.Helper()
 	e := lock.Env{
@@ -111,7 +111,7 @@ func (n nodes) acquire(l *brokenLock) lock.Handle {
 	return h
 }
 
-// anotherClient makes an environment that of another client, with different random numbers.
+// anotherClient turns an environment into that of another client, with different random numbers.
 func anotherClient(e *lock.Env) {
 	random := e.Random
 	e.Client, e.Random = "c2", func(name string) uint64 { return random("c2/" + name) }
@@ -122,15 +122,15 @@ func TestEachLockMakesItsMistake(t *testing.T) {
 	n := start(t)
 	for _, m := range Mistakes() {
 		if makes := experiments[m.Name]; makes == nil || !makes(n, m.Name) {
-			t.Errorf("no experiment for mistake %s, or the lock doesn't make it", m.Name)
+			t.Errorf("mistake %q has no experiment, or the lock doesn't make the mistake", m.Name)
 		}
 	}
 }
 
-// visibleMistakes are the mistakes that affect the second acquire of a lock.
+// visibleMistakes are the mistakes that affect the second acquire of a lock even without faults.
 var visibleMistakes = []string{"set-without-nx", "ttl-in-wrong-unit", "same-value-for-clients", "release-on-quorum", "undo-by-plain-del"}
 
-// Without faults, none of the other mistakes has any effect.
+// Without faults, the other mistakes have no effect.
 func TestUseWithoutFaults(t *testing.T) {
 	n := start(t)
 	for _, m := range Mistakes() {
@@ -159,7 +159,7 @@ func TestUseWithoutFaults(t *testing.T) {
 				}
 			}
 			if err := n.acquire(second).Release(t.Context()); err != nil {
-				t.Errorf("%s: release of the second client: %v", m.Name, err)
+				t.Errorf("%s: release by the second client: %v", m.Name, err)
 			}
 		}
 	}
@@ -172,7 +172,7 @@ func TestUnmodifiedAlgorithm(t *testing.T) {
 	mistakes = []mistake{{Mistake{Name: "none"}, func(*brokenLock) {}}}
 	for name, makes := range experiments {
 		if makes(n, "none") {
-			t.Errorf("the lock without a mistake makes the mistake %s", name)
+			t.Errorf("the lock without a mistake makes mistake %q", name)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func TestFailedAttemptIsUndone(t *testing.T) {
 		var readings atomic.Int64
 		l := n.open(m.Name, func(e *lock.Env) {
 			e.Now = func() time.Time {
-				if readings.Add(1) == 2 { // all nodes have answered, or one is being queried
+				if readings.Add(1) == 2 { // all nodes have answered, or a request is under way
 					cancel()
 				}
 				return time.Now()
@@ -223,8 +223,8 @@ func TestFailedAttemptIsUndone(t *testing.T) {
 	}
 }
 
-// The extension of a lost lock fails and sets no key. The exceptions are the locks whose mistake is
-// to extend lost locks.
+// Extending a lost lock fails and sets no key. The exceptions are the locks whose mistake is to
+// extend lost locks.
 func TestExtendLostLock(t *testing.T) {
 	n := start(t)
 	for _, m := range Mistakes() {
@@ -245,15 +245,15 @@ func TestExtendLostLock(t *testing.T) {
 				continue
 			}
 			if others, _ := n.countKeys(); errors.Is(err, lock.ErrNotHeld) != lost || (err == nil) == lost || h.Deadline().After(until) == lost || others != taken {
-				t.Errorf("%s: extended with %d of 5 keys lost: %v, deadline moved %v, %d keys of another client",
+				t.Errorf("%s: extension with %d of 5 keys lost: %v, deadline moved by %v, another client has %d keys",
 					m.Name, taken, err, h.Deadline().Sub(until), others)
 			}
 		}
 	}
 }
 
-// A lock with the mistake tells-late does not notify its holder while no node answers, but does
-// once the nodes report the loss.
+// A lock with the mistake tells-late does not notify its holder of a loss while no node answers,
+// but does so once the nodes report the loss.
 func TestNotifiesLate(t *testing.T) {
 	n := start(t)
 	n.take(0)
@@ -281,31 +281,31 @@ func TestNotifiesLate(t *testing.T) {
 	<-no
 	select {
 	case <-lost:
-		t.Error("notification of a loss that no node reported")
+		t.Error("the lock reported a loss that no node had reported")
 	default:
 	}
 	close(on)
 	select {
 	case <-lost:
 	case <-no:
-		t.Error("kept sending requests after all nodes had reported the loss")
+		t.Error("the lock kept sending requests after all nodes had reported the loss")
 	}
 }
 
 func TestRejectsInvalidSettings(t *testing.T) {
 	for want, s := range map[string]lock.Settings{
 		"use one of no-elapsed-check, elapsed-not-subtracted, no-drift-margin, ": {Mistake: "all of them"},
-		"has no mistake \"\"":           {},
-		"remove fence":                  {Mistake: "set-without-nx", Fence: true, TTL: time.Second},
-		"use multiplexed or sequential": {Mistake: "plain-del", Ask: "politely"},
-		"no nodes":                      {Mistake: "plain-del"},
+		"has no mistake \"\"":               {},
+		"remove fence":                      {Mistake: "set-without-nx", Fence: true, TTL: time.Second},
+		`use "multiplexed" or "sequential"`: {Mistake: "plain-del", Ask: "politely"},
+		"no nodes":                          {Mistake: "plain-del"},
 	} {
 		e := lock.Env{Settings: s}
 		if s.Fence {
 			e.Nodes = []lock.Node{{Name: "n1", Addr: "127.0.0.1:1"}}
 		}
 		if l, err := New(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error: %v; want one containing %q", err, want)
+			t.Errorf("error: %v; want an error containing %q", err, want)
 		}
 	}
 }
@@ -314,7 +314,7 @@ func TestMistakesAreDocumented(t *testing.T) {
 	for _, m := range Mistakes() {
 		for _, text := range []string{m.Doc, m.Thought} {
 			if m.Name == "" || text == "" || strings.HasSuffix(text, ".") {
-				t.Errorf("mistake %q has the documentation %q", m.Name, text)
+				t.Errorf("mistake %q has an empty or terminated description %q", m.Name, text)
 			}
 		}
 	}

@@ -15,8 +15,7 @@ import (
 
 var errDown = errors.New("down")
 
-// values returns the values that a lock sets in three attempts, all of which are refused by all
-// nodes.
+// values returns the values that a lock sets in three attempts that all nodes refuse.
 func (n nodes) values(mistake string, changes ...func(*lock.Env)) []string {
 	var values []string
 	l := n.open(mistake, append(changes, func(e *lock.Env) { e.Settings.Tries, e.Settings.Ask = 3, "sequential" })...)
@@ -43,7 +42,7 @@ func (n nodes) lease(mistake string, elapsed time.Duration, changes ...func(*loc
 	return h.Deadline().Sub(epoch)
 }
 
-// pastDeadline returns a handle whose deadline has passed. None of the lock's timers has fired
+// pastDeadline returns a handle whose deadline has passed without any of the lock's timers firing
 // since the acquire.
 func (n nodes) pastDeadline(mistake string) lock.Handle {
 	n.take(0)
@@ -62,7 +61,7 @@ func (n nodes) pastDeadline(mistake string) lock.Handle {
 
 const validity = 9898 * time.Millisecond // TTL less drift
 
-// wallOffset makes the wall clock wrong by the given duration.
+// wallOffset makes the wall clock wrong by the given offset.
 func wallOffset(by time.Duration) func(*lock.Env) {
 	return func(e *lock.Env) { e.Wall = func() time.Time { return time.Now().Add(by) } }
 }
@@ -77,12 +76,12 @@ func (n nodes) timeToLive() time.Duration {
 	return left
 }
 
-// fractionalTTL makes the TTL two and a half seconds.
+// fractionalTTL sets the TTL to two and a half seconds.
 func fractionalTTL(e *lock.Env) {
 	e.Settings.TTL, e.Settings.Timeout = 2500*time.Millisecond, time.Second
 }
 
-// timeToLiveAfterSet returns the time to live of the keys set by a lock with the fractional TTL.
+// timeToLiveAfterSet returns the time to live of keys set by a lock with the fractional TTL.
 func (n nodes) timeToLiveAfterSet(mistake string) time.Duration {
 	n.take(0)
 	n.acquire(n.open(mistake, fractionalTTL))
@@ -90,7 +89,7 @@ func (n nodes) timeToLiveAfterSet(mistake string) time.Duration {
 }
 
 // ttlAroundExtension returns the time to live of a lock's keys after the acquire and after an
-// extension. Just before the extension, it sets the time to live to left.
+// extension. Just before the extension, it sets the time to live to remaining.
 func (n nodes) ttlAroundExtension(mistake string, left time.Duration, changes ...func(*lock.Env)) (before, after time.Duration) {
 	n.take(0)
 	h := n.acquire(n.open(mistake, changes...))
@@ -120,7 +119,7 @@ func (n nodes) deadlines(mistake string) (acquired, extended time.Duration) {
 	return acquired, h.Deadline().Sub(epoch)
 }
 
-// delays returns a lock's delays after eight attempts. They should be between 1 and 9 ms.
+// delays returns a lock's delays after eight failed attempts. They should be between 1 and 9 ms.
 func (n nodes) delays(mistake string, changes ...func(*lock.Env)) []time.Duration {
 	n.take(5)
 	var waits []time.Duration
@@ -141,8 +140,8 @@ func (n nodes) delays(mistake string, changes ...func(*lock.Env)) []time.Duratio
 	return waits
 }
 
-// reusesValue reports whether a client uses the same value in two acquires, and another client a
-// different one.
+// reusesValue reports whether a client uses the same value in two acquires while another client
+// uses a different one.
 func (n nodes) reusesValue(mistake string) bool {
 	var values []string
 	for _, change := range []func(*lock.Env){tickingClocks(time.Millisecond), anotherClient} {
@@ -160,8 +159,8 @@ func (n nodes) reusesValue(mistake string) bool {
 }
 
 // checkWithoutAnswers calls checkHold for a lock that extends itself, while no node answers
-// extensions and the client's wall clock is stopped. asked reports whether the lock sent any
-// extensions.
+// extensions and the client's wall clock is stopped. requested reports whether the lock requested
+// any extension.
 func (n nodes) checkWithoutAnswers(mistake string) (lost, over, asked bool, pause time.Duration) {
 	n.take(0)
 	l := n.open(mistake, func(e *lock.Env) { e.Wall = func() time.Time { return epoch } })
@@ -178,8 +177,8 @@ func (n nodes) checkWithoutAnswers(mistake string) (lost, over, asked bool, paus
 }
 
 // fencingCounts acquires and releases a lock after the first node has counted three grants and the
-// last node seven. It returns the fencing token, which is 0 for a lock without fencing, and the
-// first node's count after the acquire and after the release.
+// last node seven. It returns the fencing token, or 0 for a lock without fencing, and the first
+// node's count after the acquire and after the release.
 func (n nodes) fencingCounts(mistake string) (token, counted, left int64) {
 	n.take(0)
 	if !n.open(mistake).countsGrants {
@@ -205,7 +204,7 @@ func (n nodes) fencingCounts(mistake string) (token, counted, left int64) {
 	return h.(lock.Fencer).Fence(), counted, count()
 }
 
-// betweenSteps is a go-redis hook that sets the key for another client once the first node has
+// setAfterGet is a go-redis hook that sets the key for another client once the first node has
 // answered GET.
 type betweenSteps struct{ set func() error }
 
@@ -223,7 +222,7 @@ func (b betweenSteps) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// experiments contains, for each mistake, a check whether a lock makes it.
+// experiments contains, for each mistake, a function that reports whether a lock makes it.
 var experiments = map[string]func(nodes, string) bool{
 	"no-elapsed-check": func(n nodes, mistake string) bool {
 		return n.lease(mistake, 12*time.Second) == 12*time.Second+validity
@@ -237,13 +236,13 @@ var experiments = map[string]func(nodes, string) bool{
 	"returns-late": func(n nodes, mistake string) bool {
 		return n.lease(mistake, 12*time.Second) == validity
 	},
-	// TestNotifiesLate checks the notification.
+	// TestLateNotification checks the notification.
 	"tells-late": func(n nodes, mistake string) bool {
 		lost, over, asked, pause := n.checkWithoutAnswers(mistake)
 		if n.take(0); pause > 0 {
 			h := n.acquire(n.open(mistake))
 			if _, tells := h.(lock.LossNotifier); !tells || !h.Deadline().IsZero() {
-				n.t.Errorf("%s: a lock that extends itself has no loss notification, or the deadline %v", mistake, h.Deadline())
+				n.t.Errorf("%s: a lock that extends itself has no loss notification, or has the deadline %v", mistake, h.Deadline())
 			}
 		}
 		return asked && !lost && !over
@@ -311,14 +310,14 @@ var experiments = map[string]func(nodes, string) bool{
 			return true
 		}
 	},
-	// The context is first requested after the deadline, and no timer has fired. It is not
-	// canceled.
+	// The context is first requested after the deadline, and no timer has fired. The context is
+	// not canceled.
 	"context-by-timer": func(n nodes, mistake string) bool {
 		h, isContexter := n.pastDeadline(mistake).(lock.ContextHandle)
 		_, listens := h.(lock.LossNotifier)
 		return isContexter && !listens && h.Context().Err() == nil
 	},
-	// A context that was already in use is not canceled either.
+	// A context that was already in use is not canceled, either.
 	"context-by-ticker": func(n nodes, mistake string) bool {
 		h, isContexter := n.pastDeadline(mistake).(lock.ContextHandle)
 		_, listens := h.(lock.LossNotifier)
@@ -341,7 +340,7 @@ var experiments = map[string]func(nodes, string) bool{
 		_, own := n.countKeys()
 		return own == 0
 	},
-	// Another client has three of five nodes, and keeps them.
+	// Another client has three of five nodes and does not lose them.
 	"quorum-half": func(n nodes, mistake string) bool {
 		n.take(3)
 		h, _ := n.open(mistake).Acquire(n.t.Context(), "k")
@@ -356,7 +355,7 @@ var experiments = map[string]func(nodes, string) bool{
 		odd, _ := n.open(mistake).Acquire(n.t.Context(), "k")
 		return even != nil && odd == nil
 	},
-	// One node votes, and no other answers.
+	// One node votes, and no other node answers.
 	"silence-is-a-vote": func(n nodes, mistake string) bool {
 		l := n.open(mistake)
 		l.set = func(_ context.Context, node int, _, _ string) (int64, error) {
@@ -375,10 +374,10 @@ var experiments = map[string]func(nodes, string) bool{
 		h, _ := l.Acquire(n.t.Context(), "k")
 		return h != nil
 	},
-	// A request is canceled, and answered during the next request.
+	// A request is canceled, and its answer arrives during the next request.
 	"reads-late-answers": func(n nodes, mistake string) bool {
 		if mistake == "waits-for-all" {
-			return false // it cancels no request
+			return false // this lock cancels no request
 		}
 		l := n.open(mistake)
 		late, on := context.WithCancel(n.t.Context())
@@ -410,10 +409,10 @@ var experiments = map[string]func(nodes, string) bool{
 				n.t.Fatal(err)
 			}
 		}
-		over, _ := n.open(mistake).Acquire(n.t.Context(), "k")
+		expiredHandle, _ := n.open(mistake).Acquire(n.t.Context(), "k")
 		n.take(5)
 		endless, _ := n.open(mistake).Acquire(n.t.Context(), "k")
-		return over != nil && endless == nil
+		return expiredHandle != nil && endless == nil
 	},
 	// Another client has two of five nodes.
 	"quorum-too-large": func(n nodes, mistake string) bool {
@@ -460,7 +459,7 @@ var experiments = map[string]func(nodes, string) bool{
 		l.deleteKey = func(context.Context, int, string, string) (int64, error) { return 0, errDown }
 		return errors.Is(h.Release(n.t.Context()), lock.ErrNotHeld)
 	},
-	// Another client has the key by the time of the release, and keeps it.
+	// Another client has the key by the time of the release and does not lose it.
 	"loss-is-released": func(n nodes, mistake string) bool {
 		n.take(0)
 		h := n.acquire(n.open(mistake))
@@ -469,9 +468,10 @@ var experiments = map[string]func(nodes, string) bool{
 		others, _ := n.countKeys()
 		return err == nil && others == 5
 	},
-	// By the time of the release the key has another value of the same client, or another client's.
+	// By the time of the release, the key has another value by the same client, or another client's
+	// value.
 	"release-by-prefix": func(n nodes, mistake string) bool {
-		deletes := func(value func(own string) string) bool {
+		deletes := func(value func(token string) string) bool {
 			n.take(0)
 			h := n.acquire(n.open(mistake))
 			for _, c := range n.clients {
@@ -480,10 +480,10 @@ var experiments = map[string]func(nodes, string) bool{
 				}
 			}
 			_ = h.Release(n.t.Context()) // the experiment for plain-del checks the error
-			left, err := n.clients[0].Exists(n.t.Context(), "k").Result()
-			return err == nil && left == 0
+			keysLeft, err := n.clients[0].Exists(n.t.Context(), "k").Result()
+			return err == nil && keysLeft == 0
 		}
-		return deletes(func(own string) string { return own[:len(own)-1] + "!" }) && !deletes(func(string) string { return "c2-other" })
+		return deletes(func(token string) string { return token[:len(token)-1] + "!" }) && !deletes(func(string) string { return "c2-other" })
 	},
 	"same-value-for-retries": func(n nodes, mistake string) bool {
 		v := n.values(mistake, tickingClocks(time.Millisecond))
@@ -493,28 +493,28 @@ var experiments = map[string]func(nodes, string) bool{
 	"same-value-for-clients": func(n nodes, mistake string) bool {
 		return n.values(mistake, tickingClocks(time.Millisecond))[0] == n.values(mistake, anotherClient, tickingClocks(time.Second))[1]
 	},
-	// Two clients start in the same microsecond, and are a second apart afterwards.
+	// Two clients start in the same microsecond; after that, they are a second apart.
 	"weak-token": func(n nodes, mistake string) bool {
 		one, two := n.values(mistake, tickingClocks(time.Millisecond)), n.values(mistake, anotherClient, tickingClocks(time.Second))
 		return one[0] == two[0] && one[1] != two[1]
 	},
-	// A node is asked twice with one value, and then with another.
+	// A node has the key with the lock's own value, and then receives another value.
 	"yes-to-own-value": func(n nodes, mistake string) bool {
 		n.take(0)
 		l := n.open(mistake)
-		// The key has no time to live, because one that the lock sets may expire.
+		// Set the key without a time to live, because a key set by the lock might expire.
 		if err := n.clients[0].Set(n.t.Context(), "k", "own", 0).Err(); err != nil {
 			n.t.Fatal(err)
 		}
-		var yes []bool
+		var accepted []bool
 		for _, value := range []string{"own", "other"} {
 			v, err := l.set(n.t.Context(), 0, "k", value)
 			if err != nil {
 				n.t.Fatal(err)
 			}
-			yes = append(yes, v > 0)
+			accepted = append(accepted, v > 0)
 		}
-		return slices.Equal(yes, []bool{true, false})
+		return slices.Equal(accepted, []bool{true, false})
 	},
 
 	// Another client has the key by the time of the extension, without a time to live.
@@ -525,7 +525,7 @@ var experiments = map[string]func(nodes, string) bool{
 		others, _ := n.countKeys()
 		return others == 5 && n.timeToLive() > 0
 	},
-	// In the same situation, the key has the lock's own value afterwards.
+	// As above, but the key has the lock's own value afterwards.
 	"extension-overwrites": func(n nodes, mistake string) bool {
 		if !n.canExtend(mistake, 5) {
 			return false
@@ -533,7 +533,7 @@ var experiments = map[string]func(nodes, string) bool{
 		others, _ := n.countKeys()
 		return others == 0
 	},
-	// Another client has the key on the first node after the lock has read it.
+	// Another client sets the key on the first node after the lock has read the key.
 	"extension-in-two-steps": func(n nodes, mistake string) bool {
 		n.take(0)
 		l := n.open(mistake)
@@ -594,7 +594,7 @@ var experiments = map[string]func(nodes, string) bool{
 		err := h.(lock.Extender).Extend(n.t.Context())
 		_, own := n.countKeys()
 		if own > 0 && err != nil {
-			n.t.Errorf("%s: extending a missing key: %v, and then %d keys exist", mistake, err, own)
+			n.t.Errorf("%s: extending a missing key: %v, but then %d keys exist", mistake, err, own)
 		}
 		return own > 0
 	},
@@ -624,7 +624,7 @@ var experiments = map[string]func(nodes, string) bool{
 		n.take(4)
 		n.open(mistake).Acquire(n.t.Context(), "k")
 		if _, own := n.countKeys(); own > 0 {
-			return false // it undoes no attempt
+			return false // this lock undoes no attempt
 		}
 		n.take(0)
 		ctx, cancel := context.WithCancel(n.t.Context())
@@ -635,7 +635,7 @@ var experiments = map[string]func(nodes, string) bool{
 		_, own := n.countKeys()
 		return err != nil && own == 5
 	},
-	// Requests have a deadline or not.
+	// Requests have no deadline.
 	"waits-for-all": func(n nodes, mistake string) bool {
 		n.take(0)
 		l := n.open(mistake)
@@ -655,33 +655,33 @@ var experiments = map[string]func(nodes, string) bool{
 		set := l.set
 		l.set = func(ctx context.Context, node int, key, value string) (int64, error) {
 			if node < 3 {
-				return 0, nil // a lock that overwrites must fail, too
+				return 0, nil // make a lock that overwrites keys fail, too
 			}
-			yes, err := set(ctx, node, key, value)
+			grants, err := set(ctx, node, key, value)
 			if node == 3 && err == nil {
 				err = errDown
 			}
-			return yes, err
+			return grants, err
 		}
 		l.quorum = 3
 		h, _ := l.Acquire(n.t.Context(), "k")
-		left, _ := n.clients[3].Exists(n.t.Context(), "k").Result()
+		unackedKeys, _ := n.clients[3].Exists(n.t.Context(), "k").Result()
 		acknowledged, _ := n.clients[4].Exists(n.t.Context(), "k").Result()
-		return h == nil && left == 1 && acknowledged == 0
+		return h == nil && unackedKeys == 1 && acknowledged == 0
 	},
 	// The attempt has already ended.
 	"set-goes-on": func(n nodes, mistake string) bool {
 		n.take(0)
-		over, cancel := context.WithCancel(n.t.Context())
+		endedCtx, cancel := context.WithCancel(n.t.Context())
 		cancel()
-		yes, _ := n.open(mistake).set(over, 0, "k", "own")
+		grants, _ := n.open(mistake).set(endedCtx, 0, "k", "own")
 		_, own := n.countKeys()
-		if own != int(yes) {
-			n.t.Errorf("%s: set after the end of its attempt: %d, and %d keys exist", mistake, yes, own)
+		if own != int(grants) {
+			n.t.Errorf("%s: set after the end of its attempt returned %d, but %d keys exist", mistake, grants, own)
 		}
 		return own == 1
 	},
-	// The node timeout is five seconds, the TTL ten.
+	// The node timeout is five seconds, and the TTL is ten.
 	"driver-time-out": func(n nodes, mistake string) bool {
 		n.take(0)
 		var waited atomic.Bool
@@ -744,13 +744,13 @@ var experiments = map[string]func(nodes, string) bool{
 		return token == 1
 	},
 	"fence-deleted-with-key": func(n nodes, mistake string) bool {
-		token, _, left := n.fencingCounts(mistake)
-		return token == 8 && left == 0
+		token, _, afterRelease := n.fencingCounts(mistake)
+		return token == 8 && afterRelease == 0
 	},
 }
 
-// canExtend reports whether an extension succeeds if another client has the key on the given number
-// of nodes.
+// canExtend reports whether an extension succeeds if another client has the key on the first count
+// nodes.
 func (n nodes) canExtend(mistake string, taken int) bool {
 	n.take(0)
 	h := n.acquire(n.open(mistake, tickingClocks(time.Millisecond)))

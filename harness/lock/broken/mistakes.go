@@ -21,8 +21,8 @@ import (
 // Mistake describes a mistake in a lock.
 type Mistake struct {
 	Name    string
-	Doc     string // what it does wrong, with no period at the end
-	Thought string // why the programmer thought that this was right
+	Doc     string // what the lock does wrong, without a final period
+	Thought string // why the programmer thought it was right
 }
 
 // mistake is a Mistake with the code that makes it.
@@ -31,9 +31,8 @@ type mistake struct {
 	apply func(*brokenLock)
 }
 
-// mistakes lists all mistakes: first those that let two clients hold the lock, then those in
-// extensions, those that keep the lock from being acquired or from becoming free, and those in
-// fencing tokens.
+// mistakes lists all mistakes, grouped by effect: two clients hold the lock; extensions are wrong;
+// the lock can't be acquired or doesn't become free; fencing tokens are wrong.
 var mistakes = []mistake{
 	{Mistake{"no-elapsed-check",
 		"never measures how long the attempt took, and claims TTL − drift from the end of the attempt",
@@ -156,7 +155,7 @@ var mistakes = []mistake{
 	silenceIsNotHeld,
 	lossIsReleased,
 	{Mistake{"release-by-prefix",
-		"deletes any key whose value starts with the client's name, and so the key of a later hold by the same client",
+		"deletes any key whose value starts with the client's name, including the key of a later hold by the same client",
 		"the name says who owns the key; the rest only makes the value unique"},
 		func(l *brokenLock) {
 			l.value = func(int, time.Time) string { return l.env.Client + "-" + l.random() }
@@ -190,7 +189,7 @@ var mistakes = []mistake{
 			l.value = func(_ int, start time.Time) string { return fmt.Sprintf("%d-%d", start.UnixMicro(), pid) }
 		}},
 	{Mistake{"yes-to-own-value",
-		"counts a key that already has its own value as a vote, and so counts a node twice that is configured twice",
+		"counts a key that already has its own value as a vote, so a node that is configured twice counts twice",
 		"a request that is sent twice must get the same answer twice; that makes it idempotent"},
 		func(l *brokenLock) { l.replaceSet(l.script(setOrConfirmOwn)) }},
 
@@ -218,7 +217,7 @@ var mistakes = []mistake{
 			l.extendedDeadline = func(start, _ time.Time) time.Time { return start.Add(l.cfg.TTL) }
 		}},
 	{Mistake{"extension-adds-to-deadline",
-		"adds a whole lease to its deadline with each extension, though the keys live for only one TTL from then",
+		"adds a whole lease to its deadline with each extension, although the keys then live for only one TTL",
 		"extending by ten seconds means having ten seconds more"},
 		func(l *brokenLock) {
 			in := l.extendedInTime
@@ -243,7 +242,7 @@ var mistakes = []mistake{
 		"the key is there and it is ours, so we hold the lock"},
 		func(l *brokenLock) { l.extend = l.isOwner }},
 	{Mistake{"extension-in-two-steps",
-		"checks that the key is its own, then extends in a second request whatever key is there by then",
+		"checks that the key is its own, then extends whatever key is there in a second request",
 		"nobody can take the key between two requests sent a millisecond apart"},
 		func(l *brokenLock) {
 			l.extend = func(ctx context.Context, node int, key, value string) (int64, error) {
@@ -262,7 +261,7 @@ var mistakes = []mistake{
 		"unlike PEXPIRE, PEXPIREAT can safely be sent twice"},
 		func(l *brokenLock) { l.extend = l.scriptWith(extendUntil, l.expiry) }},
 	{Mistake{"extension-sets-missing-key",
-		"sets the key again in an extension if it is gone, though another client may have held the lock meanwhile",
+		"sets the key again in an extension if the key is missing, although another client may have held the lock in the meantime",
 		"if nobody has the lock, it is still ours, and a failed extension helps nobody"},
 		func(l *brokenLock) {
 			l.extend = l.script(extendOrSet)
@@ -297,7 +296,7 @@ var mistakes = []mistake{
 			}
 		}},
 	{Mistake{"set-goes-on",
-		"lets the driver go on sending a SET after its attempt is over, so that it can reach nodes after the release",
+		"lets the driver keep sending a SET after the attempt is over, so the SET can reach nodes after the release",
 		"the driver knows best when to retry; the caller need not wait for it"},
 		func(l *brokenLock) { l.replaceSet(l.setWithRetries) }},
 	{Mistake{"driver-time-out",
@@ -340,7 +339,7 @@ var mistakes = []mistake{
 			l.delay = func() time.Duration { return l.cfg.RetryMin << min(tries-1, 20) }
 		}},
 	{Mistake{"elapsed-since-the-call",
-		"measures elapsed time from the call of acquire instead of the start of the attempt, so a client that has waited for a TTL can never acquire",
+		"measures elapsed time from the call of acquire instead of the start of the attempt, so a client that has waited for a TTL can never acquire the lock",
 		"the clock is read once, before the loop"},
 		func(l *brokenLock) {
 			var called time.Time
@@ -359,7 +358,7 @@ var mistakes = []mistake{
 	returnsLate,
 
 	{Mistake{"unbounded-extension",
-		"extends as often as it is asked to and ignores the limit, so one holder can lock all others out",
+		"ignores the limit on extensions, so one holder can lock all others out",
 		"a client that is still working still needs the lock"},
 		func(l *brokenLock) { l.maxExtensions = math.MaxInt }},
 
@@ -433,7 +432,7 @@ func (l *brokenLock) setWith(options ...any) step {
 	}
 }
 
-// setKeyTTL gives keys a TTL of their own, which is not used to compute deadlines.
+// setKeyTTL gives keys a TTL that differs from the one used to compute deadlines.
 func (l *brokenLock) setKeyTTL(ttl time.Duration) {
 	l.replaceSet(func(ctx context.Context, node int, key, value string) (int64, error) {
 		return boolToCount(l.nodes[node].Set(ctx, key, value, ttl))
@@ -443,7 +442,7 @@ func (l *brokenLock) setKeyTTL(ttl time.Duration) {
 	}
 }
 
-// isOwner checks whether the key has the value, and changes nothing.
+// isOwner checks whether the key has the value. It changes nothing.
 func (l *brokenLock) isOwner(ctx context.Context, node int, key, value string) (int64, error) {
 	held, err := l.Clients[node].Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) {
@@ -462,17 +461,16 @@ func (l *brokenLock) scriptWith(text string, number func() int64) step {
 	}
 }
 
-// expiry returns the expiry of a key set now, in milliseconds of the client's wall clock.
+// expiry returns when a key set now expires, in milliseconds by the client's wall clock.
 func (l *brokenLock) expiry() int64 { return l.env.Wall().Add(l.cfg.TTL).UnixMilli() }
 
-// driverTries is how often a driver sends a request with its default settings.
+// driverTries is how many times a driver sends a request with its default settings.
 const driverTries = 4
 
-// driverWait is how long the driver waits for each answer: three seconds if the TTL is ten.
+// driverWait returns how long the driver waits for each answer: three seconds if the TTL is ten.
 func (l *brokenLock) driverWait() time.Duration { return 3 * l.cfg.TTL / 10 }
 
-// setWithRetries does the same as setFree, with a driver that keeps retrying after the attempt is
-// over.
+// setWithRetries is setFree with a driver that keeps retrying after the attempt is over.
 func (l *brokenLock) setWithRetries(ctx context.Context, node int, key, value string) (yes int64, err error) {
 	for range driverTries {
 		own, end := context.WithTimeout(context.WithoutCancel(ctx), l.driverWait())
@@ -573,7 +571,6 @@ func (r *renewingHandle) Release(ctx context.Context) error {
 	return err
 }
 
-// backgroundHandle is a handle with a background task.
 type backgroundHandle struct {
 	*handle
 	done chan struct{}
@@ -582,7 +579,7 @@ type backgroundHandle struct {
 
 func (t *backgroundHandle) end() { t.once.Do(func() { close(t.done) }) }
 
-// repeat calls do periodically until it returns true, the lock is released, or the client closes.
+// repeat calls f periodically until f returns true, the lock is released, or the client closes.
 func (t *backgroundHandle) repeat(pause time.Duration, do func() (done bool)) {
 	l := t.handle.lock
 	for {
@@ -609,8 +606,8 @@ var extensionIgnoresAnswers = mistake{Mistake{"extension-unheard",
 	}}
 
 // NotFoundByFuzzing lists the mistakes that no plan within the assumptions reveals. The text says
-// when a mistake shows; it completes a sentence that begins with "which shows only". A scenario of
-// the catalog reveals each of these mistakes.
+// when a mistake shows; it completes a sentence that begins with "which shows only". For each of
+// these mistakes, a scenario in the catalog reveals it.
 var NotFoundByFuzzing = map[string]string{
 	"extension-in-two-steps": "if a holder dies while an extension by the previous holder is between its two steps: " +
 		"extending the key of a live holder has no effect on mutual exclusion",
@@ -634,7 +631,7 @@ var notifiesLate = mistake{Mistake{"tells-late",
 	}}
 
 var renewsTooLate = mistake{Mistake{"renews-too-late",
-	"has no deadline and extends itself, but for the first time only after its keys have expired",
+	"has no deadline and extends itself, but not until after its keys have expired",
 	"a lease is renewed when it runs out"},
 	func(l *brokenLock) {
 		l.extendAutomatically(l.cfg.TTL*5/4, func(h *handle) (lost, over bool) {
@@ -682,8 +679,8 @@ func (l *brokenLock) extendAutomatically(pause time.Duration, look func(h *handl
 	}
 }
 
-// notifyingHandle is a handle that extends itself. It has no deadline, but notifies its holder of a
-// loss.
+// notifyingHandle is a handle that extends itself. It has no deadline, but notifies its holder if
+// the lock is lost.
 type notifyingHandle struct {
 	backgroundHandle
 	lost chan struct{}
@@ -691,7 +688,7 @@ type notifyingHandle struct {
 
 var _ lock.LossNotifier = (*notifyingHandle)(nil)
 
-// Deadline implements lock.Handle. It returns zero, as there is no deadline.
+// Deadline implements lock.Handle. It returns zero because there is no deadline.
 func (w *notifyingHandle) Deadline() time.Time { return time.Time{} }
 
 func (w *notifyingHandle) Lost() <-chan struct{} { return w.lost }
@@ -754,7 +751,7 @@ func (a overridingHandle) Release(ctx context.Context) error {
 }
 
 var forgetsFailedNodes = mistake{Mistake{"forgets-failed-nodes",
-	"never asks a node again that once failed to answer, so it lacks votes when other nodes fail later",
+	"never again contacts a node that once failed to answer, so it lacks votes when other nodes fail later",
 	"a server that is down is taken out of the list; somebody will restart the client"},
 	func(l *brokenLock) {
 		failed, set, votes := make([]atomic.Bool, len(l.nodes)), l.set, l.votes

@@ -1,9 +1,9 @@
 // Package exec implements a lock that runs in another program, in any language. The program is
-// called an adapter: it uses the library under test, and speaks JSON lines on its stdin and stdout.
+// called an adapter: it uses the library under test and speaks JSON lines on its stdin and stdout.
 //
-// An Adapter is the harness's end of the connection to such a program. New returns the lock of the
-// adapter whose pipes were passed to this process. All measurements remain the client's task: it
-// takes the timestamps, reaches the points at which faults strike, and accesses the resource.
+// An Adapter is the harness's end of the connection to such a program. New returns a lock that uses
+// the adapter whose pipes were passed to this process. All measurements remain the client's task:
+// it takes the timestamps, reaches the points where faults strike, and accesses the resource.
 // Deadlines are instants on one of the adapter's clocks, never relative durations, because a client
 // that reads a message late would then consider itself the holder for too long.
 //
@@ -41,29 +41,29 @@ func (brokenAdapter) Error() string { return "adapter" }
 // Is reports whether err is lock.ErrBroken.
 func (brokenAdapter) Is(err error) bool { return err == lock.ErrBroken }
 
-// StartWithin is the time limit for an adapter's hello, and for its answer to open. On a busy host
-// the virtual machine of a language may need many seconds to load a library.
+// StartWithin is the time limit for an adapter's hello, and for its answer to open. On a busy host,
+// a language's virtual machine may need many seconds to load a library.
 const StartWithin = 30 * time.Second
 
-// grace is how much longer an adapter may take to answer than the library's own time limit.
+// gracePeriod is how much longer than the library's own time limit an adapter may take to answer.
 const grace = 2 * time.Second
 
 // Adapter is the harness's end of the connection to a program that contains a lock and speaks the
 // protocol.
 type Adapter struct {
 	Hello  Hello
-	Quorum int // quorum of the nodes, set by Open; 0 if the adapter doesn't report it
+	Quorum int // quorum size, set by Open; 0 if the adapter doesn't report it
 	now    func() time.Time
 	in     io.Writer
 	out    *bufio.Reader
-	ended  chan struct{} // closed when the adapter's output has ended
+	ended  chan struct{} // closed when the adapter's output ends
 
 	mu        sync.Mutex
 	err       error // why the output ended
 	last      int64 // ID of the last request
 	waiting   map[int64]chan reply
 	handles   map[string]*Handle
-	lostEarly map[string]string // reasons for handles that were lost before they were returned
+	lostEarly map[string]string // reasons for losses reported before the handle was returned, by handle
 	clocks    clockReading
 }
 
@@ -75,7 +75,7 @@ type clockReading struct {
 	took    time.Duration
 }
 
-// Connect returns an Adapter after reading the adapter's hello from out. now is the client's
+// Connect returns an Adapter after reading the adapter's hello from out. now reads the client's
 // monotonic clock.
 func Connect(in io.Writer, out io.Reader, now func() time.Time) (*Adapter, error) {
 	a := &Adapter{now: now, in: in, out: bufio.NewReaderSize(out, maxLineLen), ended: make(chan struct{}),
@@ -105,8 +105,8 @@ func (a *Adapter) Open(ctx context.Context, client string, nodes []lock.Node, s 
 	return a.compareClocks(ctx)
 }
 
-// clockReadings is the maximum number of readings. The one with the shortest round trip is the most
-// precise.
+// maxClockReadings is the maximum number of clock readings. The reading with the shortest round
+// trip is the most precise.
 const clockReadings = 5
 
 // compareClocks reads the adapter's clocks between two readings of the client's clock.
@@ -119,7 +119,7 @@ func (a *Adapter) compareClocks(ctx context.Context) error {
 			return fmt.Errorf("clock: %w", err)
 		}
 		if took := a.now().Sub(from); took < best.took {
-			// Use the earlier time: the delay of the answer must shorten the client's belief.
+			// Use the earlier time: a slow answer must shorten the client's belief, not extend it.
 			best = clockReading{mono, from, took}
 		}
 	}
@@ -130,11 +130,11 @@ func (a *Adapter) compareClocks(ctx context.Context) error {
 }
 
 // maxClockDifference is the maximum difference between the wall clocks of the adapter and its
-// client. Both are set within a few milliseconds of each other, and some languages' clocks have no
+// client. Faults set the two clocks a few milliseconds apart, and some languages' clocks have no
 // better resolution.
 const maxClockDifference = 100 * time.Millisecond
 
-// checkWallClock checks that the adapter's wall clock still agrees with its client's. Faults set
+// checkWallClock checks that the adapter's wall clock still agrees with the client's. Faults set
 // both clocks together.
 func (a *Adapter) checkWallClock(ctx context.Context) error {
 	var off time.Duration
@@ -157,7 +157,7 @@ func (a *Adapter) checkWallClock(ctx context.Context) error {
 	return fmt.Errorf("%w: its wall clock differs from its client's by %v: report nanoseconds since 1970, and don't start the adapter as a child of another program, because a child's clock can't be set", errBroken, off)
 }
 
-// clientTime converts an instant of the adapter's monotonic clock to the client's clock.
+// clientTime converts an instant on the adapter's monotonic clock to the client's clock.
 func (a *Adapter) clientTime(mono int64) time.Time {
 	return a.clocks.client.Add(time.Duration(mono - a.clocks.adapter))
 }
@@ -183,7 +183,7 @@ func (a *Adapter) listen() {
 	}
 }
 
-// handleReply processes a line from the adapter. The caller holds a.mu.
+// handleReply processes a line from the adapter. The caller must hold a.mu.
 func (a *Adapter) handleReply(r reply) error {
 	switch {
 	case r.Lost != "":
@@ -221,7 +221,7 @@ func (a *Adapter) handleReply(r reply) error {
 	return nil
 }
 
-// send sends a request and returns the channel for its answer.
+// send sends a request and returns the channel on which its answer arrives.
 func (a *Adapter) send(r *request) (<-chan reply, error) {
 	a.mu.Lock()
 	a.last++
@@ -239,8 +239,8 @@ func (a *Adapter) send(r *request) (<-chan reply, error) {
 	return w, nil
 }
 
-// failure returns the error to report for a broken adapter. The reason why its output ended is
-// preferred over err, because it is more informative.
+// failure returns the error to report for a broken adapter. If the adapter's output ended, it
+// reports why instead of err, because that is more informative.
 func (a *Adapter) failure(err error) error {
 	select {
 	case <-a.ended:
@@ -254,7 +254,7 @@ func (a *Adapter) failure(err error) error {
 	return fmt.Errorf("%w: %w", errBroken, err)
 }
 
-// call sends a request and waits for the answer. If ctx ends, call cancels an acquire if the
+// call sends a request and waits for the answer. If ctx ends, call cancels an acquire, provided the
 // adapter supports it. Whenever the library's time limit has passed, call pings the adapter's
 // reader: as long as the reader answers, only the library hangs, and call keeps waiting, as it
 // would for any other lock.
@@ -263,8 +263,8 @@ func (a *Adapter) call(ctx context.Context, r request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	// Wait half of the grace period twice: if the client was paused together with its adapter, the
-	// first timer may already have expired.
+	// Wait for half of the grace period twice: if the client was paused together with its adapter,
+	// the first timer may already have expired.
 	late, extended := time.NewTimer(r.timeout()-grace/2), false
 	defer late.Stop()
 	done := ctx.Done()
@@ -274,7 +274,7 @@ func (a *Adapter) call(ctx context.Context, r request) (reply, error) {
 			return answer, answer.refusal()
 		case <-a.ended:
 			select {
-			case answer := <-w: // its last message
+			case answer := <-w: // the adapter's last message
 				return answer, answer.refusal()
 			default:
 				return reply{}, a.failure(nil)
@@ -317,7 +317,7 @@ func (r request) timeout() time.Duration {
 	return grace
 }
 
-// RefusedError is an answer that isn't ok.
+// RefusedError is returned for an answer that isn't ok.
 type RefusedError struct{ No, Why string }
 
 func (r *RefusedError) Error() string {
@@ -338,7 +338,7 @@ func (r reply) refusal() error {
 	return &RefusedError{r.No, r.Why}
 }
 
-// Acquire requests a lock once. A lock acquired after ctx has ended is released.
+// Acquire requests a lock once. It releases a lock that it gets after ctx has ended.
 func (a *Adapter) Acquire(ctx context.Context, key string, within time.Duration) (*Handle, error) {
 	millis := ms(within)
 	r, err := a.call(ctx, request{Op: "acquire", Key: key, Within: &millis})
@@ -358,7 +358,7 @@ func (a *Adapter) Acquire(ctx context.Context, key string, within time.Duration)
 	return h, nil
 }
 
-// Ping checks that the adapter's reader answers. It doesn't have to wait for the library.
+// Ping checks that the adapter's reader answers. The reader doesn't have to wait for the library.
 func (a *Adapter) Ping(ctx context.Context) error {
 	_, err := a.call(ctx, request{Op: "ping"})
 	return err
@@ -376,7 +376,7 @@ func (a *Adapter) Close(ctx context.Context) error {
 	return err
 }
 
-// attachedPipes holds the pipes of an adapter started by Attach, or nil.
+// attachedPipes holds the pipes of an adapter started by Attach. They are nil if there is none.
 var attachedPipes struct {
 	in  io.WriteCloser
 	out io.Reader

@@ -16,8 +16,8 @@ import (
 	"lockpick/harness/lock"
 )
 
-// The adapters for Node use ioredis with its defaults and only set the server's address. If they
-// disabled the offline queue or retries, a violation might be the adapter's fault.
+// The adapters for Node use ioredis with its defaults and set nothing but the server's address. If
+// they disabled the offline queue or retries, a violation might be the adapter's fault.
 func TestNodeAdaptersKeepDriverDefaults(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -49,7 +49,7 @@ func TestNodeAdaptersKeepDriverDefaults(t *testing.T) {
 	}
 	want := `[{"host":"127.0.0.1","port":7001}]` + "\n" + `[{"host":"127.0.0.1","port":7002}]` + "\n"
 	if string(out) != want {
-		t.Errorf("options of ioredis:\n%swant\n%s", out, want)
+		t.Errorf("options passed to ioredis:\n%swant\n%s", out, want)
 	}
 
 	sources, err := filepath.Glob("adapters/node/*.js")
@@ -120,18 +120,19 @@ func startWithStandIns(t *testing.T, program, script string, files map[string]st
 	return a, output
 }
 
-// npm adds a stand-in for an npm package, and pypi adds one for a PyPI package.
+// addNPMPackage adds a stand-in for an npm package.
 func npm(files map[string]string, name, text string) {
 	files["node_modules/"+name+"/index.js"] = "'use strict'; const print = (...args) => require('fs').writeSync(2, JSON.stringify(args) + '\\n');\n" + text
 	files["node_modules/"+name+"/package.json"] = `{"name": "` + name + `", "version": "0"}`
 }
 
+// addPyPIPackage adds a stand-in for a PyPI package.
 func pypi(files map[string]string, module, name, text string) {
 	files[module+".py"] = "import sys\ndef told(*args): print(*args, file=sys.stderr, flush=True)\n" + text
 	files[strings.ReplaceAll(name, "-", "_")+"-0.dist-info/METADATA"] = "Metadata-Version: 2.1\nName: " + name + "\nVersion: 0\n"
 }
 
-// Unless an option is set, adapters pass the scenario's settings to their library and nothing else.
+// Unless an option is set, adapters pass nothing but the scenario's settings to their library.
 // Disabling retries would hide the mistakes that retries cause.
 func TestAdaptersKeepLibraryDefaults(t *testing.T) {
 	node, python := map[string]string{}, map[string]string{}
@@ -174,7 +175,7 @@ class Redlock:
 			if err := a.Open(t.Context(), "c1", []lock.Node{{Name: "n1", Addr: "127.0.0.1:1"}}, settings); err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(c.script, "pottery") { // creates a new lock for each acquire
+			if strings.Contains(c.script, "pottery") { // it creates a new lock for each acquire
 				if _, err := a.Acquire(t.Context(), "k", 0); err != nil {
 					t.Fatal(err)
 				}
@@ -184,11 +185,11 @@ class Redlock:
 			}
 			<-a.ended
 			if got := said(); got != c.want {
-				t.Errorf("settings of the library:\n%s\nwant\n%s", got, c.want)
+				t.Errorf("settings passed to the library:\n%s\nwant\n%s", got, c.want)
 			}
 			for _, o := range a.Hello.Options {
 				if !slices.Contains([]string{"defaults", "one"}, o.Values[0]) {
-					t.Errorf("option %s has the default %s: list the library's own default first", o.Name, o.Values[0])
+					t.Errorf("option %q has the default %q: list the library's own default first", o.Name, o.Values[0])
 				}
 			}
 		})
@@ -235,6 +236,6 @@ class Redlock:
 		t.Fatal(err)
 	}
 	if err := h.Extend(t.Context()); err == nil || errors.Is(err, lock.ErrNotHeld) {
-		t.Errorf("more extensions than the library allows: %v; the lock is still held", err)
+		t.Errorf("extending more often than the library allows: %v; want an error other than ErrNotHeld", err)
 	}
 }

@@ -19,11 +19,11 @@ import (
 
 const hello = `{"hello":1,"name":"made up","version":"2","can":["extend","lost","renewed","cancel"]}` + "\n"
 
-// answers scripts an adapter. It maps the op of a request to the adapter's answer, in which %d
-// stands for the request's ID.
+// answers scripts an adapter. It maps a request's op to the adapter's answer, in which %d stands
+// for the request's ID.
 type answers map[string]string
 
-// startScripted starts an adapter whose first line is first and which calls say for each request.
+// startScripted starts an adapter that sends firstLine and then calls answer for each request.
 func startScripted(t *testing.T, first string, say func(m map[string]any, out io.Writer)) (*Adapter, error) {
 	t.Helper()
 	in, ask := io.Pipe()
@@ -72,7 +72,7 @@ func (a answers) say(m map[string]any, out io.Writer) {
 	}
 }
 
-// epoch is the start of the adapters' monotonic clock, an arbitrary value.
+// epoch is the arbitrary start of the adapters' monotonic clock.
 const epoch = 777
 
 func open(t *testing.T, a answers) *Adapter {
@@ -100,11 +100,11 @@ func TestRejectsInvalidHello(t *testing.T) {
 		`{"hello":1,"name":"x","retries":"both"}` + "\n":                                                            `retries "both"`,
 		`{"hello":1,"name":"x","belief":"luck"}` + "\n":                                                             `belief "luck"`,
 		`{"hello":1,"name":"x","keyPrefix":"a\tb"}` + "\n":                                                          `keyPrefix "a\tb": use at most 100 bytes of printable ASCII`,
-		`{"hello":1,"name":"x","belief":"signal"}` + "\n":                                                           "add lost to can",
-		`{"hello":1,"name":"x","options":[{"name":"a=b","values":["c","d"]}]}` + "\n":                               "option \"a=b\": use lower-case",
-		`{"hello":1,"name":"x","options":[{"name":"a","values":["c"]}]}` + "\n":                                     "option a with 1 values: list the library's default first",
+		`{"hello":1,"name":"x","belief":"signal"}` + "\n":                                                           `add "lost" to can`,
+		`{"hello":1,"name":"x","options":[{"name":"a=b","values":["c","d"]}]}` + "\n":                               "option \"a=b\": use lowercase",
+		`{"hello":1,"name":"x","options":[{"name":"a","values":["c"]}]}` + "\n":                                     `option "a" with 1 values: list the library's default first`,
 		`{"hello":1,"name":"x","options":[{"name":"a","values":["c","d,e"]}]}` + "\n":                               "a value \"d,e\"",
-		`{"hello":1,"name":"x","options":[{"name":"a","values":["c","d"]},{"name":"a","values":["c","d"]}]}` + "\n": "duplicate option a",
+		`{"hello":1,"name":"x","options":[{"name":"a","values":["c","d"]},{"name":"a","values":["c","d"]}]}` + "\n": `duplicate option "a"`,
 		`{"hello":1,"name":"x"`:                  "in the middle of a line",
 		strings.Repeat("x", maxLineLen+1) + "\n": "longer than 65536 bytes",
 	} {
@@ -143,8 +143,8 @@ func (e *exitingStdin) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// The last message of an adapter is used, for example its answer to close, even if its stdout has
-// ended by the time it is read.
+// An adapter's last message, such as its answer to close, is used even if its stdout has ended by
+// the time the message is read.
 func TestLastMessageIsUsed(t *testing.T) {
 	for range 50 { // select chooses randomly between two ready channels
 		heard, out := io.Pipe()
@@ -184,7 +184,7 @@ func TestProtocolViolations(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			a := open(t, answers{"acquire": answer})
 			_, err := a.Acquire(t.Context(), "k", 0)
-			for range 3 { // a surplus line is only noticed with the next request
+			for range 3 { // a surplus line isn't noticed until the next request
 				if err == nil {
 					synctest.Wait()
 					err = a.Ping(t.Context())
@@ -208,7 +208,7 @@ func TestNumbersMayBeStrings(t *testing.T) {
 	}
 }
 
-// A deadline is an instant: the time that the answer takes neither shortens nor extends the lease.
+// A deadline is an instant: a slow answer neither shortens nor extends the lease.
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -244,14 +244,14 @@ func TestDeadline(t *testing.T) {
 				continue
 			}
 			if off := h.Deadline().Sub(began) - want; off.Abs() > time.Microsecond {
-				t.Errorf("%s: the deadline differs by %v", answer, off)
+				t.Errorf("%s: the deadline is off by %v", answer, off)
 			}
 		}
 	})
 }
 
 // An adapter is rejected if its wall clock differs from its client's, because faults would not
-// affect such a clock.
+// affect that clock.
 func TestClocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := startScripted(t, hello, answers{"clock": `{"id":%d,"ok":true,"monotonic":1,"wall":1}`}.say)
@@ -299,7 +299,7 @@ func TestNotifications(t *testing.T) {
 	})
 }
 
-// A canceled acquire is answered once, and a lock acquired nevertheless is released.
+// A canceled acquire is answered once. If it gets the lock anyway, the lock is released.
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
@@ -358,7 +358,7 @@ func TestHangingLibrary(t *testing.T) {
 	})
 }
 
-// A virtual machine that loads a library on a busy host is slow, but not broken.
+// A virtual machine that loads a library on a busy host is slow but not broken.
 func TestSlowToOpen(t *testing.T) {
 	open := func(t *testing.T, after time.Duration) error {
 		a, err := startScripted(t, hello, func(m map[string]any, out io.Writer) {
@@ -379,7 +379,7 @@ func TestSlowToOpen(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		err := open(t, 31*time.Second)
-		time.Sleep(2 * time.Second) // until the late answer arrives, in virtual time
+		time.Sleep(2 * time.Second) // wait for the late answer, in virtual time
 		if !errors.Is(err, lock.ErrBroken) || !strings.Contains(err.Error(), "no answer to open within 30s") || strings.Contains(err.Error(), "lock") {
 			t.Errorf("after 31 s: %v", err)
 		}

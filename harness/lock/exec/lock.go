@@ -12,26 +12,26 @@ import (
 	"lockpick/harness/lock"
 )
 
-// Name is the name of this kind.
+// Name is this kind's name.
 const Name = "exec"
 
 // PipesEnv is the environment variable that tells a client that it has an adapter. The client's
-// file descriptor 3 is then the adapter's stdout, and 4 the adapter's stdin.
+// file descriptors 3 and 4 are then the adapter's stdout and stdin.
 const PipesEnv = "LOCKPICK_ADAPTER"
 
-// acquireTTLs is how long a library that retries by itself may wait for a lock, in TTLs.
+// acquireTTLs is how many TTLs a library that retries on its own may wait for a lock.
 const acquireTTLs = 2
 
 var _ lock.Factory = New
 
-// New returns the lock of the adapter whose pipes were passed to this process.
+// New returns a lock that uses the adapter whose pipes were passed to this process.
 func New(env lock.Env) (lock.Lock, error) {
 	in, out := attachedPipes.in, attachedPipes.out
 	switch {
 	case os.Getenv(PipesEnv) != "":
 		in, out = os.NewFile(4, "the adapter's stdin"), os.NewFile(3, "the adapter's stdout")
 	case in == nil:
-		return nil, errors.New("lock exec has no program: pass --adapter COMMAND with real processes or containers (--backend process)")
+		return nil, errors.New("lock \"exec\" has no program: pass --adapter COMMAND with real processes or containers (--backend process)")
 	}
 	a, err := Connect(in, out, env.Now)
 	if err != nil {
@@ -51,7 +51,6 @@ type program struct {
 	tries int // number of delays drawn
 }
 
-// Acquire implements lock.Lock.
 func (p *program) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	s := p.env.Settings
 	within := time.Duration(0)
@@ -107,8 +106,8 @@ type Handle struct {
 	token    string
 	fence    int64
 	returned bool
-	renewed  chan struct{} // receives a value when the library has changed the deadline
-	lost     chan struct{} // closed once the lock is lost
+	renewed  chan struct{} // receives a value when the library changes the deadline
+	lost     chan struct{} // closed when the lock is lost
 	once     sync.Once
 
 	mu       sync.Mutex
@@ -116,7 +115,7 @@ type Handle struct {
 	wall     bool
 }
 
-// setDeadline sets the deadline to that of a reply.
+// setDeadline sets the deadline to the one in a reply.
 func (h *Handle) setDeadline(r reply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -135,7 +134,7 @@ func (h *Handle) notifyLost() { h.once.Do(func() { close(h.lost) }) }
 func (h *Handle) notifyRenewed() {
 	select {
 	case h.renewed <- struct{}{}:
-	default: // the previous renewal has not been received yet
+	default: // the previous notification has not been received yet
 	}
 }
 
@@ -186,7 +185,8 @@ func (h *Handle) Held(ctx context.Context) (bool, error) {
 // Lost implements lock.LossNotifier.
 func (h *Handle) Lost() <-chan struct{} { return h.lost }
 
-// Renewed receives a value when the library has extended the lock on its own.
+// Renewed implements lock.RenewalNotifier. The channel receives a value when the library has
+// extended the lock on its own.
 func (h *Handle) Renewed() <-chan struct{} { return h.renewed }
 
 // Token implements lock.Tokener.

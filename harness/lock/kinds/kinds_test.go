@@ -66,8 +66,8 @@ func TestOneTryDoesNotWait(t *testing.T) {
 	}
 }
 
-// A lock's deadline depends only on its settings: the TTL minus the drift, and minus at most the 2
-// ms that the specification adds to the drift. A library's own default for drift must not have any
+// A lock's deadline depends on nothing but its settings: it is the TTL minus the drift, minus up to
+// 2 ms that the specification adds to the drift. A library's own default drift must not have any
 // effect.
 func TestDeadlineFollowsDriftSetting(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]

@@ -3,13 +3,13 @@
 //
 // It converts Settings to the library's options, and the library's ErrLockNotHeld and
 // ErrNotObtained to lock.ErrNotHeld. The library itself is unmodified. It calls package time
-// directly. Tokens and delays are drawn by name, "token/3/0" and "retry/2", and all tries of an
-// acquire use the same token. The library has no deadline, so the adapter computes the one that
-// callers would assume: the TTL from the start of the successful try, minus the drift. The
-// library's acquire fails when a request fails, and doesn't clean up. While there are tries left,
-// the adapter calls it again with another token, as callers would.
+// directly. Tokens and delays are drawn by name, such as "token/3/0" and "retry/2", and all tries
+// of one call to the library use the same token. The library has no deadline, so the adapter
+// computes the deadline that callers would assume: the TTL from the start of the successful try,
+// minus the drift. The library's acquire fails as soon as a request fails, and doesn't clean up.
+// While there are tries left, the adapter calls it again with another token, as callers would.
 //
-// Deliberately missing: fencing tokens and a limit of extensions, which the library doesn't have.
+// Deliberately missing: fencing tokens and a limit on extensions, which the library doesn't have.
 package redislock
 
 import (
@@ -78,7 +78,7 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 type retryStrategy struct {
 	library *library
 	left    int
-	began   time.Time // not after the start of the last try
+	began   time.Time // at or before the start of the last try
 }
 
 func (t *retryStrategy) NextBackoff() time.Duration {
@@ -87,7 +87,7 @@ func (t *retryStrategy) NextBackoff() time.Duration {
 		return 0
 	}
 	l.delays++
-	delay := max(l.env.Delay(l.delays, l.settings.RetryMin, l.settings.RetryMax), 1) // 0 would end the acquire
+	delay := max(l.env.Delay(l.delays, l.settings.RetryMin, l.settings.RetryMax), 1) // a delay of 0 would end the acquire
 	t.began = time.Now().Add(delay)
 	return delay
 }

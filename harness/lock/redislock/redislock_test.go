@@ -47,10 +47,10 @@ func TestTwoClients(t *testing.T) {
 	}
 	left, _ := server.PTTL(ctx, "k").Result()
 	if d := h.Deadline().Sub(start); d < 9*time.Second || h.Deadline().After(time.Now().Add(left)) {
-		t.Errorf("deadline in %v, but the key expires in %v", d, left)
+		t.Errorf("deadline in %v, after the key expires in %v", d, left)
 	}
 	if v, _ := server.Get(ctx, "k").Result(); v != h.(lock.Tokener).Token() || len(v) != 40 {
-		t.Errorf("value %q on the node, want the token of 20 bytes", v)
+		t.Errorf("value %q on the node, want the lock's 20-byte token", v)
 	}
 	if _, err := second.Acquire(ctx, "k"); !errors.Is(err, redislock.ErrNotObtained) {
 		t.Errorf("second client: %v, want %v", err, redislock.ErrNotObtained)
@@ -76,8 +76,8 @@ func TestTwoClients(t *testing.T) {
 	}
 }
 
-// scriptedNode returns a dial function for a node that answers each EVALSHA with one of the
-// replies, after the given virtual time.
+// scriptedNode returns a dial function for a node that answers each EVALSHA with the next reply,
+// after the given virtual time.
 func scriptedNode(took time.Duration, replies ...string) func(context.Context, string, string) (net.Conn, error) {
 	return func(context.Context, string, string) (net.Conn, error) {
 		client, node := net.Pipe()
@@ -133,7 +133,7 @@ func TestDeadlineAndDrawNames(t *testing.T) {
 		if _, err := l.Acquire(ctx, "k"); err == nil || time.Since(start) != 180*time.Millisecond {
 			t.Errorf("unresponsive node: %v after %v, want an error when the context has ended", err, time.Since(start))
 		}
-		// The last try may be ended by its own timeout or by the context.
+		// Either its own timeout or the context may end the last try.
 		if want := strings.Fields("token/2/0 token/2/1 token/2/2 retry/3 token/3/0 token/3/1 token/3/2 retry/4"); len(drawn) < 13 || !slices.Equal(drawn[5:13], want) {
 			t.Errorf("drawn: %v\nwant:  %v", drawn[5:], want)
 		}
@@ -145,14 +145,14 @@ func TestRejectsInvalidSettings(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
 		"has no node: specify one":         func(e *lock.Env) { e.Nodes = nil },
 		"it has only one node":             func(e *lock.Env) { e.Settings.Ask = "sequential" },
-		"use kind broken":                  func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		`use kind "broken"`:                func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
 		"no fencing tokens: remove":        func(e *lock.Env) { e.Settings.Fence = true },
 		"can't limit extensions: remove e": func(e *lock.Env) { e.Settings.Extends = 3 },
 	} {
 		e := env("c1", "127.0.0.1:1")
 		change(&e)
 		if l, err := New(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error: %v; want one containing %q", err, want)
+			t.Errorf("error: %v; want an error containing %q", err, want)
 		}
 	}
 }

@@ -16,14 +16,14 @@ import (
 	"lockpick/redlock/redisnode/redistest"
 )
 
-// tap is a connection that parses the bytes sent on it, as the links of the simulation do.
+// recordingConn is a connection that parses the bytes sent on it, as the simulation's links do.
 type tap struct {
 	net.Conn
 	stream *resp.Stream
 	ears   *recorder
 }
 
-// recorder collects the lock commands of all connections.
+// recorder collects the lock commands sent on all connections.
 type recorder struct {
 	mu      sync.Mutex
 	scripts resp.Scripts
@@ -57,7 +57,7 @@ func (t *tap) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// events returns the events of all commands recorded so far, and forgets the commands.
+// events returns the events of all commands recorded since the last call.
 func (w *recorder) events() []history.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +71,7 @@ func (w *recorder) events() []history.Event {
 	return out
 }
 
-// Each step of the lock sends one message to each node, and the history parses it correctly.
+// In each step, the lock sends one message to each node, and the history parses it correctly.
 func TestOneMessagePerNodeAndStep(t *testing.T) {
 	for _, fence := range []bool{false, true} {
 		addrs := redistest.Start(t, 1)
@@ -102,7 +102,7 @@ func TestOneMessagePerNodeAndStep(t *testing.T) {
 		w.mu.Lock()
 		other := w.seen[0].Token
 		w.mu.Unlock()
-		want("acquire what is taken", history.Event{Op: history.OpSet, Type: history.Fail, Key: "k", Token: other, TTL: ttl},
+		want("acquire of a taken lock", history.Event{Op: history.OpSet, Type: history.Fail, Key: "k", Token: other, TTL: ttl},
 			history.Event{Op: history.OpRelease, Type: history.Fail, Key: "k", Token: other})
 
 		if err := h.(lock.Extender).Extend(ctx); err != nil {
@@ -117,7 +117,7 @@ func TestOneMessagePerNodeAndStep(t *testing.T) {
 	}
 }
 
-// A node whose count is behind receives the token.
+// A node whose count is behind receives the fencing token.
 func TestTokenIsWrittenBack(t *testing.T) {
 	addrs, ctx := redistest.Start(t, 2), context.Background()
 	ahead := redis.NewClient(&redis.Options{Addr: addrs[0]})

@@ -50,7 +50,7 @@ func TestTwoClients(t *testing.T) {
 		t.Errorf("deadline in %v, want 9.9s from the start", d)
 	}
 	if v, _ := server.Get(ctx, "k").Result(); v != h.(lock.Tokener).Token() || len(v) != 40 {
-		t.Errorf("value %q on a node, want the token of 20 bytes", v)
+		t.Errorf("value %q on a node, want the lock's 20-byte token", v)
 	}
 	var taken *redsync.ErrTaken
 	if _, err := second.Acquire(ctx, "k"); !errors.As(err, &taken) {
@@ -76,7 +76,7 @@ func TestTwoClients(t *testing.T) {
 	}
 }
 
-// A node counts as a refusal only if it answered, not if its answer is missing.
+// A node counts as a refusal if it answered no, but not if its answer is missing.
 func TestRefusals(t *testing.T) {
 	silent := &redsync.RedisError{Node: 1, Err: context.DeadlineExceeded}
 	for want, err := range map[int]error{
@@ -96,15 +96,15 @@ func TestErrorsAreSorted(t *testing.T) {
 	a, b := &redsync.RedisError{Node: 1, Err: io.EOF}, &redsync.RedisError{Node: 4, Err: os.ErrDeadlineExceeded}
 	one, other := sortErrors(errors.Join(errors.Join(nil, b), a)), sortErrors(errors.Join(errors.Join(nil, a), b))
 	if one.Error() != other.Error() || !errors.Is(one, io.EOF) || !errors.Is(one, os.ErrDeadlineExceeded) {
-		t.Errorf("%q and %q", one, other)
+		t.Errorf("the same errors in another order: %q and %q", one, other)
 	}
 	if sortErrors(nil) != nil {
-		t.Error("an error without any cause")
+		t.Error("sortErrors(nil) is not nil")
 	}
 }
 
 // Unresponsive nodes cost one timeout for setting the key and one for undoing that, in virtual
-// time, and no goroutines are left. Every draw has its own name.
+// time, and no goroutines are left behind. Every draw has its own name.
 func TestUnresponsiveNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := env("c1", "10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379")
@@ -203,7 +203,7 @@ func TestSetups(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(start); took >= e.Settings.Timeout {
-			t.Errorf("%s: took %v, the timeout of a request", name, took)
+			t.Errorf("%s: took %v, as long as a request's timeout", name, took)
 		}
 		server := redis.NewClient(&redis.Options{Addr: addrs[0]})
 		defer server.Close()
@@ -212,7 +212,7 @@ func TestSetups(t *testing.T) {
 		}
 		err = h.(lock.Extender).Extend(t.Context())
 		if n := server.Exists(t.Context(), name).Val(); (n == 1) != (name == "SetNXOnExtend") || (err == nil) != (name == "SetNXOnExtend") {
-			t.Errorf("%s: extending with one of two keys missing: %v, and then %d keys exist", name, err, n)
+			t.Errorf("%s: extending with one of two keys missing: %v, then %d missing keys exist", name, err, n)
 		}
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -223,15 +223,15 @@ func TestSetups(t *testing.T) {
 func TestRejectsInvalidSettings(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
 		"no nodes: specify at least one":   func(e *lock.Env) { e.Nodes = nil },
-		"use multiplexed":                  func(e *lock.Env) { e.Settings.Ask = "sequential" },
-		"use kind broken":                  func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		`use "multiplexed"`:                func(e *lock.Env) { e.Settings.Ask = "sequential" },
+		`use kind "broken"`:                func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
 		"no fencing tokens: remove":        func(e *lock.Env) { e.Settings.Fence = true },
 		"can't limit extensions: remove e": func(e *lock.Env) { e.Settings.Extends = 3 },
 	} {
 		e := env("c1", "127.0.0.1:1")
 		change(&e)
 		if l, err := New(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error: %v; want one containing %q", err, want)
+			t.Errorf("error: %v; want an error containing %q", err, want)
 		}
 	}
 }

@@ -1,12 +1,12 @@
-// Package rueidis adapts rueidislock, the lock of github.com/redis/rueidis, to the interfaces of a
-// lock under test. It uses one key on one Redis server (KeyMajority 1), which the library extends
+// Package rueidis adapts rueidislock, the lock in github.com/redis/rueidis, to the interfaces of a
+// lock under test. It uses one key on one Redis server (KeyMajority 1). The library extends the key
 // automatically while the lock is held.
 //
-// It converts Settings to the library's options; the library itself is unmodified. The holder has
-// no deadline but a context, which the library cancels when it detects a loss; Lost returns the
-// context's Done channel. The key of lock "k" is "rueidislock:0:k". It expires at an instant of the
-// client's wall clock (PXAT), and its value is drawn from a source that can't be seeded. The
-// library doesn't report the result of a release.
+// The adapter converts Settings to the library's options; the library itself is unmodified. The
+// holder has no deadline but a context, which the library cancels when it detects a loss; Lost
+// returns the context's Done channel. The key of lock "k" is "rueidislock:0:k". It expires at an
+// instant of the client's wall clock (PXAT), and its value is drawn from a source that can't be
+// seeded. The library doesn't report the result of a release.
 //
 // Deliberately missing: Extend and fencing tokens, which the library doesn't have, and the
 // scenario's drift and the delays between attempts, for which the library has no options.
@@ -35,7 +35,7 @@ var Options = []lock.Option{
 	{Name: "no-loop", Doc: "with caching, clients are not notified of their own changes", Values: []string{"yes", "no"}, With: "caching=yes"},
 }
 
-// Prefix is prepended to a lock's name to form its key, with KeyMajority 1.
+// Prefix is prepended to a lock's name to form its key, if KeyMajority is 1.
 const Prefix = "rueidislock:0:"
 
 // New returns a lock for one client, backed by rueidislock on the first node.
@@ -68,8 +68,8 @@ func newClient(o rueidis.ClientOption) (rueidis.Client, error) {
 	return client, nil
 }
 
-// clientOption returns the options of a client with a single connection, dialed by the harness. Its
-// random values are drawn by name.
+// clientOption returns options for a client with a single connection, dialed by the harness, and
+// with random values drawn by name.
 func (l *library) clientOption(plain bool) rueidis.ClientOption {
 	return rueidis.ClientOption{
 		InitAddress: []string{l.env.Nodes[0].Addr}, ForceSingleClient: true, DisableCache: plain,
@@ -94,7 +94,7 @@ type library struct {
 }
 
 // retryDelay returns the client's delay between two tries of a request, drawn by name: 2^n to
-// 2^(n+1) µs, at most a second.
+// 2^(n+1) µs, but at most a second.
 func (l *library) retryDelay(attempts int, _ rueidis.Completed, _ error) time.Duration {
 	l.mu.Lock()
 	l.delays++
@@ -128,7 +128,7 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 	case err != nil:
 		end()
 		return nil, fmt.Errorf("acquire %q: %w", key, errors.Join(err, ctx.Err()))
-	case !waits(): // it ended just when the lock was acquired
+	case !waits(): // ctx ended just when the lock was acquired
 		release()
 		return nil, fmt.Errorf("acquire %q: %w", key, ctx.Err())
 	}
@@ -163,9 +163,9 @@ var _ lock.LossNotifier = (*handle)(nil)
 
 // handle is a held lock.
 type handle struct {
-	holding context.Context // ends when the lock ends
+	holding context.Context // canceled when the lock ends
 	release context.CancelFunc
-	end     context.CancelFunc // cancels the context of the acquire
+	end     context.CancelFunc // cancels the acquire's context
 }
 
 // Results of Release. The library's own release returns no result.
@@ -177,7 +177,7 @@ var (
 // Lost is closed once the library has detected a loss, or after a release.
 func (h *handle) Lost() <-chan struct{} { return h.holding.Done() }
 
-// Deadline implements lock.Handle. It returns zero, as there is no deadline.
+// Deadline implements lock.Handle. It returns zero because there is no deadline.
 func (h *handle) Deadline() time.Time { return time.Time{} }
 
 // Release implements lock.Handle. Its outcome is unknown.

@@ -35,13 +35,13 @@ func env(client string, addrs ...string) lock.Env {
 
 const key = "rueidislock:0:k"
 
-// waitFor waits for a channel, but not longer than a test may take.
+// waitFor waits until ch is closed, but at most 20 s.
 func waitFor(t *testing.T, what string, ch <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-ch:
 	case <-time.After(20 * time.Second):
-		t.Fatal(what, "is missing")
+		t.Fatalf("timed out waiting for %s", what)
 	}
 }
 
@@ -76,13 +76,13 @@ func TestSetups(t *testing.T) {
 			short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 			defer cancel()
 			if _, err := second.Acquire(short, "k"); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("second client: %v, want the end of its context", err)
+				t.Errorf("second client: %v, want its context's error", err)
 			}
 			got := make(chan struct{})
 			var other lock.Handle
 			go func() {
 				defer close(got)
-				// With client-side caching a waiting client may miss the release and then wait
+				// With client-side caching, a waiting client may miss the release and then wait
 				// forever, so it retries.
 				for err = context.DeadlineExceeded; errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil; {
 					reacquired, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -99,7 +99,7 @@ func TestSetups(t *testing.T) {
 			lost := other.(interface{ Lost() <-chan struct{} }).Lost()
 			select {
 			case <-lost:
-				t.Error("the lock is lost immediately")
+				t.Error("the lock was lost immediately")
 			default:
 			}
 			if err := server.Do(ctx, server.B().Del().Key(key).Build()).Error(); err != nil {
@@ -113,7 +113,7 @@ func TestSetups(t *testing.T) {
 	}
 }
 
-// The lock outlives the context of its acquire, and the number of tries is limited.
+// The lock outlives its acquire's context, and the number of tries is limited.
 func TestTries(t *testing.T) {
 	e := env("c1", redistest.Start(t, 1)[0])
 	e.Settings.Tries = 2
@@ -126,14 +126,14 @@ func TestTries(t *testing.T) {
 	cancel()
 	waits := l.(*library)
 	if _, err := l.Acquire(t.Context(), "k"); !errors.Is(err, rueidislock.ErrNotLocked) || waits.waits != 1 {
-		t.Errorf("a held lock: %v after %d waits, want %v after one", err, waits.waits, rueidislock.ErrNotLocked)
+		t.Errorf("acquire of a held lock: %v after %d waits, want %v after one", err, waits.waits, rueidislock.ErrNotLocked)
 	}
 	if h.(*handle).holding.Err() != nil {
 		t.Error("the lock ended with the context of its acquire")
 	}
 }
 
-// A client starts without delay if its node is unreachable, finds the node later, and leaves no
+// A client starts without delay if its node is unreachable, keeps dialing the node, and leaves no
 // goroutines behind.
 func TestUnreachableNodeIsFoundLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestUnreachableNodeIsFoundLater(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		if _, err := l.Acquire(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("error: %v, want the end of the context", err)
+			t.Errorf("error: %v, want the context's error", err)
 		}
 		// The library still tries to undo a possible set, until the key would have expired.
 		if took := time.Since(start); took < 3*time.Second || took > 5*time.Second || dials < 5 {
@@ -164,7 +164,7 @@ func TestUnreachableNodeIsFoundLater(t *testing.T) {
 	})
 }
 
-// The client's retry delay is drawn by name, and has the same length as the library's own.
+// The client's retry delay is drawn by name and has the same length as the library's own.
 func TestRetryDelay(t *testing.T) {
 	var names []string
 	l := &library{env: lock.Env{Random: func(name string) uint64 { names = append(names, name); return 1<<63 + 5 }}}
@@ -182,7 +182,7 @@ func TestRejectsInvalidSettings(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
 		"has no node: specify one":         func(e *lock.Env) { e.Nodes = nil },
 		"it has only one node":             func(e *lock.Env) { e.Settings.Ask = "sequential" },
-		"use kind broken":                  func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		`use kind "broken"`:                func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
 		"no fencing tokens: remove":        func(e *lock.Env) { e.Settings.Fence = true },
 		"can't limit extensions: remove e": func(e *lock.Env) { e.Settings.Extends = 3 },
 	} {
@@ -191,7 +191,7 @@ func TestRejectsInvalidSettings(t *testing.T) {
 		for _, options := range setups {
 			e.Settings.Options = options
 			if l, err := New(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("error: %v; want one containing %q", err, want)
+				t.Errorf("error: %v; want an error containing %q", err, want)
 			}
 		}
 	}

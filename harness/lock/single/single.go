@@ -1,14 +1,14 @@
-// Package single implements the lock that most people use: one key on one Redis server, which is
-// set with NX and PX to a random value and deleted by a script that compares the value first. The
-// Redis documentation describes it under "Correct implementation with a single instance"
+// Package single implements the lock that most people use: one key on one Redis server, set with NX
+// and PX to a random value and deleted by a script that compares the value first. The Redis
+// documentation describes it under "Correct implementation with a single instance"
 // (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
 //
-// The package implements two kinds. In kind single, the server stands alone. In kind failover, the
-// server is a master with an asynchronous replica that may take its place. Clients see a single
+// The package implements two kinds. In kind "single", the server stands alone. In kind "failover",
+// the server is a master with an asynchronous replica that may take its place. Clients see a single
 // address in both kinds, so the lock is the same but its guarantees are not.
 //
 // Deliberately missing: votes, and WAIT. The documentation describes votes in another section
-// (Redlock), and says of WAIT that it doesn't make a master and its replicas strongly consistent.
+// (Redlock), and says that WAIT doesn't make a master and its replicas strongly consistent.
 package single
 
 import (
@@ -32,13 +32,13 @@ func New(env lock.Env) (lock.Lock, error) {
 	s := env.Settings
 	switch {
 	case len(env.Nodes) != 1:
-		return nil, fmt.Errorf("lock %s needs exactly one node, not %d: set topology.nodes: 1", s.Kind, len(env.Nodes))
+		return nil, fmt.Errorf("lock %q needs exactly one node, not %d: set topology.nodes: 1", s.Kind, len(env.Nodes))
 	case s.Mistake != "":
-		return nil, fmt.Errorf("lock %s does not support mistake %q: use kind broken", s.Kind, s.Mistake)
+		return nil, fmt.Errorf("lock %q does not support mistake %q: use kind \"broken\"", s.Kind, s.Mistake)
 	case s.Fence:
-		return nil, fmt.Errorf("lock %s has no fencing tokens: remove fence", s.Kind)
+		return nil, fmt.Errorf("lock %q has no fencing tokens: remove fence", s.Kind)
 	case s.Ask != "":
-		return nil, fmt.Errorf("lock %s does not support ask: %q: it has only one node", s.Kind, s.Ask)
+		return nil, fmt.Errorf("lock %q does not support ask: %q: it has only one node", s.Kind, s.Ask)
 	}
 	if s.TTL == 0 {
 		s.TTL = 10 * time.Second
@@ -93,7 +93,7 @@ var (
 // shortened by the allowance for clock drift.
 func (l *single) attempt(ctx context.Context, key string) (lock.Handle, error) {
 	l.drawn++
-	h := &handle{lock: l, key: key, value: l.env.Token(l.drawn)} // fresh for each attempt
+	h := &handle{lock: l, key: key, value: l.env.Token(l.drawn)} // a new value for each attempt
 	start := l.cfg.Now()
 	set, err := l.ask(ctx, func(ctx context.Context) (bool, error) { return l.node.Set(ctx, key, h.value, l.cfg.TTL) })
 	elapsed := l.cfg.Now().Sub(start)
@@ -121,8 +121,8 @@ func (l *single) deleteIfOwner(ctx context.Context, h *handle) (bool, error) {
 	return l.ask(context.WithoutCancel(ctx), func(ctx context.Context) (bool, error) { return l.node.Release(ctx, h.key, h.value) })
 }
 
-// ask calls request and waits for its answer until the timeout, which is measured by the client's
-// own timer.
+// ask calls request and waits for its answer until the timeout, which the client's own timer
+// measures.
 func (l *single) ask(ctx context.Context, request func(context.Context) (bool, error)) (bool, error) {
 	a := l.cfg.Ask(ctx, []int{0}, func(ctx context.Context, _ int) (int64, error) {
 		if yes, err := request(ctx); !yes {

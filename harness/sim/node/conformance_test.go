@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// update rewrites the stories with redis-server's replies, for review.
+// update enables rewriting the stories with redis-server's replies, for review.
 var update = flag.Bool("update", false, "write the replies of a real redis-server into testdata/conformance/*.txt")
 
 // Stories spend most of their time waiting, so it is faster to run more of them in parallel than
@@ -37,7 +37,7 @@ func readStories(t *testing.T) (all []*Story) {
 	return all
 }
 
-// servers lists the servers by the names used in the "not" lines of stories.
+// servers lists the servers under the names used in the "not" lines of stories.
 var servers = []struct {
 	name  string
 	start func(*testing.T, *Story) Server
@@ -74,11 +74,11 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// maxAttempts is how often a story is run against a server that lags too far behind.
+// maxAttempts limits how often a story is run against a server that lags too far behind.
 const maxAttempts = 10
 
-// timelyReplies returns the server's replies from the first attempt in which none was too late. It
-// fails the test if there is no such attempt.
+// timelyReplies returns the server's replies from the first attempt with no late reply. It fails
+// the test if every attempt has a late reply.
 func timelyReplies(t *testing.T, s *Story, start func(*testing.T, *Story) Server) []Reply {
 	t.Helper()
 	var last Reply
@@ -92,7 +92,7 @@ func timelyReplies(t *testing.T, s *Story, start func(*testing.T, *Story) Server
 			return replies
 		}
 	}
-	t.Fatalf("%s:%d: the reply was %v late in the last of %d attempts, and at most %v is allowed: is this machine busy?",
+	t.Fatalf("%s:%d: the reply was %v late in the last of %d attempts, but at most %v is allowed: is this machine busy?",
 		s.Path, last.Step.Line, last.Delay, maxAttempts, s.slack())
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// kind is the type of a value, as reported by TYPE.
+// kind is a value's type, as reported by TYPE.
 type kind string
 
 const (
@@ -20,12 +20,12 @@ const (
 	hash kind = "hash"
 )
 
-// value is the value of a key. It is immutable. A change stores a new value, which may share a
-// prefix of its words with the old one.
+// value is a key's value. It is immutable: a change stores a new value, which may share a prefix of
+// its words with the old value.
 type value struct {
 	kind    kind
-	words   []string // for a string, its only word; for a hash, alternating names and values in insertion order, as in a small Redis hash
-	expires int64    // milliseconds of the node's clock; 0: never
+	words   []string // for a string, a single word; for a hash, alternating field names and values in insertion order, as in a small Redis hash
+	expires int64    // milliseconds by the node's clock; 0: never
 }
 
 // String joins all words, for key events.
@@ -36,7 +36,7 @@ func (v *value) String() string {
 	return strings.Join(v.words, " ")
 }
 
-// expiresNanos returns the expiry in nanoseconds of the node's clock.
+// expiresNanos returns the expiry in nanoseconds by the node's clock, or 0 if there is none.
 func (v *value) expiresNanos() int64 {
 	if v == nil {
 		return 0
@@ -57,7 +57,7 @@ type keyspace struct {
 	inScript       bool                           // the running command was called by a script
 }
 
-// ExpiryClock returns the reading of the clock by which keys expire, in nanoseconds since 1970.
+// ExpiryClock returns the reading of the clock that keys expire by, as Unix time in nanoseconds.
 func (k *keyspace) ExpiryClock() int64 {
 	now := k.clock.Now()
 	if k.monotonic {
@@ -66,12 +66,12 @@ func (k *keyspace) ExpiryClock() int64 {
 	return now
 }
 
-// millis returns the expiry clock in milliseconds.
+// millis returns the expiry clock's reading in milliseconds.
 func (k *keyspace) millis() int64 { return k.ExpiryClock() / 1e6 }
 
 const wrongType = failure("WRONGTYPE Operation against a key holding the wrong kind of value")
 
-// lookup returns the value of a key. If the key has expired (now > expires), lookup removes it.
+// lookup returns a key's value. If the key has expired (now > expires), lookup removes it first.
 func (k *keyspace) lookup(key string) *value {
 	v := k.keys[key]
 	if v != nil && v.expires != 0 && k.millis() > v.expires && k.remove(key, history.KeyExpired) {
@@ -87,7 +87,7 @@ func (k *keyspace) lookupKind(key string, want kind) (v *value, ok bool) {
 	return v, v == nil || v.kind == want
 }
 
-// edit is like lookupKind but returns a copy that isn't stored yet. For a missing key the copy is
+// edit is like lookupKind but returns a copy that isn't stored yet. For a missing key, the copy is
 // empty.
 func (k *keyspace) edit(key string, want kind) (v *value, ok bool) {
 	if v, ok = k.lookupKind(key, want); v == nil {
@@ -96,8 +96,8 @@ func (k *keyspace) edit(key string, want kind) (v *value, ok bool) {
 	return &value{v.kind, v.words, v.expires}, ok
 }
 
-// withValue adapts a command that works on a copy, returned by edit, of the value of its first
-// argument.
+// withValue adapts a command that works on a copy, as returned by edit, of its first argument's
+// value.
 func withValue(k kind, run func(n *Node, v *value, a []string) any) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
 		v, ok := n.edit(a[1], k)
@@ -108,7 +108,7 @@ func withValue(k kind, run func(n *Node, v *value, a []string) any) func(*Node, 
 	}
 }
 
-// All changes of keys go through put and drop, which notify the observer, the disk and the replica.
+// All changes to keys go through put and drop, which notify the observer, the disk and the replica.
 
 func (k *keyspace) put(key string, v *value) {
 	if len(v.words) == 0 {
@@ -139,13 +139,13 @@ func (k *keyspace) remove(key string, how history.Change) bool {
 	}
 	delete(k.keys, key)
 	k.file.note(change{key: key})
-	if how != history.KeyFlushed { // a flush reports all keys at once
+	if how != history.KeyFlushed { // a flush reports all keys together
 		k.onChange(key, how == history.KeyExpired)
 	}
 	return true
 }
 
-// count returns the number of live keys, and how many of them have an expiry.
+// count returns the number of live keys and how many of them have an expiry.
 func (k *keyspace) count() (keys, expires int64) {
 	now := k.millis()
 	for _, v := range k.keys {
@@ -174,7 +174,7 @@ func (k *keyspace) Apply(r Record) {
 	}
 }
 
-// Dump returns all data of the node as one record.
+// Dump returns all the node's data as one record.
 func (k *keyspace) Dump() Record {
 	all := Record{{all: true}}
 	for _, key := range slices.Sorted(maps.Keys(k.keys)) {
@@ -183,10 +183,9 @@ func (k *keyspace) Dump() Record {
 	return all
 }
 
-// parseSetOptions holds the options of SET.
 type setOptions struct {
 	nx, xx, keepTTL, get bool
-	expires              int64 // of the node's clock; 0: never
+	expires              int64 // milliseconds by the node's clock; 0: never
 }
 
 func set(n *Node, _ *Session, a []string) any {
@@ -221,9 +220,9 @@ func set(n *Node, _ *Session, a []string) any {
 	return reply
 }
 
-// parseSetOptions parses the options of SET. bad is Redis's error reply.
+// parseSetOptions parses the options of SET.
 func (n *Node) parseSetOptions(a []string) (o setOptions, bad failure) {
-	var until string // EX, PX, EXAT or PXAT, if given
+	var until string // EX, PX, EXAT, PXAT or ""
 	var when string
 	for i := 0; i < len(a); i++ {
 		switch word := strings.ToUpper(a[i]); word {
@@ -255,7 +254,7 @@ func (n *Node) parseSetOptions(a []string) (o setOptions, bad failure) {
 	return o, bad
 }
 
-// parseExpiry parses the expiry given by EX, PX, EXAT or PXAT and the following number.
+// parseExpiry parses an expiry given as EX, PX, EXAT or PXAT and a number, into milliseconds.
 func (k *keyspace) parseExpiry(command, word, when string) (ms int64, bad failure) {
 	t, isInt := parseInteger(when)
 	if !isInt {
@@ -272,7 +271,7 @@ func (k *keyspace) parseExpiry(command, word, when string) (ms int64, bad failur
 	return at, ""
 }
 
-// expiryTime returns the absolute expiry, in milliseconds, for t units. fits is false if it
+// expiryTime returns the absolute expiry in milliseconds, for t units. fits is false if it
 // overflows.
 func (k *keyspace) expiryTime(t, unit int64, absolute bool) (ms int64, fits bool) {
 	if t > math.MaxInt64/unit || t < math.MinInt64/unit {
@@ -410,7 +409,7 @@ func getexOption(a []string) (word string, bad failure) {
 	return word, ""
 }
 
-// fieldIndex returns the index of a field's value among the words, or 0 if there is no such field.
+// fieldIndex returns the index in words of a field's value, or 0 if there is no such field.
 func (v *value) fieldIndex(name string) int {
 	for i := 0; i < len(v.words); i += 2 {
 		if v.words[i] == name {
@@ -576,8 +575,8 @@ func popCommand(left bool) func(*Node, *Session, []string) any {
 	}
 }
 
-// lrem implements LREM. It removes the first count occurrences of a word, the last ones if count is
-// negative, or all if it is 0.
+// lrem implements LREM. It removes the first count occurrences of a word, the last -count
+// occurrences if count is negative, or all of them if count is 0.
 func lrem(n *Node, _ *Session, a []string) any {
 	count, isInt := parseInteger(a[2])
 	if !isInt {
@@ -657,7 +656,7 @@ func typeOf(n *Node, _ *Session, a []string) any {
 	return status(v.kind)
 }
 
-// expireCommand returns the implementation of EXPIRE or a variant of it.
+// expireCommand returns the implementation of EXPIRE or one of its variants.
 func expireCommand(name string, unit int64, absolute bool) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
 		allowed, bad := parseExpireOptions(a[3:])
@@ -686,7 +685,7 @@ func expireCommand(name string, unit int64, absolute bool) func(*Node, *Session,
 }
 
 // parseExpireOptions parses the options of EXPIRE. allowed reports whether an expiry may replace
-// the old one. An old expiry of 0 means that there is none, which counts as later than any other.
+// the old one. An old expiry of 0 means none and counts as later than any other.
 func parseExpireOptions(a []string) (allowed func(old, at int64) bool, bad failure) {
 	var nx, xx, gt, lt bool
 	for _, word := range a {
@@ -731,8 +730,8 @@ func persist(n *Node, _ *Session, a []string) any {
 	return int64(1)
 }
 
-// expiryCommand returns the implementation of TTL or a variant of it. The reply is the remaining
-// time or the absolute expiry of a key. unit is in milliseconds.
+// expiryCommand returns the implementation of TTL or one of its variants. The reply is a key's
+// remaining time or absolute expiry. unit is in milliseconds.
 func expiryCommand(unit int64, left bool) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
 		v := n.lookup(a[1])

@@ -1,14 +1,14 @@
-// Package node simulates a Redis server without a process. It executes commands and returns replies
-// synchronously, in the caller's goroutine.
+// Package node simulates a Redis server without a process. Commands run synchronously in the
+// caller's goroutine.
 //
-// A Node is one server process: keys, scripts, run_id. To kill a node, drop it; to restart it,
-// create a new one. So no state survives by accident. A Session is a connection to a node. A node's
-// Clock and Disk belong to its machine and outlive it.
+// A Node is one server process, with its keys, scripts and run_id. To kill a node, drop it; to
+// restart it, create a new one, so that no state survives by accident. A Session is a connection to
+// a node. A node's Clock and Disk belong to its machine and outlive it.
 //
-// It supports RESP2 and RESP3 and the commands that lock libraries send, with the error texts of
-// Redis 7.0. Deliberately missing: goroutines, sockets, active expiry (an expired key is removed on
-// the next access, or by Sweep), rewriting of the append-only file, sets, sorted sets, streams,
-// channel patterns, multiple databases, and a time limit for scripts.
+// The package supports RESP2 and RESP3 and the commands that lock libraries send, with the error
+// texts of Redis 7.0. Deliberately missing: goroutines, sockets, active expiry (an expired key is
+// removed on the next access, or by Sweep), rewriting of the append-only file, sets, sorted sets,
+// streams, channel patterns, multiple databases, and a time limit for scripts.
 package node
 
 import (
@@ -30,14 +30,14 @@ import (
 
 // Config configures a node.
 type Config struct {
-	RunID       string // 40 hexadecimal digits, different for each process
+	RunID       string // 40 hexadecimal digits, unique to the process
 	ProcessID   int64
 	Clock       *Clock
 	Monotonic   bool         // keys expire by a clock that runs at Clock's rate but can't be set; no real Redis has one
 	Disk        *Disk        // nil means no persistence
 	Replicate   func(Record) // called for each change; may be nil
-	Observer    Observer     // notified of changes of keys; may be nil
-	Unsupported func(string) // called for each Redis feature that a client uses and this node doesn't support; may be nil
+	Observer    Observer     // notified of changes to keys; may be nil
+	Unsupported func(string) // called each time a client uses a Redis feature that this node doesn't support; may be nil
 }
 
 // Node is a Redis server process. It is not safe for concurrent use.
@@ -51,12 +51,12 @@ type Node struct {
 	trackingState
 	commands        map[string]command
 	scripts         map[string]*loadedScript // by SHA-1
-	scriptsBySource map[string]*loadedScript // the same, by source text
+	scriptsBySource map[string]*loadedScript // the same scripts, by source text
 	lua             *interpreter
 	sessions        int64                         // number of sessions so far
 	open            map[int64]*Session            // by number
 	internal        Session                       // used by Do
-	current         *Session                      // session whose command is running, or nil
+	current         *Session                      // session whose command is running; may be nil
 	watchers        map[string]map[*Session]bool  // by key
 	channels        map[string]map[int64]*Session // subscribers by channel name
 	pushed          []*Session                    // sessions with pending pushes
@@ -74,7 +74,7 @@ func New(c Config) *Node {
 	return n
 }
 
-// readFile loads the append-only file and prepares it for appending.
+// loadFile loads the append-only file and prepares it for appending.
 func (n *Node) readFile() {
 	d := n.config.Disk
 	if d == nil {
@@ -96,7 +96,7 @@ func (n *Node) Sweep() {
 	n.commit()
 }
 
-// Close releases the resources of the node's scripts. A closed node must not be used.
+// Close releases the resources used by scripts. A closed node must not be used.
 func (n *Node) Close() {
 	if n.lua != nil {
 		n.lua.state.Close()
@@ -105,7 +105,7 @@ func (n *Node) Close() {
 }
 
 // Do runs one command without a connection. The reply is nil, an int64, a string or a []any of
-// these. An error reply is returned as an error.
+// these. Do returns an error reply as an error.
 func (n *Node) Do(args ...string) (any, error) {
 	if len(args) == 0 {
 		return nil, errors.New("no command")
@@ -124,9 +124,9 @@ type Session struct {
 
 	multi    *transaction    // nil means no open transaction
 	inExec   bool            // EXEC is running
-	watches  []string        // keys watched for its next transaction
-	changed  bool            // one of these keys has changed
-	channels map[string]bool // its subscriptions
+	watches  []string        // keys watched for the next transaction
+	changed  bool            // a watched key has changed
+	channels map[string]bool // subscriptions
 	tracking *tracking       // nil means tracking is off
 	caching  bool            // the last command was CLIENT CACHING
 	pushed   []byte          // pending out-of-band data
@@ -141,8 +141,8 @@ func (n *Node) Open() *Session {
 }
 
 // Execute runs the commands received on the connection. protocolErr is the protocol error that
-// follows them, if any. The replies are valid until the next call. hangUp reports whether the node
-// closes the connection after them.
+// follows them, or nil. The replies are valid until the next call. hangUp reports whether the node
+// closes the connection after the replies.
 func (s *Session) Execute(commands []*resp.Command, protocolErr error) (replies []byte, hangUp bool) {
 	s.out, s.node.current = s.out[:0], s
 	for _, c := range commands {
@@ -157,7 +157,7 @@ func (s *Session) Execute(commands []*resp.Command, protocolErr error) (replies 
 	return s.out, s.quit
 }
 
-// do runs one command and appends its reply.
+// do runs one command and appends its reply to s.out.
 func (s *Session) do(args []string) {
 	if len(args) > 0 && !s.quit {
 		v := s.node.exec(s, args)
@@ -166,7 +166,7 @@ func (s *Session) do(args []string) {
 	}
 }
 
-// exec runs or queues one command. args includes the command's name.
+// exec runs or queues one command. args[0] is the command's name.
 func (n *Node) exec(s *Session, args []string) any {
 	name := strings.ToLower(args[0])
 	c, ok := n.commands[name]
@@ -291,7 +291,7 @@ func info(n *Node, s *Session, a []string) any {
 	return verbatim(strings.Join(sections, "\r\n"))
 }
 
-// settings lists the settings that CONFIG GET returns, in its order.
+// settings lists the settings that CONFIG GET returns, in order.
 func (n *Node) settings() [][2]string {
 	keeps, policy := "no", EverySec
 	if d := n.config.Disk; d != nil {
@@ -355,7 +355,7 @@ func helloOptions(s *Session, a []string) failure {
 
 const wrongPass = failure("WRONGPASS invalid username-password pair or user is disabled.")
 
-// auth supports only the default user, without a password.
+// auth implements AUTH for the default user, who has no password.
 func auth(_ *Node, _ *Session, a []string) any {
 	switch {
 	case len(a) == 2:
@@ -397,7 +397,7 @@ func setClientName(_ *Node, s *Session, a []string) any {
 	return ok
 }
 
-// clientKill closes another session by ID. Other filters of CLIENT KILL are not supported.
+// clientKill closes another session by ID. It supports no other filter of CLIENT KILL.
 func clientKill(n *Node, s *Session, a []string) any {
 	if len(a) != 4 || !strings.EqualFold(a[2], "ID") {
 		n.noteUnsupported(s, "CLIENT KILL "+strings.ToUpper(a[2]))
@@ -422,12 +422,12 @@ func quit(_ *Node, s *Session, _ []string) any {
 	return ok
 }
 
-// Clock is a machine's clock, which may be wrong. It showed base at the true time since, and has
-// been running too fast by drift parts per 10⁹ ever since. All times are in nanoseconds.
+// Clock is a machine's clock, which may be wrong. It showed base at true time baseTime, and since
+// then has gained drift parts per 10⁹. All times are in nanoseconds.
 type Clock struct {
 	base, since int64
 	drift       int64
-	totalStep   int64 // sum of all steps by which it was set
+	totalStep   int64 // sum of all offsets passed to Adjust
 	trueNow     func() int64
 }
 
@@ -436,10 +436,10 @@ func NewClock(base int64, trueNow func() int64) *Clock {
 	return &Clock{base: base, since: trueNow(), trueNow: trueNow}
 }
 
-// Now returns the clock's reading, in nanoseconds since 1970.
+// Now returns the clock's reading as Unix time in nanoseconds.
 func (c *Clock) Now() int64 { return c.At(c.trueNow()) }
 
-// At returns the reading at an instant of true time, assuming that the clock is not changed before
+// At returns the clock's reading at true time t, assuming that the clock is not adjusted before
 // then.
 func (c *Clock) At(t int64) int64 {
 	passed := t - c.since
@@ -460,7 +460,7 @@ func (c *Clock) Adjust(by time.Duration, rate float64) {
 func (c *Clock) Drift() int64 { return c.drift }
 
 // Until returns how much true time passes until the clock shows t, assuming that the clock is not
-// changed before then.
+// adjusted before then.
 func (c *Clock) Until(t int64) time.Duration {
 	left := t - c.Now()
 	if c.drift == 0 {
@@ -469,8 +469,7 @@ func (c *Clock) Until(t int64) time.Duration {
 	return time.Duration(math.Ceil(float64(left) / (1 + float64(c.drift)/1e9)))
 }
 
-// math.random starts from the same seed in each node process and uses lrand48 of POSIX, as in
-// Redis.
+// As in Redis, math.random is POSIX's lrand48 and starts from the same seed in each process.
 
 func drand48Seed(s uint32) uint64 { return uint64(s)<<16 | 0x330e }
 
@@ -504,15 +503,15 @@ func (in *interpreter) luaRandomSeed(l *lua.LState) int {
 }
 
 // noteUnsupported reports that a client used a Redis feature that this node doesn't support. It
-// does not report requests that Redis itself would reject.
+// must not be called for requests that Redis itself would reject.
 func (n *Node) noteUnsupported(s *Session, what string) {
 	if n.config.Unsupported != nil && s != &n.internal {
 		n.config.Unsupported(what)
 	}
 }
 
-// noteUnsupportedCommand reports a command or a subcommand that Redis supports and this node
-// doesn't.
+// noteUnsupportedCommand reports a command or subcommand, given by the first words of args, if
+// Redis supports it.
 func (n *Node) noteUnsupportedCommand(s *Session, args []string, words int) {
 	if len(args) < words {
 		return
@@ -533,21 +532,21 @@ func fullName(args []string) string {
 	return name
 }
 
-// Unsupported global variables of Redis's scripts.
+// unsupportedGlobals are the global variables of Redis's scripts that are missing here.
 var unsupportedGlobals = wordSet("cjson cmsgpack bit struct coroutine")
 
-// Unsupported fields of the table redis.
+// unsupportedFields are the fields of Redis's Lua table redis that are missing here.
 var unsupportedFields = wordSet("log setresp replicate_commands set_repl breakpoint debug acl_check_cmd " +
 	"LOG_DEBUG LOG_VERBOSE LOG_NOTICE LOG_WARNING REPL_ALL REPL_AOF REPL_SLAVE REPL_REPLICA REPL_NONE REDIS_VERSION REDIS_VERSION_NUM")
 
-// Unsupported sections of INFO.
+// unsupportedSections are the sections of INFO that are missing here.
 var unsupportedSections = wordSet("clients memory stats replication cpu modules commandstats errorstats latencystats cluster")
 
 // redisDatabases is Redis's default number of databases.
 const redisDatabases = 16
 
-// redisCommands is the output of COMMAND LIST of Redis 7.0.15, without COMMAND itself, which
-// libraries send by themselves but do not depend on.
+// redisCommands is the output of COMMAND LIST in Redis 7.0.15, without COMMAND itself, which
+// libraries send on their own but do not depend on.
 var redisCommands = wordSet(`
 acl acl|cat acl|deluser acl|dryrun acl|genpass acl|getuser acl|help acl|list acl|load acl|log acl|save
 acl|setuser acl|users acl|whoami append asking auth bgrewriteaof bgsave bitcount bitfield bitfield_ro bitop
@@ -594,14 +593,14 @@ func wordSet(text string) map[string]bool {
 	return all
 }
 
-// command describes a command. A positive arity is exact, a negative one is a minimum. Both count
+// command describes a command. A positive arity is exact, a negative arity is a minimum. Both count
 // the name, as in COMMAND INFO.
 type command struct {
 	arity           int
 	noScript        bool // not allowed in scripts
 	writes          bool // may change keys
-	reads           int  // keys that it reads; 0: none, 1: its first argument, 2: all of its arguments
-	immediate       bool // runs immediately even in a transaction
+	reads           int  // keys that the command reads; 0: none, 1: its first argument, 2: all of its arguments
+	immediate       bool // not queued in a transaction
 	whileSubscribed bool // allowed while a RESP2 session is subscribed to channels
 	run             func(n *Node, s *Session, a []string) any
 }
@@ -678,7 +677,7 @@ func commands() map[string]command {
 	}
 }
 
-// subcommands lists the subcommands. The arity includes the command's name.
+// subcommands lists the supported subcommands. Their arity includes the command's name.
 var subcommands = map[string]command{
 	"client|id":           {arity: 2, run: func(_ *Node, s *Session, _ []string) any { return s.id }},
 	"client|getname":      {arity: 2, run: clientName},

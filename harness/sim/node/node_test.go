@@ -15,17 +15,17 @@ import (
 	"lockpick/harness/resp"
 )
 
-// redisAddr is the address of a real Redis 7.0 without data. If it is set, testdata/answers.txt is
-// rewritten with the replies of that Redis. Use it after adding lines to the file.
+// realRedisAddr is the address of a real Redis 7.0 without data. If set, testdata/answers.txt is
+// rewritten with the replies of that Redis. Use it after adding commands to the file.
 var redisAddr = flag.String("redis", "", "address of a Redis for regenerating testdata/answers.txt")
 
-// start returns a node whose clock is *now.
+// newTestNode returns a node whose clock reads *now.
 func start(now *time.Duration) *Node {
 	clock := NewClock(946684800e9, func() int64 { return int64(*now) })
 	return New(Config{RunID: strings.Repeat("a", 40), ProcessID: 7, Clock: clock})
 }
 
-// words splits a line at spaces outside double quotes.
+// splitWords splits a line at spaces outside double quotes.
 func words(line string) []string {
 	var out []string
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
@@ -139,7 +139,7 @@ func TestExpiry(t *testing.T) {
 	}{
 		{0, "SET k v PX 1000", "OK <nil>"},
 		{999 * time.Millisecond, "PTTL k", "1 <nil>"},
-		// A key has expired once now > expires, not at the instant itself.
+		// A key expires after the instant expires, not at it.
 		{1000*time.Millisecond + 999*time.Microsecond, "PTTL k", "0 <nil>"},
 		{1000*time.Millisecond + 999*time.Microsecond, "GET k", "v <nil>"},
 		{1001 * time.Millisecond, "DBSIZE", "0 <nil>"},
@@ -187,7 +187,7 @@ func TestFeedAnyChunks(t *testing.T) {
 		for chunk := range slices.Chunk(whole, size) {
 			out, hangUp := feed(s, &in, chunk)
 			if hangUp {
-				t.Fatalf("chunks of %d: it hung up", size)
+				t.Fatalf("chunks of %d: the node hung up", size)
 			}
 			got = append(got, out...)
 		}

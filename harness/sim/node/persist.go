@@ -7,44 +7,44 @@ import (
 	"lockpick/harness/history"
 )
 
-// appender writes a node's changes to its append-only file and replicates them.
+// appender writes a node's changes to its append-only file and sends them to its replica.
 type appender struct {
 	disk      *Disk        // nil means no file
-	clock     *Clock       // clock of the node's machine
+	clock     *Clock       // the machine's clock
 	replicate func(Record) // called for each change; may be nil
 
-	changes        Record   // of the running command
-	buffer         []Record // not written yet
-	requested      int      // number of records written when the last sync was requested
-	lastSync       int64    // time of that request, in whole seconds of the node's clock
-	syncing        bool     // the sync has not completed
-	postponed      bool     // a write is waiting for it
-	postponedSince int64    // start of that wait, in seconds
+	changes        Record   // changes made by the running command
+	buffer         []Record // records not written yet
+	requested      int      // number of records on disk when the last sync was requested
+	lastSync       int64    // time of that request, in whole seconds by the node's clock
+	syncing        bool     // the last sync has not completed
+	postponed      bool     // a write is waiting for the sync
+	postponedSince int64    // start of that wait, in whole seconds by the node's clock
 	failed         bool     // the last write failed
 }
 
-// flushResult is the action that Flush requires from its caller.
+// flushResult says what the caller of Flush must do next.
 type flushResult int
 
-// Actions required after a Flush.
+// Results of Flush.
 const (
 	Continue    flushResult = iota
 	StartSync               // start a sync; call SyncDone when it completes
-	WaitForSync             // the same, and send no reply before it completes
-	Exit                    // the node exits because it can't write
+	WaitForSync             // start a sync as for StartSync, and send no reply before it completes
+	Exit                    // end the process: it can't write
 )
 
 // misconf is the reply to writes and PING while the node can't write its file.
 const misconf = failure("MISCONF Errors writing to the AOF file: No space left on device")
 
-// note collects a change of the running command for the file and the replica.
+// addChange collects a change made by the running command for the file and the replica.
 func (f *appender) note(c change) {
 	if f.disk != nil || f.replicate != nil {
 		f.changes = append(f.changes, c)
 	}
 }
 
-// commit turns the changes of a completed command into a record.
+// commit turns the changes made by a completed command into a record.
 func (f *appender) commit() {
 	r := f.changes
 	if len(r) == 0 {
@@ -62,9 +62,9 @@ func (f *appender) commit() {
 func (f *appender) seconds() int64 { return f.clock.Now() / 1e9 }
 
 // Flush writes pending records. Redis does so before it replies, and several times a second
-// (flushAppendOnlyFile of aof.c). Under everysec, a sync is due when the wall clock shows a later
+// (flushAppendOnlyFile in aof.c). Under everysec, a sync is due when the wall clock shows a later
 // second than at the last sync, so setting the clock back delays the next sync. While a sync is
-// under way, writes wait for it, but for at most two seconds by that clock.
+// under way, writes wait for it, but at most two seconds by that clock.
 func (f *appender) Flush() flushResult {
 	d := f.disk
 	if d == nil {
@@ -125,8 +125,8 @@ func (f *appender) NeedsFlush() bool {
 	return d != nil && (len(f.buffer) > 0 || d.policy == EverySec && f.requested != len(d.written))
 }
 
-// Shutdown writes and syncs everything. If the disk is full, it only syncs records that were
-// already written.
+// Shutdown writes and syncs everything. If the disk is full, it syncs only the records already
+// written.
 func (f *appender) Shutdown() {
 	d := f.disk
 	if d == nil {
@@ -142,7 +142,7 @@ func (f *appender) Shutdown() {
 // Fsync is the policy for syncing the file, like Redis's appendfsync setting.
 type Fsync string
 
-// Policies. A node without persistence has no disk.
+// Sync policies. A node without persistence has no disk.
 const (
 	EverySec Fsync = "everysec"
 	Always   Fsync = "always"
@@ -153,27 +153,27 @@ const (
 //
 //	node                      machine                 disk
 //	buffer ─── write ──► written, page cache ── fsync ──► synced
-//	  lost with the process      lost with the power       kept
+//	  lost with the process      lost with the power       safe
 type Disk struct {
-	// Stalled reports whether syncs hang. The caller of Sync must enforce it.
+	// Stalled reports whether syncs hang. The caller of Sync must check it.
 	Stalled bool
 	// Full reports whether all writes fail.
 	Full bool
-	// Affected counts the syncs that stalled and the writes that failed. Callers may reset it.
+	// AffectedCount counts the syncs that stalled and the writes that failed. Callers may reset it.
 	Affected int
 
 	policy      Fsync
 	written     []Record
-	synced      int  // number of records that are safe
-	torn        bool // half of the first lost record remains
+	synced      int  // number of records that survive a power loss
+	torn        bool // half of the first lost record is still on the disk
 	powerLosses int
 }
 
-// NewDisk returns an empty disk for a node with this policy.
+// NewDisk returns an empty disk for a node with the given policy.
 func NewDisk(policy Fsync) *Disk { return &Disk{policy: policy} }
 
-// Replacement returns the disk of the machine that takes the node's place. It holds only the given
-// record, which is synced. Affected is copied, since it belongs to the node and not to a machine.
+// Replacement returns the disk of a replica that takes the node's place. It holds only the given
+// record, which is synced. AffectedCount carries over, since it counts per node, not per machine.
 func (d *Disk) Replacement(kept Record) *Disk {
 	return &Disk{policy: d.policy, written: []Record{kept}, synced: 1, Affected: d.Affected}
 }
@@ -198,7 +198,7 @@ func (d *Disk) LosePower(torn bool) (lost int) {
 }
 
 // Torn reports whether the file ends with half a record. A node that loads the file truncates it
-// there, as with aof-load-truncated.
+// there, as Redis does with aof-load-truncated.
 func (d *Disk) Torn() bool { return d.torn }
 
 // Unsynced returns the number of records that a power loss would drop now.
@@ -216,18 +216,18 @@ func (d *Disk) Probe() string {
 	return "write: " + write + ", fsync: " + sync
 }
 
-// Record holds the changes of one client command. All changes of a script are one record. Expiries
-// are absolute, as in Redis's file.
+// Record holds the changes made by one client command. All changes made by a script form one
+// record. Expiries are absolute, as in Redis's file.
 type Record []change
 
-// change is a new value of a key, or the removal of the key or of all keys.
+// change is a key's new value, or the removal of one or all keys.
 type change struct {
 	key   string
-	value *value // nil means removed
+	value *value // nil means the key is removed
 	all   bool   // all keys are removed
 }
 
-// WriteHash passes the contents of a record to a hash function.
+// WriteHash passes a record's contents to a hash function.
 func (r Record) WriteHash(add func(string)) {
 	for _, c := range r {
 		add(c.key)
@@ -241,26 +241,26 @@ func (r Record) WriteHash(add func(string)) {
 	}
 }
 
-// Fact is a change of a key, reported by the node as it happens. The node doesn't know the sequence
-// number, the process and the issuer, and leaves these fields of Life empty.
+// KeyEvent is a change to a key, reported by the node as it happens. The node doesn't know the
+// sequence number, process or issuer, and leaves these fields of Life empty.
 type Fact struct {
 	Key string
-	Now int64 // the clock by which keys expire, nanoseconds since 1970
+	Now int64 // reading of ExpiryClock
 	history.Life
 }
 
-// Observer is notified of changes of keys.
+// Observer is notified of changes to keys.
 type Observer interface {
-	// Observe is called for each change of a key.
+	// Observe is called for each change to a key.
 	Observe(Fact)
-	// Preserve reports whether to suppress a change. A client that deletes a key still gets the
-	// reply that the key was deleted, and a SET is refused. Preserve isn't called for values that
-	// are changed in place, such as hashes.
+	// Preserve reports whether to suppress a change. If it returns true, a client that deletes the
+	// key still gets the reply that the key was deleted, and a SET is refused. Preserve isn't
+	// called for values that are changed in place, such as hashes.
 	Preserve(Fact) bool
 }
 
-// setFact returns the event for setting a key to a value. changed is false if there is no
-// observer or the key already has this value.
+// setEvent returns the event for setting a key to a value. changed is false if there is no observer
+// or the key already has this value and expiry.
 func (k *keyspace) setFact(key string, v *value) (f Fact, changed bool) {
 	if k.observer == nil {
 		return f, false
@@ -276,17 +276,17 @@ func (k *keyspace) setFact(key string, v *value) (f Fact, changed bool) {
 	return f, f.Old != f.Value || f.Before != f.Expires
 }
 
-// fact returns an event for a key that has not changed yet.
+// keyEvent returns an event for a key that has not changed yet.
 func (k *keyspace) fact(key string, what history.Change) Fact {
 	old := k.keys[key]
 	f := Fact{Key: key, Now: k.ExpiryClock(), Life: history.Life{What: what, Old: old.String(), Before: old.expiresNanos()}}
-	if what != history.KeyExpired { // nobody caused the expiry, whoever noticed it
+	if what != history.KeyExpired { // the command that notices an expiry did not cause it
 		f.Command, f.Script = k.runningCommand, k.inScript
 	}
 	return f
 }
 
-// AllKeys returns all stored keys, including expired ones that have not been removed yet.
+// AllKeys returns all stored keys, including expired keys that have not been removed yet.
 func (k *keyspace) AllKeys() map[string]Fact {
 	all := map[string]Fact{}
 	for key, v := range k.keys {
@@ -302,7 +302,7 @@ func (k *keyspace) LiveKeys() map[string]Fact {
 	return all
 }
 
-// Restore sets a key to its value in an earlier process. It must be a string.
+// Restore sets a key to its value in an earlier process, which must be a string.
 func (k *keyspace) Restore(f Fact) {
 	k.keys[f.Key] = &value{text, []string{f.Old}, f.Before / 1e6}
 }

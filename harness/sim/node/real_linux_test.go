@@ -27,17 +27,16 @@ var (
 	_ dialer = (*realServer)(nil)
 )
 
-// realServer is a redis-server.
 type realServer struct {
 	redis   *proc.Redis
 	machine *vdso.Machine // nil means a correct clock
 	disk    *fuse.Disk    // nil means the host's disk
-	began   time.Duration // by the true clock; 0 before the first command
+	began   time.Duration // by the true clock; 0 until the first command
 	passed  time.Duration // in the story's time
 }
 
-// newReal starts a redis-server with the clock and the disk that the story needs. If the host does
-// not support them, the test is skipped.
+// newReal starts a redis-server with the clock and the disk that the story needs. It skips the test
+// if the host does not support them.
 func newReal(t *testing.T, s *Story) Server {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")
@@ -51,7 +50,7 @@ func newReal(t *testing.T, s *Story) Server {
 	if err := sweep(); err != nil {
 		t.Fatal(err)
 	}
-	group, err := proc.NewGroup(os.TempDir()) // swept from there if the test is killed
+	group, err := proc.NewGroup(os.TempDir()) // where sweep finds it if the test is killed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +133,8 @@ func (r *realServer) Wait(d time.Duration) error {
 	return nil
 }
 
-// Lag is negative while the server is ahead of the story's time.
+// Lag returns how far the server lags behind the story's time, or a negative duration if the server
+// is ahead.
 func (r *realServer) Lag() time.Duration {
 	r.begin()
 	return proc.TrueClock() - r.began - r.passed

@@ -14,7 +14,7 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// script is a parsed script. It never changes, so that all nodes can share it.
+// script is a parsed script. It never changes, so all nodes can share it.
 type script struct {
 	sha   string
 	proto *lua.FunctionProto
@@ -26,8 +26,8 @@ type loadedScript struct {
 	run *lua.LFunction
 }
 
-// parsedScripts caches all scripts of the process by source. A run creates many nodes and a sweep makes
-// many runs, but they use few different scripts.
+// parsedScripts caches the process's parsed scripts by source. A run creates many nodes, and a
+// sweep makes many runs, but they use few different scripts.
 var parsedScripts sync.Map
 
 func parseScript(source string) (*script, error) {
@@ -44,15 +44,15 @@ func parseScript(source string) (*script, error) {
 		//lint:ignore ST1005 same text as Redis
 		return nil, fmt.Errorf("Error compiling script (new function): %w", err)
 	}
-	// gopher-lua would create a table arg for each call, which Lua 5.1 does only in functions.
+	// gopher-lua would create a table named arg for each call, which Lua 5.1 does only in functions.
 	proto.IsVarArg &^= lua.VarArgNeedsArg
 	s := &script{sha: sha1hex(source), proto: proto}
 	parsedScripts.Store(strings.Clone(source), s)
 	return s, nil
 }
 
-// luaSyntaxError rewords a parse error like Lua 5.1's error for an unexpected symbol. If Lua would name the
-// symbol that it expected, the messages differ, since that symbol is not known here.
+// luaSyntaxError rewords a parse error like Lua 5.1's error for an unexpected symbol. If Lua would
+// name the symbol it expected, the messages differ, since that symbol is not known here.
 func luaSyntaxError(err error, source string) error {
 	var e *parse.Error
 	if !errors.As(err, &e) || e.Message != "syntax error" {
@@ -149,11 +149,11 @@ func scriptFlush(n *Node, _ *Session, a []string) any {
 // chunkName is the name of scripts in Redis's error messages.
 const chunkName = "user_script"
 
-// interpreter is a node's Lua state. It lives as long as the node.
+// interpreter is a node's Lua state, which lives as long as the node.
 type interpreter struct {
 	node    *Node
 	state   *lua.LState
-	globals *lua.LTable // the scripts' global variables
+	globals *lua.LTable // global variables of all scripts
 	env     *lua.LTable // read-only view of globals
 	session *Session    // session of the running script
 	random  uint64      // state of math.random
@@ -216,7 +216,7 @@ func newInterpreter(n *Node) *interpreter {
 	return in
 }
 
-// readOnly wraps a table, so that scripts can't modify it.
+// makeReadOnly wraps a table so that scripts can't modify it.
 func readOnly(l *lua.LState, t *lua.LTable) *lua.LTable {
 	meta := l.SetFuncs(l.NewTable(), map[string]lua.LGFunction{
 		"__newindex": func(l *lua.LState) int {
@@ -297,7 +297,7 @@ func (in *interpreter) command(l *lua.LState) any {
 	return reply
 }
 
-// formatNumber formats a number as Redis does for a script's argument.
+// formatNumber formats a number passed by a script as a command argument, as Redis does.
 func formatNumber(f float64) string {
 	if f == math.Trunc(f) && math.Abs(f) < 1<<63 {
 		return fmt.Sprintf("%d", int64(f))
@@ -310,15 +310,15 @@ func reply(l *lua.LState, field, text string) int {
 	return 1
 }
 
-// replyTable returns a status or an error in Lua's format: {ok=text} or {err=text}. A table created without
-// a size would allocate room for 32 fields.
+// replyTable returns a status or an error in Lua's format: {ok=text} or {err=text}. A table created
+// without a size would allocate room for 32 fields.
 func replyTable(l *lua.LState, field, text string) *lua.LTable {
 	t := l.CreateTable(0, 1)
 	t.RawSetString(field, lua.LString(text))
 	return t
 }
 
-// errorText adds the code ERR to an error that consists of a single word.
+// withErrorCode adds the code ERR to an error that consists of a single word.
 func errorText(s string) string {
 	s = strings.TrimPrefix(s, "-")
 	if !strings.Contains(s, " ") {

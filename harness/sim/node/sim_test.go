@@ -27,7 +27,7 @@ type simulatedServer struct {
 	lines []*virtualLine
 }
 
-// virtualLine is a connection to a simulated node.
+// virtualConn is a connection to a simulated node.
 type virtualLine struct {
 	to      *simulatedServer
 	session *Session
@@ -35,7 +35,6 @@ type virtualLine struct {
 	values  []resp.Value
 }
 
-// Dial opens a session.
 func (s *simulatedServer) Dial() (line, error) {
 	if s.node == nil {
 		return nil, errDown
@@ -61,7 +60,7 @@ func (v *virtualLine) take(out []byte) error {
 
 func (v *virtualLine) Next() (resp.Value, error) {
 	if len(v.values) == 0 {
-		return resp.Value{}, errors.New("no value came")
+		return resp.Value{}, errors.New("no value arrived")
 	}
 	next := v.values[0]
 	v.values = v.values[1:]
@@ -88,7 +87,7 @@ func (s *simulatedServer) deliver() error {
 	return nil
 }
 
-// virtualStart is the beginning of virtual time, in nanoseconds since 1970.
+// virtualStart is the beginning of virtual time, in Unix nanoseconds.
 const virtualStart = 946684800e9
 
 func newSimulated(persistence string) *simulatedServer {
@@ -106,7 +105,7 @@ func (s *simulatedServer) start() {
 	s.node = New(Config{RunID: fmt.Sprintf("%040x", s.lives), ProcessID: s.lives, Clock: s.clock, Disk: s.disk})
 }
 
-// close drops the node and its unwritten data.
+// close drops the node along with its unwritten data.
 func (s *simulatedServer) close() {
 	s.node.Close()
 	s.node, s.lines = nil, nil
@@ -141,7 +140,7 @@ func (s *simulatedServer) flush() error {
 	return s.deliver()
 }
 
-// tick is the interval of Redis's periodic tasks.
+// tickInterval is the interval of Redis's periodic tasks.
 const tick = 100 * time.Millisecond
 
 func (s *simulatedServer) Wait(d time.Duration) error {

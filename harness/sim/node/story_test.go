@@ -37,7 +37,7 @@ func TestParseStoryErrors(t *testing.T) {
 	}
 }
 
-// For a wrong reply, and for one that the story doesn't list, the difference shows both texts.
+// A difference shows both texts, for a wrong reply and for a reply that the story doesn't list.
 func TestDifferences(t *testing.T) {
 	s := mustParseStory(t, "SET k v PX 10000\n\t+OK\nGET k\n\t\"w\"\nPTTL k\n\t~9000±500\nPTTL k\n\t/:1.*/\nDBSIZE\n")
 	replies, err := runStory(s, newSimulated("none"))
@@ -71,12 +71,12 @@ type lateServer struct {
 
 func (s lateServer) Lag() time.Duration { return s.late }
 
-// A late reply is ignored if the story is time-sensitive.
+// A late reply doesn't count if the story is time-sensitive.
 func TestLateReplies(t *testing.T) {
 	const untimed = "SET k v\n\t+OK\nkill\n"
 	for _, c := range []struct {
 		text string
-		late time.Duration
+		lag  time.Duration
 		want string
 	}{
 		{untimed, time.Hour, ""},
@@ -87,18 +87,19 @@ func TestLateReplies(t *testing.T) {
 		{"PTTL k\n\t~-2±100\n", 101 * time.Millisecond, "PTTL"},
 	} {
 		s := mustParseStory(t, c.text)
-		replies, err := runStory(s, lateServer{newSimulated("none"), c.late})
+		replies, err := runStory(s, lateServer{newSimulated("none"), c.lag})
 		if err != nil {
 			t.Fatal(err)
 		}
 		first, late := firstLateReply(s, replies)
 		if late != (c.want != "") || late && first.Step.Words[0] != c.want {
-			t.Errorf("%q, %v late: %v %v, want %q", c.text, c.late, first, late, c.want)
+			t.Errorf("%q, %v late: %v %v, want %q", c.text, c.lag, first, late, c.want)
 		}
 	}
 }
 
-// slowDiskServer is a server whose disk is slow regardless of the story.
+// slowDiskServer is a server whose disk has unsynced data for the first checks, regardless of the
+// story.
 type slowDiskServer struct {
 	*simulatedServer
 	checks int
@@ -109,7 +110,7 @@ func (l *slowDiskServer) Unsynced() bool {
 	return l.checks >= 0
 }
 
-// A sync with a time limit is late if the disk is not done by then.
+// A sync with a time limit counts as late if the disk needs longer.
 func TestLateSyncs(t *testing.T) {
 	s := mustParseStory(t, "SET k v\n\t+OK\nsync 300ms\npower-loss\n")
 	for looks, want := range map[int]bool{0: false, int(maxDelay / syncStep): false, int(maxDelay/syncStep) + 1: true} {
@@ -118,7 +119,7 @@ func TestLateSyncs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if at, late := firstLateReply(s, replies); late != want {
-			t.Errorf("done at check %d: late %v at %v", looks, late, at)
+			t.Errorf("synced after %d checks: late %v at %v", looks, late, at)
 		}
 	}
 }
@@ -126,7 +127,7 @@ func TestLateSyncs(t *testing.T) {
 // bareServer is a server without optional capabilities.
 type bareServer struct{ Server }
 
-// A directive that the server doesn't support is an error and never skipped.
+// A directive that the server doesn't support causes an error and is never skipped.
 func TestUnsupportedDirectives(t *testing.T) {
 	for _, d := range []string{"kill", "shutdown", "restart", "power-loss", "sync", "sync 1s", "clock +1s"} {
 		if _, err := runStory(mustParseStory(t, d), bareServer{newSimulated("always")}); !errors.Is(err, errUnsupported) {

@@ -7,10 +7,10 @@ import (
 	"lockpick/harness/resp"
 )
 
-// patience is how long to wait for a value from a real server.
+// valueTimeout is how long to wait for a value from a real server.
 const patience = 5 * time.Second
 
-// tcpLine is a connection to a server in another process or goroutine.
+// tcpConn is a connection to a server in another process or goroutine.
 type tcpLine struct {
 	conn   net.Conn
 	in     resp.Scanner

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// runStory runs a story against a server. It returns the replies to the commands, and the delays of
+// runStory runs a story against a server. It returns the replies to the commands and the delays of
 // time-sensitive directives. It returns an error if a step fails.
 func runStory(s *Story, to Server) ([]Reply, error) {
 	t := &storyRunner{to: to, rate: 1, connections: map[string]*connection{}}
@@ -40,9 +40,9 @@ type storyRunner struct {
 	to          Server
 	rate        float64 // current rate of the server's clock
 	runID       string
-	overrun     time.Duration // time by which waits were longer than in the story
+	overrun     time.Duration // how much longer waits took than in the story
 	connections map[string]*connection
-	current     *connection // nil means a connection for each command
+	current     *connection // nil means a separate connection for each command
 }
 
 func (t *storyRunner) lag() time.Duration { return t.to.Lag() + t.overrun }
@@ -50,11 +50,10 @@ func (t *storyRunner) lag() time.Duration { return t.to.Lag() + t.overrun }
 type directive struct {
 	least, most   int  // number of arguments
 	timeSensitive bool // later replies depend on when they are requested
-	immediate     bool // later replies depend on when the directive is carried out; other directives may take time
+	immediate     bool // later replies depend on when the directive is run; other directives may take time
 	run           func(*storyRunner, []string) error
 }
 
-// directives lists the directives of stories.
 var directives = map[string]directive{
 	"wait":       {1, 1, true, false, (*storyRunner).wait},
 	"second":     {0, 0, true, false, (*storyRunner).second},
@@ -71,9 +70,9 @@ var directives = map[string]directive{
 
 func directiveNames() string { return strings.Join(slices.Sorted(maps.Keys(directives)), ", ") }
 
-var errUnsupported = errors.New("not supported by this server; add to the story: not <server>: <why>")
+var errUnsupported = errors.New("not supported by this server; add a line to the story: not <server>: <reason>")
 
-// wait <duration> lets time pass.
+// wait implements the directive wait <duration>.
 func (t *storyRunner) wait(a []string) error {
 	d, err := time.ParseDuration(a[0])
 	if err != nil {
@@ -82,8 +81,8 @@ func (t *storyRunner) wait(a []string) error {
 	return t.to.Wait(d)
 }
 
-// second waits until the server's clock is a tenth of a second into a new second, and resets the
-// story's time.
+// waitForSecond implements the directive second: it waits until the server's clock is a tenth of a second
+// into a new second, and resets the story's time.
 func (t *storyRunner) second([]string) error {
 	if err := t.to.Wait(t.to.Lag()); err != nil {
 		return err
@@ -120,14 +119,14 @@ func withRestarter(do func(restarter) error) func(*storyRunner, []string) error 
 	}
 }
 
-// power-loss [torn]
+// losePower implements the directive power-loss [torn].
 func (t *storyRunner) losePower(a []string) error {
 	d, ok := t.to.(disk)
 	if !ok {
 		return errUnsupported
 	}
 	if len(a) == 1 && a[0] != "torn" {
-		return fmt.Errorf("invalid power loss %q: want torn or nothing", a[0])
+		return fmt.Errorf("invalid power loss %q: want \"torn\" or nothing", a[0])
 	}
 	return d.LosePower(len(a) == 1)
 }
@@ -137,8 +136,9 @@ const (
 	syncBound = 5 * time.Second // everysec takes at most two seconds
 )
 
-// sync waits until a power loss would lose nothing, and resets the story's time. sync <duration> is
-// a wait after which everything must be synced. If that takes longer, the server is late.
+// sync implements the directive sync, which waits until a power loss would lose nothing and resets
+// the story's time, and sync <duration>, a wait after which everything must be synced. If that
+// takes longer, the server counts as late.
 func (t *storyRunner) sync(a []string) error {
 	d, ok := t.to.(disk)
 	if !ok {
@@ -165,11 +165,11 @@ func (t *storyRunner) sync(a []string) error {
 	return t.to.Wait(t.to.Lag())
 }
 
-// stillRate is the rate of a clock that stands still: a nanosecond per millisecond.
+// stillRate is the rate of a stopped clock: a nanosecond per millisecond.
 const stillRate = 1e-6
 
-// clock +<duration>, clock -<duration>, clock rate <number>, or clock still, which stops the clock
-// in the middle of a millisecond.
+// clock implements the directives clock +<duration>, clock -<duration>, clock rate <number>, and
+// clock still, which stops the clock in the middle of a millisecond.
 func (t *storyRunner) clock(a []string) error {
 	c, ok := t.to.(clock)
 	if !ok {
@@ -205,8 +205,8 @@ func (t *storyRunner) clock(a []string) error {
 
 var runID = regexp.MustCompile(`run_id:([0-9a-f]{40})\r`)
 
-// checkRunID implements run_id noted, and a later run_id kept or run_id new, which check whether
-// the process was replaced.
+// checkRunID implements the directives run_id noted and a later run_id kept or run_id new, which
+// check whether the process was replaced.
 func (t *storyRunner) checkRunID(a []string) error {
 	v, err := t.to.Do([]string{"INFO", "server"})
 	if err != nil {

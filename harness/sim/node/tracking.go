@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A session with tracking is notified when a key changes that it may have cached: a key that it has
-// read or, with BCAST, a key with a given prefix (tracking.c of Redis).
+// A session with tracking is notified when a key that it may have cached changes: a key that it has
+// read or, with BCAST, a key with a given prefix (tracking.c in Redis).
 //
 //	GET k ──► trackReads: table[k] += session
 //	SET k, or its expiry ──► keyChanged ──► invalidate k ──► session, or its redirection target
@@ -17,18 +17,18 @@ import (
 // tracking holds a session's tracking options.
 type tracking struct {
 	broadcast     bool
-	prefixes      []string // used with BCAST
+	prefixes      []string // for BCAST
 	optIn, optOut bool
-	noLoop        bool  // it is not notified of its own changes
-	redirect      int64 // session notified in its place; 0: none
-	broken        bool  // that session has ended
+	noLoop        bool  // the session is not notified of its own changes
+	redirect      int64 // session notified in place of this one; 0: none
+	broken        bool  // the other session has ended
 }
 
-// trackingState holds the tracking state of a node.
+// trackingState holds a node's tracking state.
 type trackingState struct {
 	table    map[string]map[int64]*Session  // sessions that have read a key, by key
-	changed  map[string]map[string]*Session // for BCAST: by prefix, the changed keys and the session that changed each, or nil
-	deferred []any                          // keys for notifications of the current session, sent after its reply; nil: all keys
+	changed  map[string]map[string]*Session // for BCAST, by prefix: the changed keys and the session, or nil, that changed each
+	deferred []any                          // keys to report to the current session after its reply; a nil element means all keys
 }
 
 // trackReads records the keys that a command has read, if the session tracks them.
@@ -75,8 +75,8 @@ func (n *Node) keyChanged(key string, expired bool) {
 	}
 }
 
-// issuer returns the session whose command changes a key, or nil if the key expired or a script
-// changed it.
+// issuer returns the session whose command changes a key, or nil if the key expires or a script
+// changes it.
 func (n *Node) issuer(expired bool) *Session {
 	if expired || n.inScript {
 		return nil
@@ -84,7 +84,7 @@ func (n *Node) issuer(expired bool) *Session {
 	return n.current
 }
 
-// allKeysChanged notifies all sessions that a node was flushed.
+// allKeysChanged notifies all sessions of a flush.
 func (n *Node) allKeysChanged() {
 	for key, watchers := range n.watchers {
 		if n.lookup(key) == nil {
@@ -149,7 +149,7 @@ func (s *Session) invalidate(keys []any) {
 	}
 }
 
-// broadcast sends the changed keys of each prefix, in one message per session.
+// broadcast sends each prefix's changed keys, in one message per session.
 func (n *Node) broadcast() {
 	if len(n.changed) == 0 {
 		return
@@ -178,7 +178,7 @@ func (n *Node) broadcast() {
 	}
 }
 
-// untrack removes a session from the tracking state, and prefixes that no other session tracks.
+// untrack removes a session, and prefixes that no other session tracks, from the tracking state.
 func (s *Session) untrack() {
 	for prefix := range s.node.changed {
 		used := false
@@ -334,7 +334,7 @@ func checkOverlap(old, added []string) failure {
 	return ""
 }
 
-// clientCaching implements CLIENT CACHING, which selects whether the reads of the next command are
+// clientCaching implements CLIENT CACHING, which selects whether the next command's reads are
 // tracked.
 func clientCaching(_ *Node, s *Session, a []string) any {
 	t := s.tracking
@@ -353,7 +353,6 @@ func clientCaching(_ *Node, s *Session, a []string) any {
 	return ok
 }
 
-// clientGetRedir implements CLIENT GETREDIR.
 func clientGetRedir(_ *Node, s *Session, _ []string) any {
 	if s.tracking == nil {
 		return int64(-1)
@@ -361,7 +360,6 @@ func clientGetRedir(_ *Node, s *Session, _ []string) any {
 	return s.tracking.redirect
 }
 
-// clientTrackingInfo implements CLIENT TRACKINGINFO.
 func clientTrackingInfo(_ *Node, s *Session, _ []string) any {
 	t := s.tracking
 	if t == nil {
@@ -386,7 +384,6 @@ func clientTrackingInfo(_ *Node, s *Session, _ []string) any {
 	return pairs{"flags", flags, "redirect", t.redirect, "prefixes", prefixes}
 }
 
-// subscribed reports whether the session has subscribed to any channel.
 func (s *Session) subscribed() bool { return len(s.channels) > 0 }
 
 func subscribe(n *Node, s *Session, a []string) any {
@@ -409,7 +406,7 @@ func subscribe(n *Node, s *Session, a []string) any {
 	return out
 }
 
-// unsubscribe implements UNSUBSCRIBE. Without arguments it leaves all channels.
+// unsubscribe implements UNSUBSCRIBE. Without arguments, it leaves all channels.
 func unsubscribe(n *Node, s *Session, a []string) any {
 	names := a[1:]
 	if len(names) == 0 {
@@ -444,7 +441,7 @@ func publish(n *Node, _ *Session, a []string) any {
 type Push struct {
 	To     *Session
 	Data   []byte
-	HangUp bool // the node closes the connection after it
+	HangUp bool // the node closes the connection after sending Data
 }
 
 // sendPush sends a session a value out of band.
@@ -459,7 +456,7 @@ func (s *Session) sendPush(v any) {
 	s.pushed = appendReply(s.pushed, v, s.resp3)
 }
 
-// TakePushes returns the pushes since the last call, in the order of sessions.
+// TakePushes returns the pushes since the last call, ordered by session.
 func (n *Node) TakePushes() []Push {
 	if n.broadcast(); len(n.pushed) == 0 {
 		return nil

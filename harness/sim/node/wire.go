@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Types of replies other than int64, string, []any and nil.
+// Reply types, besides int64, string, []any and nil.
 type (
 	status    string   // +OK
 	failure   string   // -ERR …
@@ -61,7 +61,7 @@ func appendReply(out []byte, v any, resp3 bool) []byte {
 	panic(fmt.Sprintf("unexpected reply type %T", v))
 }
 
-// appendAs writes items as the given RESP3 type, or as an array in RESP2.
+// appendAggregate writes items as the given RESP3 type, or as an array in RESP2.
 func appendAs(out []byte, kind byte, items []any, resp3 bool) []byte {
 	if !resp3 {
 		kind = '*'
@@ -88,7 +88,7 @@ func appendItems(out []byte, items []any, resp3 bool) []byte {
 	return out
 }
 
-// joinLines removes line breaks, which would end a reply early.
+// joinLines replaces line breaks with spaces, since a line break would end a reply early.
 func joinLines(s string) string {
 	if !strings.ContainsAny(s, "\r\n") {
 		return s
@@ -167,7 +167,7 @@ func execTransaction(n *Node, s *Session, _ []string) any {
 		return failure("ERR EXEC without MULTI")
 	}
 	for _, key := range s.watches {
-		n.lookup(key) // one that has expired since counts as changed
+		n.lookup(key) // an expired key counts as changed
 	}
 	changed := s.changed
 	s.unwatchAll()
@@ -180,7 +180,7 @@ func execTransaction(n *Node, s *Session, _ []string) any {
 	}
 	s.inExec = true
 	defer func() { s.inExec = false }()
-	// Replies are written one by one, because messages published by a command go in between.
+	// Each reply is written separately, because messages published by a command go in between.
 	s.out = appendCount(s.out, '*', int64(len(t.queue)))
 	for _, args := range t.queue {
 		name := strings.ToLower(args[0])
@@ -210,7 +210,6 @@ func unwatch(n *Node, s *Session, _ []string) any {
 	return ok
 }
 
-// unwatchAll ends the session's watches.
 func (s *Session) unwatchAll() {
 	for _, key := range s.watches {
 		if delete(s.node.watchers[key], s); len(s.node.watchers[key]) == 0 {
