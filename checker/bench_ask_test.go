@@ -26,11 +26,11 @@ type benchLimit struct {
 
 // benchFigures contains the medians of the measurements.
 type benchFigures struct {
-	time    time.Duration
-	cpuTime time.Duration
-	memory  int64
-	answer  verdict.Outcome
-	gaveUp  string // why there is no answer, or ""
+	time         time.Duration
+	cpuTime      time.Duration
+	memory       int64
+	answer       verdict.Outcome
+	giveUpReason string // why there is no answer, or ""
 }
 
 // runJudgeProcess judges a history in a separate process, and kills the process at its limits.
@@ -58,7 +58,7 @@ func runJudgeProcess(judge string, c contention, limit benchLimit) (benchFigures
 		}
 	}()
 	f := watchJudge(cmd.Process, lines, limit)
-	if err := cmd.Wait(); err != nil && f.gaveUp == "" {
+	if err := cmd.Wait(); err != nil && f.giveUpReason == "" {
 		return f, fmt.Errorf("%s on %+v: %w: %.2000s", judge, c, err, stderr.String())
 	}
 	return f, nil
@@ -67,9 +67,9 @@ func runJudgeProcess(judge string, c contention, limit benchLimit) (benchFigures
 // watchJudge reads the judge's output until the process ends or is killed.
 func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFigures {
 	var f benchFigures
-	var times, worked, memory []int64
-	var began time.Time // zero while the process is not judging
-	var base int64
+	var elapsedTimes, cpuTimes, memory []int64
+	var start time.Time // zero while the process is not judging
+	var startMemory int64
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -77,25 +77,25 @@ func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFig
 		case line, ok := <-lines:
 			switch {
 			case !ok:
-				if len(times) > 0 && f.gaveUp == "" {
-					f.time, f.cpuTime, f.memory = time.Duration(median(times)), time.Duration(median(worked)), median(memory)
+				if len(elapsedTimes) > 0 && f.giveUpReason == "" {
+					f.time, f.cpuTime, f.memory = time.Duration(median(elapsedTimes)), time.Duration(median(cpuTimes)), median(memory)
 				}
 				return f
 			case len(line) == 2 && line[0] == "begin":
-				began, base = time.Now(), parseNumber(line[1])
+				start, startMemory = time.Now(), parseNumber(line[1])
 			case len(line) == 5 && line[0] == "end":
-				began = time.Time{}
-				times, worked = append(times, parseNumber(line[1])), append(worked, parseNumber(line[2]))
+				start = time.Time{}
+				elapsedTimes, cpuTimes = append(elapsedTimes, parseNumber(line[1])), append(cpuTimes, parseNumber(line[2]))
 				memory, f.answer = append(memory, parseNumber(line[3])), verdict.Outcome(line[4])
 			}
 		case <-tick.C:
 			switch {
-			case began.IsZero() || f.gaveUp != "":
-			case time.Since(began) > limit.time:
-				f.gaveUp = fmt.Sprintf("> %.0f s", limit.time.Seconds())
+			case start.IsZero() || f.giveUpReason != "":
+			case time.Since(start) > limit.time:
+				f.giveUpReason = fmt.Sprintf("> %.0f s", limit.time.Seconds())
 				p.Kill()
-			case residentMemory(p.Pid)-base > limit.memory:
-				f.gaveUp = fmt.Sprintf("> %d GB after %s", limit.memory/1e9, formatDuration(time.Since(began)))
+			case residentMemory(p.Pid)-startMemory > limit.memory:
+				f.giveUpReason = fmt.Sprintf("> %d GB after %s", limit.memory/1e9, formatDuration(time.Since(start)))
 				p.Kill()
 			}
 		}

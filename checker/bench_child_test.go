@@ -67,7 +67,7 @@ func commonOutcome(v verdict.Verdict) verdict.Outcome {
 }
 
 func benchSpec(judge string, c contention) string {
-	return fmt.Sprint(judge, " ", c.operations, " ", c.keys, " ", c.unknown, " ", c.violated, " ", c.seed)
+	return fmt.Sprint(judge, " ", c.operations, " ", c.keys, " ", c.unknownPercent, " ", c.violated, " ", c.seed)
 }
 
 // The judge runs benchTimes times, or as often as possible within benchTimeLimit.
@@ -82,7 +82,7 @@ const (
 func runJudge(spec string) error {
 	var judge string
 	var c contention
-	if _, err := fmt.Sscan(spec, &judge, &c.operations, &c.keys, &c.unknown, &c.violated, &c.seed); err != nil {
+	if _, err := fmt.Sscan(spec, &judge, &c.operations, &c.keys, &c.unknownPercent, &c.violated, &c.seed); err != nil {
 		return fmt.Errorf("read %s: %w", spec, err)
 	}
 	question := benchJudges[judge](c.history())
@@ -92,20 +92,20 @@ func runJudge(spec string) error {
 		if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
 			return fmt.Errorf("reset the peak memory: %w", err)
 		}
-		before, err := peakResidentMemory()
+		startMemory, err := peakResidentMemory()
 		if err != nil {
 			return err
 		}
-		fmt.Println("begin", before)
-		start, earlier := time.Now(), cpuTime()
+		fmt.Println("begin", startMemory)
+		start, startCPU := time.Now(), cpuTime()
 		answer := question()
-		took, worked := time.Since(start), cpuTime()-earlier
-		all += took
+		elapsed, cpuUsed := time.Since(start), cpuTime()-startCPU
+		all += elapsed
 		peak, err := peakResidentMemory()
 		if err != nil {
 			return err
 		}
-		fmt.Println("end", took.Nanoseconds(), worked.Nanoseconds(), peak-before, answer)
+		fmt.Println("end", elapsed.Nanoseconds(), cpuUsed.Nanoseconds(), peak-startMemory, answer)
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 // error is subtracted from the length, so that only certain violations count. If a hold exceeds the
 // limit by no more than the host stalled during it, the property is undecided. It takes O(n) time.
 func boundedHold(r *facts.Facts) (f verdict.Finding) {
-	first := int64(facts.Never)
-	var stalled longHold
+	firstExceeded := int64(facts.Never)
+	var stalledHold longHold
 	stalls := spans.Stalls(r)
 	maxExtensions, longest := 0, int64(0)
 	for s := range r.Sessions() {
@@ -31,23 +31,23 @@ func boundedHold(r *facts.Facts) (f verdict.Finding) {
 			f.Occasions++
 		}
 		maxExtensions, longest = max(maxExtensions, h.extensions), max(longest, h.to-h.from)
-		if h.stalled > 0 && stalled.stalled == 0 {
-			stalled = h
+		if h.stallTime > 0 && stalledHold.stallTime == 0 {
+			stalledHold = h
 		}
 		if h.cause == "" {
 			continue
 		}
 		describe := func() verdict.Result { return longHoldResult(r, h) }
 		f.Incidents = append(f.Incidents, verdict.Incident{From: h.from, Describe: describe})
-		if f.Worst == nil || h.exceededAt < first {
-			first, f.Worst = h.exceededAt, describe
+		if f.DescribeWorst == nil || h.exceededAt < firstExceeded {
+			firstExceeded, f.DescribeWorst = h.exceededAt, describe
 		}
 	}
 	p := r.Params
 	switch {
-	case stalled.stalled > 0:
-		f.Undecided = fmt.Sprintf("%s held %s %s (limit %s); the host stalled for %s in the meantime, which may be why", stalled.session.Client(),
-			verdict.LockName(stalled.session.Key()), facts.FromTo(stalled.from, stalled.to), facts.Seconds(int64(r.Params.MaxHold)), facts.Seconds(stalled.stalled))
+	case stalledHold.stallTime > 0:
+		f.Undecided = fmt.Sprintf("%s held %s %s (limit %s); the host stalled for %s in the meantime, which may be why", stalledHold.session.Client(),
+			verdict.LockName(stalledHold.session.Key()), facts.FromTo(stalledHold.from, stalledHold.to), facts.Seconds(int64(r.Params.MaxHold)), facts.Seconds(stalledHold.stallTime))
 	case f.Occasions == 0:
 		f.Because = "no client extended a lock"
 	case p.MaxExtends == 0 || p.MaxHold == 0:
@@ -67,7 +67,7 @@ type longHold struct {
 	cause      string           // "" if the hold is within both limits
 	exceededAt int64            // when it first exceeded a limit
 	events     []*history.Event // evidence
-	stalled    int64            // how long the host stalled, if that may be why the hold was too long
+	stallTime  int64            // how long the host stalled, if that may be why the hold was too long
 }
 
 // maxShownExtensions is the number of extensions that a witness shows: the last ones.
@@ -80,17 +80,17 @@ func measureHold(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longH
 		return h, false
 	}
 	h = longHold{session: s, exceededAt: facts.Never}
-	var granted []*history.Event
+	var grantedExtensions []*history.Event
 	for x := range s.Calls(history.OpExtend) {
 		// Neither an inner release nor a check extends the lock.
 		if x.Outcome() == history.OK && x.Call.Value != history.OpRelease && x.Call.Value != history.OpCheck {
-			granted = append(granted, x.Return)
+			grantedExtensions = append(grantedExtensions, x.Return)
 		}
 	}
-	h.extensions = len(granted)
+	h.extensions = len(grantedExtensions)
 	if n := r.Params.MaxExtends; n > 0 && h.extensions > n {
-		h.cause, h.exceededAt = verdict.ExtendedTooOften, granted[n].T
-		h.events = granted[max(0, n+1-maxShownExtensions) : n+1]
+		h.cause, h.exceededAt = verdict.ExtendedTooOften, grantedExtensions[n].T
+		h.events = grantedExtensions[max(0, n+1-maxShownExtensions) : n+1]
 	}
 	var last facts.Window
 	for last = range r.Windows(s) {
@@ -99,15 +99,15 @@ func measureHold(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longH
 		}
 		h.to = last.To
 	}
-	most := int64(r.Params.MaxHold)
-	certain := h.to - h.from - 2*int64(r.Params.StampError)
-	switch still := spans.Share(stalls, spans.Of(h.from, h.to)); {
-	case most == 0 || certain <= most || h.from+most >= h.exceededAt:
-	case certain-most <= still:
-		h.stalled = still
+	limit := int64(r.Params.MaxHold)
+	certainLength := h.to - h.from - 2*int64(r.Params.StampError)
+	switch stallTime := spans.Share(stalls, spans.New(h.from, h.to)); {
+	case limit == 0 || certainLength <= limit || h.from+limit >= h.exceededAt:
+	case certainLength-limit <= stallTime:
+		h.stallTime = stallTime
 	default:
-		h.cause, h.exceededAt = verdict.HeldTooLong, h.from+most
-		h.events = []*history.Event{last.Opens, last.Closes}
+		h.cause, h.exceededAt = verdict.HeldTooLong, h.from+limit
+		h.events = []*history.Event{last.OpenEvent, last.CloseEvent}
 	}
 	return h, s.Granted() || h.to != 0
 }
@@ -120,8 +120,8 @@ func longHoldResult(r *facts.Facts, h longHold) verdict.Result {
 		res.Because += fmt.Sprintf(" (limit %d)", n)
 	}
 	res.Because += fmt.Sprintf(" and held it %s", facts.FromTo(h.from, h.to))
-	if most := r.Params.MaxHold; most > 0 {
-		res.Because += " (limit " + facts.Seconds(int64(most)) + ")"
+	if limit := r.Params.MaxHold; limit > 0 {
+		res.Because += " (limit " + facts.Seconds(int64(limit)) + ")"
 	}
 	res.Witness = &verdict.Witness{
 		Events:   verdict.EventNumbers(append([]*history.Event{s.Acquire.Call, s.Acquire.Return}, h.events...)),

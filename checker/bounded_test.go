@@ -109,20 +109,20 @@ func TestLongWitness(t *testing.T) {
 // instant whether the client believed that it held the lock.
 func TestBoundedHoldAgainstNaive(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
-	violated, n := 0, histories.Cases(10_000)
+	numViolated, n := 0, histories.NumCases(10_000)
 	for i := range n {
 		h := histories.Random(rnd)
 		h.Params.MaxExtends, h.Params.MaxHold = 1+rnd.IntN(2), time.Duration(histories.Beat*int64(3+rnd.IntN(12)))
 		got, want := judge(newRecord(h), verdict.BoundedHold), naiveBounded(h)
 		if got.Incidents != want || (got.Outcome == verdict.Violated) != (want > 0) {
-			t.Fatalf("history %d: %s with %d incidents, want %d: %s\n%s", i, got.Outcome, got.Incidents, want, got.Because, histories.Lines(h))
+			t.Fatalf("history %d: %s with %d incidents, want %d: %s\n%s", i, got.Outcome, got.Incidents, want, got.Because, histories.FormatLines(h))
 		}
 		if want > 0 {
-			violated++
+			numViolated++
 		}
 	}
-	if violated < n/10 || violated > 9*n/10 {
-		t.Errorf("%d of %d histories are violated; the comparison is one-sided", violated, n)
+	if numViolated < n/10 || numViolated > 9*n/10 {
+		t.Errorf("%d of %d histories are violated; the comparison is one-sided", numViolated, n)
 	}
 }
 
@@ -134,19 +134,19 @@ func naiveBounded(h *history.History) int {
 			continue
 		}
 		granted := false
-		extends, first, last := 0, int64(-1), int64(-1)
+		numExtensions, first, last := 0, int64(-1), int64(-1)
 		for _, x := range h.Events {
 			if x.Session == e.Session && x.Type == history.OK {
 				switch x.Op {
 				case history.OpExtend:
-					extends++
+					numExtensions++
 				case history.OpAcquire:
 					granted = true
 				}
 			}
 		}
 		for at := int64(0); at <= end; at += histories.Beat {
-			if bruteforce.ConsidersItselfHolder(h, e.Session, at+histories.Beat/2) {
+			if bruteforce.BelievedHolder(h, e.Session, at+histories.Beat/2) {
 				if first < 0 {
 					first = at
 				}
@@ -156,7 +156,7 @@ func naiveBounded(h *history.History) int {
 		if !granted && first < 0 { // the client never believed that it held the lock
 			continue
 		}
-		if extends > h.Params.MaxExtends || last-first-2*int64(h.Params.StampError) > int64(h.Params.MaxHold) {
+		if numExtensions > h.Params.MaxExtends || last-first-2*int64(h.Params.StampError) > int64(h.Params.MaxHold) {
 			incidents++
 		}
 	}

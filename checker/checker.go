@@ -101,7 +101,7 @@ func Properties() []string {
 // it adds what happened to the session's keys.
 func leaseLinearizable(r *record) verdict.Finding {
 	f, _ := r.lease()
-	withReason := func(describe func() verdict.Result) func() verdict.Result {
+	addReason := func(describe func() verdict.Result) func() verdict.Result {
 		return func() verdict.Result {
 			res := describe()
 			if w := res.Witness; res.Cause == verdict.LostEarly && len(w.SessionFacts) > 0 {
@@ -112,10 +112,10 @@ func leaseLinearizable(r *record) verdict.Finding {
 	}
 	f.Incidents = slices.Clone(f.Incidents)
 	for i := range f.Incidents {
-		f.Incidents[i].Describe = withReason(f.Incidents[i].Describe)
+		f.Incidents[i].Describe = addReason(f.Incidents[i].Describe)
 	}
-	if f.Worst != nil {
-		f.Worst = withReason(f.Worst)
+	if f.DescribeWorst != nil {
+		f.DescribeWorst = addReason(f.DescribeWorst)
 	}
 	return f
 }
@@ -134,54 +134,54 @@ func Check(h *history.History, names ...string) (v verdict.Verdict) {
 		}
 	}()
 	r := newRecord(h)
-	if text, hit := unplannedFaults(r.Facts); hit {
+	if text, unplanned := unplannedFaults(r.Facts); unplanned {
 		v = undecidedVerdict(h, names, text)
 		v.Assumption, v.Unplanned = text, true
-		if r.Malformed == "" {
+		if r.Defect == "" {
 			v.Numbers, v.Reasons = numbers(r)
 		}
 		return v
 	}
-	if r.Malformed != "" {
-		v = undecidedVerdict(h, names, "the history is malformed: "+r.Malformed)
-		v.Assumption = r.Malformed
+	if r.Defect != "" {
+		v = undecidedVerdict(h, names, "the history is malformed: "+r.Defect)
+		v.Assumption = r.Defect
 		return v
 	}
-	vacuous := vacuousReason(r.Facts)
-	if len(r.Unsupported) > 0 { // Redis would have answered these commands differently
-		v = undecidedVerdict(h, names, "the run is vacuous: "+vacuous)
-		v.Assumption = vacuous
+	missing := vacuousReason(r.Facts)
+	if len(r.UnsupportedCommands) > 0 { // Redis would have answered these commands differently
+		v = undecidedVerdict(h, names, "the run is vacuous: "+missing)
+		v.Assumption = missing
 		v.Numbers, v.Reasons = numbers(r)
 		return v
 	}
-	v = verdict.Verdict{Schema: verdict.Schema, Cut: h.Cut}
+	v = verdict.Verdict{Schema: verdict.Schema, Cut: h.Truncation}
 	v.Numbers, v.Reasons = numbers(r)
 	stallEffects := newStallEffects(r.Facts)
-	noGrants := vacuous != "" && r.Grants == 0 && !r.Params.MayBeIdle
+	noGrants := missing != "" && r.Grants == 0 && !r.Params.MayBeIdle
 	explained := false // the run is vacuous because no client got the lock or because a call hung
 	for _, name := range names {
-		res := weakenForCut(r, vacuous, judge(r, name))
+		res := weakenForCut(r, missing, judge(r, name))
 		switch {
-		case vacuous == "" || h.Cut != "" && !noGrants:
+		case missing == "" || h.Truncation != "" && !noGrants:
 		case res.Outcome != verdict.Violated: // no property holds in a vacuous run
-			res = verdict.Result{Property: name, Outcome: verdict.Undecided, Because: "the run is vacuous: " + vacuous}
+			res = verdict.Result{Property: name, Outcome: verdict.Undecided, Because: "the run is vacuous: " + missing}
 		default: // violations are real
 			explained = explained || noGrants && Liveness(name) || res.Cause == verdict.Hung
 		}
 		v.Results = append(v.Results, stallEffects.addStall(res))
 	}
-	if vacuous != "" && (h.Cut == "" || noGrants) && !explained {
-		v.Assumption = vacuous
+	if missing != "" && (h.Truncation == "" || noGrants) && !explained {
+		v.Assumption = missing
 	}
 	v.Second = r.second.Answer(second.Timeout)
 	v.Disagreement = disagreement(r, v)
 	return v
 }
 
-func undecidedVerdict(h *history.History, names []string, because string) verdict.Verdict {
-	v := verdict.Verdict{Schema: verdict.Schema, Cut: h.Cut, Second: verdict.Undecided}
+func undecidedVerdict(h *history.History, names []string, reason string) verdict.Verdict {
+	v := verdict.Verdict{Schema: verdict.Schema, Cut: h.Truncation, Second: verdict.Undecided}
 	for _, name := range names {
-		v.Results = append(v.Results, verdict.Result{Property: name, Outcome: verdict.Undecided, Because: because})
+		v.Results = append(v.Results, verdict.Result{Property: name, Outcome: verdict.Undecided, Because: reason})
 	}
 	return v
 }
@@ -210,14 +210,14 @@ func search(r *record, name string) (res verdict.Result, f verdict.Finding) {
 
 // weakenForCut adjusts a result if the record was cut short. A violation stands, but without one,
 // events that the run needs in order to prove anything may lie beyond the cut.
-func weakenForCut(r *record, vacuous string, res verdict.Result) verdict.Result {
+func weakenForCut(r *record, missing string, res verdict.Result) verdict.Result {
 	switch {
-	case r.Cut == "" || res.Outcome == verdict.Violated:
-	case vacuous != "" && (res.Outcome == verdict.Holds || res.Outcome == verdict.NotExercised):
+	case r.Truncation == "" || res.Outcome == verdict.Violated:
+	case missing != "" && (res.Outcome == verdict.Holds || res.Outcome == verdict.NotExercised):
 		res.Outcome = verdict.Undecided
-		res.Because = fmt.Sprintf("the record is cut (%s), and before the cut %s", r.Cut, vacuous)
+		res.Because = fmt.Sprintf("the record is cut (%s), and before the cut %s", r.Truncation, missing)
 	default:
-		res.Because += fmt.Sprintf("; the record is cut: %s", r.Cut)
+		res.Because += fmt.Sprintf("; the record is cut: %s", r.Truncation)
 	}
 	return res
 }
@@ -227,8 +227,8 @@ func weakenForCut(r *record, vacuous string, res verdict.Result) verdict.Result 
 // can contradict the result that lease-linearizable holds.
 func disagreement(r *record, v verdict.Verdict) string {
 	for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {
-		if why := r.second.Contradiction(v.Result(name)); why != "" {
-			return why
+		if reason := r.second.Contradiction(v.Result(name)); reason != "" {
+			return reason
 		}
 	}
 	first := v.Result(verdict.LeaseLinearizable)
@@ -237,8 +237,8 @@ func disagreement(r *record, v verdict.Verdict) string {
 	}
 	answer := first.Outcome.Answer()
 	if answer == verdict.Holds {
-		if _, why := r.lease(); why != "" {
-			return fmt.Sprintf("%s holds, but %s", verdict.LeaseLinearizable, why)
+		if _, reason := r.lease(); reason != "" {
+			return fmt.Sprintf("%s holds, but %s", verdict.LeaseLinearizable, reason)
 		}
 	}
 	if v.Second != verdict.Undecided && v.Second != answer {
@@ -263,7 +263,7 @@ func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, 
 
 // numbers measures a run and explains some of the numbers in words. Numbers are reported but not
 // judged.
-func numbers(r *record) (n map[string]float64, words map[string]string) {
+func numbers(r *record) (n map[string]float64, reasons map[string]string) {
 	o := r.beliefs.Overlaps()
 	n = map[string]float64{
 		verdict.Grants:        0,
@@ -272,37 +272,37 @@ func numbers(r *record) (n map[string]float64, words map[string]string) {
 	}
 	sessionNumbers(r.Facts, n)
 	r.log().Numbers(n)
-	words = r.liveness().Numbers(n)
+	reasons = r.liveness().Numbers(n)
 	faultNumbers(r, n)
 	stallNumbers(r.Facts, n)
-	return n, words
+	return n, reasons
 }
 
 // sessionNumbers measures the latency of acquires and the validity they left.
 func sessionNumbers(r *facts.Facts, n map[string]float64) {
-	var latency, left []int64
+	var latencies, remaining []int64
 	for s := range r.Sessions() {
 		if s.Granted() {
-			latency = append(latency, s.EndedAt-s.CalledAt)
+			latencies = append(latencies, s.EndedAt-s.CalledAt)
 		}
 		if x, ok := validityLeft(r, s); ok {
-			left = append(left, x)
+			remaining = append(remaining, x)
 		}
 	}
-	slices.Sort(latency)
-	slices.Sort(left)
-	n[verdict.Grants] = float64(len(latency))
-	if elapsed := r.Last - r.First; elapsed > 0 {
-		n["grants-per-second"] = float64(len(latency)) / history.Seconds(elapsed)
+	slices.Sort(latencies)
+	slices.Sort(remaining)
+	n[verdict.Grants] = float64(len(latencies))
+	if elapsed := r.LastClientTime - r.FirstClientTime; elapsed > 0 {
+		n["grants-per-second"] = float64(len(latencies)) / history.Seconds(elapsed)
 	}
-	if len(latency) > 0 {
-		n["acquire-latency-p50"] = history.Seconds(percentile(latency, 50))
-		n["acquire-latency-p99"] = history.Seconds(percentile(latency, 99))
-		n["acquire-latency-max"] = history.Seconds(latency[len(latency)-1])
+	if len(latencies) > 0 {
+		n["acquire-latency-p50"] = history.Seconds(percentile(latencies, 50))
+		n["acquire-latency-p99"] = history.Seconds(percentile(latencies, 99))
+		n["acquire-latency-max"] = history.Seconds(latencies[len(latencies)-1])
 	}
-	if len(left) > 0 {
-		n["validity-left-min"] = history.Seconds(left[0])
-		n["validity-left-p50"] = history.Seconds(percentile(left, 50))
+	if len(remaining) > 0 {
+		n["validity-left-min"] = history.Seconds(remaining[0])
+		n["validity-left-p50"] = history.Seconds(percentile(remaining, 50))
 	}
 }
 
@@ -330,17 +330,17 @@ func faultNumbers(r *record, n map[string]float64) {
 	if len(r.Params.Steps) == 0 {
 		return
 	}
-	var held []spans.Span
+	var beliefSpans []spans.Span
 	for _, l := range r.Locks {
-		for _, w := range r.beliefs.Of(l) {
-			held = append(held, spans.Of(w.From, w.To))
+		for _, w := range r.beliefs.Windows(l) {
+			beliefSpans = append(beliefSpans, spans.New(w.From, w.To))
 		}
 	}
-	held = spans.Union(held)
+	beliefSpans = spans.Union(beliefSpans)
 	for _, s := range r.Params.Steps {
 		n[faultNumber(s.Step, faultPlanned)] = float64(len(s.Targets))
-		for _, what := range []string{faultInjected, faultReadBack, faultOnHeld} {
-			n[faultNumber(s.Step, what)] = 0
+		for _, suffix := range []string{faultInjected, faultReadBack, faultOnHeld} {
+			n[faultNumber(s.Step, suffix)] = 0
 		}
 	}
 	for _, f := range r.Faults {
@@ -352,17 +352,17 @@ func faultNumbers(r *record, n map[string]float64) {
 			continue
 		}
 		n[faultNumber(f.Step, faultReadBack)]++
-		inForce := spans.Of(f.Begin.T, facts.Never)
+		activeSpan := spans.New(f.Begin.T, facts.Never)
 		if f.End != nil {
-			inForce.To = max(f.End.T, f.Begin.T+1)
+			activeSpan.To = max(f.End.T, f.Begin.T+1)
 		}
-		if spans.Meets(held, inForce) {
+		if spans.Meets(beliefSpans, activeSpan) {
 			n[faultNumber(f.Step, faultOnHeld)]++
 		}
 	}
 }
 
-func faultNumber(step int, what string) string { return fmt.Sprintf("fault-%d-%s", step, what) }
+func faultNumber(step int, suffix string) string { return fmt.Sprintf("fault-%d-%s", step, suffix) }
 
 // record holds the facts of a history and the results that several properties or numbers use. Its
 // functions compute their results on the first call.
@@ -394,7 +394,7 @@ func Incidents(h *history.History, property string, limit int) (all []verdict.Re
 	r := newRecord(h)
 	res, f := search(r, property)
 	switch {
-	case r.Malformed != "" || res.Outcome != verdict.Violated:
+	case r.Defect != "" || res.Outcome != verdict.Violated:
 		return nil
 	case res.Incidents == 1:
 		return []verdict.Result{res}

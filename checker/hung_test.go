@@ -57,7 +57,7 @@ func TestHungCalls(t *testing.T) {
 // Links that lose a few messages do not excuse an acquire that never retries. Links that lose half
 // or more of the messages may.
 func TestHungAcquireOnLossyLinks(t *testing.T) {
-	const lossy = heldLock + `0.5 nemesis begin lose node=c2-n1
+	const lossyLinks = heldLock + `0.5 nemesis begin lose node=c2-n1
 0.5  nemesis begin lose node=c2-n2
 0.5  nemesis begin lose node=c2-n3
 1    c1 invoke release session=c1/1
@@ -74,7 +74,7 @@ SETS
 		"0.91 c2-n1,n2,n3 fail set token=B\n1 c2-n1,n2,n3 info set token=C answered=0":                              "",
 		"0.91 c2-n1,n2,n3 fail set token=B\n1 c2-n1,n2,n3 info set token=C answered=0\n2 c2-n1,n2 fail set token=D": verdict.Hung,
 	} {
-		got := judge(newRecord(parseHistory(t, strings.Replace(lossy, "SETS", sets, 1))), verdict.FaultTolerance)
+		got := judge(newRecord(parseHistory(t, strings.Replace(lossyLinks, "SETS", sets, 1))), verdict.FaultTolerance)
 		if violated := got.Outcome == verdict.Violated; violated != (cause != "") || got.Cause != cause {
 			t.Errorf("%s\n%s (%s): %s", sets, got.Outcome, got.Cause, got.Because)
 		}

@@ -60,8 +60,8 @@ func TestMutants(t *testing.T) {
 			}
 			t.Parallel()
 			for _, dir := range dirs {
-				if killer := p.run(t, dir, tests, i+1); killer != "" {
-					t.Logf("detected by %s in %s", killer, dir)
+				if detector := p.run(t, dir, tests, i+1); detector != "" {
+					t.Logf("detected by %s in %s", detector, dir)
 					return
 				}
 			}
@@ -73,7 +73,7 @@ func TestMutants(t *testing.T) {
 // packagesFor lists the packages whose tests may detect a mistake in a file, starting with those
 // that usually detect it: the file's own package and this one, or all judges if all of them use the
 // package. If the mutant names its tests, the file's own package comes first.
-func packagesFor(file, named string) []string {
+func packagesFor(file, tests string) []string {
 	dir := filepath.Dir(file)
 	switch filepath.Base(dir) {
 	case "facts", "history":
@@ -81,7 +81,7 @@ func packagesFor(file, named string) []string {
 		if filepath.Base(file) == "attempt.go" { // this file decides which votes belong together
 			list[0], list[1] = list[1], list[0]
 		}
-		if named != "" {
+		if tests != "" {
 			list = slices.Insert(list, 0, dir)
 		}
 		return list
@@ -119,7 +119,7 @@ func (p *mutantBuild) add(x mutatedFile, name string, mutant int) {
 }
 
 // mutantSelector is an additional source file for each package with mutants.
-const chosenSource = `package %s
+const mutantSelector = `package %s
 
 import (
 	"os"
@@ -162,7 +162,7 @@ func (p *mutantBuild) write() {
 			}
 		}
 		put(path, text+string(source[end:]))
-		put(filepath.Join(filepath.Dir(path), "chosen_mutant.go"), fmt.Sprintf(chosenSource, file.Name.Name))
+		put(filepath.Join(filepath.Dir(path), "chosen_mutant.go"), fmt.Sprintf(mutantSelector, file.Name.Name))
 	}
 	list, err := json.Marshal(map[string]any{"Replace": overlay})
 	if err != nil {
@@ -177,37 +177,37 @@ func (p *mutantBuild) write() {
 // function that calls the selected one. Variant 0 is the original. Generic functions are not
 // supported, and none is mutated.
 func dispatcher(fn *ast.FuncDecl, source []byte, at func(token.Pos) int, variants []variant) string {
-	of := func(n ast.Node) string { return string(source[at(n.Pos()):at(n.End())]) }
+	sourceOf := func(n ast.Node) string { return string(source[at(n.Pos()):at(n.End())]) }
 	receiver, call := "", fn.Name.Name
 	if fn.Recv != nil {
-		receiver, call = "(x__ "+of(fn.Recv.List[0].Type)+") ", "x__."+call
+		receiver, call = "(x__ "+sourceOf(fn.Recv.List[0].Type)+") ", "x__."+call
 	}
 	var params, args []string
 	for _, field := range fn.Type.Params.List {
 		for range max(1, len(field.Names)) {
 			arg := fmt.Sprintf("p%d__", len(args))
-			params = append(params, arg+" "+of(field.Type))
+			params = append(params, arg+" "+sourceOf(field.Type))
 			if _, ok := field.Type.(*ast.Ellipsis); ok {
 				arg += "..."
 			}
 			args = append(args, arg)
 		}
 	}
-	results, give := "", "%s; return"
+	results, callFormat := "", "%s; return"
 	if fn.Type.Results != nil {
-		results, give = of(fn.Type.Results), "return %s"
+		results, callFormat = sourceOf(fn.Type.Results), "return %s"
 	}
-	give = fmt.Sprintf(give, call+"__%d("+strings.Join(args, ", ")+")")
+	callFormat = fmt.Sprintf(callFormat, call+"__%d("+strings.Join(args, ", ")+")")
 	text := "func " + receiver + fn.Name.Name + "(" + strings.Join(params, ", ") + ") " + results + " {\nswitch mutant__ {\n"
 	for _, v := range variants {
-		text += fmt.Sprintf("case %d: "+give+"\n", v.mutant, v.mutant)
+		text += fmt.Sprintf("case %d: "+callFormat+"\n", v.mutant, v.mutant)
 	}
-	text += fmt.Sprintf("default: "+give+"\n", 0) + "}\n}\n"
+	text += fmt.Sprintf("default: "+callFormat+"\n", 0) + "}\n}\n"
 	name := at(fn.Name.End()) - at(fn.Pos())
 	for _, v := range variants {
 		text += fmt.Sprintf("//line %s:1\n%s__%d%s\n", v.name, v.text[:name], v.mutant, v.text[name:])
 	}
-	original := of(fn)
+	original := sourceOf(fn)
 	return text + "//line original:1\n" + original[:name] + "__0" + original[name:]
 }
 
@@ -231,8 +231,8 @@ func (p *mutantBuild) build(t *testing.T, pkg string) {
 func (p *mutantBuild) run(t *testing.T, pkg, tests string, mutant int) string {
 	t.Helper()
 	if mutant != 0 {
-		sound, _ := p.unmutated.LoadOrStore(pkg+" "+tests, sync.OnceValue(func() string { return p.run(t, pkg, tests, 0) }))
-		if failed := sound.(func() string)(); failed != "" {
+		baseline, _ := p.unmutated.LoadOrStore(pkg+" "+tests, sync.OnceValue(func() string { return p.run(t, pkg, tests, 0) }))
+		if failed := baseline.(func() string)(); failed != "" {
 			t.Fatalf("without a mutant, %s in %s fails", failed, pkg)
 		}
 	}

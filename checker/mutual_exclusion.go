@@ -21,14 +21,14 @@ import (
 // see holderNotified.
 func mutualExclusion(r *record) (f verdict.Finding) {
 	for _, l := range r.Locks {
-		f.Occasions += spans.Meetings(r.Facts, l, r.beliefs.Of(l))
+		f.Occasions += spans.Meetings(r.Facts, l, r.beliefs.Windows(l))
 	}
 	exception := ""
 	if r.Params.NoLossNotice {
-		f.Incidents, f.Worst = overlapIncidents(overlapsByCause(r, false))
+		f.Incidents, f.DescribeWorst = overlapIncidents(overlapsByCause(r, false))
 		exception = " except after a key had expired, which this lock does not report"
 	} else if o := r.beliefs.Overlaps(); len(o.Incidents) > 0 {
-		f.Worst = func() verdict.Result { return explainedResult(r, o.Overlap) }
+		f.DescribeWorst = func() verdict.Result { return explainedResult(r, o.Overlap) }
 		f.Incidents = make([]verdict.Incident, len(o.Incidents))
 		for i := range o.Incidents { // without the cause, because explaining thousands takes too long
 			x := &o.Incidents[i]
@@ -41,10 +41,10 @@ func mutualExclusion(r *record) (f verdict.Finding) {
 
 // explainedResult describes an overlap with its cause.
 func explainedResult(r *record, o spans.Overlap) verdict.Result {
-	why := cause.Explain(r.Facts, o.A.Session, o.B.Session)
-	res := overlapResult(r.Facts, o, why.Events)
-	res.Because += ": " + why.Text
-	res.Cause, res.Node, res.Losses, res.SpareVotes = why.Cause, why.Node, why.Losses, why.SpareVotes
+	explanation := cause.Explain(r.Facts, o.A.Session, o.B.Session)
+	res := overlapResult(r.Facts, o, explanation.Events)
+	res.Because += ": " + explanation.Text
+	res.Cause, res.Node, res.Losses, res.SpareVotes = explanation.Cause, explanation.Node, explanation.Losses, explanation.SpareVotes
 	return res
 }
 
@@ -75,10 +75,10 @@ func windowEvents(r *facts.Facts, w spans.Window) []*history.Event {
 		if b.From > w.To || b.To < w.From {
 			continue
 		}
-		if b.Closes == nil {
-			b.Closes, _ = r.WindowEnd(b)
+		if b.CloseEvent == nil {
+			b.CloseEvent, _ = r.WindowEnd(b)
 		}
-		events = append(events, b.Opens, b.Closes)
+		events = append(events, b.OpenEvent, b.CloseEvent)
 	}
 	return events
 }
@@ -92,10 +92,10 @@ func holderNotified(r *record) (f verdict.Finding) {
 	if !r.Params.NoLossNotice {
 		return verdict.Finding{Because: "the lock has a deadline or notifies its holder of a loss"}
 	}
-	all, stalled := excludeStalled(r, overlapsByCause(r, true))
-	f.Incidents, f.Worst = overlapIncidents(all)
-	if len(all) == 0 && stalled != nil {
-		return verdict.Finding{Undecided: "the host stalled, which may be why: " + stalled.Because}
+	all, excusedOverlap := excludeStalled(r, overlapsByCause(r, true))
+	f.Incidents, f.DescribeWorst = overlapIncidents(all)
+	if len(all) == 0 && excusedOverlap != nil {
+		return verdict.Finding{Undecided: "the host stalled, which may be why: " + excusedOverlap.Because}
 	}
 	f.Occasions = r.Grants
 	f.Because = fmt.Sprintf("the lock does not notify its holders, but no other client held it at the same time (%s)", verdict.Plural(r.Grants, "grant"))
@@ -105,16 +105,16 @@ func holderNotified(r *record) (f verdict.Finding) {
 // excludeStalled returns the overlaps that host stalls cannot have caused, and the first overlap
 // that a stall may have caused, or nil. A stall may have caused an overlap if the host stalled for
 // at least as long as the overlap lasted, during the overlap or within a TTL before it.
-func excludeStalled(r *record, all []explainedOverlap) (sure []explainedOverlap, stalled *explainedOverlap) {
+func excludeStalled(r *record, all []explainedOverlap) (certainOverlaps []explainedOverlap, excusedOverlap *explainedOverlap) {
 	stalls := spans.Stalls(r.Facts)
 	for _, o := range all {
-		if o.To-o.From > spans.Share(stalls, spans.Of(o.From-int64(r.Params.TTL), o.To)) {
-			sure = append(sure, o)
-		} else if stalled == nil {
-			stalled = &o
+		if o.To-o.From > spans.Share(stalls, spans.New(o.From-int64(r.Params.TTL), o.To)) {
+			certainOverlaps = append(certainOverlaps, o)
+		} else if excusedOverlap == nil {
+			excusedOverlap = &o
 		}
 	}
-	return sure, stalled
+	return certainOverlaps, excusedOverlap
 }
 
 type explainedOverlap struct {
@@ -128,7 +128,7 @@ type explainedOverlap struct {
 func overlapsByCause(r *record, expired bool) (all []explainedOverlap) {
 	for _, o := range r.beliefs.Overlaps().Incidents {
 		res := explainedResult(r, o)
-		if (res.Cause == verdict.NotifiedLate || res.Cause == verdict.Unexplained && !r.Params.Life) == expired {
+		if (res.Cause == verdict.NotifiedLate || res.Cause == verdict.Unexplained && !r.Params.ReportsKeys) == expired {
 			all = append(all, explainedOverlap{o, res})
 		}
 	}

@@ -52,19 +52,19 @@ func checkWithPeer(model porcupine.Model, keys [][]porcupine.Operation) verdict.
 // questionsOf, it keeps no event alive, so that a peer's memory can be measured separately from the
 // history's.
 func peerOps(h *history.History) [][]porcupine.Operation {
-	place := map[string]int{}
+	keyIndex := map[string]int{}
 	var keys [][]porcupine.Operation
-	open := map[string]*second.Question{}
+	openQuestions := map[string]*second.Question{}
 	owners := 0
 	for i := range h.Events {
 		e := &h.Events[i]
 		if e.Op != history.OpAcquire && e.Op != history.OpRelease {
 			continue
 		}
-		o := open[e.Process]
+		o := openQuestions[e.Process]
 		if o == nil {
 			o = &second.Question{}
-			open[e.Process] = o
+			openQuestions[e.Process] = o
 		}
 		if e.Type == history.Invoke {
 			if e.Op == history.OpAcquire {
@@ -74,19 +74,19 @@ func peerOps(h *history.History) [][]porcupine.Operation {
 			o.Op, o.Call = e.Op, e.T
 			continue
 		}
-		o.Outcome, o.Return, o.Until = e.Type, e.T, facts.Never
+		o.Outcome, o.Return, o.Expiry = e.Type, e.T, facts.Never
 		switch {
 		case e.Type == history.Info && e.Op == history.OpAcquire:
-			o.Return, o.Until = facts.Never, math.MinInt64
+			o.Return, o.Expiry = facts.Never, math.MinInt64
 		case e.Type == history.Info:
 			o.Return = facts.Never
 		case e.Op == history.OpAcquire:
-			o.Until = facts.Deadline(e)
+			o.Expiry = facts.Deadline(e)
 		}
-		k, ok := place[e.Key]
+		k, ok := keyIndex[e.Key]
 		if !ok {
 			k = len(keys)
-			place[e.Key] = k
+			keyIndex[e.Key] = k
 			keys = append(keys, nil)
 		}
 		keys[k] = append(keys[k], porcupine.Operation{Input: *o, Call: o.Call, Return: o.Return})
@@ -97,36 +97,36 @@ func peerOps(h *history.History) [][]porcupine.Operation {
 // TestPeersAgree checks what the comparison relies on: generated histories have the intended
 // outcome, and all judges agree.
 func TestPeersAgree(t *testing.T) {
-	operations, unknowns, judged := map[int]int{}, map[int]int{}, map[string]int{}
+	operationCounts, unknownCounts, judgedCounts := map[int]int{}, map[int]int{}, map[string]int{}
 	for _, c := range []contention{{operations: 12}, {operations: 60}, {operations: 300}} {
-		for _, c.unknown = range []int{0, 1, 5, 50} {
+		for _, c.unknownPercent = range []int{0, 1, 5, 50} {
 			for _, c.keys = range []int{1, 10} {
 				for seed := range uint64(2 * 10) {
 					c.seed, c.violated = seed, seed%2 == 1
 					h := c.history()
 					n, unknown := countOperations(h)
-					if n != c.operations && n != c.operations-1 || c.unknown == 0 && n != c.operations {
+					if n != c.operations && n != c.operations-1 || c.unknownPercent == 0 && n != c.operations {
 						t.Fatalf("%+v: %d operations", c, n)
 					}
-					operations[c.unknown] += n
-					unknowns[c.unknown] += unknown
+					operationCounts[c.unknownPercent] += n
+					unknownCounts[c.unknownPercent] += unknown
 					if checkContention(t, c, h, unknown) {
-						judged[fmt.Sprint(c.unknown, c.violated)]++
+						judgedCounts[fmt.Sprint(c.unknownPercent, c.violated)]++
 					}
 				}
 			}
 		}
 	}
-	t.Logf("number of histories judged by the peers, by unknown and violated: %v", judged)
-	for asked, n := range operations {
+	t.Logf("number of histories judged by the peers, by unknown and violated: %v", judgedCounts)
+	for percent, n := range operationCounts {
 		for _, violated := range []bool{false, true} {
-			if judged[fmt.Sprint(asked, violated)] < 10 {
-				t.Errorf("the peers judged too few histories: %v", judged)
+			if judgedCounts[fmt.Sprint(percent, violated)] < 10 {
+				t.Errorf("the peers judged too few histories: %v", judgedCounts)
 			}
 		}
-		share := 100 * float64(unknowns[asked]) / float64(n)
-		if asked == 0 && share > 0 || math.Abs(share-float64(asked)) > 0.3+0.1*float64(asked) {
-			t.Errorf("%.1f %% of the outcomes are unknown, want %d %%", share, asked)
+		share := 100 * float64(unknownCounts[percent]) / float64(n)
+		if percent == 0 && share > 0 || math.Abs(share-float64(percent)) > 0.3+0.1*float64(percent) {
+			t.Errorf("%.1f %% of the outcomes are unknown, want %d %%", share, percent)
 		}
 	}
 }
@@ -151,8 +151,8 @@ func checkContention(t *testing.T, c contention, h *history.History, unknown int
 	if c.violated {
 		want, incidents = verdict.Violated, 1
 	}
-	if why := malformedReason(h); why != "" {
-		t.Fatalf("%+v: malformed: %s", c, why)
+	if reason := malformedReason(h); reason != "" {
+		t.Fatalf("%+v: malformed: %s", c, reason)
 	}
 	r := newRecord(h)
 	for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {

@@ -115,7 +115,7 @@ func TestResentSetsInTime(t *testing.T) {
 
 // A fault excuses the key of a lost set only if the node may have received the set.
 func TestLostSetWithoutKey(t *testing.T) {
-	const lost = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=10 mayBeIdle
+	const lostSet = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run
 0.001  c1 begin client
 0.001  c2 begin client
@@ -134,7 +134,7 @@ NODE
 		"0.012 n1 life set value=A by=c1 sent=0.011 command=set": verdict.NotExercised,
 		"5     n1 life gap lo=3 hi=5":                            verdict.NotExercised,
 	} {
-		if got := judge(newRecord(parseHistory(t, strings.Replace(lost, "NODE", node, 1))), verdict.FaultTolerance); got.Outcome != want {
+		if got := judge(newRecord(parseHistory(t, strings.Replace(lostSet, "NODE", node, 1))), verdict.FaultTolerance); got.Outcome != want {
 			t.Errorf("%q: %s (%s): %s", node, got.Outcome, got.Cause, got.Because)
 		}
 	}

@@ -77,15 +77,15 @@ func TestStallsLengthenBounds(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	const ms = 0.001
 	for _, l := range lateHistories {
-		judged := func(took float64, stalls []float64) verdict.Outcome {
-			at, text := l.since+took*0.01, l.history(took)
+		judgeHistory := func(duration float64, stalls []float64) verdict.Outcome {
+			at, text := l.since+duration*0.01, l.history(duration)
 			for _, s := range stalls {
 				text += fmt.Sprintf("\n%f nemesis begin stall node=machine\n%f nemesis end stall node=machine", at, at+s)
 				at += s + 10e-6
 			}
 			r := newRecord(parseHistory(t, text))
-			if r.Malformed != "" {
-				t.Fatalf("%s: %s", l.name, r.Malformed)
+			if r.Defect != "" {
+				t.Fatalf("%s: %s", l.name, r.Defect)
 			}
 			return judge(r, l.property).Outcome
 		}
@@ -102,23 +102,23 @@ func TestStallsLengthenBounds(t *testing.T) {
 			shorter[len(shorter)-1] -= ms / 2
 			longer := append([]float64{}, stalls...)
 			longer[rnd.IntN(len(longer))] += 2 * ms
-			took := l.bound + excess
+			duration := l.bound + excess
 			for _, row := range []struct {
 				took   float64
 				stalls []float64
 				want   verdict.Outcome
 			}{
-				{took, nil, verdict.Violated},
-				{took, shorter, verdict.Violated},
-				{took, longer, verdict.Undecided},
+				{duration, nil, verdict.Violated},
+				{duration, shorter, verdict.Violated},
+				{duration, longer, verdict.Undecided},
 			} {
-				if got := judged(row.took, row.stalls); got != row.want {
+				if got := judgeHistory(row.took, row.stalls); got != row.want {
 					t.Errorf("%s: %v over the bound, and the host stalled for %v: %s, want %s", l.name,
 						time.Duration((row.took-l.bound)*1e9), row.stalls, got, row.want)
 				}
 			}
 			if l.property != verdict.ResourceSafety { // here the history has another violation
-				if got := judged(l.bound-ms, longer); got == verdict.Violated || got == verdict.Undecided && l.property != verdict.ValidOnReturn {
+				if got := judgeHistory(l.bound-ms, longer); got == verdict.Violated || got == verdict.Undecided && l.property != verdict.ValidOnReturn {
 					t.Errorf("%s: within the bound, and the host stalled for %v: %s", l.name, longer, got)
 				}
 			}
@@ -161,8 +161,8 @@ func TestStallsExcuseKeysLeftBehind(t *testing.T) {
 			text += fmt.Sprintf(stall, row.from, row.to)
 		}
 		r := newRecord(parseHistory(t, text))
-		if got := judge(r, verdict.FaultTolerance); got.Outcome != row.want || r.Malformed != "" {
-			t.Errorf("%s: %s, want %s: %s %s", name, got.Outcome, row.want, got.Because, r.Malformed)
+		if got := judge(r, verdict.FaultTolerance); got.Outcome != row.want || r.Defect != "" {
+			t.Errorf("%s: %s, want %s: %s %s", name, got.Outcome, row.want, got.Because, r.Defect)
 		}
 	}
 }

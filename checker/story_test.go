@@ -58,7 +58,7 @@ func TestStories(t *testing.T) {
 }
 
 // testdataHistories yields each file in testdata with its history.
-func stories(t *testing.T) iter.Seq2[string, *history.History] {
+func testdataHistories(t *testing.T) iter.Seq2[string, *history.History] {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -111,7 +111,7 @@ func formatVerdict(h *history.History, v verdict.Verdict) string {
 				i := slices.IndexFunc(h.Events, func(e history.Event) bool { return e.N == n })
 				e := h.Events[i]
 				if l := e.Life; l != nil {
-					e.Cause = string(l.What) + " " + l.Old + "→" + l.Value
+					e.Cause = string(l.Kind) + " " + l.OldValue + "→" + l.Value
 				}
 				fmt.Fprintf(&b, "    %s\n", strings.Join(strings.Fields(fmt.Sprintf("%.3f %s %s %s %s %s %s", history.Seconds(e.T), e.Process, e.Type, e.Op, e.Node, e.Session, e.Cause)), " "))
 			}

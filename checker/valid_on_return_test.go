@@ -100,73 +100,73 @@ func TestValidOnReturn(t *testing.T) {
 // deadline, the lock has its quorum and is not stopped, and afterwards it does not run for longer
 // than scheduling may take.
 func TestLateReturnsAgainstAnyLook(t *testing.T) {
-	rnd, violated := rand.New(rand.NewPCG(1, 2)), 0
+	rnd, numViolated := rand.New(rand.NewPCG(1, 2)), 0
 	for range 4000 {
-		ended := int64(8 + rnd.IntN(12))
-		until := 2 + rnd.Int64N(ended-1)
+		returnTime := int64(8 + rnd.IntN(12))
+		deadline := 2 + rnd.Int64N(returnTime-1)
 		b := &strings.Builder{}
 		fmt.Fprintf(b, "params clients=c1 nodes=n1,n2,n3 quorum=2 slack=2s\n1 c1 invoke acquire session=c1/1\n")
 		for n := 1; n <= 3; n++ {
 			if rnd.IntN(5) > 0 {
-				fmt.Fprintf(b, "%d.5 c1-n%d ok set token=A sent=1.1 applied=1.2\n", 1+rnd.IntN(int(ended)-1), n)
+				fmt.Fprintf(b, "%d.5 c1-n%d ok set token=A sent=1.1 applied=1.2\n", 1+rnd.IntN(int(returnTime)-1), n)
 			}
 		}
-		for at := int64(1); at < ended-3 && rnd.IntN(3) > 0; {
+		for at := int64(1); at < returnTime-3 && rnd.IntN(3) > 0; {
 			from := at + rnd.Int64N(4)
 			begin := from + rnd.Int64N(2)
-			if at = begin + 1 + rnd.Int64N(6); at > ended {
+			if at = begin + 1 + rnd.Int64N(6); at > returnTime {
 				break
 			}
 			fmt.Fprintf(b, "%d.1 nemesis invoke pause node=c1\n%d.2 nemesis begin pause node=c1\n%d.9 nemesis end pause node=c1\n", from, begin, at-1)
 		}
-		fmt.Fprintf(b, "%d c1 ok acquire session=c1/1 token=A until=%d\n30 harness end run\n", ended, until)
+		fmt.Fprintf(b, "%d c1 ok acquire session=c1/1 token=A until=%d\n30 harness end run\n", returnTime, deadline)
 		h := parseHistory(t, b.String())
-		want := until <= ended && !mayHaveLooked(h, until, ended)
+		want := deadline <= returnTime && !mayHaveLooked(h, deadline, returnTime)
 		res := judge(newRecord(h), verdict.ValidOnReturn)
 		if got := res.Outcome == verdict.Violated; got != want {
 			t.Fatalf("%s: %s, want violated: %v\n%s", res.Outcome, res.Because, want, b)
 		}
 		if want {
-			violated++
+			numViolated++
 		}
 	}
-	if violated < 400 || violated > 3600 {
-		t.Errorf("%d of 4000 histories are violated; the comparison is one-sided", violated)
+	if numViolated < 400 || numViolated > 3600 {
+		t.Errorf("%d of 4000 histories are violated; the comparison is one-sided", numViolated)
 	}
 }
 
 // mayHaveLooked tries every tenth of a second.
-func mayHaveLooked(h *history.History, until, ended int64) bool {
+func mayHaveLooked(h *history.History, deadline, returnTime int64) bool {
 	const beat, second = int64(1e8), int64(1e9)
-	surely, maybe := map[int64]bool{}, map[int64]bool{}
+	certainStops, possibleStops := map[int64]bool{}, map[int64]bool{}
 	var stopped struct{ maybe, surely bool }
 	votes, events := map[int64]int{}, h.Events
-	for at := int64(0); at < ended*second; at += beat {
+	for at := int64(0); at < returnTime*second; at += beat {
 		for ; len(events) > 0 && events[0].T <= at; events = events[1:] {
 			switch e := events[0]; {
 			case e.Op == "pause":
 				stopped.maybe, stopped.surely = e.Type != history.End, e.Type == history.Begin
-			case e.Op == history.OpSet && e.Answered > 0:
-				votes[e.Answered]++
+			case e.Op == history.OpSet && e.AnsweredAt > 0:
+				votes[e.AnsweredAt]++
 			}
 		}
-		surely[at], maybe[at] = stopped.surely, stopped.maybe
+		certainStops[at], possibleStops[at] = stopped.surely, stopped.maybe
 	}
-	for look := int64(second); look < until*second; look += beat {
-		had := 0
+	for lookTime := int64(second); lookTime < deadline*second; lookTime += beat {
+		numVotes := 0
 		for at, n := range votes {
-			if at <= look {
-				had += n
+			if at <= lookTime {
+				numVotes += n
 			}
 		}
-		ran := int64(0)
-		for at := max(look, until*second); at < ended*second; at += beat {
-			if !maybe[at] {
-				ran += beat
+		runTime := int64(0)
+		for at := max(lookTime, deadline*second); at < returnTime*second; at += beat {
+			if !possibleStops[at] {
+				runTime += beat
 			}
 		}
-		few := len(votes) > 0 && sum(votes) >= 2 && had < 2 // fewer recorded votes prove nothing
-		if !surely[look] && !few && ran <= 2*second {
+		tooFew := len(votes) > 0 && sum(votes) >= 2 && numVotes < 2 // fewer recorded votes prove nothing
+		if !certainStops[lookTime] && !tooFew && runTime <= 2*second {
 			return true
 		}
 	}

@@ -26,47 +26,47 @@ import (
 // makeClient starts a client's process, which then waits for its order. If possible, it reuses the
 // client's container from an earlier run, because starting a container takes tenths of a second and
 // clients should start without delay.
-func (s *testbed) makeClient(ctx context.Context, name string, k *real.Clock) (*container, error) {
+func (s *testbed) makeClient(ctx context.Context, name string, clock *real.Clock) (*container, error) {
 	s.mu.Lock()
-	at, host := s.clientContainers[name], s.clientHosts[name]
+	cont, host := s.clientContainers[name], s.clientHosts[name]
 	s.mu.Unlock()
-	if at != nil && at.clocksChange != (k != nil) {
-		if err := at.remove(ctx); err != nil {
+	if cont != nil && cont.hasChangingClocks != (clock != nil) {
+		if err := cont.remove(ctx); err != nil {
 			return nil, err
 		}
-		at = nil
+		cont = nil
 	}
 	switch {
-	case at == nil:
-	case !at.Running():
-	case k == nil && !at.Paused():
-		return at, nil
+	case cont == nil:
+	case !cont.Running():
+	case clock == nil && !cont.Paused():
+		return cont, nil
 	default:
-		if _, err := at.Kill(ctx); err != nil && !errors.Is(err, proc.ErrEnded) {
+		if _, err := cont.Kill(ctx); err != nil && !errors.Is(err, proc.ErrEnded) {
 			return nil, err
 		}
 	}
-	if at == nil {
+	if cont == nil {
 		makeContainer, m := s.makeContainer, engine.ContainerSpec{Command: s.agentCommand(append([]string{loopAgent}, s.clientCommand...)...), Attached: true}
 		switch {
 		case len(s.cfg.Adapter) > 0:
 			makeContainer = s.makeAdapterContainer
-		case k != nil:
-			makeContainer, m.Command = s.makeGated, s.clientCommand
+		case clock != nil:
+			makeContainer, m.Command = s.makeGatedContainer, s.clientCommand
 		}
-		b, err := makeContainer(ctx, name, host, m)
+		created, err := makeContainer(ctx, name, host, m)
 		if err != nil {
 			return nil, err
 		}
-		at, b.clocksChange = b, k != nil
+		cont, created.hasChangingClocks = created, clock != nil
 		s.mu.Lock()
-		s.clientContainers[name] = at
+		s.clientContainers[name] = cont
 		s.mu.Unlock()
 	}
-	if err := at.startAttached(ctx); err != nil {
+	if err := cont.startAttached(ctx); err != nil {
 		return nil, err
 	}
-	return at, s.openGate(ctx, at, k)
+	return cont, s.openGate(ctx, cont, clock)
 }
 
 // killLeftovers kills and reaps the processes that a client left running in its container.
@@ -121,7 +121,7 @@ func (b *backend) Hello(ctx context.Context) (line string, err error) {
 		return "", err
 	}
 	defer e.Close()
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		return "", err
 	}
@@ -135,16 +135,16 @@ func (b *backend) Hello(ctx context.Context) (line string, err error) {
 		return "", fmt.Errorf("create a container of %s: %w", b.cfg.AdapterImage, err)
 	}
 	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), id)) }()
-	at := &container{engine: e, name: "the adapter", id: id}
-	defer at.detach()
-	if err := at.startAttached(ctx); err != nil {
+	cont := &container{engine: e, name: "the adapter", id: id}
+	defer cont.detach()
+	if err := cont.startAttached(ctx); err != nil {
 		return "", err
 	}
-	late := time.AfterFunc(exec.StartWithin, func() { at.stdio.out.CloseWithError(fmt.Errorf("no hello within %v", exec.StartWithin)) })
-	defer late.Stop()
-	line, err = bufio.NewReader(io.LimitReader(at.stdio.out, 64<<10)).ReadString('\n')
+	timer := time.AfterFunc(exec.StartWithin, func() { cont.stdio.out.CloseWithError(fmt.Errorf("no hello within %v", exec.StartWithin)) })
+	defer timer.Stop()
+	line, err = bufio.NewReader(io.LimitReader(cont.stdio.out, 64<<10)).ReadString('\n')
 	if err != nil {
-		return "", fmt.Errorf("%s in a container of %s: %w\n%s", strings.Join(b.cfg.Adapter, " "), b.cfg.AdapterImage, err, at.StderrTail())
+		return "", fmt.Errorf("%s in a container of %s: %w\n%s", strings.Join(b.cfg.Adapter, " "), b.cfg.AdapterImage, err, cont.StderrTail())
 	}
 	return line, nil
 }

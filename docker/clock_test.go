@@ -21,7 +21,7 @@ import (
 // clockScenario returns twoNodes with a plan that changes the targets' clocks.
 func clockScenario(t *testing.T, persist string, targets ...string) scenario.Scenario {
 	t.Helper()
-	needEngine(t)
+	requireEngine(t)
 	if clocks := testBackend().findCapabilities(t.Context()).clocks; !clocks.Available {
 		t.Skipf("%s: %s", clocks.Reason, clocks.Remedy)
 	}
@@ -33,15 +33,15 @@ func clockScenario(t *testing.T, persist string, targets ...string) scenario.Sce
 
 // testBothTracers runs a test twice, changing clocks first from this process and then from a sidecar
 // container.
-func bothTracers(t *testing.T, test func(t *testing.T, on *backend)) {
-	for name, far := range map[string]bool{"from here": false, "from a sidecar": true} {
+func testBothTracers(t *testing.T, test func(t *testing.T, on *backend)) {
+	for name, remote := range map[string]bool{"from here": false, "from a sidecar": true} {
 		t.Run(name, func(t *testing.T) {
-			if !far && os.Geteuid() != 0 {
+			if !remote && os.Geteuid() != 0 {
 				t.Skip("only root may trace a container's process")
 			}
 			t.Parallel() // mostly waits
 			b := testBackend()
-			b.assumeRemote = far
+			b.assumeRemote = remote
 			test(t, b)
 		})
 	}
@@ -54,14 +54,14 @@ func (b testRun) turnClock(target string, by time.Duration, rate float64) string
 
 func (b testRun) onNode(node string, args ...string) any {
 	b.Helper()
-	v, err := b.nodeNamed(node).Command(b.T.Context(), node, args)
+	v, err := b.nodeByName(node).Command(b.T.Context(), node, args)
 	if err != nil {
 		b.Fatal(err)
 	}
 	return v
 }
 
-func TestClockJumpExpiresKeysOfOneNode(t *testing.T) { bothTracers(t, testJumpExpiresKeys) }
+func TestClockJumpExpiresKeysOfOneNode(t *testing.T) { testBothTracers(t, testJumpExpiresKeys) }
 
 func testJumpExpiresKeys(t *testing.T, on *backend) {
 	runOn(t, on, clockScenario(t, "none", "n1"), func(b testRun) {
@@ -86,17 +86,17 @@ func testJumpExpiresKeys(t *testing.T, on *backend) {
 		if back := b.turnClock("n1", 0, 2); !strings.Contains(back, "rate 2, seen over") {
 			t.Errorf("read-back of rate 2 is %q", back)
 		}
-		asked := time.Now()
+		setStart := time.Now()
 		b.onNode("n1", "SET", "k", "v", "PX", "2000")
-		set := time.Now()
-		least, asking := time.Duration(0), set // lifetime of the key; polling may be late on a busy machine
+		setEnd := time.Now()
+		minLifetime, pollStart := time.Duration(0), setEnd // lifetime of the key; polling may be late on a busy machine
 		for b.onNode("n1", "EXISTS", "k") == int64(1) {
-			least = asking.Sub(set)
+			minLifetime = pollStart.Sub(setEnd)
 			time.Sleep(time.Millisecond)
-			asking = time.Now()
+			pollStart = time.Now()
 		}
-		if most := time.Since(asked); least > 1100*time.Millisecond || most < 900*time.Millisecond {
-			t.Errorf("at rate 2, a key with a TTL of 2 s existed for %v to %v", least, most)
+		if most := time.Since(setStart); minLifetime > 1100*time.Millisecond || most < 900*time.Millisecond {
+			t.Errorf("at rate 2, a key with a TTL of 2 s existed for %v to %v", minLifetime, most)
 		}
 
 		b.do("pause", func() (string, error) { return b.Pause("n1") })
@@ -113,7 +113,7 @@ func testJumpExpiresKeys(t *testing.T, on *backend) {
 
 // A restarted node never sees true time: when it loads its data file, it keeps a key that has expired in
 // true time but not by its own clock.
-func TestRestartedNodeKeepsItsClock(t *testing.T) { bothTracers(t, testRestartedNodeKeepsClock) }
+func TestRestartedNodeKeepsItsClock(t *testing.T) { testBothTracers(t, testRestartedNodeKeepsClock) }
 
 func testRestartedNodeKeepsClock(t *testing.T, on *backend) {
 	runOn(t, on, clockScenario(t, "always", "n1"), func(b testRun) {
@@ -143,7 +143,7 @@ func testRestartedNodeKeepsClock(t *testing.T, on *backend) {
 	})
 }
 
-func TestClientClocks(t *testing.T) { bothTracers(t, testClientClocks) }
+func TestClientClocks(t *testing.T) { testBothTracers(t, testClientClocks) }
 
 func testClientClocks(t *testing.T, on *backend) {
 	events := runOn(t, on, clockScenario(t, "none", "c1"), func(b testRun) {
@@ -151,8 +151,8 @@ func testClientClocks(t *testing.T, on *backend) {
 			t.Errorf("read-back before the client's start is %q", back)
 		}
 		points := 0
-		s := spec("c1", 2, client.Point{Name: client.AfterAcquire})
-		s.Hold = client.Range{Min: 2 * time.Second, Max: 2 * time.Second}
+		s := newSpec("c1", 2, client.Point{Name: client.AfterAcquire})
+		s.HoldTime = client.Range{Min: 2 * time.Second, Max: 2 * time.Second}
 		err := b.RunClient(t.Context(), s, func(string) {
 			if points++; points == 1 {
 				if back := b.turnClock("c1", 10*time.Second, 1); !strings.HasPrefix(back, "wall clock shows ") {
@@ -170,31 +170,31 @@ func testClientClocks(t *testing.T, on *backend) {
 		if err != nil {
 			t.Error(err)
 		}
-		if err := b.RunClient(t.Context(), spec("c1", 1), ignorePoint); err != nil { // the clock stays changed in the next process
+		if err := b.RunClient(t.Context(), newSpec("c1", 1), ignorePoint); err != nil { // the clock stays changed in the next process
 			t.Error(err)
 		}
 	})
 	history.Sort(events)
 	// When a client's clock runs at rate 8, a hold of 2 s by that clock takes 250 ms.
-	var held []time.Duration
-	turns := 0
+	var holdTimes []time.Duration
+	numClockEvents := 0
 	for i, e := range events {
 		if e.Process == "c1" && e.Op == history.OpRead && e.Type == history.OK {
 			j := slices.IndexFunc(events[i:], func(e history.Event) bool { return e.Op == history.OpCheck })
 			if j < 0 {
 				t.Fatal("no write")
 			}
-			held = append(held, time.Duration(events[i+j].T-e.T))
+			holdTimes = append(holdTimes, time.Duration(events[i+j].T-e.T))
 		}
 		if e.Op == history.OpClock {
-			turns++
+			numClockEvents++
 		}
 	}
-	if len(held) != 3 || held[0] < 2*time.Second || held[1] < 250*time.Millisecond || held[1] > time.Second {
-		t.Errorf("client held the lock for %v, want 2 s, then twice about 250 ms", held)
+	if len(holdTimes) != 3 || holdTimes[0] < 2*time.Second || holdTimes[1] < 250*time.Millisecond || holdTimes[1] > time.Second {
+		t.Errorf("client held the lock for %v, want 2 s, then twice about 250 ms", holdTimes)
 	}
-	if turns != 8 {
-		t.Errorf("%d clock events recorded, want 4 for each of 2 clocks", turns)
+	if numClockEvents != 8 {
+		t.Errorf("%d clock events recorded, want 4 for each of 2 clocks", numClockEvents)
 	}
 }
 
@@ -222,7 +222,9 @@ func TestUntargetedClocksStayRight(t *testing.T) {
 
 // Only sidecars of containers with changing clocks have a capability. They exist only if the clocks can't
 // be changed from this process.
-func TestOnlySidecarsHaveCapabilities(t *testing.T) { bothTracers(t, testOnlySidecarsHaveCapabilities) }
+func TestOnlySidecarsHaveCapabilities(t *testing.T) {
+	testBothTracers(t, testOnlySidecarsHaveCapabilities)
+}
 
 func testOnlySidecarsHaveCapabilities(t *testing.T, on *backend) {
 	runOn(t, on, clockScenario(t, "none", "n1", "c1"), func(b testRun) {
@@ -230,26 +232,26 @@ func testOnlySidecarsHaveCapabilities(t *testing.T, on *backend) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var may []string
+		var withCapabilities []string
 		for _, o := range all {
-			is, err := b.testbed.engine.API.ContainerInspect(t.Context(), o.ID)
+			info, err := b.testbed.engine.API.ContainerInspect(t.Context(), o.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
-			h := is.HostConfig
+			h := info.HostConfig
 			if h.Privileged || fmt.Sprint(h.CapDrop) != "[ALL]" || fmt.Sprint(h.SecurityOpt) != "[no-new-privileges]" {
 				t.Errorf("%s has unneeded privileges: %+v", o.Name, h)
 			}
 			if len(h.CapAdd) > 0 || h.PidMode != "" {
-				may = append(may, fmt.Sprint(strings.TrimPrefix(o.Name, "/"+b.testbed.prefix), h.CapAdd))
+				withCapabilities = append(withCapabilities, fmt.Sprint(strings.TrimPrefix(o.Name, "/"+b.testbed.prefix), h.CapAdd))
 			}
 		}
-		slices.Sort(may)
+		slices.Sort(withCapabilities)
 		want := "[]"
 		if on.assumeRemote {
 			want = "[c1-clock[SYS_PTRACE] n1-clock[SYS_PTRACE]]"
 		}
-		if got := strings.ReplaceAll(fmt.Sprint(may), "CAP_", ""); got != want {
+		if got := strings.ReplaceAll(fmt.Sprint(withCapabilities), "CAP_", ""); got != want {
 			t.Errorf("containers with capabilities: %s, want %s", got, want)
 		}
 	})

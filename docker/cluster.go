@@ -29,7 +29,7 @@ type cluster struct {
 	testbed        *testbed
 
 	// Set before body is called.
-	names            []string      // of the nodes
+	nodeNames        []string      // of the nodes
 	clockOffset      time.Duration // how far the engine's clock is ahead of lockpick's
 	clockOffsetError time.Duration // error bound of clockOffset
 	runLimit         time.Duration // maximum duration of the run
@@ -47,7 +47,7 @@ var faultInterfaces any = (*cluster)(nil)
 
 // openLinks opens the links between clients and servers.
 func (c *cluster) openLinks(s scenario.Scenario, seed uint64, rec *history.Recorder) error {
-	remote := c.testbed.remote
+	remote := c.testbed.remoteNetwork
 	c.Links = remote
 	var err error
 	if c.clockOffset, c.clockOffsetError, err = remote.Offset(c.Ctx); err != nil {
@@ -55,21 +55,21 @@ func (c *cluster) openLinks(s scenario.Scenario, seed uint64, rec *history.Recor
 	}
 	c.runLimit = s.Limit
 	c.SetClockAhead(c.clockOffset)
-	addrs := map[string]string{scenario.ResourceName: c.Store.Addr()}
-	for _, name := range c.names {
+	addrs := map[string]string{scenario.ResourceName: c.ResourceServer.Addr()}
+	for _, name := range c.nodeNames {
 		addrs[name] = c.Nodes.Server(name).Addr()
 	}
 	run := real.NetworkRun{Context: c.Ctx, Record: rec.Record, Go: c.Timeline.Go}
 	if len(c.byNode) > 0 {
 		run.Ports = firstPort
 	}
-	return remote.Open(run, seed, c.testbed.net.addr(linksHost).String(), addrs, c.names, s.Clients)
+	return remote.Open(run, seed, c.testbed.net.addr(linksHost).String(), addrs, c.nodeNames, s.Clients)
 }
 
 // watchLinks ends the run if the links' container exits.
 func (c *cluster) watchLinks() {
 	select {
-	case <-c.testbed.remote.Ended():
+	case <-c.testbed.remoteNetwork.Done():
 		c.Fail(fmt.Errorf("the links exited because their container or the engine stopped: %w; %s", real.ErrAgentGone, cmp.Or(c.testbed.linksContainer.StderrTail(), "they wrote nothing to stderr")))
 	case <-c.Ctx.Done():
 	}
@@ -90,7 +90,7 @@ func (c *cluster) close() error {
 	if c.Links != nil && (!c.monitor.SawInterference() || c.testbed.linksAnswer(ctx)) {
 		limit, cancel := context.WithTimeout(ctx, linksTimeout)
 		defer cancel()
-		errs = append(errs, c.checkClockOffset(limit), c.testbed.remote.Close(limit))
+		errs = append(errs, c.checkClockOffset(limit), c.testbed.remoteNetwork.Close(limit))
 	}
 	errs = append(errs, c.closeFilters(ctx))
 	errs = append(errs, c.testbed.removeNodes(ctx, func(n *node) bool { return n.spec.singleUse }))
@@ -106,24 +106,24 @@ func (c *cluster) checkClockOffset(ctx context.Context) error {
 	if c.clockOffsetError == 0 {
 		return nil
 	}
-	ahead, within, err := c.testbed.remote.Offset(ctx)
+	offset, errorBound, err := c.testbed.remoteNetwork.Offset(ctx)
 	if errors.Is(err, real.ErrAgentGone) {
 		return nil // reported elsewhere
 	}
 	if err != nil {
 		return fmt.Errorf("read the clock of the engine's machine: %w", err)
 	}
-	if off := (ahead - c.clockOffset).Abs(); off > c.clockOffsetError+within+maxDriftIn(c.runLimit) {
-		return fmt.Errorf("the clock of the engine's machine changed by %v during the run, too much for reliable timestamps; synchronize both machines with NTP", off)
+	if change := (offset - c.clockOffset).Abs(); change > c.clockOffsetError+errorBound+maxDriftIn(c.runLimit) {
+		return fmt.Errorf("the clock of the engine's machine changed by %v during the run, too much for reliable timestamps; synchronize both machines with NTP", change)
 	}
 	return nil
 }
 
-func (c *cluster) nodeNamed(name string) *node {
+func (c *cluster) nodeByName(name string) *node {
 	if n := c.Nodes.Server(name); n != nil {
 		return n.(*node)
 	}
-	return c.Store.(*node)
+	return c.ResourceServer.(*node)
 }
 
 // StampError returns an error bound for true-time timestamps. Clients and links read the engine's clock;
@@ -172,17 +172,17 @@ func (c *cluster) engineTime() time.Duration { return c.Now() + c.Origin() }
 // checkOtherClocks checks that nodes without an adjustable clock still show true time, because a fault
 // must affect only its targets. It skips nodes that cannot answer now, and returns the names of the
 // others.
-func (c *cluster) checkOtherClocks(right vdso.ClockState) (names []string, err error) {
-	for _, name := range c.names {
-		n := c.nodeNamed(name)
-		if n.spec.clock != nil || !n.Running() || n.unresponsive() {
+func (c *cluster) checkOtherClocks(trueClock vdso.ClockState) (names []string, err error) {
+	for _, name := range c.nodeNames {
+		n := c.nodeByName(name)
+		if n.spec.clock != nil || !n.Running() || n.isUnresponsive() {
 			continue
 		}
 		r, err := c.ReadTime(n)
 		if err != nil {
 			continue
 		}
-		if err := real.CheckWallClock(right, r); err != nil {
+		if err := real.CheckWallClock(trueClock, r); err != nil {
 			return nil, fmt.Errorf("the fault also hit %s: %w", name, err)
 		}
 		names = append(names, name)
@@ -198,18 +198,18 @@ func (b *backend) Prepare(ctx context.Context, all []scenario.Scenario, say func
 		return err
 	}
 	defer e.Close()
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		return err
 	}
-	from := b.imageSource(e, self.String(), say)
+	images := b.imageSource(e, self.String(), say)
 	var prepared []string
 	for _, s := range all {
 		if slices.Contains(prepared, s.Topology.Image) {
 			continue
 		}
 		prepared = append(prepared, s.Topology.Image)
-		nodes, err := from.nodeSoftware(ctx, s.Topology.Image)
+		nodes, err := images.nodeSoftware(ctx, s.Topology.Image)
 		if err != nil {
 			return err
 		}
@@ -218,7 +218,7 @@ func (b *backend) Prepare(ctx context.Context, all []scenario.Scenario, say func
 	if len(prepared) == 0 {
 		return nil
 	}
-	_, _, err = from.provideClients(ctx)
+	_, _, err = images.provideClients(ctx)
 	return err
 }
 
@@ -226,7 +226,7 @@ var _ nemesis.Starver = (*cluster)(nil)
 
 // Starve limits a node's CPU time and memory and reads the limits back from the engine.
 func (c *cluster) Starve(node string, cpu float64, memory int) (string, error) {
-	n := c.nodeNamed(node)
+	n := c.nodeByName(node)
 	n.lifecycle.Lock()
 	defer n.lifecycle.Unlock()
 	switch {
@@ -243,20 +243,20 @@ func (c *cluster) Starve(node string, cpu float64, memory int) (string, error) {
 	if err := n.engine.SetLimits(c.Ctx, n.id, want); err != nil {
 		return "", fmt.Errorf("starve %s: %w", node, err)
 	}
-	is, err := n.engine.ReadLimits(c.Ctx, n.id)
+	got, err := n.engine.ReadLimits(c.Ctx, n.id)
 	if err != nil {
 		return "", fmt.Errorf("starve %s: %w", node, err)
 	}
-	if is != want {
-		return "", fmt.Errorf("starve %s: the engine reports limits of %v", node, is)
+	if got != want {
+		return "", fmt.Errorf("starve %s: the engine reports limits of %v", node, got)
 	}
-	return fmt.Sprintf("container %.12s may use %v", n.id, is), nil
+	return fmt.Sprintf("container %.12s may use %v", n.id, got), nil
 }
 
 // ClearLimits removes a node's limits and reports how they affected the node. If the node was killed
 // because it ran out of memory, it stays down.
 func (c *cluster) ClearLimits(node string) (string, error) {
-	n := c.nodeNamed(node)
+	n := c.nodeByName(node)
 	n.lifecycle.Lock()
 	defer n.lifecycle.Unlock()
 	err := n.engine.SetLimits(c.Ctx, n.id, engine.Limits{})
@@ -277,7 +277,7 @@ func (c *cluster) ClearLimits(node string) (string, error) {
 		return "", fmt.Errorf("remove the limits of %s: %w", node, err)
 	}
 	back := usage.String() + "; " + answer
-	if usage.Periods > 0 && usage.Throttled == 0 {
+	if usage.Periods > 0 && usage.ThrottledPeriods == 0 {
 		return back, nemesis.ErrIdle
 	}
 	return back, nil

@@ -20,14 +20,14 @@ func ignorePoint(string) {}
 func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 	events := run(t, twoNodes, func(b testRun) {
 		for range 2 { // the second run uses another process
-			if err := b.RunClient(t.Context(), spec("c1", 1), ignorePoint); err != nil {
+			if err := b.RunClient(t.Context(), newSpec("c1", 1), ignorePoint); err != nil {
 				t.Error(err)
 			}
 		}
-		if err := b.RunClient(t.Context(), spec("c2", 1), ignorePoint); err != nil {
+		if err := b.RunClient(t.Context(), newSpec("c2", 1), ignorePoint); err != nil {
 			t.Error(err)
 		}
-		s := spec("c1", 1)
+		s := newSpec("c1", 1)
 		s.Lock.Kind = "padlock"
 		if err := b.RunClient(t.Context(), s, ignorePoint); err == nil || !strings.Contains(err.Error(), `unknown kind "padlock"`) {
 			t.Errorf("unknown lock: %v", err)
@@ -53,7 +53,7 @@ func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 func TestPausedClientDoesNothing(t *testing.T) {
 	run(t, twoNodes, func(b testRun) {
 		resumed := make(chan time.Duration, 1)
-		err := b.RunClient(t.Context(), spec("c1", 1, client.Point{Name: client.AfterAcquire, Nth: 1}), func(string) {
+		err := b.RunClient(t.Context(), newSpec("c1", 1, client.Point{Name: client.AfterAcquire, Nth: 1}), func(string) {
 			if back := b.do("pause", func() (string, error) { return b.Pause("c1") }); !strings.Contains(back, "is paused") {
 				t.Errorf("pause returned %q", back)
 			}
@@ -85,7 +85,7 @@ func TestPausedClientDoesNothing(t *testing.T) {
 
 func TestKilledClientReturnsErrKilled(t *testing.T) {
 	run(t, twoNodes, func(b testRun) {
-		err := b.RunClient(t.Context(), spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
+		err := b.RunClient(t.Context(), newSpec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
 			b.do("pause", func() (string, error) { return b.Pause("c1") }) // Kill must work on a paused client
 			b.do("kill", func() (string, error) { return b.Kill("c1") })
 		})
@@ -106,8 +106,8 @@ func TestNodesRestart(t *testing.T) {
 		s := twoNodes
 		s.Topology.Persistence = mode
 		run(t, s, func(b testRun) {
-			way, _ := b.Addresses("c1")
-			link := way.Nodes[0].Addr
+			addrs, _ := b.Addresses("c1")
+			link := addrs.Nodes[0].Addr
 			for what, end := range map[string]func(string) (string, error){"kill": b.Kill, "shut down": b.Shutdown} {
 				if _, err := b.testbed.ask(t.Context(), link, "SET", "k", "v"); err != nil {
 					t.Fatal(err)
@@ -119,9 +119,9 @@ func TestNodesRestart(t *testing.T) {
 				if _, err := b.Touch("n1"); err == nil {
 					t.Errorf("%s: a dead node answered", what)
 				}
-				began := time.Now()
-				if _, err := b.testbed.ask(t.Context(), link, "PING"); err == nil || time.Since(began) > time.Second {
-					t.Errorf("%s: link returned %v after %v", what, err, time.Since(began))
+				start := time.Now()
+				if _, err := b.testbed.ask(t.Context(), link, "PING"); err == nil || time.Since(start) > time.Second {
+					t.Errorf("%s: link returned %v after %v", what, err, time.Since(start))
 				}
 				back := b.do("restart", func() (string, error) { return b.Restart("n1") })
 				if !strings.HasSuffix(back, keys) {

@@ -23,7 +23,7 @@ import (
 // machine's redis-server. It has no owner label, because its containers would inherit the label.
 func composeImage(t *testing.T, e *engine.Engine) (ref string) {
 	t.Helper()
-	is, err := e.About(t.Context())
+	about, err := e.About(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,12 +31,12 @@ func composeImage(t *testing.T, e *engine.Engine) (ref string) {
 	if err != nil {
 		t.Skip(err)
 	}
-	i, err := imageOf("whole", server, server)
+	i, err := newImage("whole", server, server)
 	if err != nil {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(t.TempDir(), "lockpick")
-	if err := runGo(t.Context(), is.Arch, "", "build", "-o", binary, clientPackage); err != nil {
+	if err := runGo(t.Context(), about.Arch, "", "build", "-o", binary, clientPackage); err != nil {
 		t.Fatal(err)
 	}
 	if err := i.add(binary, "/lockpick"); err != nil {
@@ -100,18 +100,18 @@ func TestCompose(t *testing.T) {
 	if found, _ := filepath.Glob(filepath.Join(store, "delayed-restart", "*", "report.html")); len(found) == 0 {
 		t.Errorf("no report in the store:\n%s", output)
 	}
-	made, err := e.API.ContainerCreate(t.Context(), &containerapi.Config{Image: image, Cmd: []string{"run", "--backend", "docker", "delayed-restart/", "power-loss-everysec/"}},
+	created, err := e.API.ContainerCreate(t.Context(), &containerapi.Config{Image: image, Cmd: []string{"run", "--backend", "docker", "delayed-restart/", "power-loss-everysec/"}},
 		&containerapi.HostConfig{Binds: []string{engine.DefaultSocket + ":" + engine.DefaultSocket}}, nil, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Remove(context.Background(), made.ID)
-	ended, err := e.Start(t.Context(), made.ID)
+	defer e.Remove(context.Background(), created.ID)
+	wait, err := e.Start(t.Context(), created.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, err := ended()
-	logs := e.Logs(t.Context(), made.ID)
+	status, err := wait()
+	logs := e.Logs(t.Context(), created.ID)
 	if err != nil || status != 0 || !strings.Contains(logs, "the engine sees other files") || !strings.Contains(logs, "1 as expected, 1 skipped") {
 		t.Errorf("container exited with status %d, %v:\n%s", status, err, logs)
 	}

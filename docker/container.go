@@ -27,14 +27,14 @@ const engineTimeout = 15 * time.Second
 // container is a container in a testbed. It runs a node, a client, the links or a sidecar, or just holds
 // an address.
 type container struct {
-	engine        *engine.Engine
-	name, id      string
-	host          int        // host part of its address on the network
-	onThisMachine bool       // the processes run on this machine
-	killable      bool       // lockpick may kill the processes
-	sidecar       *container // opens the gate; nil if there is no gate or this process opens it
-	clocksChange  bool       // the container is a client whose clocks the run changes
-	stdio         *stdio     // the program's streams; nil if not attached
+	engine            *engine.Engine
+	name, id          string
+	host              int        // host part of its address on the network
+	onThisMachine     bool       // the processes run on this machine
+	killable          bool       // lockpick may kill the processes
+	sidecar           *container // opens the gate; nil if there is no gate or this process opens it
+	hasChangingClocks bool       // the container is a client whose clocks the run changes
+	stdio             *stdio     // the program's streams; nil if not attached
 
 	mu               sync.Mutex
 	run              *programRun // latest run; nil before the first start
@@ -50,8 +50,8 @@ type container struct {
 type programRun struct {
 	pid          int           // PID on this machine, or 0 if unknown
 	once         sync.Once     // closes ended
-	ended        chan struct{} // closed when the program has exited
-	reported     chan struct{} // closed when the engine has reported the exit; then the fields below are set
+	done         chan struct{} // closed when the program has exited
+	endReported  chan struct{} // closed when the engine has reported the exit; then the fields below are set
 	status       int64         // exit status
 	err          error         // why the exit status is unknown
 	outOfMemory  bool          // killed by the kernel for lack of memory
@@ -59,12 +59,12 @@ type programRun struct {
 	unexpected   bool          // the exit was unexpected and has been recorded
 }
 
-func (r *programRun) markEnded() { r.once.Do(func() { close(r.ended) }) }
+func (r *programRun) markEnded() { r.once.Do(func() { close(r.done) }) }
 
 // awaitEndReport waits until the engine reports the program's exit.
-func (r *programRun) awaitReported() error {
+func (r *programRun) awaitEndReport() error {
 	select {
-	case <-r.reported:
+	case <-r.endReported:
 		return nil
 	case <-time.After(engineTimeout):
 		return proc.TimeoutError(fmt.Sprintf("the engine did not report its exit within %v", engineTimeout))
@@ -77,11 +77,11 @@ func (b *container) start(ctx context.Context) error {
 	if err := b.awaitPreviousEnd(); err != nil {
 		return err
 	}
-	ended, err := b.engine.Start(context.WithoutCancel(ctx), b.id)
+	wait, err := b.engine.Start(context.WithoutCancel(ctx), b.id)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", b.name, err)
 	}
-	r := &programRun{ended: make(chan struct{}), reported: make(chan struct{})}
+	r := &programRun{done: make(chan struct{}), endReported: make(chan struct{})}
 	if b.onThisMachine {
 		if _, pid, err := b.engine.State(ctx, b.id); err == nil && proc.InContainer(pid, b.id) {
 			r.pid = pid
@@ -89,11 +89,11 @@ func (b *container) start(ctx context.Context) error {
 	}
 	b.run, b.paused = r, false
 	go func() {
-		r.status, r.err = ended()
+		r.status, r.err = wait()
 		if r.status > signalStatusBase {
 			r.outOfMemory = b.engine.OutOfMemory(context.WithoutCancel(ctx), b.id)
 		}
-		close(r.reported)
+		close(r.endReported)
 		r.markEnded()
 		b.mu.Lock()
 		onEnd := b.onEnd
@@ -111,7 +111,7 @@ func (b *container) awaitPreviousEnd() error {
 	if b.run == nil {
 		return nil
 	}
-	if err := b.run.awaitReported(); err != nil {
+	if err := b.run.awaitEndReport(); err != nil {
 		return fmt.Errorf("start %s: %w", b.name, err)
 	}
 	return nil
@@ -121,22 +121,22 @@ func (b *container) awaitPreviousEnd() error {
 func (b *container) Done() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.run.ended
+	return b.run.done
 }
 
 // Running reports whether the program is running.
 func (b *container) Running() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.runs()
+	return b.isRunning()
 }
 
-func (b *container) runs() bool {
+func (b *container) isRunning() bool {
 	if b.run == nil {
 		return false
 	}
 	select {
-	case <-b.run.ended:
+	case <-b.run.done:
 		return false
 	default:
 		return true
@@ -147,7 +147,7 @@ func (b *container) runs() bool {
 func (b *container) Paused() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.paused && b.runs()
+	return b.paused && b.isRunning()
 }
 
 // Pause freezes all processes in the container and returns when the engine confirms this.
@@ -155,7 +155,7 @@ func (b *container) Pause(ctx context.Context) (readBack string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case !b.runs():
+	case !b.isRunning():
 		return "", fmt.Errorf("pause %s: %w", b.name, proc.ErrEnded)
 	case b.paused:
 		// If it were paused twice, the end of the first pause would end the second.
@@ -167,7 +167,7 @@ func (b *container) Pause(ctx context.Context) (readBack string, err error) {
 	b.lastPauseChange = time.Now()
 	if err := b.retryStaleState(ctx, b.engine.API.ContainerPause, "already paused", true); err != nil {
 		b.pendingPauses--
-		if !b.runs() {
+		if !b.isRunning() {
 			err = proc.ErrEnded
 		}
 		return "", fmt.Errorf("pause %s: %w", b.name, err)
@@ -180,7 +180,7 @@ func (b *container) Pause(ctx context.Context) (readBack string, err error) {
 func (b *container) Resume(ctx context.Context) (readBack string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.runs() {
+	if !b.isRunning() {
 		return "it has ended", nil
 	}
 	if !b.paused {
@@ -205,13 +205,13 @@ const echoWindow = 5 * time.Second
 
 // retryStaleState repeats a request while the engine refuses it because of an echo and claims that
 // the container is already in the requested state. The caller must hold b.mu.
-func (b *container) retryStaleState(ctx context.Context, request func(context.Context, string) error, already string, frozen bool) error {
+func (b *container) retryStaleState(ctx context.Context, request func(context.Context, string) error, message string, frozen bool) error {
 	for {
 		err := request(ctx, b.id)
-		if err == nil || !strings.Contains(err.Error(), already) || time.Since(b.lastPauseChange) > echoWindow {
+		if err == nil || !strings.Contains(err.Error(), message) || time.Since(b.lastPauseChange) > echoWindow {
 			return err
 		}
-		if is, known := proc.Frozen(b.run.pid); known && is == frozen {
+		if isFrozen, known := proc.IsFrozen(b.run.pid); known && isFrozen == frozen {
 			return nil
 		}
 		select {
@@ -230,24 +230,24 @@ func (b *container) mayBeEcho() bool {
 		return false
 	}
 	pid := 0
-	if b.onThisMachine && b.runs() {
+	if b.onThisMachine && b.isRunning() {
 		pid = b.run.pid
 	}
-	is, known := proc.Frozen(pid)
-	return !known || is == (b.paused || b.externallyPaused)
+	isFrozen, known := proc.IsFrozen(pid)
+	return !known || isFrozen == (b.paused || b.externallyPaused)
 }
 
 // awaitStatus waits until the container's status is no longer oldStatus. Unless want is "", it checks
 // that the new status is want. A busy engine updates the status late. The caller must hold b.mu.
-func (b *container) awaitStatus(ctx context.Context, verb, before, want string) (string, error) {
+func (b *container) awaitStatus(ctx context.Context, verb, oldStatus, want string) (string, error) {
 	for {
 		status, pid, err := b.engine.State(ctx, b.id)
 		switch {
 		case err != nil:
-			return "", fmt.Errorf("%s %s: the engine still reports it as %s: %w", verb, b.name, before, err)
-		case status != before && want != "" && status != want:
+			return "", fmt.Errorf("%s %s: the engine still reports it as %s: %w", verb, b.name, oldStatus, err)
+		case status != oldStatus && want != "" && status != want:
 			return "", fmt.Errorf("%s %s: the engine reports it as %s", verb, b.name, status)
-		case status != before:
+		case status != oldStatus:
 			return fmt.Sprintf("container %.12s is %s, process %d", b.id, status, pid), nil
 		}
 		time.Sleep(time.Millisecond)
@@ -259,7 +259,7 @@ func (b *container) awaitStatus(ctx context.Context, verb, before, want string) 
 func (b *container) Kill(ctx context.Context) (readBack string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.runs() {
+	if !b.isRunning() {
 		return "", fmt.Errorf("kill %s: %w", b.name, proc.ErrEnded)
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
@@ -272,7 +272,7 @@ func (b *container) Kill(ctx context.Context) (readBack string, err error) {
 	r.endRequested = true
 	// Kill the process directly if possible, because the engine takes tenths of a second to report the
 	// exit. Only the engine can kill a frozen process.
-	if frozen, _ := proc.Frozen(r.pid); r.pid > 0 && b.killable && !b.paused && !frozen {
+	if frozen, _ := proc.IsFrozen(r.pid); r.pid > 0 && b.killable && !b.paused && !frozen {
 		limit, cancel := context.WithTimeout(ctx, killTimeout)
 		defer cancel()
 		if proc.KillInContainer(limit, r.pid, b.id) == nil {
@@ -280,10 +280,10 @@ func (b *container) Kill(ctx context.Context) (readBack string, err error) {
 			return fmt.Sprintf("container %.12s: process %d exited", b.id, r.pid), nil
 		}
 	}
-	killed := b.engine.API.ContainerKill(ctx, b.id, "KILL")
-	if killed != nil && b.runs() {
+	killErr := b.engine.API.ContainerKill(ctx, b.id, "KILL")
+	if killErr != nil && b.isRunning() {
 		r.endRequested = false
-		return "", fmt.Errorf("kill %s: %w", b.name, killed)
+		return "", fmt.Errorf("kill %s: %w", b.name, killErr)
 	}
 	return b.awaitEnd(ctx, "kill")
 }
@@ -321,7 +321,7 @@ func (b *container) KilledExternally() bool {
 	b.mu.Lock()
 	r, onEnd := b.run, b.onEnd
 	b.mu.Unlock()
-	if r.awaitReported() != nil {
+	if r.awaitEndReport() != nil {
 		return false
 	}
 	if onEnd != nil {
@@ -351,7 +351,7 @@ func (b *container) remove(ctx context.Context) error {
 // awaitEnd waits until the program has exited. The caller must hold b.mu.
 func (b *container) awaitEnd(ctx context.Context, verb string) (readBack string, err error) {
 	select {
-	case <-b.run.reported:
+	case <-b.run.endReported:
 	case <-ctx.Done():
 		return "", fmt.Errorf("%s %s: it is still running: %w", verb, b.name, context.Cause(ctx))
 	}
@@ -366,7 +366,7 @@ func (b *container) End() error {
 	b.mu.Lock()
 	r := b.run
 	b.mu.Unlock()
-	if err := r.awaitReported(); err != nil {
+	if err := r.awaitEndReport(); err != nil {
 		return err
 	}
 	switch {
@@ -409,9 +409,9 @@ func (s imageSource) nodeSoftware(ctx context.Context, named string) (software, 
 			return s.findImage(ctx, defaultImage, "run docker pull "+defaultImage)
 		}
 	}
-	made, err := s.makeFromHost(ctx)
+	built, err := s.buildFromHost(ctx)
 	if !errors.Is(err, errNoServer) || s.cfg.RedisServer != "" {
-		return made, err
+		return built, err
 	}
 	s.report(fmt.Sprintf("%v, so nodes run %s", err, defaultImage))
 	return s.findImage(ctx, defaultImage, "apt-get install redis-server; or docker pull "+defaultImage+" if you can reach its registry; or name another image with --set topology.image=NAME")
@@ -421,12 +421,12 @@ func (s imageSource) nodeSoftware(ctx context.Context, named string) (software, 
 var errNoServer = errors.New("this machine has no redis-server that can run in a container")
 
 // buildFromHost builds an image from this machine's redis-server.
-func (s imageSource) makeFromHost(ctx context.Context) (software, error) {
+func (s imageSource) buildFromHost(ctx context.Context) (software, error) {
 	path, err := s.findServer()
 	if err != nil {
 		return software{}, err
 	}
-	is, err := s.engine.About(ctx)
+	about, err := s.engine.About(ctx)
 	if err != nil {
 		return software{}, fmt.Errorf("ask the engine for its architecture: %w", err)
 	}
@@ -435,18 +435,18 @@ func (s imageSource) makeFromHost(ctx context.Context) (software, error) {
 		return software{}, fmt.Errorf("%w: %s: %w", errNoServer, path, err)
 	}
 	defer f.Close()
-	if f.Machine != elfMachines[is.Arch] {
-		return software{}, fmt.Errorf("%w: %s is for %v, but the engine's containers are %s", errNoServer, path, f.Machine, is.Arch)
+	if f.Machine != elfMachines[about.Arch] {
+		return software{}, fmt.Errorf("%w: %s is for %v, but the engine's containers are %s", errNoServer, path, f.Machine, about.Arch)
 	}
-	i, err := imageOf("redis", path, path)
+	i, err := newImage("redis", path, path)
 	if err != nil {
 		return software{}, err
 	}
-	own, _, err := s.clientImage(ctx)
+	ownImage, _, err := s.clientImage(ctx)
 	if err != nil {
 		return software{}, err
 	}
-	gate, _ := own.standaloneFiles(gateDir)
+	gate, _ := ownImage.standaloneFiles(gateDir)
 	i.addFiles(gate)
 	if err := i.provide(ctx, s.engine, s.labels[engine.OwnerLabel]); err != nil {
 		return software{}, err
@@ -533,18 +533,18 @@ func (s imageSource) provideClients(ctx context.Context) (i *image, command []st
 
 // clientImage returns the image for clients and the command that starts a client.
 func (s imageSource) clientImage(ctx context.Context) (i *image, command []string, err error) {
-	if given := slices.Clone(s.cfg.Client); len(given) > 0 {
-		if given[0], err = filepath.Abs(given[0]); err != nil {
+	if configured := slices.Clone(s.cfg.Client); len(configured) > 0 {
+		if configured[0], err = filepath.Abs(configured[0]); err != nil {
 			return nil, nil, err
 		}
-		i, err = imageOf("client", given[0], given[0])
-		return i, given, err
+		i, err = newImage("client", configured[0], configured[0])
+		return i, configured, err
 	}
-	is, err := s.engine.About(ctx)
+	about, err := s.engine.About(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("ask the engine for its architecture: %w", err)
 	}
-	i, err = s.program.image(ctx, is.Arch, s.report)
+	i, err = s.program.image(ctx, about.Arch, s.report)
 	return i, []string{clientPath, "__client"}, err
 }
 
@@ -554,10 +554,10 @@ func (i *image) provide(ctx context.Context, e *engine.Engine, owner string) err
 	if err != nil || has {
 		return err
 	}
-	out, in := io.Pipe()
-	go func() { in.CloseWithError(i.write(in)) }()
-	err = engine.ImportImage(ctx, e, i.ref, out, map[string]string{engine.OwnerLabel: owner, engine.ImageLabel: i.kind})
-	out.Close() // otherwise the writer would wait forever if the engine gave up
+	pipeReader, pipeWriter := io.Pipe()
+	go func() { pipeWriter.CloseWithError(i.write(pipeWriter)) }()
+	err = engine.ImportImage(ctx, e, i.ref, pipeReader, map[string]string{engine.OwnerLabel: owner, engine.ImageLabel: i.kind})
+	pipeReader.Close() // otherwise the writer would wait forever if the engine gave up
 	if err != nil {
 		return fmt.Errorf("import image %s: %w", i.ref, err)
 	}

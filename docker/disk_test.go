@@ -43,13 +43,13 @@ func TestPowerLossAndDisks(t *testing.T) {
 				t.Error("no error when filling the disk of a node without a faulty disk")
 			}
 			b.do("fill", func() (string, error) { return b.FillDisk("n1") })
-			b.nodeNamed("n1").Command(t.Context(), "n1", []string{"SET", "k2", strings.Repeat("v", 5000)})
+			b.nodeByName("n1").Command(t.Context(), "n1", []string{"SET", "k2", strings.Repeat("v", 5000)})
 			if back, err := b.FreeDisk("n1"); mode == "always" && (err != nil || !strings.HasPrefix(back, "it met ")) {
 				t.Errorf("FreeDisk returned %q, %v", back, err)
 			}
 		})
 	}
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,20 +94,20 @@ const runLabel = "lockpick.run"
 // backend runs scenarios in containers. It keeps testbeds between runs until Close removes them.
 type backend struct {
 	cfg     Config
-	clients *clientProgram
+	program *clientProgram
 
 	assumeRemote bool // for tests: treat the engine as if it were on another machine
 
-	creating sync.RWMutex // read-locked while a testbed is created
+	creationMu sync.RWMutex // read-locked while a testbed is created
 
-	mu   sync.Mutex
-	idle []*testbed // left by earlier runs, for reuse
+	mu           sync.Mutex
+	idleTestbeds []*testbed // left by earlier runs, for reuse
 }
 
 var _ harness.Backend = (*backend)(nil)
 
 func New(cfg Config) *backend {
-	return &backend{cfg: cfg, clients: &clientProgram{binary: cfg.ClientBinary}}
+	return &backend{cfg: cfg, program: &clientProgram{binary: cfg.ClientBinary}}
 }
 
 func (*backend) Name() string { return "docker" }

@@ -33,12 +33,12 @@ func TestDockerfiles(t *testing.T) {
 	if _, err := exec.LookPath("docker"); err != nil {
 		t.Skip("the docker command is missing: apt-get install docker.io")
 	}
-	redis := needBaseImages(t, e)
+	redis := requireBaseImages(t, e)
 	socket, err := os.Stat(engine.DefaultSocket)
 	if err != nil {
 		t.Skip(err)
 	}
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestDockerfiles(t *testing.T) {
 
 // requireBaseImages skips the test unless the engine has the Dockerfile's base images. It returns the base
 // image with Redis.
-func needBaseImages(t *testing.T, e *engine.Engine) (redis string) {
+func requireBaseImages(t *testing.T, e *engine.Engine) (redis string) {
 	t.Helper()
 	text, err := os.ReadFile("Dockerfile")
 	if err != nil {

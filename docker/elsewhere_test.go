@@ -31,7 +31,7 @@ type secondEngine struct {
 	command []string
 	socket  *os.File
 	process *os.Process
-	ended   chan error
+	done    chan error
 }
 
 // startSecondEngine starts a second engine and makes the test use it. prepare is shell code to run before
@@ -94,7 +94,7 @@ func (e *secondEngine) start() {
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.WaitDelay = 10 * time.Second
-	started, ended := make(chan error, 1), make(chan error, 1)
+	started, done := make(chan error, 1), make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // the kernel sends Pdeathsig when this thread ends
 		started <- cmd.Start()
@@ -102,22 +102,22 @@ func (e *secondEngine) start() {
 		if e.Failed() {
 			e.Logf("output of dockerd:\n%s", &output)
 		}
-		ended <- err
+		done <- err
 	}()
 	if err := <-started; err != nil {
 		e.Fatal(err)
 	}
-	e.process, e.ended = cmd.Process, ended
+	e.process, e.done = cmd.Process, done
 }
 
 // end stops the engine and all processes in its namespaces.
 func (e *secondEngine) end(signal syscall.Signal) {
 	syscall.Kill(-e.process.Pid, signal)
 	select {
-	case <-e.ended:
+	case <-e.done:
 	case <-time.After(20 * time.Second):
 		e.process.Kill()
-		e.Errorf("engine did not exit: %v", <-e.ended)
+		e.Errorf("engine did not exit: %v", <-e.done)
 	}
 }
 
@@ -159,7 +159,7 @@ func awaitEngine(t *testing.T) {
 }
 
 func TestRemarkNamesTheEngine(t *testing.T) {
-	needEngine(t)
+	requireEngine(t)
 	e, err := engine.Connect()
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func TestRunOnRemoteEngine(t *testing.T) {
 		}
 		t.Logf("offset error %v; stamp error %v", b.clockOffsetError, b.StampError())
 		at := b.Now()
-		if err := b.RunClient(t.Context(), spec("c1", 1), ignorePoint); err != nil {
+		if err := b.RunClient(t.Context(), newSpec("c1", 1), ignorePoint); err != nil {
 			t.Error(err)
 		}
 		b.mu.Lock()

@@ -26,7 +26,7 @@ func TestEngineRestartsDuringRun(t *testing.T) {
 	var label string
 	err := backend.Run(t.Context(), twoNodes, 1, history.NewRecorder(&text), func(ctx context.Context, c harness.Cluster) error {
 		label = c.(*cluster).testbed.labels[runLabel]
-		return c.RunClient(ctx, spec("c1", 0, client.Point{Name: client.AfterAcquire, Nth: 1}), func(string) {
+		return c.RunClient(ctx, newSpec("c1", 0, client.Point{Name: client.AfterAcquire, Nth: 1}), func(string) {
 			e.end(syscall.SIGKILL)
 			e.start()
 		})
@@ -42,7 +42,7 @@ func TestEngineRestartsDuringRun(t *testing.T) {
 		t.Errorf("run left %v behind", left)
 	}
 	err = backend.Run(t.Context(), twoNodes, 1, history.NewRecorder(&text), func(ctx context.Context, c harness.Cluster) error {
-		return c.RunClient(ctx, spec("c1", 1), ignorePoint)
+		return c.RunClient(ctx, newSpec("c1", 1), ignorePoint)
 	})
 	if err != nil {
 		t.Errorf("next run: %v", err)
@@ -70,7 +70,7 @@ func TestEngineOutOfDiskSpace(t *testing.T) {
 
 // If a server does not start, the error includes the server's output, and nothing is left behind.
 func TestServerFailsToStart(t *testing.T) {
-	needEngine(t)
+	requireEngine(t)
 	backend := New(Config{Client: []string{os.Args[0], "__client"}, RedisServer: "sleep"}) // sleep has no option --bind
 	err := backend.Run(t.Context(), twoNodes, 1, history.NewRecorder(&bytes.Buffer{}), func(context.Context, harness.Cluster) error {
 		t.Error("body was called")
@@ -80,7 +80,7 @@ func TestServerFailsToStart(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "redis-server ended") || !strings.Contains(err.Error(), "sleep: unrecognized option") {
 		t.Errorf("run: %v", err)
 	}
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,8 @@ func replicatedScenario(steps ...nemesis.Step) scenario.Scenario {
 // setKeys sets the key "early" on the node and its replica, and the key "late" only on the node.
 func (b testRun) setKeys() (link string) {
 	b.Helper()
-	way, _ := b.Addresses("c1")
-	link, replica := way.Nodes[0].Addr, b.Replica("n1").(*node)
+	addrs, _ := b.Addresses("c1")
+	link, replica := addrs.Nodes[0].Addr, b.Replica("n1").(*node)
 	b.expectReply(link, "OK", "SET", "early", "v")
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
 		if n, err := replica.Keys(b.T.Context()); err == nil && n == 1 {
@@ -52,17 +52,17 @@ func (b testRun) expectReply(addr, want string, args ...string) {
 // servers.
 func TestReplicaTakesOver(t *testing.T) {
 	t.Parallel() // mostly waits
-	site := sharedTestbed(t)
+	runOnTestbed := sharedTestbed(t)
 	var master, replica *node
-	site("by hand", replicatedScenario(), func(b testRun) {
-		master, replica = b.nodeNamed("n1"), b.Replica("n1").(*node)
+	runOnTestbed("by hand", replicatedScenario(), func(b testRun) {
+		master, replica = b.nodeByName("n1"), b.Replica("n1").(*node)
 		link := b.setKeys()
 		if back := b.do("fail over", func() (string, error) { return b.FailOver("n1") }); !strings.Contains(back, " (keys: 1); container ") {
 			t.Errorf("failover returned %q", back)
 		}
 		b.expectReply(link, "v", "GET", "early")
 		b.expectReply(link, "", "GET", "late")
-		if b.nodeNamed("n1") != replica {
+		if b.nodeByName("n1") != replica {
 			t.Error("the replica does not act as the node")
 		}
 		if _, err := b.FailOver("n1"); err == nil {
@@ -73,9 +73,9 @@ func TestReplicaTakesOver(t *testing.T) {
 		if _, err := master.Restart(t.Context()); err != nil {
 			t.Error(err)
 		}
-		began := time.Now()
-		if _, err := b.testbed.ask(t.Context(), link, "PING"); err == nil || time.Since(began) > time.Second {
-			t.Errorf("link to a dead node returned %v after %v", err, time.Since(began))
+		start := time.Now()
+		if _, err := b.testbed.ask(t.Context(), link, "PING"); err == nil || time.Since(start) > time.Second {
+			t.Errorf("link to a dead node returned %v after %v", err, time.Since(start))
 		}
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
 		b.expectReply(link, "PONG", "PING")
@@ -84,14 +84,14 @@ func TestReplicaTakesOver(t *testing.T) {
 		}
 		b.expectReply(link, "PONG", "PING")
 	})
-	site("second run", replicatedScenario(), func(b testRun) {
-		if b.nodeNamed("n1").id == master.id || b.Replica("n1").(*node).id == replica.id {
+	runOnTestbed("second run", replicatedScenario(), func(b testRun) {
+		if b.nodeByName("n1").id == master.id || b.Replica("n1").(*node).id == replica.id {
 			t.Error("reused a server from the first run")
 		}
 		b.setKeys()
 	})
-	site("without replicas", twoNodes, func(b testRun) {
-		b.expectReply(b.nodeNamed("n1").At, "", "GET", "early")
+	runOnTestbed("without replicas", twoNodes, func(b testRun) {
+		b.expectReply(b.nodeByName("n1").HostPort, "", "GET", "early")
 	})
 }
 
@@ -99,14 +99,14 @@ func TestReplicaTakesOver(t *testing.T) {
 // data that only it had.
 func TestSentinelsPromoteReplica(t *testing.T) {
 	t.Parallel() // mostly waits
-	site := sharedTestbed(t)
-	for _, mode := range []string{nemesis.FailOverKilled, nemesis.FailOverPaused} {
+	runOnTestbed := sharedTestbed(t)
+	for _, mode := range []string{nemesis.SentinelFailoverAfterKill, nemesis.SentinelFailoverAfterPause} {
 		step := nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: mode, Targets: []string{"n1"}}}
-		site(mode, replicatedScenario(step), func(b testRun) {
+		runOnTestbed(mode, replicatedScenario(step), func(b testRun) {
 			link := b.setKeys()
-			paused, had := mode == nemesis.FailOverPaused, 0
+			paused, wantKeys := mode == nemesis.SentinelFailoverAfterPause, 0
 			if paused {
-				had = 2 // a killed master loses its data
+				wantKeys = 2 // a killed master loses its data
 			}
 			back := b.do("fail over", func() (string, error) { return b.FailOverBySentinel("n1", paused) })
 			if !strings.HasPrefix(back, "promoted by its sentinels after ") || !strings.Contains(back, " (keys: 1); container ") {
@@ -116,7 +116,7 @@ func TestSentinelsPromoteReplica(t *testing.T) {
 			b.expectReply(link, "v", "GET", "early")
 			b.expectReply(link, "", "GET", "late")
 			back = b.do("return", func() (string, error) { return b.ReturnMaster("n1") })
-			if back != fmt.Sprintf("the old master is back and follows the new one (keys: %d, now 1)", had) {
+			if back != fmt.Sprintf("the old master is back and follows the new one (keys: %d, now 1)", wantKeys) {
 				t.Errorf("return returned %q", back)
 			}
 			b.expectReply(link, "PONG", "PING")

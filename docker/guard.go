@@ -77,8 +77,8 @@ const (
 
 // answerProbe returns a probe that checks whether a container answers. awaitAnswer must return when it
 // does.
-func (g *monitor) answerProbe(w monitoredContainer, answers func(context.Context)) proc.Probe {
-	return proc.Probe{Ask: answers, OnWait: func(waited time.Duration) {
+func (g *monitor) answerProbe(w monitoredContainer, awaitAnswer func(context.Context)) proc.Probe {
+	return proc.Probe{Ask: awaitAnswer, OnWait: func(waited time.Duration) {
 		switch {
 		case waited == answerTimeout && (w.actor == linksName || g.testbed.linksAnswer(context.Background())):
 			g.report(w, harness.UnplannedEvent{Op: "pause", Cause: fmt.Sprintf("it has not answered for %v", answerTimeout)})
@@ -91,7 +91,7 @@ func (g *monitor) answerProbe(w monitoredContainer, answers func(context.Context
 // pollPing sends PING to the node until it answers or need not answer.
 func (n *node) pollPing(ctx context.Context) {
 	proc.AwaitAnswer(ctx, n.isExempt, func(ctx context.Context) error {
-		_, err := n.Ask(ctx, n.At, "PING")
+		_, err := n.Ask(ctx, n.HostPort, "PING")
 		return err
 	})
 }
@@ -103,13 +103,13 @@ func (n *node) isExempt() bool {
 		return true
 	}
 	defer n.lifecycle.Unlock()
-	return !n.Running() || n.unresponsive()
+	return !n.Running() || n.isUnresponsive()
 }
 
 // handleEnd handles the exit of a container's program, as reported by the engine.
 func (g *monitor) handleEnd(b *container, r *programRun) {
-	w, ours := g.findMonitored(b.id)
-	unexpected := ours && w.endedUnexpectedly(r)
+	w, isMonitored := g.findMonitored(b.id)
+	unexpected := isMonitored && w.endedUnexpectedly(r)
 	b.mu.Lock()
 	unexpected = unexpected && !r.endRequested && !r.unexpected
 	r.unexpected = r.unexpected || unexpected
@@ -148,7 +148,7 @@ func (w monitoredContainer) endedUnexpectedly(r *programRun) bool {
 		return !w.node.spec.disk.HadFault()
 	}
 	// With changing clocks, the program ends with the client. Otherwise it is a client loop, which must not exit.
-	return !w.clocksChange
+	return !w.hasChangingClocks
 }
 
 // checkAll checks all containers now, because the engine may not have reported everything yet.
@@ -163,9 +163,9 @@ func (g *monitor) checkAll() {
 	g.mu.Unlock()
 	engine.Parallel(all, func(w monitoredContainer) error {
 		w.mu.Lock()
-		runs, r, pausedByUs, pausedExternally := w.runs(), w.run, w.paused, w.externallyPaused
+		isRunning, r, pausedByUs, pausedExternally := w.isRunning(), w.run, w.paused, w.externallyPaused
 		w.mu.Unlock()
-		if !runs {
+		if !isRunning {
 			return nil
 		}
 		status, _, err := w.engine.State(ctx, w.id)
@@ -175,7 +175,7 @@ func (g *monitor) checkAll() {
 			g.report(w, harness.UnplannedEvent{Op: "pause", Cause: fmt.Sprintf("container %.12s is paused", w.id)})
 		case strings.HasPrefix(status, "exit") || status == "dead" || r.pid > 0 && !proc.InContainer(r.pid, w.id):
 			select {
-			case <-r.reported:
+			case <-r.endReported:
 				g.handleEnd(w.container, r)
 			case <-ctx.Done():
 			}
@@ -188,17 +188,17 @@ func (g *monitor) checkAll() {
 // container is fresh: then it exited before the run and is about to be restarted.
 func (g *monitor) add(w monitoredContainer) {
 	g.mu.Lock()
-	was, taken := g.containers[w.id]
+	previous, existed := g.containers[w.id]
 	g.containers[w.id] = w
 	g.mu.Unlock()
 	w.mu.Lock()
-	if !taken {
+	if !existed {
 		w.onEnd = func(r *programRun) { g.handleEnd(w.container, r) }
 		w.externallyPaused, w.pendingPauses, w.pendingResumes = false, 0, 0
 	}
-	r, dead := w.run, !w.runs()
+	r, dead := w.run, !w.isRunning()
 	w.mu.Unlock()
-	if dead && r != nil && !w.fresh && (!taken || was.fresh) {
+	if dead && r != nil && !w.fresh && (!existed || previous.fresh) {
 		g.handleEnd(w.container, r)
 	}
 }
@@ -263,20 +263,20 @@ func (g *monitor) checkStopped() {
 			continue // the container's state is changing
 		}
 		pid := 0
-		if w.runs() {
+		if w.isRunning() {
 			pid = w.run.pid
 		}
 		w.mu.Unlock()
-		stopped := 0
+		stoppedPID := 0
 		if pid > 0 {
-			stopped = proc.StoppedIn(pid, w.id, w.runsClients)
+			stoppedPID = proc.FindStopped(pid, w.id, w.runsClients)
 		}
 		g.mu.Lock()
 		known := g.stopped[w.id]
-		g.stopped[w.id] = stopped > 0
+		g.stopped[w.id] = stoppedPID > 0
 		g.mu.Unlock()
-		if stopped > 0 && !known {
-			g.report(w, harness.UnplannedEvent{Op: "pause", Cause: fmt.Sprintf("process %d in container %.12s was stopped by a signal", stopped, w.id)})
+		if stoppedPID > 0 && !known {
+			g.report(w, harness.UnplannedEvent{Op: "pause", Cause: fmt.Sprintf("process %d in container %.12s was stopped by a signal", stoppedPID, w.id)})
 		}
 	}
 }
@@ -320,14 +320,14 @@ func (c *cluster) MonitorProcesses(report func(harness.UnplannedEvent)) (stop fu
 	for _, w := range monitoredContainers(c) {
 		g.add(w)
 	}
-	links := func(ctx context.Context) { c.testbed.remote.Clock(ctx) }
-	questions := []proc.Probe{g.answerProbe(monitoredContainer{container: c.testbed.linksContainer, actor: linksName}, links)}
+	askLinks := func(ctx context.Context) { c.testbed.remoteNetwork.Clock(ctx) }
+	probes := []proc.Probe{g.answerProbe(monitoredContainer{container: c.testbed.linksContainer, actor: linksName}, askLinks)}
 	for _, n := range c.servers() {
-		questions = append(questions, g.answerProbe(monitoredContainer{container: n.container, actor: n.Name}, n.pollPing))
+		probes = append(probes, g.answerProbe(monitoredContainer{container: n.container, actor: n.Name}, n.pollPing))
 	}
-	answered := c.Poll(answerTimeout, questions...)
+	stopPolling := c.Poll(answerTimeout, probes...)
 	return func() {
-		answered()
+		stopPolling()
 		g.checkAll()
 		g.SetReceiver(nil, harness.DuringTeardown)
 	}

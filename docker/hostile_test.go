@@ -12,7 +12,7 @@ import (
 
 // Special files and huge files are rejected as programs without blocking.
 func TestRejectsSpecialFilesAsProgram(t *testing.T) {
-	for name, plant := range map[string]func(path string) error{
+	for name, create := range map[string]func(path string) error{
 		"a pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"a device": func(path string) error { return os.Symlink("/dev/zero", path) },
 		"6 GB": func(path string) error {
@@ -23,7 +23,7 @@ func TestRejectsSpecialFilesAsProgram(t *testing.T) {
 		},
 	} {
 		path := filepath.Join(t.TempDir(), "lockpick")
-		if err := plant(path); err != nil {
+		if err := create(path); err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan error, 1)

@@ -30,9 +30,9 @@ type image struct {
 
 // newImage returns an image of a program from this machine and its dependencies. In the image, the
 // program's path is imagePath, and dependencies have the same paths as on this machine.
-func imageOf(kind, program, inside string) (*image, error) {
-	i := &image{kind: kind, program: inside, files: map[string][]byte{}}
-	if err := i.add(program, inside); err != nil {
+func newImage(kind, program, imagePath string) (*image, error) {
+	i := &image{kind: kind, program: imagePath, files: map[string][]byte{}}
+	if err := i.add(program, imagePath); err != nil {
 		return nil, fmt.Errorf("make the image of %s: %w", program, err)
 	}
 	i.setRef()
@@ -47,15 +47,15 @@ func (i *image) addFiles(files map[string][]byte) {
 func (i *image) setRef() { i.ref = "lockpick-" + i.kind + ":" + i.checksum() }
 
 // add adds a file from this machine as imagePath, and the loader and libraries it requires.
-func (i *image) add(path, inside string) error {
-	if i.files[inside] != nil {
+func (i *image) add(path, imagePath string) error {
+	if i.files[imagePath] != nil {
 		return nil
 	}
 	text, err := files.Read(path, maxProgramSize)
 	if err != nil {
 		return err
 	}
-	i.files[inside] = text
+	i.files[imagePath] = text
 	f, err := elf.NewFile(bytes.NewReader(text))
 	if err != nil {
 		return fmt.Errorf("%s is not an ELF executable: %w", path, err)
@@ -64,7 +64,7 @@ func (i *image) add(path, inside string) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
-	if inside == i.program {
+	if imagePath == i.program {
 		i.loader = loader
 	}
 	if loader != "" {
@@ -120,8 +120,8 @@ var libraryDirs = []string{"/lib/*-linux-gnu", "/usr/lib/*-linux-gnu", "/lib64",
 // findLibrary finds a library for an architecture.
 func findLibrary(name string, machine elf.Machine) (string, error) {
 	for _, dir := range libraryDirs {
-		found, _ := filepath.Glob(filepath.Join(dir, name))
-		for _, path := range found {
+		matches, _ := filepath.Glob(filepath.Join(dir, name))
+		for _, path := range matches {
 			f, err := elf.Open(path)
 			if err != nil {
 				continue

@@ -14,7 +14,7 @@ import (
 )
 
 func TestImageContainsProgramAndLibraries(t *testing.T) {
-	i, err := imageOf("test", "/bin/sh", "/bin/sh")
+	i, err := newImage("test", "/bin/sh", "/bin/sh")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,18 +38,18 @@ func TestImageContainsProgramAndLibraries(t *testing.T) {
 			t.Errorf("image does not contain %q:\n%s", want, names)
 		}
 	}
-	other, err := imageOf("test", "/bin/cat", "/bin/cat")
+	other, err := newImage("test", "/bin/cat", "/bin/cat")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, _ := imageOf("test", "/bin/sh", "/bin/sh"); second.ref != i.ref || other.ref == i.ref {
+	if second, _ := newImage("test", "/bin/sh", "/bin/sh"); second.ref != i.ref || other.ref == i.ref {
 		t.Errorf("images of the same program are %s and %s; image of another program is %s", i.ref, second.ref, other.ref)
 	}
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := imageOf("test", script, script); err == nil || !strings.Contains(err.Error(), script) {
+	if _, err := newImage("test", script, script); err == nil || !strings.Contains(err.Error(), script) {
 		t.Errorf("for a script, newImage returned %v", err)
 	}
 }

@@ -25,7 +25,7 @@ import (
 func runVictim() {
 	ctx := context.Background()
 	err := testBackend().Run(ctx, twoNodes, 1, history.NewRecorder(os.Stderr), func(_ context.Context, c harness.Cluster) error {
-		return c.RunClient(ctx, spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
+		return c.RunClient(ctx, newSpec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
 			if _, err := c.(*cluster).Pause("c1"); err == nil {
 				fmt.Println(c.(*cluster).testbed.labels[engine.OwnerLabel])
 			}
@@ -39,7 +39,7 @@ func runVictim() {
 // A run removes what a killed lockpick process left behind, but not the containers of a live lockpick
 // process.
 func TestRunRemovesLeftoversOfKilledRun(t *testing.T) {
-	needEngine(t)
+	requireEngine(t)
 	cmd := exec.Command(os.Args[0], "__victim")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -50,9 +50,9 @@ func TestRunRemovesLeftoversOfKilledRun(t *testing.T) {
 	}
 	owner, _ := bufio.NewReader(out).ReadString('\n') // printed in the middle of the run
 	label := engine.OwnerLabel + "=" + strings.TrimSpace(owner)
-	const has = 2*(2+1) + 2 + 1 + 1 // nodes and resource with their addresses, clients, links, network
+	const numObjects = 2*(2+1) + 2 + 1 + 1 // nodes and resource with their addresses, clients, links, network
 	run(t, twoNodes, func(testRun) {
-		if left := leftovers(t, label); owner == "" || len(left) != has {
+		if left := leftovers(t, label); owner == "" || len(left) != numObjects {
 			t.Errorf("live lockpick process %q has %v", owner, left)
 		}
 	})
@@ -71,19 +71,19 @@ func TestRunRemovesLeftoversOfKilledRun(t *testing.T) {
 // Another machine may use this engine over the network. Only the age of that machine's objects can show
 // whether they are leftovers.
 func TestSweepKeepsNetworksOfOtherMachines(t *testing.T) {
-	needEngine(t)
+	requireEngine(t)
 	e, err := engine.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	o, err := files.Self()
+	o, err := files.CurrentOwner()
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Boot = "00000000"
+	o.BootID = "00000000"
 	label := map[string]string{engine.OwnerLabel: o.String()}
-	if _, err := makeNet(t.Context(), e, "lockpick-"+o.String(), label); err != nil {
+	if _, err := makeNetwork(t.Context(), e, "lockpick-"+o.String(), label); err != nil {
 		t.Fatal(err)
 	}
 	defer engine.Remove(context.Background(), e, engine.OwnerLabel+"="+o.String(), func(engine.OwnedObject) bool { return true })
@@ -96,9 +96,9 @@ func TestSweepKeepsNetworksOfOtherMachines(t *testing.T) {
 }
 
 func TestPanicAndCancelLeaveNothing(t *testing.T) {
-	needEngine(t)
+	requireEngine(t)
 	var label string
-	leave := func(name string, ctx context.Context, body harness.Body) (err error) {
+	runAndCheck := func(name string, ctx context.Context, body harness.Body) (err error) {
 		defer func() {
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic: %v", p)
@@ -109,7 +109,7 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 		}()
 		return testBackend().Run(ctx, twoNodes, 1, history.NewRecorder(&strings.Builder{}), body) // a failed run keeps no testbed
 	}
-	err := leave("panic", t.Context(), func(_ context.Context, c harness.Cluster) error {
+	err := runAndCheck("panic", t.Context(), func(_ context.Context, c harness.Cluster) error {
 		label = c.(*cluster).testbed.labels[runLabel]
 		panic("ouch")
 	})
@@ -117,9 +117,9 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 		t.Errorf("panic returned %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	err = leave("cancel", ctx, func(ctx context.Context, c harness.Cluster) error {
+	err = runAndCheck("cancel", ctx, func(ctx context.Context, c harness.Cluster) error {
 		label = c.(*cluster).testbed.labels[runLabel]
-		return c.RunClient(ctx, spec("c1", 0, client.Point{Name: client.AfterAcquire}), func(string) { cancel() }) // the client does not end by itself
+		return c.RunClient(ctx, newSpec("c1", 0, client.Point{Name: client.AfterAcquire}), func(string) { cancel() }) // the client does not end by itself
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("cancel returned %v", err)

@@ -106,7 +106,7 @@ func skipIfShort(t *testing.T) {
 	}
 }
 
-func needEngine(t *testing.T) {
+func requireEngine(t *testing.T) {
 	t.Helper()
 	skipIfShort(t)
 	if run := testBackend().findCapabilities(t.Context()).run; !run.Available {
@@ -121,9 +121,9 @@ var twoNodes = scenario.Scenario{
 	Clients:  []scenario.Client{{Name: "c1"}, {Name: "c2", Reach: []string{"n2"}}},
 }
 
-func spec(name string, cycles int, armed ...client.Point) client.Spec {
+func newSpec(name string, cycles int, armed ...client.Point) client.Spec {
 	return client.Spec{
-		Name: name, Seed: 1, Keys: []string{"lock-" + name}, Fence: client.FenceNone, Writes: 1, Cycles: cycles, Until: time.Minute, Armed: armed,
+		Name: name, Seed: 1, Keys: []string{"lock-" + name}, Fence: client.FenceNone, Writes: 1, Cycles: cycles, EndTime: time.Minute, ArmedPoints: armed,
 		Lock: lock.Settings{Kind: "plain", TTL: 10 * time.Second, Timeout: 2 * time.Second},
 	}
 }
@@ -144,7 +144,7 @@ func run(t *testing.T, s scenario.Scenario, body func(b testRun)) []history.Even
 
 func runOn(t *testing.T, backend *backend, s scenario.Scenario, body func(b testRun)) []history.Event {
 	t.Helper()
-	needEngine(t)
+	requireEngine(t)
 	var mu sync.Mutex
 	var events []history.Event
 	var text bytes.Buffer
@@ -155,20 +155,20 @@ func runOn(t *testing.T, backend *backend, s scenario.Scenario, body func(b test
 		events = append(events, e)
 	})
 	var label string
-	began := time.Now()
-	var up, ended time.Duration
+	start := time.Now()
+	var setUpTime, bodyEnd time.Duration
 	err := backend.Run(t.Context(), s, 1, rec, func(_ context.Context, c harness.Cluster) error {
-		up = time.Since(began)
+		setUpTime = time.Since(start)
 		label = c.(*cluster).testbed.labels[runLabel]
 		defer c.(*cluster).MonitorProcesses(func(u harness.UnplannedEvent) { t.Errorf("interference: %+v", u) })()
 		body(testRun{t, c.(*cluster), &mu, &events})
-		ended = time.Since(began)
+		bodyEnd = time.Since(start)
 		return nil
 	})
 	if err := errors.Join(err, backend.Close()); err != nil {
 		t.Error(err)
 	}
-	t.Logf("%d nodes and %d clients: set up in %v, taken down in %v", s.Topology.Nodes, len(s.Clients), up, time.Since(began)-ended)
+	t.Logf("%d nodes and %d clients: set up in %v, taken down in %v", s.Topology.Nodes, len(s.Clients), setUpTime, time.Since(start)-bodyEnd)
 	if left := leftovers(t, runLabel+"="+label); len(left) > 0 {
 		t.Errorf("run left %v behind", left)
 	}

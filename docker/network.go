@@ -50,7 +50,7 @@ func (n privateNet) addr(host int) netip.Addr {
 
 // makeNetwork creates a testbed's network in a free subnet of 10.213.0.0/16. The subnet it tries first
 // depends on the PID, so that lockpick processes started at the same time don't collide.
-func makeNet(ctx context.Context, e *engine.Engine, name string, labels map[string]string) (privateNet, error) {
+func makeNetwork(ctx context.Context, e *engine.Engine, name string, labels map[string]string) (privateNet, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout) // as in makeContainer
 	defer cancel()
 	for i := range 256 {
@@ -191,7 +191,7 @@ var _ nemesis.Unplugger = (*cluster)(nil)
 const unpluggedWait = 20 * time.Millisecond
 
 func (c *cluster) Unplug(node string) (string, error) {
-	n := c.nodeNamed(node)
+	n := c.nodeByName(node)
 	n.lifecycle.Lock()
 	defer n.lifecycle.Unlock()
 	switch {
@@ -208,7 +208,7 @@ func (c *cluster) Unplug(node string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(c.Ctx, unpluggedWait)
 	defer cancel()
-	_, err := n.Ask(ctx, n.At, "PING")
+	_, err := n.Ask(ctx, n.HostPort, "PING")
 	switch {
 	case err == nil:
 		return "", fmt.Errorf("unplug %s: PING is still answered", node)
@@ -220,10 +220,10 @@ func (c *cluster) Unplug(node string) (string, error) {
 
 // Plug reconnects a node to the run's network at the same address.
 func (c *cluster) Plug(node string) (string, error) {
-	n := c.nodeNamed(node)
+	n := c.nodeByName(node)
 	n.lifecycle.Lock()
 	defer n.lifecycle.Unlock()
-	if err := n.engine.Connect(c.Ctx, c.testbed.net.name, n.address.id, netip.MustParseAddrPort(n.At).Addr()); err != nil {
+	if err := n.engine.Connect(c.Ctx, c.testbed.net.name, n.address.id, netip.MustParseAddrPort(n.HostPort).Addr()); err != nil {
 		return "", fmt.Errorf("plug in %s: %w", node, err)
 	}
 	n.unplugged.Store(false)
@@ -431,7 +431,7 @@ func (fs *packetFilters) CutPackets(link, way string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ports, err := fs.testbed.remote.Ports(link)
+	ports, err := fs.testbed.remoteNetwork.Ports(link)
 	if err != nil {
 		return "", err
 	}
@@ -447,7 +447,7 @@ func (fs *packetFilters) CutPackets(link, way string) (string, error) {
 	if !f.node.Running() {
 		return "the node is down", nil
 	}
-	back, err := fs.testbed.remote.CheckUnanswered(link)
+	back, err := fs.testbed.remoteNetwork.CheckUnanswered(link)
 	if err != nil {
 		return "", err
 	}
@@ -471,7 +471,7 @@ func (fs *packetFilters) MendPackets(link string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("mend %s: %w", link, err)
 	}
-	back, err := fs.testbed.remote.CheckAnswered(link)
+	back, err := fs.testbed.remoteNetwork.CheckAnswered(link)
 	if err != nil {
 		return "", err
 	}

@@ -50,8 +50,8 @@ type node struct {
 // role identifies a node in a testbed. The testbed keeps one reusable node for each name and persistence
 // mode.
 type role struct {
-	name, persist string
-	singleUse     bool // the run changes the node in ways that wipe does not undo
+	name, persistence string
+	singleUse         bool // the run changes the node in ways that wipe does not undo
 }
 
 // updateLinks sends the node's state to the links. If the node is down, the links immediately close
@@ -64,14 +64,14 @@ func (n *node) updateLinks(ctx context.Context) {
 	n.linksMu.Lock()
 	defer n.linksMu.Unlock()
 	if !n.removed { // otherwise, another node may have the address
-		remote.SetServerState(ctx, n.At, n.Running(), !n.unresponsive()) // fails only if the links have exited, when it does not matter
+		remote.SetServerState(ctx, n.HostPort, n.Running(), !n.isUnresponsive()) // fails only if the links have exited, when it does not matter
 	}
 }
 
 // isUnresponsive reports whether the node may be unable to answer even while it is running, because of a
 // fault that does not affect its links.
-func (n *node) unresponsive() bool {
-	return n.Paused() || n.unplugged.Load() || n.starved.Load() || n.spec.disk != nil && n.spec.disk.Stalled()
+func (n *node) isUnresponsive() bool {
+	return n.Paused() || n.unplugged.Load() || n.starved.Load() || n.spec.disk != nil && n.spec.disk.IsStalled()
 }
 
 // WhyUnresponsive returns why the node cannot answer although it runs, or "" if it can answer.
@@ -115,7 +115,7 @@ func (n *node) begin(ctx context.Context) (err error) {
 	}
 	ended := n.Done()
 	if n.identity, err = n.Ready(ctx, ended); err != nil {
-		return fmt.Errorf("start %s at %s: %w", n.Name, n.At, err)
+		return fmt.Errorf("start %s at %s: %w", n.Name, n.HostPort, err)
 	}
 	n.updateLinks(ctx)
 	go func() {
@@ -196,7 +196,7 @@ func (n *node) wipe(ctx context.Context) error {
 			return fmt.Errorf("wipe: %w", err)
 		}
 	}
-	info, err := n.Ask(ctx, n.At, "INFO")
+	info, err := n.Ask(ctx, n.HostPort, "INFO")
 	if err != nil {
 		return fmt.Errorf("wipe %s: %w", n.Name, err)
 	}
@@ -205,18 +205,18 @@ func (n *node) wipe(ctx context.Context) error {
 			return fmt.Errorf("wipe %s: INFO does not report %s", n.Name, is)
 		}
 	}
-	if v, err := n.Ask(ctx, n.At, "DBSIZE"); err != nil || v.Int != 0 {
+	if v, err := n.Ask(ctx, n.HostPort, "DBSIZE"); err != nil || v.Int != 0 {
 		return errors.Join(fmt.Errorf("wipe %s: it still has %d keys", n.Name, v.Int), err)
 	}
 	return nil
 }
 
 // makeNode returns a running node or resource. If possible, it wipes and reuses one from an earlier run.
-func (s *testbed) makeNode(ctx context.Context, host int, want nodeSpec) (*node, error) {
+func (s *testbed) makeNode(ctx context.Context, host int, spec nodeSpec) (*node, error) {
 	s.mu.Lock()
-	n := s.nodes[want.role]
+	n := s.nodes[spec.role]
 	s.mu.Unlock()
-	if n != nil && !want.singleUse && n.Running() && !n.unresponsive() && !n.modified.Load() && n.wipe(ctx) == nil {
+	if n != nil && !spec.singleUse && n.Running() && !n.isUnresponsive() && !n.modified.Load() && n.wipe(ctx) == nil {
 		return n, nil
 	}
 	if n != nil {
@@ -224,39 +224,39 @@ func (s *testbed) makeNode(ctx context.Context, host int, want nodeSpec) (*node,
 			return nil, err
 		}
 	}
-	settings, err := proc.RedisArgs(want.persist)
+	settings, err := proc.RedisArgs(spec.persistence)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", want.name, err)
+		return nil, fmt.Errorf("start %s: %w", spec.name, err)
 	}
 	at, err := s.assignAddress(ctx, host)
 	if err != nil {
 		return nil, err
 	}
-	return s.makeServer(ctx, at, want, engine.ContainerSpec{Command: s.redisCommand(settings), Name: fmt.Sprintf("%s-%d", want.name, at.host)}, nil)
+	return s.makeServer(ctx, at, spec, engine.ContainerSpec{Command: s.redisCommand(settings), Name: fmt.Sprintf("%s-%d", spec.name, at.host)}, nil)
 }
 
 // makeServer creates a container for a redis-server at an address, copies files into it, and starts it.
-func (s *testbed) makeServer(ctx context.Context, at *container, want nodeSpec, m engine.ContainerSpec, files map[string][]byte) (*node, error) {
+func (s *testbed) makeServer(ctx context.Context, address *container, spec nodeSpec, m engine.ContainerSpec, files map[string][]byte) (*node, error) {
 	makeContainer := s.makeContainer
-	if want.clock != nil {
-		makeContainer = s.makeGated
+	if spec.clock != nil {
+		makeContainer = s.makeGatedContainer
 	}
-	m.Image, m.HostDataDir, m.NetworkOf = s.software.ref, want.data, at.id
-	b, err := makeContainer(ctx, want.name, at.host, m)
+	m.Image, m.HostDataDir, m.NetworkOf = s.software.ref, spec.data, address.id
+	b, err := makeContainer(ctx, spec.name, address.host, m)
 	if err != nil {
 		return nil, err
 	}
-	n := &node{container: b, testbed: s, address: at, spec: want}
+	n := &node{container: b, testbed: s, address: address, spec: spec}
 	n.Server = proc.Server{
-		Name: want.name, At: net.JoinHostPort(s.net.addr(at.host).String(), redisPort), Ask: s.ask,
+		Name: spec.name, HostPort: net.JoinHostPort(s.net.addr(address.host).String(), redisPort), Ask: s.ask,
 		Log: func() string { return s.engine.Logs(context.Background(), b.id) },
 	}
 	s.mu.Lock()
-	s.nodes[want.role] = n
+	s.nodes[spec.role] = n
 	s.mu.Unlock()
 	if len(files) > 0 {
 		if err := s.engine.Put(ctx, b.id, files); err != nil {
-			return nil, fmt.Errorf("configure %s: %w", want.name, err)
+			return nil, fmt.Errorf("configure %s: %w", spec.name, err)
 		}
 	}
 	return n, n.begin(ctx)
@@ -292,9 +292,9 @@ func (s *testbed) removeNode(ctx context.Context, n *node) error {
 // removeNodes removes the nodes that match returns true for.
 func (s *testbed) removeNodes(ctx context.Context, match func(*node) bool) error {
 	s.mu.Lock()
-	going := slices.DeleteFunc(slices.Collect(maps.Values(s.nodes)), func(n *node) bool { return !match(n) })
+	matching := slices.DeleteFunc(slices.Collect(maps.Values(s.nodes)), func(n *node) bool { return !match(n) })
 	s.mu.Unlock()
-	return engine.Parallel(going, func(n *node) error { return s.removeNode(ctx, n) })
+	return engine.Parallel(matching, func(n *node) error { return s.removeNode(ctx, n) })
 }
 
 // reserveAddresses makes sure that there are enough free addresses for a run's nodes. If there are not,
@@ -374,13 +374,13 @@ func (c *cluster) mountDisks(s scenario.Scenario) (err error) {
 			return err
 		}
 	}
-	return c.Disks.MountTargeted(s.Plan, s.NodeNames(), c.group)
+	return c.Disks.MountForFaults(s.Plan, s.NodeNames(), c.group)
 }
 
 // diskUnsupported returns why this machine cannot provide faulty disks to the engine's containers, and a
 // remedy. Both are "" if it can.
 func diskUnsupported(e *engine.Engine, a engine.About) (reason, remedy string) {
-	if !e.IsHere(a) {
+	if !e.IsLocal(a) {
 		return "faulty disks are file systems of the lockpick process, and the engine may be on another machine", "run lockpick on the engine's machine"
 	}
 	if os.Geteuid() != 0 { // FUSE hides other users' mounts from the engine
@@ -404,7 +404,7 @@ func (c *cluster) LosePower(node string, torn bool) (string, error) {
 	if c.Nodes.Server(node) == nil {
 		return "", fmt.Errorf("cut the power of %s: there is no such node", node)
 	}
-	n := c.nodeNamed(node)
+	n := c.nodeByName(node)
 	n.lifecycle.Lock() // a start during the power loss would find a disk without power
 	defer n.lifecycle.Unlock()
 	return c.Disks.LosePower(node, torn)
@@ -424,7 +424,7 @@ func clocksUnsupported(arch string) (reason, remedy string) {
 }
 
 // makeGatedContainer creates a container whose program starts through a gate.
-func (s *testbed) makeGated(ctx context.Context, name string, host int, m engine.ContainerSpec) (*container, error) {
+func (s *testbed) makeGatedContainer(ctx context.Context, name string, host int, m engine.ContainerSpec) (*container, error) {
 	files, gate := map[string][]byte(nil), []string{s.clientCommand[0]}
 	if m.Image != "" {
 		files, gate = s.ownImage.standaloneFiles(gateDir)
@@ -444,16 +444,16 @@ func (s *testbed) makeGated(ctx context.Context, name string, host int, m engine
 
 // openGate opens the gate of a container with an adjustable clock, so that the program starts. It does
 // nothing if clock is nil. If this process cannot trace the program, a sidecar opens the gate.
-func (s *testbed) openGate(ctx context.Context, b *container, k *real.Clock) error {
-	if k == nil {
+func (s *testbed) openGate(ctx context.Context, b *container, clock *real.Clock) error {
+	if clock == nil {
 		return nil
 	}
 	err := fs.ErrPermission
 	if pid := b.traceablePID(); pid > 0 {
-		err = k.StartGate(pid)
+		err = clock.StartGate(pid)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		err = s.openFromSidecar(ctx, b, k)
+		err = s.openFromSidecar(ctx, b, clock)
 	}
 	if err != nil {
 		return fmt.Errorf("start %s with adjustable clocks: %w", b.name, err)
@@ -475,7 +475,7 @@ func (b *container) traceablePID() int {
 }
 
 // openFromSidecar opens the gate with an agent in a sidecar container.
-func (s *testbed) openFromSidecar(ctx context.Context, b *container, k *real.Clock) (err error) {
+func (s *testbed) openFromSidecar(ctx context.Context, b *container, clock *real.Clock) (err error) {
 	if b.sidecar == nil {
 		b.sidecar, err = s.makeContainer(ctx, b.name+"-clock", 0, engine.ContainerSpec{
 			Command: s.agentCommand(clockAgent), Attached: true, ProcessesOf: b.id, Capability: "SYS_PTRACE",
@@ -488,7 +488,7 @@ func (s *testbed) openFromSidecar(ctx context.Context, b *container, k *real.Clo
 		return err
 	}
 	agent := real.NewCaller(b.sidecar.stdio.in, b.sidecar.stdio.out, nil)
-	err = k.StartWithAgent(agent, 1)
+	err = clock.StartWithAgent(agent, 1)
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w; configure the engine's seccomp profile and Yama on its machine to allow ptrace with SYS_PTRACE", err)
 	}
@@ -501,7 +501,7 @@ func (s *testbed) openFromSidecar(ctx context.Context, b *container, k *real.Clo
 // adjustableClocks lists the nodes and clients whose clocks the scenario may change.
 func adjustableClocks(s scenario.Scenario) (names []string) {
 	for _, st := range s.Plan {
-		if kind, _ := nemesis.KindOf(st.Fault.Kind); kind.Power == nemesis.PowerClock {
+		if kind, _ := nemesis.KindOf(st.Fault.Kind); kind.CapabilityName == nemesis.ClockCapability {
 			names = append(names, st.Fault.Targets...)
 		}
 	}
@@ -510,8 +510,8 @@ func adjustableClocks(s scenario.Scenario) (names []string) {
 	}
 	for _, choice := range s.Random.Choices() {
 		switch {
-		case choice.Kind.Power != nemesis.PowerClock:
-		case choice.On == nemesis.Client:
+		case choice.Kind.CapabilityName != nemesis.ClockCapability:
+		case choice.TargetType == nemesis.Client:
 			names = append(names, s.ClientNames()...)
 		default:
 			names = append(names, s.NodeNames()...)

@@ -26,10 +26,10 @@ func packetLossScenario() scenario.Scenario {
 // isAnswered reports whether a PING over a link is answered before the timeout.
 func (b testRun) isAnswered(client string, node int, timeout time.Duration) bool {
 	b.Helper()
-	way, _ := b.Addresses(client)
+	addrs, _ := b.Addresses(client)
 	ctx, cancel := context.WithTimeout(b.T.Context(), timeout)
 	defer cancel()
-	_, err := b.testbed.ask(ctx, append(way.Nodes, way.Resource)[node].Addr, "PING")
+	_, err := b.testbed.ask(ctx, append(addrs.Nodes, addrs.Resource)[node].Addr, "PING")
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		b.Logf("PING from %s: %v", client, err)
 	}
@@ -75,7 +75,7 @@ func TestCutPacketsOfOneLink(t *testing.T) {
 			t.Error("no error for a node that the plan does not name")
 		}
 		b.do("cut", func() (string, error) { return b.CutPackets("c1-r1", "") }) // until the end of the run
-		r1, f := b.Store.(*node), b.byNode["r1"]
+		r1, f := b.ResourceServer.(*node), b.byNode["r1"]
 		if err := f.close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -89,7 +89,7 @@ func TestCutPacketsOfOneLink(t *testing.T) {
 // If the kernel does not permit dropping packets, makeFilter fails, so that the run does not begin.
 func TestFilterWithoutCapability(t *testing.T) {
 	run(t, twoNodes, func(b testRun) {
-		_, err := makeFilter(t.Context(), b.Store.(*node), "")
+		_, err := makeFilter(t.Context(), b.ResourceServer.(*node), "")
 		if err == nil || !strings.Contains(err.Error(), "the capability NET_ADMIN is required") {
 			t.Errorf("got %v, want the missing capability", err)
 		}

@@ -29,26 +29,26 @@ func capability(reason, remedy string) harness.Capability {
 type capabilities struct{ run, clocks, clientClocks, disks, limits harness.Capability }
 
 func (b *backend) Probe(ctx context.Context) []harness.Capability {
-	can := b.findCapabilities(ctx)
-	own := map[string]harness.Capability{
-		fuse.PowerLoss: can.disks, fuse.DiskFaults: can.disks, nemesis.Capability("starve", nemesis.Node): can.limits,
-		nemesis.Capability(nemesis.PowerClock, nemesis.Node): can.clocks,
+	found := b.findCapabilities(ctx)
+	byName := map[string]harness.Capability{
+		fuse.PowerLoss: found.disks, fuse.DiskFaults: found.disks, nemesis.Capability("starve", nemesis.Node): found.limits,
+		nemesis.Capability(nemesis.ClockCapability, nemesis.Node): found.clocks,
 	}
 	for _, name := range real.ClockCapabilities {
-		if _, known := own[name]; !known {
-			own[name] = can.clientClocks
+		if _, known := byName[name]; !known {
+			byName[name] = found.clientClocks
 		}
 	}
-	var never []harness.Capability
+	var unavailable []harness.Capability
 	for _, store := range lock.Servers() {
-		never = append(never, harness.Capability{Name: store, Reason: "node containers run only Redis", Remedy: "use real processes (--backend process)"})
+		unavailable = append(unavailable, harness.Capability{Name: store, Reason: "node containers run only Redis", Remedy: "use real processes (--backend process)"})
 	}
 	if len(b.cfg.Adapter) > 0 {
-		no := can.clientClocks
-		no.Name = scenario.CanSetOwnTime
-		never = append(never, no)
+		ownTime := found.clientClocks
+		ownTime.Name = scenario.OwnTimeCapability
+		unavailable = append(unavailable, ownTime)
 	}
-	return real.Abilities(can.run, faultInterfaces, own, never...)
+	return real.Capabilities(found.run, faultInterfaces, byName, unavailable...)
 }
 
 func (b *backend) findCapabilities(ctx context.Context) (found capabilities) {
@@ -57,7 +57,7 @@ func (b *backend) findCapabilities(ctx context.Context) (found capabilities) {
 	} else {
 		found = b.probeEngine(ctx)
 	}
-	found.run.Name, found.clientClocks = harness.CanRun, found.clocks
+	found.run.Name, found.clientClocks = harness.RunCapability, found.clocks
 	if len(b.cfg.Adapter) > 0 {
 		found.clientClocks = capability("in a container, only the client's clocks could be changed, not its adapter's", "use real processes (--backend process)")
 	}

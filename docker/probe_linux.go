@@ -35,7 +35,7 @@ func (b *backend) clientsUnsupported(ctx context.Context, arch string) (reason, 
 	if len(b.cfg.Client) > 0 {
 		return "", ""
 	}
-	err := b.clients.checkSupported(ctx, arch)
+	err := b.program.checkSupported(ctx, arch)
 	var missing *MissingError
 	switch {
 	case errors.As(err, &missing):

@@ -26,8 +26,8 @@ const clientPackage = "lockpick/cmd/lockpick"
 type clientProgram struct {
 	binary string // Config.ClientBinary
 
-	mu    sync.Mutex
-	built *image
+	mu         sync.Mutex
+	builtImage *image
 }
 
 // image returns an image of lockpick for an architecture, with the binary that the user specified, this
@@ -35,45 +35,45 @@ type clientProgram struct {
 func (p *clientProgram) image(ctx context.Context, arch string, say func(string)) (*image, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.built != nil {
-		return p.built, nil
+	if p.builtImage != nil {
+		return p.builtImage, nil
 	}
-	file, unsuitable, err := p.chooseBinary(arch)
+	file, unsuitableErr, err := p.chooseBinary(arch)
 	if err != nil {
 		return nil, err
 	}
-	if unsuitable != nil {
+	if unsuitableErr != nil {
 		dir, err := proc.MakeDir(os.TempDir())
 		if err != nil {
 			return nil, fmt.Errorf("build the clients' program: %w", err)
 		}
 		defer os.RemoveAll(dir)
 		file = filepath.Join(dir, "lockpick")
-		say(fmt.Sprintf("building lockpick for clients: %v", unsuitable))
+		say(fmt.Sprintf("building lockpick for clients: %v", unsuitableErr))
 		if err := runGo(ctx, arch, dir, "build", "-o", file, clientPackage); err != nil {
-			return nil, missingProgramError(unsuitable, err, arch)
+			return nil, missingProgramError(unsuitableErr, err, arch)
 		}
 	}
-	p.built, err = imageOf("client", file, clientPath)
-	return p.built, err
+	p.builtImage, err = newImage("client", file, clientPath)
+	return p.builtImage, err
 }
 
 // checkSupported returns an error if there is no client program and none can be built. It does not try to
 // build one.
 func (p *clientProgram) checkSupported(ctx context.Context, arch string) error {
-	_, unsuitable, err := p.chooseBinary(arch)
-	if err != nil || unsuitable == nil {
+	_, unsuitableErr, err := p.chooseBinary(arch)
+	if err != nil || unsuitableErr == nil {
 		return err
 	}
 	if err := runGo(ctx, arch, "", "list", clientPackage); err != nil {
-		return missingProgramError(unsuitable, err, arch)
+		return missingProgramError(unsuitableErr, err, arch)
 	}
 	return nil
 }
 
 // chooseBinary returns the binary that the user specified, which must be suitable, or this binary. If this
 // binary is unsuitable, unsuitableErr states why.
-func (p *clientProgram) chooseBinary(arch string) (file string, unsuitable, err error) {
+func (p *clientProgram) chooseBinary(arch string) (file string, unsuitableErr, err error) {
 	if file := p.binary; file != "" {
 		if err := checkStatic(file, arch); err != nil {
 			return "", nil, &MissingError{fmt.Errorf("clients can't run the --client-binary: %w", err), buildHint(arch)}
@@ -87,10 +87,10 @@ func (p *clientProgram) chooseBinary(arch string) (file string, unsuitable, err 
 	return self, checkRunsOn(self, arch), nil
 }
 
-func missingProgramError(unsuitable, buildErr error, arch string) error {
+func missingProgramError(unsuitableErr, buildErr error, arch string) error {
 	remedy := buildHint(arch) + "; or run lockpick in its source folder with go on PATH"
-	return &MissingError{fmt.Errorf("clients can't run this lockpick: %w; building another one failed: %w", unsuitable, buildErr),
-		cmp.Or(files.Remedy(errors.Join(unsuitable, buildErr), files.TempDirHint), remedy)}
+	return &MissingError{fmt.Errorf("clients can't run this lockpick: %w; building another one failed: %w", unsuitableErr, buildErr),
+		cmp.Or(files.Remedy(errors.Join(unsuitableErr, buildErr), files.TempDirHint), remedy)}
 }
 
 func buildHint(arch string) string {

@@ -18,15 +18,15 @@ func TestProgramForAnotherArchitecture(t *testing.T) {
 		arch = "amd64"
 	}
 	var progress progressLines
-	built, err := New(Config{}).clients.image(t.Context(), arch, progress.add)
+	built, err := New(Config{}).program.image(t.Context(), arch, progress.add)
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := filepath.Join(t.TempDir(), "made")
-	if err := os.WriteFile(made, built.files[clientPath], 0o755); err != nil {
+	binary := filepath.Join(t.TempDir(), "made")
+	if err := os.WriteFile(binary, built.files[clientPath], 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkStatic(made, arch); err != nil || len(built.files) != 1 {
+	if err := checkStatic(binary, arch); err != nil || len(built.files) != 1 {
 		t.Errorf("image has %d files, want 1: %v", len(built.files), err)
 	}
 	if !slices.ContainsFunc(progress, func(line string) bool { return strings.HasPrefix(line, "building lockpick for clients: ") }) {

@@ -28,42 +28,42 @@ func TestClientProgramSelection(t *testing.T) {
 	t.Chdir(dir) // without the source
 	t.Setenv("PATH", dir)
 	b := New(Config{})
-	if err := b.clients.checkSupported(t.Context(), runtime.GOARCH); err != nil {
+	if err := b.program.checkSupported(t.Context(), runtime.GOARCH); err != nil {
 		t.Error(err)
 	}
-	self, err := b.clients.image(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built another binary although this one is suitable: %s", s) })
+	self, err := b.program.image(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built another binary although this one is suitable: %s", s) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	checkStandalone(t, self)
-	if second, err := b.clients.image(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built twice: %s", s) }); err != nil || second != self {
+	if second, err := b.program.image(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built twice: %s", s) }); err != nil || second != self {
 		t.Errorf("second call of image: %v", err)
 	}
-	err = New(Config{}).clients.checkSupported(t.Context(), "s390x") // this binary is unsuitable, and go is not on PATH
+	err = New(Config{}).program.checkSupported(t.Context(), "s390x") // this binary is unsuitable, and go is not on PATH
 	if err == nil || !strings.Contains(err.Error(), "go is not on PATH") {
 		t.Errorf("without the go tool: %v", err)
 	}
 	t.Setenv("PATH", filepath.Dir(tool))
 	t.Chdir(here)
-	made := filepath.Join(dir, "made")
-	if err := runGo(t.Context(), runtime.GOARCH, "", "build", "-o", made, clientPackage); err != nil {
+	binary := filepath.Join(dir, "made")
+	if err := runGo(t.Context(), runtime.GOARCH, "", "build", "-o", binary, clientPackage); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkStatic(made, runtime.GOARCH); err != nil {
+	if err := checkStatic(binary, runtime.GOARCH); err != nil {
 		t.Error(err)
 	}
-	if err := checkStatic(made, "s390x"); err == nil || !strings.Contains(err.Error(), elfMachines[runtime.GOARCH].String()) {
+	if err := checkStatic(binary, "s390x"); err == nil || !strings.Contains(err.Error(), elfMachines[runtime.GOARCH].String()) {
 		t.Errorf("for another architecture: %v", err)
 	}
-	b = New(Config{ClientBinary: made})
-	if got, err := b.clients.image(t.Context(), runtime.GOARCH, func(s string) { t.Error(s) }); err != nil || len(got.files) != 1 {
+	b = New(Config{ClientBinary: binary})
+	if got, err := b.program.image(t.Context(), runtime.GOARCH, func(s string) { t.Error(s) }); err != nil || len(got.files) != 1 {
 		t.Errorf("with --client-binary: %v", err)
 	}
-	for _, unfit := range []string{"/bin/sh", filepath.Join(dir, "none")} {
+	for _, badBinary := range []string{"/bin/sh", filepath.Join(dir, "none")} {
 		var missing *MissingError
-		err := New(Config{ClientBinary: unfit}).clients.checkSupported(t.Context(), runtime.GOARCH)
-		if !errors.As(err, &missing) || !strings.Contains(err.Error(), unfit) || !strings.Contains(missing.Remedy, "--client-binary") {
-			t.Errorf("%s: %v", unfit, err)
+		err := New(Config{ClientBinary: badBinary}).program.checkSupported(t.Context(), runtime.GOARCH)
+		if !errors.As(err, &missing) || !strings.Contains(err.Error(), badBinary) || !strings.Contains(missing.Remedy, "--client-binary") {
+			t.Errorf("%s: %v", badBinary, err)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestClientProgramSelection(t *testing.T) {
 // A program can be started from a directory with its libraries, regardless of libraries elsewhere.
 func TestStandaloneProgram(t *testing.T) {
 	for _, program := range []string{"/bin/sh", os.Args[0]} {
-		i, err := imageOf("test", program, program)
+		i, err := newImage("test", program, program)
 		if err != nil {
 			t.Fatal(err)
 		}

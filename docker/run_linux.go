@@ -29,22 +29,22 @@ var testbedCount atomic.Int64
 // just after true time zero. Afterward, it keeps what the next run can reuse. seed determines the random
 // message faults. Clients have their own seeds, in their Spec.
 func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
-	b.creating.RLock()
-	made := sync.OnceFunc(b.creating.RUnlock)
-	defer made()
+	b.creationMu.RLock()
+	doneCreating := sync.OnceFunc(b.creationMu.RUnlock)
+	defer doneCreating()
 	st, err := b.takeTestbed(ctx, s)
 	if err != nil {
 		return err
 	}
 	if st.linksContainer != nil { // left by an earlier run
-		made()
+		doneCreating()
 	}
 	c := newCluster(ctx, st, rec)
 	c.watchSetUp()
-	well := false
+	reusable := false
 	defer func() { // even if body panics
 		err = errors.Join(err, c.monitor.explain(c.close()))
-		if well && err == nil {
+		if reusable && err == nil {
 			b.putIdle(st)
 			return
 		}
@@ -56,21 +56,21 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if err := c.startContainers(s); err != nil {
 		return c.monitor.explain(err)
 	}
-	made()
-	b.creating.Lock() // creating a testbed would delay a run in progress
+	doneCreating()
+	b.creationMu.Lock() // creating a testbed would delay a run in progress
 	//lint:ignore SA2001 just waits for the other runs
-	b.creating.Unlock()
+	b.creationMu.Unlock()
 	if err := c.setUp(s, seed, rec); err != nil {
 		return c.monitor.explain(err)
 	}
 	err = body(c.Ctx, c)
-	well = !c.monitor.SawInterference() // otherwise, the next run cannot reuse the testbed
+	reusable = !c.monitor.SawInterference() // otherwise, the next run cannot reuse the testbed
 	return err
 }
 
 // setUp connects the containers and starts the run.
 func (c *cluster) setUp(s scenario.Scenario, seed uint64, rec *history.Recorder) error {
-	if err := c.makeFilters(s, c.nodeNamed); err != nil {
+	if err := c.makeFilters(s, c.nodeByName); err != nil {
 		return err
 	}
 	if err := c.openLinks(s, seed, rec); err != nil {
@@ -103,13 +103,13 @@ func (b *backend) takeTestbed(ctx context.Context, s scenario.Scenario) (*testbe
 		reason, remedy := engine.Explain(err)
 		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	id := fmt.Sprintf("%s.%d", self, testbedCount.Add(1))
 	st = &testbed{
-		cfg: b.cfg, engine: e, engineIsLocal: e.IsHere(a) && !b.assumeRemote, nodeImage: s.Topology.Image, linksReady: make(chan struct{}),
+		cfg: b.cfg, engine: e, engineIsLocal: e.IsLocal(a) && !b.assumeRemote, nodeImage: s.Topology.Image, linksReady: make(chan struct{}),
 		labels: map[string]string{engine.OwnerLabel: self.String(), runLabel: id}, prefix: "lockpick-" + id + "-",
 		nodes: map[role]*node{}, clientContainers: map[string]*container{}, clientHosts: map[string]int{}, usedHosts: map[int]bool{}, addresses: map[int]*container{},
 	}
@@ -133,12 +133,12 @@ func (*backend) Fits(s scenario.Scenario) error {
 func (b *backend) takeIdle() *testbed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := len(b.idle)
+	n := len(b.idleTestbeds)
 	if n == 0 {
 		return nil
 	}
-	st := b.idle[n-1]
-	b.idle = b.idle[:n-1]
+	st := b.idleTestbeds[n-1]
+	b.idleTestbeds = b.idleTestbeds[:n-1]
 	return st
 }
 
@@ -146,7 +146,7 @@ func (b *backend) takeIdle() *testbed {
 func (b *backend) putIdle(st *testbed) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.idle = append(b.idle, st)
+	b.idleTestbeds = append(b.idleTestbeds, st)
 }
 
 // Close removes the testbeds that were kept for later runs.
@@ -161,14 +161,14 @@ func (b *backend) Close() error {
 // setUp makes sure that the engine has the images, removes what dead lockpick processes left behind, and
 // creates the network. It reports no progress, because Prepare has already fetched the images.
 func (s *testbed) setUp(ctx context.Context, b *backend) (err error) {
-	from := b.imageSource(s.engine, s.labels[engine.OwnerLabel], func(string) {})
-	if s.software, err = from.nodeSoftware(ctx, s.nodeImage); err != nil {
+	images := b.imageSource(s.engine, s.labels[engine.OwnerLabel], func(string) {})
+	if s.software, err = images.nodeSoftware(ctx, s.nodeImage); err != nil {
 		return err
 	}
-	if s.ownImage, s.clientCommand, err = from.provideClients(ctx); err != nil {
+	if s.ownImage, s.clientCommand, err = images.provideClients(ctx); err != nil {
 		return err
 	}
-	if err := from.checkAdapterImage(ctx); err != nil {
+	if err := images.checkAdapterImage(ctx); err != nil {
 		return err
 	}
 	if err := engine.Sweep(ctx, s.engine, s.engineIsLocal, s.software.ref, s.ownImage.ref); err != nil {
@@ -177,7 +177,7 @@ func (s *testbed) setUp(ctx context.Context, b *backend) (err error) {
 	if _, err := proc.Sweep(os.TempDir()); err != nil { // removes disks, which must come after the containers that used them
 		return err
 	}
-	s.net, err = makeNet(ctx, s.engine, strings.TrimSuffix(s.prefix, "-"), s.labels)
+	s.net, err = makeNetwork(ctx, s.engine, strings.TrimSuffix(s.prefix, "-"), s.labels)
 	return err
 }
 
@@ -185,16 +185,16 @@ func (s *testbed) setUp(ctx context.Context, b *backend) (err error) {
 // clients wait for their orders.
 func (c *cluster) startContainers(s scenario.Scenario) error {
 	c.addClocks(s)
-	c.names = s.NodeNames()
-	if err := c.testbed.reserveAddresses(c.Ctx, len(c.names)); err != nil {
+	c.nodeNames = s.NodeNames()
+	if err := c.testbed.reserveAddresses(c.Ctx, len(c.nodeNames)); err != nil {
 		return err
 	}
-	var also []func() error
+	var otherTasks []func() error
 	if c.testbed.linksContainer == nil {
-		also = append(also, func() error { return c.testbed.startLinks(c.Ctx) })
+		otherTasks = append(otherTasks, func() error { return c.testbed.startLinks(c.Ctx) })
 	}
 	for _, client := range s.ClientNames() {
-		also = append(also, func() error {
+		otherTasks = append(otherTasks, func() error {
 			p, err := c.testbed.makeClient(c.Ctx, client, c.Clock(client))
 			if err != nil {
 				return err
@@ -205,17 +205,17 @@ func (c *cluster) startContainers(s scenario.Scenario) error {
 			return nil
 		})
 	}
-	return errors.Join(c.StartServers(s, c.names, c.startServer, also...)...)
+	return errors.Join(c.StartServers(s, c.nodeNames, c.startServer, otherTasks...)...)
 }
 
 func (c *cluster) startServer(r real.Role) (real.Server, error) {
 	host := anyHost
-	want := nodeSpec{role: role{name: r.Name, persist: r.Persistence}, disk: c.Disk(r.Name), clock: c.Clock(r.Name)}
+	want := nodeSpec{role: role{name: r.Name, persistence: r.Persistence}, disk: c.Disk(r.Name), clock: c.Clock(r.Name)}
 	switch {
 	case r.Name == scenario.ResourceName:
 		host = resourceHost
 	case r.Master != "":
-		host = firstReplica + slices.Index(c.names, r.Master)
+		host = firstReplica + slices.Index(c.nodeNames, r.Master)
 	}
 	if want.disk != nil {
 		want.data = c.group.DataDir(r.Name)
@@ -229,20 +229,20 @@ func (c *cluster) startServer(r real.Role) (real.Server, error) {
 // process.
 func (c *cluster) startClient(name string) (*real.Client, error) {
 	c.mu.Lock()
-	at := c.waitingClients[name]
+	cont := c.waitingClients[name]
 	delete(c.waitingClients, name)
 	c.mu.Unlock()
-	if at == nil {
+	if cont == nil {
 		var err error
-		if at, err = c.testbed.makeClient(c.Ctx, name, c.Clock(name)); err != nil {
+		if cont, err = c.testbed.makeClient(c.Ctx, name, c.Clock(name)); err != nil {
 			return nil, err
 		}
 	}
-	c.monitor.add(monitoredClient(at))
-	gone := func(signal int) {
-		c.monitor.report(monitoredClient(at), harness.UnplannedEvent{Op: "kill", Cause: fmt.Sprintf("its process in container %.12s was killed by signal %d", at.id, signal)})
+	c.monitor.add(monitoredClient(cont))
+	reportKill := func(signal int) {
+		c.monitor.report(monitoredClient(cont), harness.UnplannedEvent{Op: "kill", Cause: fmt.Sprintf("its process in container %.12s was killed by signal %d", cont.id, signal)})
 	}
-	return &real.Client{Program: at, In: at.stdio.in, Out: at.stdio.out, OnSignal: gone, AwaitCause: awaitLinksEnd}, nil
+	return &real.Client{Program: cont, In: cont.stdio.in, Out: cont.stdio.out, OnSignal: reportKill, AwaitCause: awaitLinksEnd}, nil
 }
 
 // linksEndTimeout limits how long after a client the links may end, if both end because the engine
@@ -265,20 +265,20 @@ func newCluster(ctx context.Context, s *testbed, rec *history.Recorder) *cluster
 		Run: real.New(ctx, rec), testbed: s, waitingClients: map[string]*container{},
 	}
 	c.packetFilters = &packetFilters{testbed: s, ctx: c.Ctx, byNode: map[string]*packetFilter{}}
-	c.Start, c.TrueTime = c.startClient, c.engineTime
+	c.NewClient, c.TrueTime = c.startClient, c.engineTime
 	c.CheckOthers = func(m *real.Clock) error {
 		_, err := c.checkOtherClocks(vdso.ClockState{Offset: m.State().Offset})
 		return err
 	}
-	c.Disks.WrapFault = func(node string) func() { return c.nodeNamed(node).lockLifecycle(c.Ctx) }
+	c.Disks.WrapFault = func(node string) func() { return c.nodeByName(node).lockLifecycle(c.Ctx) }
 	c.Disks.Kill = func(node string) (string, error) {
-		return c.EndNode(node, false, func() (string, error) { return c.nodeNamed(node).end(c.Ctx) })
+		return c.EndNode(node, false, func() (string, error) { return c.nodeByName(node).end(c.Ctx) })
 	}
 	return c
 }
 
-func (b *backend) imageSource(e *engine.Engine, owner string, say func(string)) imageSource {
-	return imageSource{b.cfg, b.clients, e, map[string]string{engine.OwnerLabel: owner}, say}
+func (b *backend) imageSource(e *engine.Engine, owner string, report func(string)) imageSource {
+	return imageSource{b.cfg, b.program, e, map[string]string{engine.OwnerLabel: owner}, report}
 }
 
 // Agent roles, for use as the argument after AgentVerb.

@@ -32,7 +32,7 @@ type testbed struct {
 
 	onCreate func(*container) // called for each new container before it starts, unless nil
 
-	remote         *real.RemoteNetwork
+	remoteNetwork  *real.RemoteNetwork
 	linksContainer *container    // the links' container, or nil before it is created
 	linksReady     chan struct{} // closed when the links answer or have failed to start
 
@@ -55,7 +55,7 @@ func (s *testbed) agentCommand(role ...string) []string {
 // linksAlive reports whether the links are running. Without them, the testbed cannot be reused.
 func (s *testbed) linksAlive() bool {
 	select {
-	case <-s.remote.Ended():
+	case <-s.remoteNetwork.Done():
 		return false
 	default:
 		return true
@@ -104,7 +104,7 @@ func (s *testbed) startLinks(ctx context.Context) error {
 	if _, _, err := remote.Offset(limit); err != nil {
 		return fmt.Errorf("talk to the links: %w: %s", err, b.StderrTail())
 	}
-	s.remote = remote
+	s.remoteNetwork = remote
 	return nil
 }
 
@@ -115,10 +115,10 @@ func (s *testbed) awaitLinks(ctx context.Context) (*real.RemoteNetwork, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if s.remote == nil {
+	if s.remoteNetwork == nil {
 		return nil, errors.New("the links are not running")
 	}
-	return s.remote, nil
+	return s.remoteNetwork, nil
 }
 
 const (
@@ -138,12 +138,12 @@ func (s *testbed) ask(ctx context.Context, addr string, args ...string) (resp.Va
 	if err != nil {
 		return resp.Value{}, err
 	}
-	if _, bounded := ctx.Deadline(); !bounded { // if the links were stopped, AskStamped would block forever
+	if _, bounded := ctx.Deadline(); !bounded { // if the links were stopped, AskTimed would block forever
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, engineTimeout)
 		defer cancel()
 	}
-	reply, err := remote.AskStamped(ctx, addr, args...)
+	reply, err := remote.AskTimed(ctx, addr, args...)
 	return reply.Value, err
 }
 
@@ -155,7 +155,7 @@ const linksName = "links"
 func (s *testbed) linksAnswer(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, linksAnswerTimeout)
 	defer cancel()
-	_, _, err := s.remote.Clock(ctx)
+	_, _, err := s.remoteNetwork.Clock(ctx)
 	return err == nil
 }
 

@@ -22,7 +22,7 @@ import (
 
 func testEngine(t *testing.T) *engine.Engine {
 	t.Helper()
-	needEngine(t)
+	requireEngine(t)
 	e, err := engine.Connect()
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func importTestImage(t *testing.T, e *engine.Engine, ref, server string, changes
 	if err != nil {
 		t.Skip(err)
 	}
-	i, err := imageOf("redis", path, path)
+	i, err := newImage("redis", path, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func importTestImage(t *testing.T, e *engine.Engine, ref, server string, changes
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,9 +84,9 @@ func TestNodesRunNamedImage(t *testing.T) {
 	s := twoNodes
 	s.Topology.Image, s.Topology.Persistence = ref, "always"
 	run(t, s, func(b testRun) {
-		says := b.NodeReport().ServerVersion
-		if !strings.HasPrefix(says, "redis ") || !strings.Contains(says, "image "+ref+" (sha256:") {
-			t.Errorf("nodes run %q", says)
+		version := b.NodeReport().ServerVersion
+		if !strings.HasPrefix(version, "redis ") || !strings.Contains(version, "image "+ref+" (sha256:") {
+			t.Errorf("nodes run %q", version)
 		}
 		b.onNode("n1", "SET", "k", "v")
 		for what, end := range map[string]func(string) (string, error){"kill": b.Kill, "shut down": b.Shutdown} {
@@ -139,7 +139,7 @@ func TestFindsServerInImage(t *testing.T) {
 	e := testEngine(t)
 	const ref = "lockpick-test:searched"
 	importTestImage(t, e, ref, "valkey-server")
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		t.Fatal(err)
 	}

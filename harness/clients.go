@@ -21,63 +21,63 @@ type clients struct {
 	cluster Cluster
 	waits   *eventWaits
 	// onPoint is called while a client waits at an armed point.
-	atPoint func(client, point string)
-	ended   chan error // each client's result
+	onPoint func(client, point string)
+	results chan error // each client's result
 
-	running  atomic.Int64 // clients that are running or about to start
-	finished sync.Map     // names of the clients that have ended
+	numRunning   atomic.Int64 // clients that are running or about to start
+	endedClients sync.Map     // names of the clients that have ended
 }
 
 // schedule starts a client at its configured time or start event.
 func (c *clients) schedule(ctx context.Context, spec scenario.Client) {
 	start := func() {
-		err := c.cluster.RunClient(ctx, specOf(c.s, c.seed, spec), func(point string) { c.atPoint(spec.Name, point) })
+		err := c.cluster.RunClient(ctx, specOf(c.s, c.seed, spec), func(point string) { c.onPoint(spec.Name, point) })
 		if errors.Is(err, ErrKilled) || errors.Is(err, context.Canceled) {
 			err = nil
 		}
-		c.finished.Store(spec.Name, true)
-		c.ended <- err
+		c.endedClients.Store(spec.Name, true)
+		c.results <- err
 	}
 	if spec.Start != nil {
-		c.waits.await(*spec.Start, func() { c.running.Add(1) }, start)
+		c.waits.await(*spec.Start, func() { c.numRunning.Add(1) }, start)
 		return
 	}
-	c.running.Add(1)
+	c.numRunning.Add(1)
 	c.cluster.At(spec.Delay, start)
 }
 
 // anyRunning reports whether a client is running or about to start.
-func (c *clients) anyRunning() bool { return c.running.Load() > 0 }
+func (c *clients) anyRunning() bool { return c.numRunning.Load() > 0 }
 
 func (c *clients) hasEnded(name string) bool {
-	_, gone := c.finished.Load(name)
-	return gone
+	_, ended := c.endedClients.Load(name)
+	return ended
 }
 
 func specOf(s scenario.Scenario, seed uint64, c scenario.Client) client.Spec {
 	w := s.Workload
 	spec := client.Spec{
 		Name: c.Name, Seed: seed, Lock: s.Lock, Addresses: s.Topology.Addresses, Fence: w.Fence, Writes: w.Writes, Cycles: w.Cycles,
-		Keys: s.KeyNames(), Until: s.Limit, Think: w.Think, Hold: w.Hold, Prepare: w.Prepare, Cancel: w.CancelAfter, Extend: w.Extend, Reenter: w.Reenter, NoCheck: w.NoCheck,
+		Keys: s.KeyNames(), EndTime: s.Limit, ThinkTime: w.Think, HoldTime: w.Hold, PrepareTime: w.Prepare, CancelAfter: w.CancelAfter, ExtendInterval: w.Extend, Reentries: w.Reenter, NoCheck: w.NoCheck,
 	}
 	if w.For > 0 {
-		spec.Until = w.For
+		spec.EndTime = w.For
 	}
 	if c.Think != nil {
-		spec.Think = *c.Think
+		spec.ThinkTime = *c.Think
 	}
 	if c.Hold != nil {
-		spec.Hold = *c.Hold
+		spec.HoldTime = *c.Hold
 	}
 	if c.Cycles != nil {
 		spec.Cycles = *c.Cycles
 	}
 	if c.CancelAfter != nil {
-		spec.Cancel = *c.CancelAfter
+		spec.CancelAfter = *c.CancelAfter
 	}
 	for _, st := range s.Plan {
 		if p := st.When.Point; p != nil && p.Client == c.Name {
-			spec.Armed = append(spec.Armed, client.Point{Name: p.Point, Nth: p.Nth})
+			spec.ArmedPoints = append(spec.ArmedPoints, client.Point{Name: p.Point, Nth: p.Nth})
 		}
 	}
 	return spec
@@ -105,12 +105,12 @@ const noEnd = time.Duration(math.MaxInt64)
 type queues struct {
 	cluster Cluster
 
-	mu        sync.Mutex
-	changed   *sync.Cond
-	byTarget  map[string][]*queuedFault
-	injecting int  // number of injections in progress
-	stopped   bool // faults no longer wait for their turn
-	closed    bool // no more injections may begin
+	mu           sync.Mutex
+	changed      *sync.Cond
+	byTarget     map[string][]*queuedFault
+	numInjecting int  // number of injections in progress
+	stopped      bool // faults no longer wait for their turn
+	closed       bool // no more injections may begin
 }
 
 func newQueues(c Cluster) *queues {
@@ -120,10 +120,10 @@ func newQueues(c Cluster) *queues {
 }
 
 // update calls f with the mutex locked and wakes all goroutines that wait for a change.
-func (q *queues) update(do func()) {
+func (q *queues) update(f func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	do()
+	f()
 	q.changed.Broadcast()
 }
 
@@ -141,7 +141,7 @@ func (q *queues) enqueue(targets []string, at, end time.Duration) []*queuedFault
 
 // unblockCondition returns a condition that becomes true when the fault ahead no longer blocks this
 // one, or nil if no fault does. A waiting fault blocks those behind it, so that they stay in order.
-func (q *queues) blocker(fault []*queuedFault) (done func() bool) {
+func (q *queues) unblockCondition(fault []*queuedFault) (done func() bool) {
 	for _, p := range fault {
 		for _, o := range q.byTarget[p.target] {
 			if done != nil || slices.Contains(fault, o) {
@@ -166,7 +166,7 @@ func (q *queues) blocker(fault []*queuedFault) (done func() bool) {
 func (q *queues) awaitTurn(fault []*queuedFault) (ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for done := q.blocker(fault); done != nil; done = q.blocker(fault) {
+	for done := q.unblockCondition(fault); done != nil; done = q.unblockCondition(fault) {
 		if !q.wait(done) {
 			return false
 		}
@@ -221,16 +221,16 @@ func (q *queues) beginInjection() bool {
 	if q.closed {
 		return false
 	}
-	q.injecting++
+	q.numInjecting++
 	return true
 }
 
-func (q *queues) endInjection() { q.update(func() { q.injecting-- }) }
+func (q *queues) endInjection() { q.update(func() { q.numInjecting-- }) }
 
 func (q *queues) awaitInjections() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.injecting > 0 {
+	for q.numInjecting > 0 {
 		q.changed.Wait()
 	}
 }
@@ -245,8 +245,8 @@ func (q *queues) close() {
 // resourceLogs reads the resource's logs, one per key, which give the true order of writes. The
 // times at which the writes were applied come from the events that the links recorded.
 type resourceLogs struct {
-	mu      sync.Mutex
-	applied map[string]int64 // by a command's unique value: when the resource replied
+	mu         sync.Mutex
+	replyTimes map[string]int64 // by a command's unique value: when the resource replied
 }
 
 // observe is called for every recorded event.
@@ -254,15 +254,15 @@ func (l *resourceLogs) observe(ev history.Event) {
 	if ev.Op != history.OpWrite && ev.Op != history.OpRead {
 		return
 	}
-	if ev.Applied > 0 && ev.Value != "" && ev.Process != scenario.ResourceName {
+	if ev.AppliedAt > 0 && ev.Value != "" && ev.Process != scenario.ResourceName {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.applied[ev.Value] = ev.Applied
+		l.replyTimes[ev.Value] = ev.AppliedAt
 	}
 }
 
 // read reads the resource's logs for keys and records their entries as events.
-func (l *resourceLogs) read(ctx context.Context, c Cluster, keys []string, rec record) error {
+func (l *resourceLogs) read(ctx context.Context, c Cluster, keys []string, rec stampingRecorder) error {
 	for _, key := range keys {
 		reply, err := c.Resource(ctx, "LRANGE", client.LogKey(key), "0", "-1")
 		if err != nil {
@@ -272,13 +272,13 @@ func (l *resourceLogs) read(ctx context.Context, c Cluster, keys []string, rec r
 		if !ok {
 			return fmt.Errorf("read the log of %s: got %T", key, reply)
 		}
-		for _, it := range entries {
-			ev, err := client.ParseLogEntry(key, fmt.Sprint(it))
+		for _, entry := range entries {
+			ev, err := client.ParseLogEntry(key, fmt.Sprint(entry))
 			if err != nil {
 				return err
 			}
 			l.mu.Lock()
-			ev.Process, ev.Applied = scenario.ResourceName, l.applied[ev.Value]
+			ev.Process, ev.AppliedAt = scenario.ResourceName, l.replyTimes[ev.Value]
 			l.mu.Unlock()
 			rec.add(ev)
 		}

@@ -21,26 +21,26 @@ import (
 // once it is active, and is healed exactly once.
 type faults struct {
 	cluster Cluster
-	rec     record
+	rec     stampingRecorder
 	waits   *eventWaits
 	queues  *queues // one per target; no more waiting after the time limit, closed when the clients are done
 	shared  *sharedFaults
 
-	mu      sync.Mutex
-	active  []*activeFault
-	failed  []error // errors from healing
-	healed  []healedFault
-	healing bool // the clients are done, and the remaining faults are being healed
+	mu           sync.Mutex
+	activeFaults []*activeFault
+	healFailures []error // errors from healing
+	healedFaults []healedFault
+	healing      bool // the clients are done, and the remaining faults are being healed
 }
 
 // activeFault is a fault while it is active on one target.
 type activeFault struct {
-	step   int
-	kind   string
-	target string
-	heal   func() (string, error)
-	over   time.Duration // duration after which the fault ends by itself; 0: never
-	queued *queuedFault
+	step      int
+	kind      string
+	target    string
+	heal      func() (string, error)
+	endsAfter time.Duration // duration after which the fault ends by itself; 0: never
+	queued    *queuedFault
 }
 
 type healedFault struct {
@@ -54,8 +54,8 @@ func isIdle(err error) bool { return errors.Is(err, nemesis.ErrIdle) }
 
 // inject waits for the fault's turn and then, if isDue still returns true, injects the fault on all
 // its targets at once. It returns the faults to be healed.
-func (fs *faults) inject(step int, f nemesis.Fault, targets []*queuedFault, wanted func() bool, healBy func() (string, error)) (begun []*activeFault, fired bool) {
-	if !fs.queues.awaitTurn(targets) || !wanted() || !fs.queues.beginInjection() {
+func (fs *faults) inject(step int, f nemesis.Fault, targets []*queuedFault, isDue func() bool, healBy func() (string, error)) (injected []*activeFault, fired bool) {
+	if !fs.queues.awaitTurn(targets) || !isDue() || !fs.queues.beginInjection() {
 		fs.queues.remove(targets...)
 		return nil, false
 	}
@@ -78,23 +78,23 @@ func (fs *faults) inject(step int, f nemesis.Fault, targets []*queuedFault, want
 	done.Wait()
 	for i, p := range targets {
 		if a := fs.recordBegin(step, kind, p, effects[i], healBy); a != nil {
-			begun = append(begun, a)
+			injected = append(injected, a)
 		} else {
 			fs.queues.remove(p)
 		}
 	}
 	fs.mu.Lock()
-	fs.active = append(fs.active, begun...)
+	fs.activeFaults = append(fs.activeFaults, injected...)
 	fs.mu.Unlock()
 	fs.queues.markActive(targets)
-	return begun, true
+	return injected, true
 }
 
 // recordBegin records the result of an injection on one target. It returns nil if there is nothing
 // to heal.
 func (fs *faults) recordBegin(step int, kind nemesis.Kind, p *queuedFault, x injectionResult, healBy func() (string, error)) *activeFault {
 	ev := history.Event{T: int64(x.at), Process: history.Nemesis, Type: history.Begin, Op: kind.RecordedName(), Node: p.target, Step: step + 1, Cause: x.ReadBack}
-	if kind.Repeats && errors.Is(x.err, nemesis.ErrEnded) {
+	if kind.IsRepeated && errors.Is(x.err, nemesis.ErrEnded) {
 		return nil // the target had already exited, which is not a failure
 	}
 	if x.err != nil {
@@ -109,7 +109,7 @@ func (fs *faults) recordBegin(step int, kind nemesis.Kind, p *queuedFault, x inj
 	if x.Heal == nil {
 		return nil
 	}
-	return &activeFault{step: step, kind: kind.RecordedName(), target: p.target, heal: x.Heal, over: x.EndsAfter, queued: p}
+	return &activeFault{step: step, kind: kind.RecordedName(), target: p.target, heal: x.Heal, endsAfter: x.EndsAfter, queued: p}
 }
 
 type injectionResult struct {
@@ -121,23 +121,23 @@ type injectionResult struct {
 // scheduleEnd schedules the end of faults relative to when they took effect, so that a late fault
 // is not shortened. A node that loses its keys, for example, must stay down for as long as the
 // locks it granted may last.
-func (fs *faults) scheduleEnd(f nemesis.Fault, begun []*activeFault) {
-	for _, a := range begun {
-		if f.For == nil && a.over > 0 {
-			fs.queues.setEnd(a.queued, a.queued.at+a.over)
+func (fs *faults) scheduleEnd(f nemesis.Fault, injected []*activeFault) {
+	for _, a := range injected {
+		if f.For == nil && a.endsAfter > 0 {
+			fs.queues.setEnd(a.queued, a.queued.at+a.endsAfter)
 		}
-		fs.atEnd(f, a.over, func() { fs.heal(a) })
+		fs.callAtEnd(f, a.endsAfter, func() { fs.heal(a) })
 	}
 }
 
 // callAtEnd arranges for end to be called when a fault that starts now is over: after its planned
 // duration, after endsAfter if it ends by itself, or when its end event occurs.
-func (fs *faults) atEnd(f nemesis.Fault, byItself time.Duration, end func()) {
+func (fs *faults) callAtEnd(f nemesis.Fault, endsAfter time.Duration, end func()) {
 	switch {
 	case f.For != nil:
 		fs.cluster.At(fs.cluster.Now()+f.Timer.TrueDuration(*f.For), end)
-	case byItself > 0:
-		fs.cluster.At(fs.cluster.Now()+byItself, end)
+	case endsAfter > 0:
+		fs.cluster.At(fs.cluster.Now()+endsAfter, end)
 	case f.Until != nil:
 		fs.waits.await(*f.Until, nil, end)
 	}
@@ -148,26 +148,26 @@ func (fs *faults) atEnd(f nemesis.Fault, byItself time.Duration, end func()) {
 // active between the two stamps, and nothing that a healed process does is stamped in between.
 func (fs *faults) heal(a *activeFault) {
 	fs.mu.Lock()
-	i := slices.Index(fs.active, a)
+	i := slices.Index(fs.activeFaults, a)
 	if i < 0 {
 		fs.mu.Unlock()
 		return
 	}
-	fs.active = slices.Delete(fs.active, i, i+1)
+	fs.activeFaults = slices.Delete(fs.activeFaults, i, i+1)
 	fs.mu.Unlock()
 	at := fs.cluster.Now()
 	fs.queues.setEnd(a.queued, at)
 	defer fs.queues.remove(a.queued)
-	back, err := a.heal()
+	readBack, err := a.heal()
 	if err != nil && !isIdle(err) {
 		fs.mu.Lock()
-		fs.failed = append(fs.failed, fmt.Errorf("end %s of %s (step %d): %w", a.kind, a.target, a.step+1, err))
+		fs.healFailures = append(fs.healFailures, fmt.Errorf("end %s of %s (step %d): %w", a.kind, a.target, a.step+1, err))
 		fs.mu.Unlock()
 		return
 	}
-	fs.rec.add(history.Event{T: int64(at), Process: history.Nemesis, Type: history.End, Op: a.kind, Node: a.target, Step: a.step + 1, Cause: back})
+	fs.rec.add(history.Event{T: int64(at), Process: history.Nemesis, Type: history.End, Op: a.kind, Node: a.target, Step: a.step + 1, Cause: readBack})
 	fs.mu.Lock()
-	fs.healed = append(fs.healed, healedFault{a, back, isIdle(err)})
+	fs.healedFaults = append(fs.healedFaults, healedFault{a, readBack, isIdle(err)})
 	fs.mu.Unlock()
 }
 
@@ -175,9 +175,9 @@ func (fs *faults) heal(a *activeFault) {
 func (fs *faults) healAll(ctx context.Context) {
 	fs.mu.Lock()
 	fs.healing = true
-	left := slices.Clone(fs.active)
+	remaining := slices.Clone(fs.activeFaults)
 	fs.mu.Unlock()
-	for _, a := range left {
+	for _, a := range remaining {
 		// Heal each at a different instant, because the order of simultaneous events is undefined.
 		pause(ctx, fs.cluster, time.Microsecond)
 		fs.heal(a)
@@ -194,7 +194,7 @@ func (fs *faults) isHealing() bool {
 func (fs *faults) healErrors() error {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	return errors.Join(fs.failed...)
+	return errors.Join(fs.healFailures...)
 }
 
 // recordIdle records a failure for each step that had no effect on any of its targets. A fault may
@@ -202,14 +202,14 @@ func (fs *faults) healErrors() error {
 // that step. Randomly drawn steps are exempt because no run depends on any particular one.
 func (fs *faults) recordIdle(plan nemesis.Plan) {
 	fs.mu.Lock()
-	all := fs.healed
+	healed := fs.healedFaults
 	fs.mu.Unlock()
-	hit := map[int]bool{}
-	for _, a := range all {
-		hit[a.step] = hit[a.step] || !a.idle
+	hadEffect := map[int]bool{}
+	for _, a := range healed {
+		hadEffect[a.step] = hadEffect[a.step] || !a.idle
 	}
-	for _, a := range all {
-		if !hit[a.step] && !plan[a.step].Drawn {
+	for _, a := range healed {
+		if !hadEffect[a.step] && !plan[a.step].Drawn {
 			fs.rec.add(history.Event{Process: history.Nemesis, Type: history.Fail, Op: a.kind, Node: a.target, Step: a.step + 1, Cause: nemesis.ErrIdle.Error() + ": " + a.readBack})
 		}
 	}
@@ -239,19 +239,19 @@ const (
 // but no lock can meet a deadline during a stall.
 type stallDetector struct {
 	cluster Cluster
-	rec     record
+	rec     stampingRecorder
 	queues  *queues
 	enabled bool
 
-	mu   sync.Mutex
-	last time.Duration // time of the last tick
+	mu       sync.Mutex
+	lastTick time.Duration // time of the last tick
 }
 
 // start starts the ticks unless the cluster is simulated, because a simulation can't stall. Only
 // simulated clusters have an exact clock.
 func (s *stallDetector) start() {
 	if s.cluster.StampError() > 0 {
-		s.enabled, s.last = true, s.cluster.Now()
+		s.enabled, s.lastTick = true, s.cluster.Now()
 		s.scheduleTick()
 	}
 }
@@ -276,11 +276,11 @@ func (s *stallDetector) recordStall() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	last, now := s.last, s.cluster.Now()
-	s.last = now
+	last, now := s.lastTick, s.cluster.Now()
+	s.lastTick = now
 	if gap := now - last; gap > stallBound {
-		why := fmt.Sprintf("the host stalled for %v", gap.Round(time.Millisecond))
-		s.rec.add(history.Event{T: int64(last), Process: history.Nemesis, Type: history.Begin, Op: history.OpStall, Node: history.Machine, Cause: why})
+		cause := fmt.Sprintf("the host stalled for %v", gap.Round(time.Millisecond))
+		s.rec.add(history.Event{T: int64(last), Process: history.Nemesis, Type: history.Begin, Op: history.OpStall, Node: history.Machine, Cause: cause})
 		s.rec.add(history.Event{T: int64(now), Process: history.Nemesis, Type: history.End, Op: history.OpStall, Node: history.Machine})
 	}
 }
@@ -290,12 +290,12 @@ const eventLimitHint = "a run may record no more events; let clients think or ho
 // eventLimit stops a run that has recorded the maximum number of events. It acts at most once, and
 // only while clients are running.
 type eventLimit struct {
-	maxEvents int // 0 means no limit
-	cluster   Cluster
-	rec       record
-	running   func() bool
-	quit      func()
-	halted    chan struct{} // closed when the run must stop
+	maxEvents   int // 0 means no limit
+	cluster     Cluster
+	rec         stampingRecorder
+	anyRunning  func() bool
+	closeQueues func()
+	haltC       chan struct{} // closed when the run must stop
 
 	mu    sync.Mutex
 	cause string // why the run was stopped early, or ""
@@ -305,7 +305,7 @@ type eventLimit struct {
 func (s *eventLimit) observe(ev history.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.maxEvents == 0 || ev.N < int64(s.maxEvents) || s.cause != "" || !s.running() {
+	if s.maxEvents == 0 || ev.N < int64(s.maxEvents) || s.cause != "" || !s.anyRunning() {
 		return
 	}
 	s.cause = fmt.Sprintf("stopped at event %d: %s", ev.N, eventLimitHint)
@@ -319,12 +319,12 @@ func (s *eventLimit) reason() string {
 }
 
 // halt stops the run and records that. reachedAt is when the limit was reached.
-func (s *eventLimit) halt(since time.Duration) {
+func (s *eventLimit) halt(reachedAt time.Duration) {
 	// The stamp error may put reachedAt in the future.
-	at := max(s.cluster.Now(), since)
-	s.quit()
+	at := max(s.cluster.Now(), reachedAt)
+	s.closeQueues()
 	s.rec.add(history.Event{T: int64(at), Process: history.Harness, Type: history.Info, Op: history.OpStop, Cause: s.reason()})
-	close(s.halted)
+	close(s.haltC)
 }
 
 // triggers starts the steps of a plan at their times, events, points and messages.
@@ -347,8 +347,8 @@ func (t *triggers) arm() error {
 		case w.Event != nil:
 			t.faults.waits.await(*w.Event, nil, func() { t.fire(i, nil) })
 		case w.Point != nil:
-			at := w.Point.Client + " " + w.Point.Point
-			t.points[at] = append(t.points[at], i)
+			key := w.Point.Client + " " + w.Point.Point
+			t.points[key] = append(t.points[key], i)
 		case w.Message != nil:
 			tap, ok := t.cluster.(nemesis.Tapper)
 			if !ok {
@@ -368,12 +368,12 @@ func (t *triggers) arm() error {
 }
 
 // onPoint starts the next step planned for a point. The client waits there meanwhile.
-func (t *triggers) atPoint(client, point string) {
+func (t *triggers) onPoint(client, point string) {
 	t.mu.Lock()
-	at := client + " " + point
+	key := client + " " + point
 	var step = -1
-	if steps := t.points[at]; len(steps) > 0 {
-		step, t.points[at] = steps[0], steps[1:]
+	if steps := t.points[key]; len(steps) > 0 {
+		step, t.points[key] = steps[0], steps[1:]
 	}
 	t.mu.Unlock()
 	if step >= 0 {
@@ -406,11 +406,11 @@ func (t *triggers) onMessage(step int, m nemesis.HeldMessage) {
 // or if it is too late for the step (Trigger.Before).
 func (t *triggers) fire(step int, healBy func() (string, error)) (fired bool) {
 	f, when, targets := t.s.Plan[step].Fault, t.s.Plan[step].When, t.s.Targets(t.s.Plan[step])
-	wanted := func() bool { return when.Before == 0 || t.cluster.Now() <= when.Before }
-	if !wanted() {
+	isDue := func() bool { return when.Before == 0 || t.cluster.Now() <= when.Before }
+	if !isDue() {
 		return false
 	}
-	if kind, _ := nemesis.KindOf(f.Kind); kind.Repeats {
+	if kind, _ := nemesis.KindOf(f.Kind); kind.IsRepeated {
 		t.repeater.start(step, f, targets)
 		return true
 	}
@@ -421,8 +421,8 @@ func (t *triggers) fire(step int, healBy func() (string, error)) (fired bool) {
 	if f.For != nil {
 		end = at + f.Timer.TrueDuration(*f.For)
 	}
-	begun, fired := t.faults.inject(step, f, t.faults.queues.enqueue(targets, at, end), wanted, healBy)
-	t.faults.scheduleEnd(f, begun)
+	injected, fired := t.faults.inject(step, f, t.faults.queues.enqueue(targets, at, end), isDue, healBy)
+	t.faults.scheduleEnd(f, injected)
 	return fired
 }
 
@@ -439,27 +439,27 @@ type UnplannedEvent struct {
 // after it ended, so that no event shows the disturbance. Retrying the run may help.
 type Interference struct {
 	UnplannedEvent
-	When string // such as DuringSetup
+	Phase string // such as DuringSetup
 }
 
 func (i *Interference) Error() string {
-	did := "stalled"
+	verb := "stalled"
 	if i.Op == "kill" {
-		did = "exited"
+		verb = "exited"
 	}
-	return fmt.Sprintf("unplanned: %s %s %s (%s)", i.Node, did, i.When, i.Cause)
+	return fmt.Sprintf("unplanned: %s %s %s (%s)", i.Node, verb, i.Phase, i.Cause)
 }
 
 // TimeoutAsInterference adds an Interference to a timeout error, because either the awaited process
 // was stopped from outside or the machine is too busy. It returns other errors unchanged.
-func TimeoutAsInterference(err error, when string) error {
+func TimeoutAsInterference(err error, phase string) error {
 	type timeout interface {
 		error
 		Timeout() bool
 	}
 	if t, ok := errors.AsType[timeout](err); ok && t.Timeout() {
-		first, _, _ := strings.Cut(err.Error(), "\n")
-		return errors.Join(&Interference{UnplannedEvent{Op: "pause", Node: history.Machine, Cause: first}, when}, err)
+		firstLine, _, _ := strings.Cut(err.Error(), "\n")
+		return errors.Join(&Interference{UnplannedEvent{Op: "pause", Node: history.Machine, Cause: firstLine}, phase}, err)
 	}
 	return err
 }
@@ -479,20 +479,20 @@ type processMonitor interface {
 
 // recordUnplanned records unplanned events until stop is called. If something outside the harness
 // ends or stops a process, the run no longer follows its plan.
-func recordUnplanned(c Cluster, rec record) (stop func()) {
-	g, ok := c.(processMonitor)
+func recordUnplanned(c Cluster, rec stampingRecorder) (stop func()) {
+	monitor, ok := c.(processMonitor)
 	if !ok {
 		return func() {}
 	}
-	return g.MonitorProcesses(func(u UnplannedEvent) {
+	return monitor.MonitorProcesses(func(u UnplannedEvent) {
 		rec.add(history.Event{T: int64(max(c.Now(), time.Nanosecond)), Process: history.Nemesis, Type: history.Begin, Op: u.Op, Node: u.Node, Step: history.UnplannedStep, Cause: u.Cause})
 	})
 }
 
 // eventWait says what to call when an event occurs.
 type eventWait struct {
-	event nemesis.Event
-	seen  int
+	event      nemesis.Event
+	numMatches int
 	// onMatch is called immediately, while the recorder's lock is held. It may be nil.
 	onMatch func()
 	f       func()
@@ -501,8 +501,8 @@ type eventWait struct {
 type eventWaits struct {
 	cluster Cluster
 
-	mu  sync.Mutex
-	all []*eventWait
+	mu    sync.Mutex
+	waits []*eventWait
 }
 
 // await arranges for f to be called in its own goroutine soon after the event, but never at exactly
@@ -510,33 +510,33 @@ type eventWaits struct {
 func (w *eventWaits) await(ev nemesis.Event, onMatch func(), f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.all = append(w.all, &eventWait{event: ev, onMatch: onMatch, f: f})
+	w.waits = append(w.waits, &eventWait{event: ev, onMatch: onMatch, f: f})
 }
 
 // observe is called for every recorded event.
 func (w *eventWaits) observe(ev history.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.all) == 0 {
+	if len(w.waits) == 0 {
 		return
 	}
 	var due []*eventWait
-	w.all = slices.DeleteFunc(w.all, func(one *eventWait) bool {
-		if !one.event.Matches(ev) {
+	w.waits = slices.DeleteFunc(w.waits, func(wait *eventWait) bool {
+		if !wait.event.Matches(ev) {
 			return false
 		}
-		one.seen++
-		last := !one.event.Every && one.seen == max(one.event.Nth, 1)
-		if last || one.event.Every {
-			due = append(due, one)
+		wait.numMatches++
+		last := !wait.event.Every && wait.numMatches == max(wait.event.Nth, 1)
+		if last || wait.event.Every {
+			due = append(due, wait)
 		}
 		return last
 	})
-	for _, one := range due {
-		if one.onMatch != nil {
-			one.onMatch()
+	for _, wait := range due {
+		if wait.onMatch != nil {
+			wait.onMatch()
 		}
-		w.cluster.At(w.cluster.Now()+one.event.After, one.f)
+		w.cluster.At(w.cluster.Now()+wait.event.After, wait.f)
 	}
 }
 
@@ -551,37 +551,37 @@ type repeater struct {
 // start injects a fault repeatedly on each of its targets, until the fault's end, the run's end or
 // the target's end.
 func (a repeater) start(step int, f nemesis.Fault, targets []string) {
-	var over atomic.Bool
-	stop := func() { over.Store(true) }
-	stopped := func(target string) bool { return over.Load() || a.faults.isHealing() || a.hasEnded(target) }
-	after := func(d time.Duration, f func()) { a.cluster.At(a.cluster.Now()+d, f) }
+	var ended atomic.Bool
+	stop := func() { ended.Store(true) }
+	isOver := func(target string) bool { return ended.Load() || a.faults.isHealing() || a.hasEnded(target) }
+	callAfter := func(d time.Duration, f func()) { a.cluster.At(a.cluster.Now()+d, f) }
 	for _, target := range targets {
-		var next func(k int)
-		next = func(k int) {
-			after(a.rand.duration(f.Every, step, target, "every", k), func() {
-				if stopped(target) {
+		var scheduleNext func(k int)
+		scheduleNext = func(k int) {
+			callAfter(a.rand.duration(f.Every, step, target, "every", k), func() {
+				if isOver(target) {
 					return
 				}
-				lasts := a.rand.duration(f.Every, step, target, "lasts", k)
+				duration := a.rand.duration(f.Every, step, target, "lasts", k)
 				if f.Lasts != (nemesis.Span{}) {
-					lasts = f.Lasts.HeavyTailed(a.rand.number(step, target, "lasts", k))
+					duration = f.Lasts.DrawHeavyTailed(a.rand.number(step, target, "lasts", k))
 				}
 				now := a.cluster.Now()
-				begun, _ := a.faults.inject(step, f, a.faults.queues.enqueue([]string{target}, now, now+lasts), func() bool { return !stopped(target) }, nil)
-				if len(begun) == 0 {
+				injected, _ := a.faults.inject(step, f, a.faults.queues.enqueue([]string{target}, now, now+duration), func() bool { return !isOver(target) }, nil)
+				if len(injected) == 0 {
 					return // the failed injection is already recorded
 				}
-				after(lasts, func() {
-					for _, one := range begun {
-						a.faults.heal(one)
+				callAfter(duration, func() {
+					for _, fault := range injected {
+						a.faults.heal(fault)
 					}
-					next(k + 1)
+					scheduleNext(k + 1)
 				})
 			})
 		}
-		next(1)
+		scheduleNext(1)
 	}
-	a.faults.atEnd(f, 0, stop)
+	a.faults.callAtEnd(f, 0, stop)
 }
 
 // seededRand draws random numbers that depend only on the seed and on what they are used for.
@@ -599,10 +599,10 @@ func (d seededRand) number(step int, target, what string, k int) uint64 {
 // mutex, so that healing a fault may wait for a stopped node without delaying that node's
 // resumption.
 type sharedFault struct {
-	mu    sync.Mutex
-	fault nemesis.Fault
-	steps int // steps that keep the fault active
-	heal  func() (string, error)
+	mu       sync.Mutex
+	fault    nemesis.Fault
+	numSteps int // steps that keep the fault active
+	heal     func() (string, error)
 }
 
 // sharedFaults holds the faults that steps may share.
@@ -617,25 +617,25 @@ type sharedFaults struct {
 // fault lasts until all steps that share it have ended. Two different faults of one kind can't be
 // active on the same target at once.
 func (all *sharedFaults) inject(kind nemesis.Kind, f nemesis.Fault, target string) (nemesis.Effect, error) {
-	if !kind.Overlaps {
+	if !kind.MayOverlap {
 		return kind.Inject(all.cluster, f, target)
 	}
 	n := all.entry(kind.RecordedName() + " " + target)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case n.steps == 0:
+	case n.numSteps == 0:
 		x, err := kind.Inject(all.cluster, f, target)
 		if err != nil || x.Heal == nil {
 			return x, err
 		}
-		n.fault, n.steps, n.heal = f, 1, x.Heal
+		n.fault, n.numSteps, n.heal = f, 1, x.Heal
 		x.Heal = n.end
 		return x, nil
 	case n.fault.Mode != f.Mode || n.fault.Way != f.Way:
 		return nemesis.Effect{}, fmt.Errorf("%s %s: it is in force already, in another way", kind.Name, target)
 	}
-	n.steps++
+	n.numSteps++
 	return nemesis.Effect{ReadBack: "it was in force already", Heal: n.end}, nil
 }
 
@@ -652,7 +652,7 @@ func (all *sharedFaults) entry(name string) *sharedFault {
 func (n *sharedFault) end() (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.steps--; n.steps > 0 {
+	if n.numSteps--; n.numSteps > 0 {
 		return "it stays in force for another step", nil
 	}
 	return n.heal()

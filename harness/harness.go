@@ -85,27 +85,27 @@ func RunWithLimit(ctx context.Context, b Backend, s scenario.Scenario, seed uint
 type engine struct {
 	s       scenario.Scenario
 	cluster Cluster
-	rec     record
+	rec     stampingRecorder
 
-	logs       resourceLogs
-	waits      *eventWaits
-	clients    *clients
-	faults     *faults
-	triggers   *triggers
-	eventLimit *eventLimit
-	stalls     *stallDetector
+	logs          resourceLogs
+	waits         *eventWaits
+	clients       *clients
+	faults        *faults
+	triggers      *triggers
+	eventLimit    *eventLimit
+	stallDetector *stallDetector
 
 	endTime time.Duration
 }
 
 func newEngine(s scenario.Scenario, seed uint64, c Cluster, to *history.Recorder, maxEvents int) *engine {
-	e := &engine{s: s, cluster: c, rec: record{c, to}, logs: resourceLogs{applied: map[string]int64{}}, waits: &eventWaits{cluster: c}}
-	e.clients = &clients{s: s, seed: seed, cluster: c, waits: e.waits, ended: make(chan error, len(s.Clients))}
+	e := &engine{s: s, cluster: c, rec: stampingRecorder{c, to}, logs: resourceLogs{replyTimes: map[string]int64{}}, waits: &eventWaits{cluster: c}}
+	e.clients = &clients{s: s, seed: seed, cluster: c, waits: e.waits, results: make(chan error, len(s.Clients))}
 	e.faults = &faults{cluster: c, rec: e.rec, waits: e.waits, queues: newQueues(c), shared: &sharedFaults{cluster: c, byTarget: map[string]*sharedFault{}}}
 	e.triggers = &triggers{s: s, cluster: c, faults: e.faults, repeater: repeater{c, e.faults, seededRand(seed), e.clients.hasEnded}, points: map[string][]int{}}
-	e.clients.atPoint = e.triggers.atPoint
-	e.stalls = &stallDetector{cluster: c, rec: e.rec, queues: e.faults.queues}
-	e.eventLimit = &eventLimit{maxEvents: maxEvents, cluster: c, rec: e.rec, running: e.clients.anyRunning, quit: e.faults.queues.close, halted: make(chan struct{})}
+	e.clients.onPoint = e.triggers.onPoint
+	e.stallDetector = &stallDetector{cluster: c, rec: e.rec, queues: e.faults.queues}
+	e.eventLimit = &eventLimit{maxEvents: maxEvents, cluster: c, rec: e.rec, anyRunning: e.clients.anyRunning, closeQueues: e.faults.queues.close, haltC: make(chan struct{})}
 	return e
 }
 
@@ -120,11 +120,11 @@ func (e *engine) run(ctx context.Context) error {
 	if err := e.triggers.arm(); err != nil {
 		return err
 	}
-	e.stalls.start()
+	e.stallDetector.start()
 	stopMonitor := sync.OnceFunc(recordUnplanned(e.cluster, e.rec))
 	defer stopMonitor()
 	err := e.runClients(ctx)
-	e.stalls.recordStall()
+	e.stallDetector.recordStall()
 	e.faults.queues.close() // starts no more faults; injections in progress are finished and recorded
 	e.faults.healAll(ctx)
 	// Wait for delayed messages and late replies.
@@ -145,8 +145,8 @@ func (e *engine) run(ctx context.Context) error {
 // backend.
 func (e *engine) end(err error) {
 	ev := history.Event{T: int64(e.endTime), Process: history.Harness, Type: history.End, Op: history.OpRun, Cause: "completed"}
-	if why := e.eventLimit.reason(); why != "" {
-		ev.Cause = why
+	if cause := e.eventLimit.reason(); cause != "" {
+		ev.Cause = cause
 	}
 	if err != nil {
 		ev.Cause = "stopped: " + err.Error()
@@ -165,31 +165,31 @@ func (e *engine) runClients(ctx context.Context) error {
 		stops = append(stops, cancel)
 		e.clients.schedule(ctx, c)
 	}
-	limit := make(chan struct{})
-	e.cluster.At(e.s.Limit, func() { close(limit) })
+	limitReached := make(chan struct{})
+	e.cluster.At(e.s.Limit, func() { close(limitReached) })
 	stopAll := func() {
 		// Stop the clients one by one, because the order of simultaneous events is undefined.
 		for _, stop := range stops {
 			e.cluster.At(e.cluster.Now(), stop)
 		}
 	}
-	over, halted := limit, e.eventLimit.halted
+	limitC, haltC := limitReached, e.eventLimit.haltC
 	var errs []error
 	for e.clients.anyRunning() {
 		select {
-		case err := <-e.clients.ended:
+		case err := <-e.clients.results:
 			// If a fault killed the client, recording the fault may start another client. Wait for
 			// that, or the run might end too early.
 			e.faults.queues.awaitInjections()
-			e.clients.running.Add(-1)
+			e.clients.numRunning.Add(-1)
 			errs = append(errs, err)
-		case <-over:
-			over = nil
+		case <-limitC:
+			limitC = nil
 			e.rec.note(fmt.Sprintf("the limit of %v is reached", e.s.Limit))
 			e.faults.queues.stopWaiting() // a client may be waiting at a point
 			stopAll()
-		case <-halted:
-			halted = nil
+		case <-haltC:
+			haltC = nil
 			e.faults.healAll(ctx) // a paused client can't stop
 			stopAll()
 		case <-ctx.Done():
@@ -250,7 +250,7 @@ type NodeReport struct {
 type UnsupportedCommand struct {
 	Node    string
 	Command string // the command, or the unsupported part of it
-	Times   int    // how many times it was sent
+	Count   int    // how many times it was sent
 }
 
 func reportOf(c Cluster) NodeReport {
@@ -264,9 +264,9 @@ func reportOf(c Cluster) NodeReport {
 // that its type implements the interface declared in the fault's file. overrides replaces entries
 // for which the backend knows a better reason or remedy.
 func CapabilitiesOf(cluster any, overrides ...Capability) (all []Capability) {
-	names, has := nemesis.Capabilities(cluster)
+	names, available := nemesis.Capabilities(cluster)
 	for _, name := range names {
-		c := Capability{Name: name, Available: has[name]}
+		c := Capability{Name: name, Available: available[name]}
 		if !c.Available {
 			c.Reason, c.Remedy = "this backend does not have it", "use a backend that supports it, see lockpick doctor"
 		}
@@ -282,7 +282,7 @@ func CapabilitiesOf(cluster any, overrides ...Capability) (all []Capability) {
 var ErrKilled = errors.New("client was killed")
 
 // RunCapability is the ability to run scenarios at all on this machine.
-const CanRun = "run"
+const RunCapability = "run"
 
 // Cluster is a running cluster as the engine sees it. Package nemesis declares optional interfaces;
 // those that a cluster implements determine which faults can be injected into it.
@@ -303,9 +303,9 @@ type Cluster interface {
 
 // Liveness parameters shared by all scenarios.
 const (
-	clockRate = 0.0005                 // ρ: maximum drift rate of a healthy quartz clock with an NTP daemon
-	slack     = 250 * time.Millisecond // scheduling delay to expect on a busy machine
-	rounds    = 10                     // k: a lock that loses this many consecutive rounds to split votes is buggy, not unlucky
+	maxDriftRate    = 0.0005                 // ρ: maximum drift rate of a healthy quartz clock with an NTP daemon
+	schedulingSlack = 250 * time.Millisecond // scheduling delay to expect on a busy machine
+	maxLostRounds   = 10                     // k: a lock that loses this many consecutive rounds to split votes is buggy, not unlucky
 )
 
 func paramsOf(s scenario.Scenario, seed uint64, backend string, cluster Cluster) history.Params {
@@ -314,16 +314,16 @@ func paramsOf(s scenario.Scenario, seed uint64, backend string, cluster Cluster)
 		Clients: s.ClientNames(), Nodes: s.NodeNames(), Resource: scenario.ResourceName, Quorum: s.Quorum(),
 		Lock: s.Lock.Kind, TTL: s.Lock.TTL, Drift: time.Duration(s.Lock.Drift*float64(s.Lock.TTL)) + 2*time.Millisecond,
 		NodeTimeout: s.Lock.Timeout, RetryMin: s.Lock.RetryMin, RetryMax: s.Lock.RetryMax,
-		Rate: clockRate, StampError: cluster.StampError(), Slack: slack + s.ExpirySlack(), Rounds: rounds,
-		NoLossNotice: s.Lock.NoLossNotice, Fence: s.Workload.Fence, Limit: s.Limit, MaxExtends: s.Limits.Extensions, MaxHold: s.Limits.Hold, MayBeIdle: s.Vacuous, Persistence: s.Topology.Persistence,
+		Rate: maxDriftRate, StampError: cluster.StampError(), Slack: schedulingSlack + s.ExpirySlack(), Rounds: maxLostRounds,
+		NoLossNotice: s.Lock.NoLossNotice, Fence: s.Workload.Fence, Limit: s.Limit, MaxExtends: s.Limits.Extensions, MaxHold: s.Limits.Hold, MayBeIdle: s.MayBeVacuous, Persistence: s.Topology.Persistence,
 	}
 	nodes := reportOf(cluster)
-	p.Server, p.Life, p.Epoch = nodes.ServerVersion, nodes.ReportsKeys, nodes.Epoch
+	p.Server, p.ReportsKeys, p.Epoch = nodes.ServerVersion, nodes.ReportsKeys, nodes.Epoch
 	for i, st := range s.Plan {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
 		p.Steps = append(p.Steps, history.PlannedStep{Step: i + 1, Fault: st.Fault.Kind, Targets: s.Targets(st),
-			When: st.When.String(), Every: st.When.Event != nil && st.When.Event.Every, Delay: st.Fault.Delay.Max, By: st.Fault.By, Rate: kind.RateOf(st.Fault),
-			Impact: kind.Costs, Optional: st.Drawn || st.When.Before > 0})
+			Trigger: st.When.String(), Repeats: st.When.Event != nil && st.When.Event.Every, Delay: st.Fault.Delay.Max, Offset: st.Fault.By, Rate: kind.RateOf(st.Fault),
+			Impact: kind.Impact, Optional: st.Drawn || st.When.Before > 0})
 		if !st.Drawn && st.When.Before == 0 {
 			p.Steps[i].Proof = kind.ProofOf(s.Topology.Persistence)
 		}
@@ -338,26 +338,26 @@ func paramsOf(s scenario.Scenario, seed uint64, backend string, cluster Cluster)
 
 // recordUnsupported records the commands that the cluster's nodes could not execute. A lock that
 // got an error for one of them was not tested against real Redis behavior.
-func recordUnsupported(cluster Cluster, rec record) {
+func recordUnsupported(cluster Cluster, rec stampingRecorder) {
 	for _, c := range reportOf(cluster).Unsupported {
 		rec.add(history.Event{Process: history.Harness, Type: history.Info, Op: history.OpUnsupported, Node: c.Node, Value: c.Command,
-			Cause: fmt.Sprintf("asked for %d times", c.Times)})
+			Cause: fmt.Sprintf("asked for %d times", c.Count)})
 	}
 }
 
 // stampingRecorder adds events to the history. Events without a time get the current time.
-type record struct {
+type stampingRecorder struct {
 	cluster  Cluster
 	recorder *history.Recorder
 }
 
-func (r record) add(ev history.Event) {
+func (r stampingRecorder) add(ev history.Event) {
 	if ev.T == 0 {
 		ev.T = int64(r.cluster.Now())
 	}
 	r.recorder.Record(ev)
 }
 
-func (r record) note(text string) {
+func (r stampingRecorder) note(text string) {
 	r.add(history.Event{Process: history.Harness, Type: history.Info, Op: history.OpRun, Cause: text})
 }

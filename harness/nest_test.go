@@ -7,10 +7,10 @@ import (
 )
 
 // pauseCounter counts pauses and resumptions.
-type pauseCounter struct{ stopped, resumed int }
+type pauseCounter struct{ pauses, resumptions int }
 
-func (s *pauseCounter) Pause(string) (string, error)  { s.stopped++; return "stopped", nil }
-func (s *pauseCounter) Resume(string) (string, error) { s.resumed++; return "runs", nil }
+func (s *pauseCounter) Pause(string) (string, error)  { s.pauses++; return "stopped", nil }
+func (s *pauseCounter) Resume(string) (string, error) { s.resumptions++; return "runs", nil }
 
 func (s *pauseCounter) Cut(link, mode, way string) (string, error) {
 	return link + " " + mode + " " + way, nil
@@ -32,16 +32,16 @@ func TestSharedFault(t *testing.T) {
 	first, err1 := inject(nemesis.Fault{Kind: "pause"}, "c1")
 	second, err2 := inject(nemesis.Fault{Kind: "gc"}, "c1") // also a pause
 	other, err3 := inject(nemesis.Fault{Kind: "pause"}, "c2")
-	if err1 != nil || err2 != nil || err3 != nil || s.stopped != 2 {
-		t.Fatalf("paused %d times, errors %v %v %v", s.stopped, err1, err2, err3)
+	if err1 != nil || err2 != nil || err3 != nil || s.pauses != 2 {
+		t.Fatalf("paused %d times, errors %v %v %v", s.pauses, err1, err2, err3)
 	}
 	for i, heal := range []func() (string, error){first.Heal, other.Heal, second.Heal} {
-		if _, err := heal(); err != nil || s.resumed != []int{0, 1, 2}[i] {
-			t.Errorf("after ending %d faults: resumed %d times, error %v", i+1, s.resumed, err)
+		if _, err := heal(); err != nil || s.resumptions != []int{0, 1, 2}[i] {
+			t.Errorf("after ending %d faults: resumed %d times, error %v", i+1, s.resumptions, err)
 		}
 	}
-	if _, err := inject(nemesis.Fault{Kind: "pause"}, "c1"); err != nil || s.stopped != 3 {
-		t.Errorf("after another pause: paused %d times, error %v", s.stopped, err)
+	if _, err := inject(nemesis.Fault{Kind: "pause"}, "c1"); err != nil || s.pauses != 3 {
+		t.Errorf("after another pause: paused %d times, error %v", s.pauses, err)
 	}
 
 	if _, err := inject(nemesis.Fault{Kind: "cut", Mode: nemesis.CutHold}, "c1-n1"); err != nil {

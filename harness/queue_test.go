@@ -26,8 +26,8 @@ type slowCluster struct {
 }
 
 const (
-	slowRestart = 900 * time.Millisecond
-	slowPause   = 10 * time.Millisecond
+	restartDuration = 900 * time.Millisecond
+	pauseDuration   = 10 * time.Millisecond
 )
 
 func (c *slowCluster) Now() time.Duration           { return time.Since(c.start) }
@@ -56,7 +56,7 @@ func (c *slowCluster) Kill(node string) (string, error) {
 }
 func (c *slowCluster) Shutdown(node string) (string, error) { return c.setState(node, "down", "") }
 func (c *slowCluster) Pause(node string) (string, error) {
-	time.Sleep(slowPause)
+	time.Sleep(pauseDuration)
 	return c.setState(node, "paused", "")
 }
 func (c *slowCluster) Resume(node string) (string, error) {
@@ -64,7 +64,7 @@ func (c *slowCluster) Resume(node string) (string, error) {
 	return "", nil
 }
 func (c *slowCluster) Restart(node string) (string, error) {
-	time.Sleep(slowRestart)
+	time.Sleep(restartDuration)
 	return c.setState(node, "", "down")
 }
 
@@ -124,9 +124,9 @@ func TestStepsStartInPlanOrder(t *testing.T) {
 				if err := Run(t.Context(), &slowCluster{}, s, 1, history.NewRecorder(&text)); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(slowRestart) // a starting node must not delay the end of the run
+				time.Sleep(restartDuration) // a starting node must not delay the end of the run
 			})
-			if got := spans(t, text.String()); got != row.want {
+			if got := activeSpans(t, text.String()); got != row.want {
 				t.Errorf("got  %s\nwant %s", got, row.want)
 			}
 		})
@@ -135,25 +135,25 @@ func TestStepsStartInPlanOrder(t *testing.T) {
 
 // activeSpans lists when each step was active, in milliseconds. It fails the test if a step's fault
 // was injected long after its invoke event.
-func spans(t *testing.T, text string) string {
+func activeSpans(t *testing.T, text string) string {
 	t.Helper()
 	h, err := history.Read(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var lines []string
-	invoked, begun := map[string]time.Duration{}, map[string]time.Duration{}
+	invokeTimes, beginTimes := map[string]time.Duration{}, map[string]time.Duration{}
 	for _, e := range h.Events {
 		at := time.Duration(e.T).Truncate(time.Millisecond)
 		key := fmt.Sprintf("%d %s %s", e.Step, e.Op, e.Node)
 		switch {
 		case e.Process != history.Nemesis:
 		case e.Type == history.Invoke:
-			invoked[key] = at
-		case e.Type == history.Begin && at-invoked[key] <= slowPause:
-			begun[key] = at
+			invokeTimes[key] = at
+		case e.Type == history.Begin && at-invokeTimes[key] <= pauseDuration:
+			beginTimes[key] = at
 		case e.Type == history.End:
-			lines = append(lines, fmt.Sprintf("%s %d-%d", key, begun[key].Milliseconds(), at.Milliseconds()))
+			lines = append(lines, fmt.Sprintf("%s %d-%d", key, beginTimes[key].Milliseconds(), at.Milliseconds()))
 		default:
 			t.Errorf("unexpected event: %s %s at %v: %s", key, e.Type, at, e.Cause)
 		}

@@ -37,11 +37,11 @@ func TestRunStopsAtEventLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const why = "stopped at event 7: a run may record no more events"
-	if !strings.HasPrefix(h.Cut, why) || strings.Count(text.String(), `"op":"stop"`) != 1 {
-		t.Errorf("the history is cut for %q:\n%s", h.Cut, text.String())
+	const wantCause = "stopped at event 7: a run may record no more events"
+	if !strings.HasPrefix(h.Truncation, wantCause) || strings.Count(text.String(), `"op":"stop"`) != 1 {
+		t.Errorf("the history is cut for %q:\n%s", h.Truncation, text.String())
 	}
-	if end := h.Events[len(h.Events)-1]; end.Op != history.OpRun || !strings.HasPrefix(end.Cause, why) {
+	if end := h.Events[len(h.Events)-1]; end.Op != history.OpRun || !strings.HasPrefix(end.Cause, wantCause) {
 		t.Errorf("the last event is %+v", end)
 	}
 }

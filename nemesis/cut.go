@@ -26,7 +26,7 @@ const (
 )
 
 // PacketsCapability is the base name of the capability that CutPackets needs.
-const PowerPackets = "packets"
+const PacketsCapability = "packets"
 
 // oneWayModes lists the modes that can cut a single direction of a link.
 var oneWayModes = []string{CutHold, CutDrop, CutPackets}
@@ -43,7 +43,7 @@ func (c LinkCut) Begin(mode, way string) (LinkCut, error) {
 	switch {
 	case c != LinkCut{}:
 		return c, errors.New("it is already cut")
-	case mode == CutPackets || !slices.Contains(cut.Modes, mode):
+	case mode == CutPackets || !slices.Contains(cutKind.Modes, mode):
 		return c, fmt.Errorf("unknown mode %q", mode)
 	case way != "" && !cutsOneWay(mode):
 		return c, fmt.Errorf("mode %q can't cut a single direction", mode)
@@ -70,19 +70,19 @@ type PacketCutter interface {
 	MendPackets(link string) (readBack string, err error)
 }
 
-var cut = Kind{
-	Name:    "cut",
-	Model:   "networks",
-	Doc:     "cuts links; a client as target stands for its links to all nodes, a node for its links to all clients",
-	Allowed: "any: the network may lose messages",
-	On:      []Target{Link},
-	Proof:   usedLink,
-	Modes:   []string{CutHold, CutDrop, CutReset, CutRefuse, CutPackets},
-	ByMode: map[string]mode{CutPackets: {Capability(PowerPackets, Link), newAction("lose packets",
+var cutKind = Kind{
+	Name:          "cut",
+	Model:         "networks",
+	Doc:           "cuts links; a client as target stands for its links to all nodes, a node for its links to all clients",
+	AllowedFaults: "any: the network may lose messages",
+	TargetTypes:   []Target{Link},
+	Proof:         linkUseProof,
+	Modes:         []string{CutHold, CutDrop, CutReset, CutRefuse, CutPackets},
+	ModeActions: map[string]mode{CutPackets: {Capability(PacketsCapability, Link), newAction("lose packets",
 		func(c PacketCutter, f Fault, link string) (string, error) { return c.CutPackets(link, f.Way) },
 		func(c PacketCutter, _ Fault, link string) (string, error) { return c.MendPackets(link) })}},
 	ExcludedModes: []string{CutPackets},
-	Fields:        []string{"way"}, Overlaps: true, HitsReplication: true,
+	Fields:        []string{"way"}, MayOverlap: true, HitsReplication: true,
 	CheckFault: func(f Fault) *Problem {
 		return problemIf(f.Way != "" && !cutsOneWay(f.Mode), "way", "a cut in mode \""+f.Mode+"\" can't be limited to one direction", "leave it out, or use mode hold, drop or packets")
 	},
@@ -90,8 +90,8 @@ var cut = Kind{
 		_, end, _ := SplitLink(target)
 		return problemIf(end == Replica && f.Mode == CutPackets, "", "a cut in mode \""+f.Mode+"\" can't hit a replication link", "use another mode")
 	},
-	Wording: Wording{Name: "cut of links", Subject: "{client}", Began: "{client} is cut off from {targets}", Ended: "{client} reaches {targets} again",
-		Past: "was cut off from {targets}"},
+	Wording: Wording{Name: "cut of links", Subject: "{client}", BeginText: "{client} is cut off from {targets}", EndText: "{client} reaches {targets} again",
+		PastPredicate: "was cut off from {targets}"},
 	Action: newAction("cut",
 		func(c Cutter, f Fault, link string) (string, error) { return c.Cut(link, f.Mode, f.Way) },
 		func(c Cutter, _ Fault, link string) (string, error) { return c.Mend(link) }),

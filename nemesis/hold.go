@@ -41,23 +41,23 @@ const (
 // holds the message, and ending the fault releases it.
 var tapAction = newAction("watch messages", func(_ Tapper, _ Fault, link string) (string, error) { return "the message was matched on " + link, nil }, nil)
 
-var hold = Kind{
-	Name:    Hold,
-	Model:   "networks",
-	Doc:     "holds the message that triggered it; later connections are not affected; needs a message trigger",
-	Allowed: "any: the network may delay messages",
-	On:      []Target{Message}, HoldsMessage: true,
-	Wording: Wording{Name: "held message", Subject: "{message}", Began: "the network holds {message}", Ended: "the network delivers {message}",
-		Past: "was held by the network"},
+var holdKind = Kind{
+	Name:          Hold,
+	Model:         "networks",
+	Doc:           "holds the message that triggered it; later connections are not affected; needs a message trigger",
+	AllowedFaults: "any: the network may delay messages",
+	TargetTypes:   []Target{Message}, HoldsMessage: true,
+	Wording: Wording{Name: "held message", Subject: "{message}", BeginText: "the network holds {message}", EndText: "the network delivers {message}",
+		PastPredicate: "was held by the network"},
 	Action: tapAction,
 }
 
-var drop = Kind{
-	Name:    Drop,
-	Model:   "networks",
-	Doc:     "loses the message that triggered it and resets its connection; needs a message trigger",
-	Allowed: "any: the network may lose messages",
-	On:      []Target{Message}, LosesMessage: true, Instant: true,
-	Wording: Wording{Name: "lost message", Subject: "{message}", Began: "the network loses {message}", Past: "was lost by the network"},
+var dropKind = Kind{
+	Name:          Drop,
+	Model:         "networks",
+	Doc:           "loses the message that triggered it and resets its connection; needs a message trigger",
+	AllowedFaults: "any: the network may lose messages",
+	TargetTypes:   []Target{Message}, LosesMessage: true, IsInstant: true,
+	Wording: Wording{Name: "lost message", Subject: "{message}", BeginText: "the network loses {message}", PastPredicate: "was lost by the network"},
 	Action:  tapAction,
 }

@@ -10,8 +10,8 @@ import (
 	"lockpick/harness/history"
 )
 
-var Kinds = []Kind{pause, gc, kill, shutdown, powerLoss, cut, delay, throttle, lose, hold, drop,
-	clockJump, clockRate, clockSlew, clockStrobe, slowDisk, fullDisk, failover, unplug, starve, touch}
+var Kinds = []Kind{pauseKind, gcKind, killKind, shutdownKind, powerLossKind, cutKind, delayKind, throttleKind, loseKind, holdKind, dropKind,
+	clockJumpKind, clockRateKind, clockSlewKind, clockStrobeKind, slowDiskKind, fullDiskKind, failoverKind, unplugKind, starveKind, touchKind}
 
 func KindOf(name string) (Kind, bool) {
 	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == name })
@@ -23,25 +23,25 @@ func KindOf(name string) (Kind, bool) {
 
 // Capabilities returns the capabilities that the kinds need, without duplicates. supported says
 // which of them a cluster of this type has.
-func Capabilities(cluster any) (names []string, has map[string]bool) {
-	has = map[string]bool{}
+func Capabilities(cluster any) (names []string, supported map[string]bool) {
+	supported = map[string]bool{}
 	add := func(name string, a action) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
-			has[name] = a.has(cluster)
+			supported[name] = a.supports(cluster)
 		}
 	}
 	for _, k := range Kinds {
-		for _, on := range k.On {
-			add(k.Capability(on), k.Action)
+		for _, target := range k.TargetTypes {
+			add(k.Capability(target), k.Action)
 		}
 		for _, mode := range k.Modes {
-			if m, ok := k.ByMode[mode]; ok {
+			if m, ok := k.ModeActions[mode]; ok {
 				add(m.Capability, m.Action)
 			}
 		}
 	}
-	return names, has
+	return names, supported
 }
 
 // WordingOf returns the wording for a kind named in a history, or generic wording if the kind is
@@ -50,8 +50,8 @@ func Capabilities(cluster any) (names []string, has map[string]bool) {
 func WordingOf(kind string) Wording {
 	k, _ := KindOf(kind)
 	wording := k.Wording
-	if wording.Began == "" {
-		wording.Began, wording.Ended, wording.Past = "{targets} is hit by {kind}", "{targets} recovers from {kind}", "was hit by {kind}"
+	if wording.BeginText == "" {
+		wording.BeginText, wording.EndText, wording.PastPredicate = "{targets} is hit by {kind}", "{targets} recovers from {kind}", "was hit by {kind}"
 	}
 	return wording
 }
@@ -60,8 +60,8 @@ func WordingOf(kind string) Wording {
 // It omits the kind and the targets.
 func (f Fault) Details() string {
 	var parts []string
-	add := func(there bool, name string, value any) {
-		if there {
+	add := func(isSet bool, name string, value any) {
+		if isSet {
 			parts = append(parts, fmt.Sprintf("%s %v", name, value))
 		}
 	}
@@ -99,10 +99,10 @@ type Kind struct {
 	Model string
 	// TargetTypes lists the types of targets that the fault can hit. The capability that a backend
 	// needs is named after the kind and the target type, as in "pause-client".
-	On    []Target
-	Modes []string // the first is the default; nil means that there are no modes
+	TargetTypes []Target
+	Modes       []string // the first is the default; nil means that there are no modes
 	// ModeActions lists the modes that need a different capability.
-	ByMode map[string]mode
+	ModeActions map[string]mode
 	// ExcludedModes lists the modes that random plans leave out because the simulation, in which
 	// every seed must run, does not support them. "" excludes a kind without modes.
 	ExcludedModes []string
@@ -115,26 +115,26 @@ type Kind struct {
 	CheckTarget   func(f Fault, target string, on Target) *Problem
 	CheckTopology func(t Topology) *Problem
 
-	RecordedAs string // kind under which histories record the fault; "" means Name
-	Power      string // base name of the capability that a cluster needs; "" means Name
-	Action     action // injects the fault
+	RecordedKind   string // kind under which histories record the fault; "" means Name
+	CapabilityName string // base name of the capability that a cluster needs; "" means Name
+	Action         action // injects the fault
 
-	Overlaps        bool                  // several steps may be active on one target at the same time
+	MayOverlap      bool                  // several steps may be active on one target at the same time
 	ClockRate       func(f Fault) float64 // clock rate during the fault; nil means Fault.Rate
 	SetsClock       bool                  // sets a clock instead of changing its rate
-	Repeats         bool                  // repeats at intervals of Fault.Every, for Fault.Lasts each time
-	Instant         bool                  // happens at once, and has no duration unless the plan ends it
-	FatalTo         Target                // targets of this type can't be restarted
+	IsRepeated      bool                  // repeats at intervals of Fault.Every, for Fault.Lasts each time
+	IsInstant       bool                  // happens at once, and has no duration unless the plan ends it
+	FatalTarget     Target                // targets of this type can't be restarted
 	HitsReplication bool                  // can hit the link between a node and its replica
 	HoldsMessage    bool                  // holds the triggering message until the fault ends
 	LosesMessage    bool                  // drops the triggering message
 	// ExtraCapabilities lists further capabilities that random plans with this kind need.
-	AlsoNeeds []string
+	ExtraCapabilities []string
 	// AllowedFaults describes which faults of the kind Redlock's assumptions allow, and how random
 	// plans stay within them. "" means none. Sources: Redis documentation, "Distributed Locks with
 	// Redis", safety arguments, and performance, crash recovery and fsync; antirez 2016, "Is
 	// Redlock safe?", http://antirez.com/news/101.
-	Allowed string
+	AllowedFaults string
 	// MayForget reports whether a node may come back from the fault without keys that it promised
 	// to keep. EndsNode reports whether the node never comes back. nil means never.
 	MayForget, EndsNode func(Environment) bool
@@ -144,7 +144,7 @@ type Kind struct {
 	// Impact tells the checker how the kind affects contending clients (history.ImpactAnswers …).
 	// If it is "", the checker uses its own value for the kind's name, or the maximum if it has
 	// none.
-	Costs   string
+	Impact  string
 	Wording Wording
 }
 
@@ -156,8 +156,8 @@ type mode struct {
 
 // Topology holds the node properties that a kind may require.
 type Topology struct {
-	Replicas int  // replicas per node
-	Persists bool // nodes have persistence
+	Replicas       int  // replicas per node
+	HasPersistence bool // nodes have persistence
 }
 
 // Problem says what is wrong with a field of a fault and how to fix it. If Field is "", the problem
@@ -167,14 +167,14 @@ type Problem struct{ Field, What, Hint string }
 // Validate checks a fault of the kind that is to be used in topology t. It returns nil if the fault
 // is valid.
 func (k Kind) Validate(f Fault, t Topology) *Problem {
-	given := f.fieldNames()
-	for _, name := range given {
+	setFields := f.fieldNames()
+	for _, name := range setFields {
 		if !slices.Contains(k.Fields, name) {
 			return &Problem{name, "the " + k.Name + " fault has no field \"" + name + "\"", "leave it out"}
 		}
 	}
 	for _, name := range k.RequiredFields {
-		if !slices.Contains(given, name) {
+		if !slices.Contains(setFields, name) {
 			return &Problem{"", "the " + k.Name + " fault needs \"" + name + "\"", "add " + name + ":"}
 		}
 	}
@@ -206,11 +206,11 @@ func problemIf(wrong bool, field, what, hint string) *Problem {
 	return &Problem{field, what, hint}
 }
 
-func (k Kind) Hits(t Target) bool { return slices.Contains(k.On, t) }
+func (k Kind) Hits(t Target) bool { return slices.Contains(k.TargetTypes, t) }
 
 // Inject injects a fault of the kind into a target and reads back that it is active.
 func (k Kind) Inject(cluster any, f Fault, target string) (Effect, error) {
-	if m, ok := k.ByMode[f.Mode]; ok {
+	if m, ok := k.ModeActions[f.Mode]; ok {
 		return m.Action.inject(cluster, f, target)
 	}
 	return k.Action.inject(cluster, f, target)
@@ -218,11 +218,11 @@ func (k Kind) Inject(cluster any, f Fault, target string) (Effect, error) {
 
 // Evidence that a fault hit something.
 var (
-	usedNode         = history.Proof{Use: []string{history.UseNode}}
-	usedLink         = history.Proof{Use: []string{history.UseLink}}
-	usedBoth         = history.Proof{Use: []string{history.UseClient, history.UseNode}}
-	usedWithError    = history.Proof{Use: usedBoth.Use, MinOffset: MinNoticeable}
-	persistenceProof = history.Proof{NeedsPersistence: true}
+	nodeUseProof          = history.Proof{Targets: []string{history.TargetNode}}
+	linkUseProof          = history.Proof{Targets: []string{history.TargetLink}}
+	clientAndNodeUseProof = history.Proof{Targets: []string{history.TargetClient, history.TargetNode}}
+	clockUseProof         = history.Proof{Targets: clientAndNodeUseProof.Targets, MinOffset: MinNoticeable}
+	persistenceProof      = history.Proof{NeedsPersistence: true}
 )
 
 // MinNoticeable is the smallest message delay or clock error that can have a noticeable effect.
@@ -231,15 +231,15 @@ var (
 const MinNoticeable = 100 * time.Microsecond
 
 // RecordedName returns the name under which histories record faults of the kind.
-func (k Kind) RecordedName() string { return cmp.Or(k.RecordedAs, k.Name) }
+func (k Kind) RecordedName() string { return cmp.Or(k.RecordedKind, k.Name) }
 
 // ProofOf returns the evidence required for a fault of the kind, given the nodes' persistence.
 func (k Kind) ProofOf(persistence string) *history.Proof {
 	p := k.Proof
-	if later := persistence == "everysec" || persistence == "no"; !later {
+	if syncsLater := persistence == "everysec" || persistence == "no"; !syncsLater {
 		p.IdleText = "" // nothing synced before the reply can be lost
 	}
-	if p.MinOffset == 0 && !p.NeedsPersistence && p.IdleText == "" && len(p.Use) == 0 {
+	if p.MinOffset == 0 && !p.NeedsPersistence && p.IdleText == "" && len(p.Targets) == 0 {
 		return nil
 	}
 	return &p
@@ -255,25 +255,27 @@ func (k Kind) RateOf(f Fault) float64 {
 
 // Capability returns the capability that a cluster needs to inject the fault into a target of this
 // type.
-func (k Kind) Capability(on Target) string { return Capability(cmp.Or(k.Power, k.Name), on) }
+func (k Kind) Capability(target Target) string {
+	return Capability(cmp.Or(k.CapabilityName, k.Name), target)
+}
 
 // Wording describes a kind in reports. Its texts may contain placeholders: {targets} for the
 // targets, {client} for the client of a link, {message} for the affected message, and {saw} for the
 // read-back, in parentheses.
 type Wording struct {
-	Name     string // "delayed messages", as in a list of planned faults
-	Subject  string // subject of PastPredicate: "the disk of {targets}"; "" means {targets}
-	Began    string // "{targets} is paused"
-	Ended    string // "{targets} resumes"
-	Past     string // predicate: "was paused"
-	Returned string // if the fault replaces a node: "its old master was back"
-	State    State  // state of a client or node during the fault
+	Name          string // "delayed messages", as in a list of planned faults
+	Subject       string // subject of PastPredicate: "the disk of {targets}"; "" means {targets}
+	BeginText     string // "{targets} is paused"
+	EndText       string // "{targets} resumes"
+	PastPredicate string // predicate: "was paused"
+	ReturnText    string // if the fault replaces a node: "its old master was back"
+	State         State  // state of a client or node during the fault
 }
 
 // State is the state that figures show for a client or node during a fault.
 type State string
 
 const (
-	Stopped State = "paused" // does nothing and resumes later
-	Down    State = "down"   // its process has ended; a node can be restarted
+	StateStopped State = "paused" // does nothing and resumes later
+	StateDown    State = "down"   // its process has ended; a node can be restarted
 )

@@ -150,27 +150,27 @@ func (t *Timer) String() string {
 
 // DrawHeavyTailed draws a duration from the span. Each order of magnitude is equally likely, so
 // most durations are short and some are long.
-func (s Span) HeavyTailed(word uint64) time.Duration {
+func (s Span) DrawHeavyTailed(word uint64) time.Duration {
 	return time.Duration(logScale(float64(s.Min), float64(s.Max), unitInterval(word)))
 }
 
-func logScale(least, most, unit float64) float64 { return least * math.Pow(most/least, unit) }
+func logScale(low, high, fraction float64) float64 { return low * math.Pow(high/low, fraction) }
 
 // unitInterval maps a random word to [0, 1).
 func unitInterval(word uint64) float64 { return float64(word>>11) / (1 << 53) }
 
 // Environment describes the run for which a plan is drawn.
 type Environment struct {
-	Clients  []string      // clients that run throughout the safety phase
-	Begin    time.Duration // when the clients have started
-	Nodes    []string
-	Resource string
-	Linked   func(client, node string) bool // reports whether there is a link between a client and a node
-	Limit    time.Duration
-	TTL      time.Duration
-	Margin   time.Duration // clock drift per TTL that the lock tolerates
-	Persists bool          // nodes have persistence
-	Durable  bool          // nodes sync each write before they reply
+	Clients        []string      // clients that run throughout the safety phase
+	Start          time.Duration // when the clients have started
+	Nodes          []string
+	Resource       string
+	HasLink        func(client, node string) bool // reports whether there is a link between a client and a node
+	TimeLimit      time.Duration
+	TTL            time.Duration
+	DriftMargin    time.Duration // clock drift per TTL that the lock tolerates
+	HasPersistence bool          // nodes have persistence
+	SyncsWrites    bool          // nodes sync each write before they reply
 	RandomSource
 }
 
@@ -187,15 +187,15 @@ func (d RandomSource) uniform(s Span, names ...string) time.Duration {
 }
 
 func (d RandomSource) logUniform(s Span, names ...string) time.Duration {
-	return s.HeavyTailed(d(names...))
+	return s.DrawHeavyTailed(d(names...))
 }
 
 func geometricMean(s Span) time.Duration {
 	return time.Duration(math.Sqrt(float64(s.Min)) * math.Sqrt(float64(s.Max)))
 }
 
-func (d RandomSource) logUniformFloat(least, most float64, names ...string) float64 {
-	return logScale(least, most, d.chance(names...))
+func (d RandomSource) logUniformFloat(low, high float64, names ...string) float64 {
+	return logScale(low, high, d.chance(names...))
 }
 
 func (d RandomSource) shuffle(items []string, names ...string) []string {

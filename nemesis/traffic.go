@@ -73,7 +73,7 @@ func (t Traffic) Hits(word uint64) bool { return t.HitsAll() || unitInterval(wor
 // Delay returns how long a message that is hit is delayed, given a random word for the message.
 func (t Traffic) Delay(word uint64) time.Duration {
 	if t.HeavyTailed && t.DelayMin > 0 {
-		return Span{t.DelayMin, t.DelayMax}.HeavyTailed(word)
+		return Span{t.DelayMin, t.DelayMax}.DrawHeavyTailed(word)
 	}
 	return t.DelayMin + time.Duration(unitInterval(word)*float64(t.DelayMax-t.DelayMin))
 }
@@ -106,40 +106,40 @@ func (t Traffic) String() string {
 
 // Distributions of delays.
 const (
-	delayEven  = "even"
-	delayHeavy = "heavy-tailed"
+	evenDelay        = "even"
+	heavyTailedDelay = "heavy-tailed"
 )
 
 // delayWording returns the wording for faults that make links slow.
 func delayWording(name string) Wording {
 	const messages = "messages between {client} and {targets}"
-	return Wording{Name: name, Subject: messages, Began: messages + " are delayed", Ended: messages + " are no longer delayed", Past: "were delayed"}
+	return Wording{Name: name, Subject: messages, BeginText: messages + " are delayed", EndText: messages + " are no longer delayed", PastPredicate: "were delayed"}
 }
 
-var delay = trafficKind("delay", delayWording("delayed messages"), "delays the messages of links, a share of them or all, by a time drawn from `delay`",
-	[]string{delayEven, delayHeavy}, []string{"way", "delay", "share"}, []string{"delay"},
+var delayKind = newTrafficKind("delay", delayWording("delayed messages"), "delays the messages of links, a share of them or all, by a time drawn from `delay`",
+	[]string{evenDelay, heavyTailedDelay}, []string{"way", "delay", "share"}, []string{"delay"},
 	func(f Fault) Traffic {
-		return Traffic{DelayMin: f.Delay.Min, DelayMax: f.Delay.Max, HeavyTailed: f.Mode == delayHeavy, Share: f.Share}
+		return Traffic{DelayMin: f.Delay.Min, DelayMax: f.Delay.Max, HeavyTailed: f.Mode == heavyTailedDelay, Share: f.Share}
 	})
 
-var throttle = trafficKind("throttle", delayWording("throttled link"), "limits the bandwidth of links, in bytes per second",
+var throttleKind = newTrafficKind("throttle", delayWording("throttled link"), "limits the bandwidth of links, in bytes per second",
 	nil, []string{"way", "bandwidth"}, []string{"bandwidth"},
 	func(f Fault) Traffic { return Traffic{Bandwidth: f.Bandwidth} })
 
-var lose = trafficKind("lose", Wording{Name: "lost messages", Subject: "messages between {client} and {targets}", Began: "messages between {client} and {targets} get lost",
-	Ended: "messages between {client} and {targets} are no longer lost", Past: "got lost"},
+var loseKind = newTrafficKind("lose", Wording{Name: "lost messages", Subject: "messages between {client} and {targets}", BeginText: "messages between {client} and {targets} get lost",
+	EndText: "messages between {client} and {targets} are no longer lost", PastPredicate: "got lost"},
 	"loses a share of the messages on links; later messages on the same connection are lost too, until it is reset at the end",
 	nil, []string{"way", "share"}, []string{"share"},
 	func(f Fault) Traffic { return Traffic{Lose: true, Share: f.Share} })
 
-func trafficKind(name string, wording Wording, doc string, modes, fields, needs []string, change func(Fault) Traffic) Kind {
-	shaped := func(f Fault) Traffic {
+func newTrafficKind(name string, wording Wording, doc string, modes, fields, required []string, change func(Fault) Traffic) Kind {
+	traffic := func(f Fault) Traffic {
 		t := change(f)
 		t.Way = f.Way
 		return t
 	}
-	return Kind{Name: name, Doc: doc, Model: "networks", Allowed: "any: the network may lose or delay messages", On: []Target{Link}, Power: powerShape, Modes: modes, Fields: fields, RequiredFields: needs, Wording: wording,
+	return Kind{Name: name, Doc: doc, Model: "networks", AllowedFaults: "any: the network may lose or delay messages", TargetTypes: []Target{Link}, CapabilityName: shapeCapability, Modes: modes, Fields: fields, RequiredFields: required, Wording: wording,
 		Action: newAction(name,
-			func(c Shaper, f Fault, link string) (string, error) { return c.Shape(link, shaped(f)) },
-			func(c Shaper, f Fault, link string) (string, error) { return c.Unshape(link, shaped(f)) })}
+			func(c Shaper, f Fault, link string) (string, error) { return c.Shape(link, traffic(f)) },
+			func(c Shaper, f Fault, link string) (string, error) { return c.Unshape(link, traffic(f)) })}
 }

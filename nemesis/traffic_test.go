@@ -13,8 +13,8 @@ func randomWord(k int) uint64 { return bits.Reverse64(uint64(k)) }
 // distribution each order of magnitude is equally likely.
 func TestTraffic(t *testing.T) {
 	const words = 1 << 16
-	even := Traffic{DelayMin: 10 * time.Millisecond, DelayMax: 30 * time.Millisecond}
-	heavy := Traffic{DelayMin: time.Millisecond, DelayMax: time.Second, HeavyTailed: true}
+	evenTraffic := Traffic{DelayMin: 10 * time.Millisecond, DelayMax: 30 * time.Millisecond}
+	heavyTraffic := Traffic{DelayMin: time.Millisecond, DelayMax: time.Second, HeavyTailed: true}
 	hits, below20, below10 := 0, 0, 0
 	for k := range words {
 		w := randomWord(k)
@@ -24,8 +24,8 @@ func TestTraffic(t *testing.T) {
 		if !(Traffic{}).Hits(w) || !(Traffic{Share: 1}).Hits(w) {
 			t.Fatal("a message was not hit although all should be")
 		}
-		e, h := even.Delay(w), heavy.Delay(w)
-		if e < even.DelayMin || e > even.DelayMax || h < heavy.DelayMin || h > heavy.DelayMax {
+		e, h := evenTraffic.Delay(w), heavyTraffic.Delay(w)
+		if e < evenTraffic.DelayMin || e > evenTraffic.DelayMax || h < heavyTraffic.DelayMin || h > heavyTraffic.DelayMax {
 			t.Fatalf("delays %v and %v", e, h)
 		}
 		if e < 20*time.Millisecond {

@@ -27,15 +27,15 @@ type ballot struct {
 	batcher *batchSender       // set with Batchers
 	work    *sync.WaitGroup    // if not nil, counts the requests in progress
 
-	mu         sync.Mutex
-	votes      []vote // one per node
-	missing    int    // number of missing answers
-	unfinished int    // number of answers that are missing or whose callback is running
-	refs       int    // one for the caller, one for the requests; the last user returns the ballot to batchSender.pool
-	quorum     int    // number of nodes that must agree; see decided
-	waiting    bool   // a caller is waiting for wake
-	wake       chan struct{}
-	onAnswer   func(driver.Answer)
+	mu            sync.Mutex
+	votes         []vote // one per node
+	numMissing    int    // number of missing answers
+	numUnfinished int    // number of answers that are missing or whose callback is running
+	refs          int    // one for the caller, one for the requests; the last user returns the ballot to batchSender.pool
+	quorum        int    // number of nodes that must agree; see decided
+	waiting       bool   // a caller is waiting for wake
+	wake          chan struct{}
+	onAnswer      func(driver.Answer)
 }
 
 // vote is a request to one node, with its answer.
@@ -48,7 +48,7 @@ func (b *ballot) begin(nodes []int, work *sync.WaitGroup) {
 	if cap(b.votes) < len(nodes) {
 		b.votes = make([]vote, len(nodes))
 	}
-	b.votes, b.missing, b.unfinished, b.refs, b.work = b.votes[:len(nodes)], len(nodes), len(nodes), 2, work
+	b.votes, b.numMissing, b.numUnfinished, b.refs, b.work = b.votes[:len(nodes)], len(nodes), len(nodes), 2, work
 	for i, n := range nodes {
 		b.votes[i].answer = driver.Answer{Node: n, Err: errNotAwaited}
 	}
@@ -58,7 +58,7 @@ func (b *ballot) begin(nodes []int, work *sync.WaitGroup) {
 }
 
 // isPlaceholder reports whether a is a placeholder for a missing answer.
-func unanswered(a driver.Answer) bool { return a.Err == errNotAwaited || a.Err == errNoAnswer }
+func isPlaceholder(a driver.Answer) bool { return a.Err == errNotAwaited || a.Err == errNoAnswer }
 
 // send sends r to nodes, in batches if they are Batchers, otherwise with one goroutine per node.
 // Canceling ctx does not cancel the requests.
@@ -104,12 +104,12 @@ func (b *ballot) answer(i int, value int64, err error) {
 	a := &b.votes[i].answer
 	a.Value, a.Err = value, err
 	answer := *a
-	b.missing--
+	b.numMissing--
 	callback := b.onAnswer
 	if callback == nil {
-		b.unfinished--
+		b.numUnfinished--
 	}
-	last := b.unfinished == 0
+	last := b.numUnfinished == 0
 	if b.waiting && b.decided() {
 		b.waiting = false
 		b.wake <- struct{}{}
@@ -118,8 +118,8 @@ func (b *ballot) answer(i int, value int64, err error) {
 	if callback != nil {
 		callback(answer)
 		b.mu.Lock()
-		b.unfinished--
-		last = b.unfinished == 0
+		b.numUnfinished--
+		last = b.numUnfinished == 0
 		b.mu.Unlock()
 	}
 	if !last {
@@ -152,7 +152,7 @@ func (b *ballot) forEach(f func(driver.Answer)) {
 	var arrived []driver.Answer
 	b.mu.Lock()
 	for i := range b.votes {
-		if a := b.votes[i].answer; !unanswered(a) {
+		if a := b.votes[i].answer; !isPlaceholder(a) {
 			arrived = append(arrived, a)
 		}
 	}
@@ -166,8 +166,8 @@ func (b *ballot) forEach(f func(driver.Answer)) {
 // decided reports whether the outcome is clear: b.quorum nodes have said yes, or too few nodes are
 // left to reach it. With waitForAll, every answer must have arrived.
 func (b *ballot) decided() bool {
-	if b.quorum == waitForAll || b.missing == 0 {
-		return b.missing == 0
+	if b.quorum == waitForAll || b.numMissing == 0 {
+		return b.numMissing == 0
 	}
 	yes := 0
 	for i := range b.votes {
@@ -175,7 +175,7 @@ func (b *ballot) decided() bool {
 			yes++
 		}
 	}
-	return yes >= b.quorum || yes+b.missing < b.quorum
+	return yes >= b.quorum || yes+b.numMissing < b.quorum
 }
 
 // waitForAll can be passed instead of a quorum, to wait for every answer.
@@ -203,7 +203,7 @@ func (b *ballot) wait(p waitContext, quorum int, buf []driver.Answer) []driver.A
 	case <-b.timeout:
 		timedOut = true
 	case <-p.Done():
-	case <-p.closedChan():
+	case <-p.lifetimeDone():
 	}
 	b.mu.Lock()
 	b.waiting = false
@@ -212,7 +212,7 @@ func (b *ballot) wait(p waitContext, quorum int, buf []driver.Answer) []driver.A
 	default:
 	}
 	for i := range b.votes {
-		if a := &b.votes[i].answer; timedOut && unanswered(*a) {
+		if a := &b.votes[i].answer; timedOut && isPlaceholder(*a) {
 			a.Err = errNoAnswer
 		}
 	}
@@ -235,15 +235,15 @@ type waitContext struct {
 	lifetime context.Context
 }
 
-func (p waitContext) closedChan() <-chan struct{} {
+func (p waitContext) lifetimeDone() <-chan struct{} {
 	if p.lifetime == nil {
 		return nil
 	}
 	return p.lifetime.Done()
 }
 
-// ended returns the context that has ended, or nil.
-func (p waitContext) ended() context.Context {
+// endedContext returns the context that has ended, or nil.
+func (p waitContext) endedContext() context.Context {
 	switch {
 	case p.Context.Err() != nil:
 		return p.Context
@@ -296,7 +296,7 @@ func (c Config) round(ctx context.Context, nodes []int, request func(ctx context
 	defer cancel()
 
 	var mu sync.Mutex // guards out and left
-	left, all := len(nodes), make(chan struct{})
+	numMissing, allAnswered := len(nodes), make(chan struct{})
 	for i, n := range nodes {
 		go func() {
 			growStack(i)
@@ -306,13 +306,13 @@ func (c Config) round(ctx context.Context, nodes []int, request func(ctx context
 			if ctx.Err() == nil { // once ctx has ended, a driver's error is not an answer
 				out[i].Value, out[i].Err = value, err
 			}
-			if left--; left == 0 {
-				close(all)
+			if numMissing--; numMissing == 0 {
+				close(allAnswered)
 			}
 		}()
 	}
 	select {
-	case <-all:
+	case <-allAnswered:
 		return out
 	case <-c.After(c.Timeout):
 	case <-ctx.Done():
@@ -331,8 +331,8 @@ const stackSize = 7000
 //
 //go:noinline
 func growStack(i int) byte {
-	var room [stackSize]byte
-	return room[i]
+	var padding [stackSize]byte
+	return padding[i]
 }
 
 // nodeErrors returns an error for each node that did not say yes.

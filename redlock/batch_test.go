@@ -18,9 +18,9 @@ import (
 // them late.
 type batcher struct {
 	*memoryNode
-	delay   func() time.Duration // negative: the answer arrives before Submit returns
-	fault   func() error
-	changed error // set if a request changed before it was answered
+	delay     func() time.Duration // negative: the answer arrives before Submit returns
+	fault     func() error
+	changeErr error // set if a request changed before it was answered
 }
 
 func (c *batcher) Flush() {}
@@ -30,7 +30,7 @@ func (c *batcher) Submit(r *driver.Request) {
 	value, err := c.execute(&sent)
 	answer := func() {
 		if *r != sent {
-			c.changed = fmt.Errorf("request %v had changed to %v by the time it was answered", sent, *r)
+			c.changeErr = fmt.Errorf("request %v had changed to %v by the time it was answered", sent, *r)
 		}
 		if fault := c.fault(); fault != nil {
 			err = fault
@@ -89,9 +89,9 @@ func TestAnswersMatchRequests(t *testing.T) {
 				}
 			}
 			l := locker(t, nodes, nil)
-			var all sync.WaitGroup
+			var wg sync.WaitGroup
 			for i := range 30 {
-				all.Go(func() {
+				wg.Go(func() {
 					for range 20 {
 						ctx := context.Background()
 						if randN(3) == 0 {
@@ -108,12 +108,12 @@ func TestAnswersMatchRequests(t *testing.T) {
 					}
 				})
 			}
-			all.Wait()
+			wg.Wait()
 			l.Close()
 			keys := 0
 			for i, n := range nodes {
-				if n.changed != nil {
-					t.Errorf("n%d: %v", i+1, n.changed)
+				if n.changeErr != nil {
+					t.Errorf("n%d: %v", i+1, n.changeErr)
 				}
 				keys += len(c.nodes[i].keys)
 			}
@@ -133,14 +133,14 @@ func TestContextsOfManyLeases(t *testing.T) {
 			nodes, _ := newBatchers()
 			l := locker(t, nodes, nil)
 			var ended sync.WaitGroup
-			var held []*redlock.Lease
+			var leases []*redlock.Lease
 			watch := func(s *redlock.Lease) {
 				ctx := s.Context()
 				ended.Go(func() {
 					<-ctx.Done()
 					cause := context.Cause(ctx)
-					if late := time.Since(s.Until()); cause == redlock.ErrExpired && late != 0 || cause == redlock.ErrReleased && late > 0 {
-						t.Errorf("seed %d: the context ended %v after the deadline with cause %v", seed, late, cause)
+					if delay := time.Since(s.Until()); cause == redlock.ErrExpired && delay != 0 || cause == redlock.ErrReleased && delay > 0 {
+						t.Errorf("seed %d: the context ended %v after the deadline with cause %v", seed, delay, cause)
 					}
 				})
 			}
@@ -150,8 +150,8 @@ func TestContextsOfManyLeases(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				held = append(held, s)
-				switch other := held[rng.IntN(len(held))]; rng.IntN(8) {
+				leases = append(leases, s)
+				switch other := leases[rng.IntN(len(leases))]; rng.IntN(8) {
 				case 0, 1, 2:
 					other.Extend(t.Context())
 				case 3:
@@ -165,7 +165,7 @@ func TestContextsOfManyLeases(t *testing.T) {
 				}
 			}
 			ended.Wait()
-			for _, s := range held {
+			for _, s := range leases {
 				s.Release(t.Context())
 				if cause := context.Cause(s.Context()); cause != redlock.ErrExpired && cause != redlock.ErrReleased {
 					t.Errorf("seed %d: a context ended with cause %v", seed, cause)

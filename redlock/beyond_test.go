@@ -40,7 +40,7 @@ func TestAcquireWithoutValidityLeft(t *testing.T) {
 		_, err := l.Acquire(t.Context(), "k")
 		wantKind(t, err, redlock.ErrExpired)
 		synctest.Wait()
-		if keys := c.holders("k", c.log.byStep("set")[0].token); keys != 0 {
+		if keys := c.numHolders("k", c.log.rowsFor("set")[0].token); keys != 0 {
 			t.Errorf("%d keys are left", keys)
 		}
 	})
@@ -60,13 +60,13 @@ func TestRequestsOutliveCaller(t *testing.T) {
 		}
 		cancel()
 		time.Sleep(time.Second)
-		if keys := c.holders("k", s.Token()); keys != 5 || s.Context().Err() != nil {
+		if keys := c.numHolders("k", s.Token()); keys != 5 || s.Context().Err() != nil {
 			t.Errorf("%d keys, want 5; the lease ended with cause %v", keys, context.Cause(s.Context()))
 		}
 		c.setFault("release", stepFault{delay: 40 * ms}, 0, 1, 2, 3, 4)
 		wantKind(t, s.Release(ctx), redlock.ErrCanceled)
 		time.Sleep(time.Second)
-		if keys := c.holders("k", s.Token()); keys != 0 {
+		if keys := c.numHolders("k", s.Token()); keys != 0 {
 			t.Errorf("%d keys are left after the release", keys)
 		}
 	})
@@ -95,7 +95,7 @@ func TestCanceledWithQuorum(t *testing.T) {
 		_, err := l.Acquire(ctx, "k")
 		wantKind(t, err, redlock.ErrCanceled)
 		l.Close()
-		if keys := c.holders("k", c.log.byStep("set")[1].token); keys != 0 {
+		if keys := c.numHolders("k", c.log.rowsFor("set")[1].token); keys != 0 {
 			t.Errorf("%d keys are left", keys)
 		}
 	})
@@ -104,7 +104,7 @@ func TestCanceledWithQuorum(t *testing.T) {
 // A node that does not confirm the fencing token has no vote: its count is still lower, so the next
 // holder's token could be lower, too.
 func TestUnconfirmedFenceLosesVote(t *testing.T) {
-	for name, f := range map[string]stepFault{"down": {down: true}, "too late": {delay: time.Second}, "lost answer": {lost: true}} {
+	for name, f := range map[string]stepFault{"down": {refuse: true}, "too late": {delay: time.Second}, "lost answer": {loseAnswer: true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(3)
@@ -120,21 +120,21 @@ func TestUnconfirmedFenceLosesVote(t *testing.T) {
 
 // A repair applies only to nodes that report the key as missing, not to nodes that don't answer. It
 // waits for slow nodes, and does not count as a grant.
-func TestRepairOnlyMissingKeys(t *testing.T) {
+func TestOnlyMissingKeysAreRepaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		s := lease(t, locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Repair, cfg.Fence = true, true }))
 		synctest.Wait()
 		clear(c.nodes[0].keys)
 		clear(c.nodes[1].keys)
-		c.setFault("extend", stepFault{down: true}, 0)
+		c.setFault("extend", stepFault{refuse: true}, 0)
 		c.setFault("extend", stepFault{delay: 40 * ms}, 1)
-		before, count := len(c.log.byStep("set")), c.nodes[1].count["k"]
+		before, count := len(c.log.rowsFor("set")), c.nodes[1].count["k"]
 		if err := s.Extend(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if more := c.log.byStep("set")[before:]; len(more) != 1 || more[0].node != "n2" {
-			t.Errorf("keys were set again by %v, want only n2", more)
+		if newSets := c.log.rowsFor("set")[before:]; len(newSets) != 1 || newSets[0].node != "n2" {
+			t.Errorf("keys were set again by %v, want only n2", newSets)
 		}
 		if got := c.nodes[1].count["k"]; got != count {
 			t.Errorf("n2's count is %d after the repair, want %d as before", got, count)
@@ -198,17 +198,17 @@ func TestUnresponsiveNodeDoesNotBlockReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
 		l := locker(t, c.granters(), nil)
-		var held []*redlock.Lease
+		var leases []*redlock.Lease
 		for _, key := range []string{"a", "b", "c"} {
 			s, err := l.Acquire(t.Context(), key)
 			if err != nil {
 				t.Fatal(err)
 			}
-			held = append(held, s)
+			leases = append(leases, s)
 		}
 		synctest.Wait()
-		c.setFault("release", stepFault{down: true}, 0, 1, 2)
-		for _, s := range held {
+		c.setFault("release", stepFault{refuse: true}, 0, 1, 2)
+		for _, s := range leases {
 			s.Release(t.Context())
 		}
 		synctest.Wait()
@@ -245,13 +245,13 @@ func TestRepairInQuarantine(t *testing.T) {
 		}
 		s := lease(t, locker(t, nodes, func(cfg *redlock.Config) { cfg.Repair, cfg.Quarantine = true, ttl }))
 		synctest.Wait()
-		if keys := c.holders("k", s.Token()); keys != 3 {
+		if keys := c.numHolders("k", s.Token()); keys != 3 {
 			t.Errorf("%d nodes granted the lock, want the 3 that are not in quarantine", keys)
 		}
 		if err := s.Extend(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if keys := c.holders("k", s.Token()); keys != 5 {
+		if keys := c.numHolders("k", s.Token()); keys != 5 {
 			t.Errorf("%d keys after the repair, want 5", keys)
 		}
 	})
@@ -274,7 +274,7 @@ func TestReleaseAfterRepair(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(2 * time.Second)
-		if keys := c.holders("k", s.Token()); keys != 0 {
+		if keys := c.numHolders("k", s.Token()); keys != 0 {
 			t.Errorf("%d keys are left", keys)
 		}
 	})
@@ -286,29 +286,29 @@ func TestAllPendingReleasesAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		l := locker(t, c.granters(), nil)
-		var held []*redlock.Lease
+		var leases []*redlock.Lease
 		for _, key := range []string{"k", "l", "m"} {
 			s, err := l.Acquire(t.Context(), key)
 			if err != nil {
 				t.Fatal(err)
 			}
-			held = append(held, s)
+			leases = append(leases, s)
 		}
 		time.Sleep(9 * time.Second)
-		for _, s := range held {
+		for _, s := range leases {
 			if err := s.Extend(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		c.setFault("release", stepFault{down: true}, 0, 1, 2, 3, 4)
-		for _, s := range held {
+		c.setFault("release", stepFault{refuse: true}, 0, 1, 2, 3, 4)
+		for _, s := range leases {
 			wantKind(t, s.Release(t.Context()), redlock.ErrNoQuorum)
 		}
 		time.Sleep(5 * time.Second) // past the original expiry of the keys
 		c.setFault("release", stepFault{}, 0, 1, 2, 3, 4)
 		time.Sleep(300 * ms)
-		for _, s := range held {
-			if keys := c.holders(s.Key(), s.Token()); keys != 0 {
+		for _, s := range leases {
+			if keys := c.numHolders(s.Key(), s.Token()); keys != 0 {
 				t.Errorf("%s: %d keys are left", s.Key(), keys)
 			}
 		}
@@ -318,18 +318,18 @@ func TestAllPendingReleasesAreRetried(t *testing.T) {
 // A lease stops renewing itself when it has reached the limit of extensions.
 func TestRenewalEndsAtLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tried := 0
+		numAttempts := 0
 		l := locker(t, newCluster(5).granters(), func(cfg *redlock.Config) {
 			cfg.Renew, cfg.Extends = time.Second, 3
 			cfg.Observe = func(e redlock.Event) {
 				if e.Op == "extend" && e.Type == redlock.Invoke {
-					tried++
+					numAttempts++
 				}
 			}
 		})
 		<-lease(t, l).Context().Done()
-		if tried != 4 {
-			t.Errorf("%d extensions were attempted, want three and one that fails because of the limit", tried)
+		if numAttempts != 4 {
+			t.Errorf("%d extensions were attempted, want three and one that fails because of the limit", numAttempts)
 		}
 	})
 }
@@ -342,15 +342,15 @@ func TestCloseRetriesReleasesInOneRound(t *testing.T) {
 		l := locker(t, c.granters(), nil)
 		s := lease(t, l)
 		synctest.Wait() // until all nodes have granted the lock
-		c.setFault("release", stepFault{delay: 40 * ms, down: true}, 0)
-		c.setFault("release", stepFault{delay: 41 * ms, down: true}, 1)
+		c.setFault("release", stepFault{delay: 40 * ms, refuse: true}, 0)
+		c.setFault("release", stepFault{delay: 41 * ms, refuse: true}, 1)
 		start := time.Now()
 		if err := s.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		l.Close()
-		if took := time.Since(start); took < 81*ms || took > 100*ms { // two attempts each; with one node after the other, it would take 121 ms
-			t.Errorf("took %v", took)
+		if elapsed := time.Since(start); elapsed < 81*ms || elapsed > 100*ms { // two attempts each; with one node after the other, it would take 121 ms
+			t.Errorf("took %v", elapsed)
 		}
 	})
 }
@@ -382,8 +382,8 @@ func TestCloseWaitsForSlowDriver(t *testing.T) {
 				lease(t, l)
 				start := time.Now()
 				err = l.Close()
-				if took := time.Since(start); took < row.took-5*ms || took > row.took+50*ms || (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
-					t.Errorf("after %v: %v; want %q after %v", took, err, row.want, row.took)
+				if elapsed := time.Since(start); elapsed < row.took-5*ms || elapsed > row.took+50*ms || (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+					t.Errorf("after %v: %v; want %q after %v", elapsed, err, row.want, row.took)
 				}
 				time.Sleep(time.Hour) // until the driver returns
 			})
@@ -432,13 +432,13 @@ func TestFailedAttemptIsReleasedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		c.take("k", 0, 1, 2)
-		c.setFault("release", stepFault{down: true}, 3, 4)
+		c.setFault("release", stepFault{refuse: true}, 3, 4)
 		_, err := locker(t, c.granters(), nil).Acquire(t.Context(), "k")
 		wantKind(t, err, redlock.ErrTaken)
 		time.Sleep(5 * time.Second)
 		c.setFault("release", stepFault{}, 3, 4)
 		time.Sleep(300 * ms)
-		if keys := c.holders("k", c.log.byStep("set")[0].token); keys != 0 {
+		if keys := c.numHolders("k", c.log.rowsFor("set")[0].token); keys != 0 {
 			t.Errorf("%d keys are left", keys)
 		}
 	})
@@ -455,7 +455,7 @@ func TestReleaseBeforeLateGrant(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(2 * time.Second)
-		if keys := c.holders("k", s.Token()); keys != 0 {
+		if keys := c.numHolders("k", s.Token()); keys != 0 {
 			t.Errorf("%d keys are left", keys)
 		}
 	})

@@ -43,8 +43,8 @@ func afterOnClock(now func() time.Time, d time.Duration) <-chan time.Time {
 	var check func()
 	check = func() {
 		at := now()
-		if left := end.Sub(at); left > 0 {
-			time.AfterFunc(min(left, pollInterval), check)
+		if remaining := end.Sub(at); remaining > 0 {
+			time.AfterFunc(min(remaining, pollInterval), check)
 			return
 		}
 		c <- at

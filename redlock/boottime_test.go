@@ -27,11 +27,11 @@ func TestAfterOnClockDuringSuspension(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var s suspendedClock
-			begin := time.Now()
+			start := time.Now()
 			time.AfterFunc(row.at, func() { s.offset.Store(int64(row.suspension)) })
 			<-s.after(row.d)
-			if took := time.Since(begin); took < row.earliest || took > row.latest {
-				t.Errorf("%+v: took %v", row, took)
+			if elapsed := time.Since(start); elapsed < row.earliest || elapsed > row.latest {
+				t.Errorf("%+v: took %v", row, elapsed)
 			}
 		})
 	}
@@ -62,19 +62,19 @@ func TestLeaseExpiresDuringSuspension(t *testing.T) {
 		requested := other.Context()
 		time.Sleep(time.Second)
 		s.offset.Store(int64(time.Minute))
-		if left := lease.Remaining(); left > 0 {
-			t.Errorf("lease still has %v left after the suspension", left)
+		if remaining := lease.Remaining(); remaining > 0 {
+			t.Errorf("lease still has %v left after the suspension", remaining)
 		}
 		if err := lease.Extend(t.Context()); !errors.Is(err, ErrExpired) {
 			t.Errorf("extension: %v", err)
 		}
-		woke := time.Now()
+		wakeTime := time.Now()
 		if requested.Err() == nil || other.Context().Err() == nil {
 			t.Error("a context was still active right after the suspension")
 		}
 		<-ctx.Done()
-		if late := time.Since(woke); late > pollInterval || context.Cause(ctx) != ErrExpired {
-			t.Errorf("the context ended %v after the suspension with cause %v", late, context.Cause(ctx))
+		if delay := time.Since(wakeTime); delay > pollInterval || context.Cause(ctx) != ErrExpired {
+			t.Errorf("the context ended %v after the suspension with cause %v", delay, context.Cause(ctx))
 		}
 		if _, err := open(suspendingNode{yesNode{}, &s}).Acquire(t.Context(), "k"); !errors.Is(err, ErrExpired) {
 			t.Errorf("acquire: %v", err)
@@ -94,9 +94,9 @@ func (n suspendingNode) Submit(r *driver.Request) {
 }
 
 func TestBoottime(t *testing.T) {
-	before, began := Boottime(), time.Now()
+	before, start := Boottime(), time.Now()
 	<-BoottimeAfter(2 * time.Millisecond)
-	if elapsed, least := Boottime().Sub(before), 2*time.Millisecond; elapsed < least || elapsed > time.Since(began)+time.Minute {
+	if elapsed, minimum := Boottime().Sub(before), 2*time.Millisecond; elapsed < minimum || elapsed > time.Since(start)+time.Minute {
 		t.Errorf("BoottimeAfter took %v, want about 2ms", elapsed)
 	}
 }

@@ -38,8 +38,8 @@ func TestCancelDuringRound(t *testing.T) {
 			t.Errorf("canceled after 20ms, but took %v", got)
 		}
 		// The keys must be cleaned up although the context has ended.
-		if n := c.holders("k", c.log.byStep("set")[0].token); n != 0 || len(c.log.byStep("release")) != 5 {
-			t.Errorf("%d keys are left after %d releases, want 0 after 5", n, len(c.log.byStep("release")))
+		if n := c.numHolders("k", c.log.rowsFor("set")[0].token); n != 0 || len(c.log.rowsFor("release")) != 5 {
+			t.Errorf("%d keys are left after %d releases, want 0 after 5", n, len(c.log.rowsFor("release")))
 		}
 	})
 }
@@ -64,7 +64,7 @@ func TestCanceledBeforeAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		l := acquire(t, c.client(t, nil))
-		asked := len(c.log.rows)
+		numRequests := len(c.log.rows)
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(errShutdown)
 		client := c.client(t, func(cfg *redlock.Config) {
@@ -73,8 +73,8 @@ func TestCanceledBeforeAcquire(t *testing.T) {
 		_, err := client.Acquire(ctx, "k")
 		wantCanceled(t, err)
 		wantCanceled(t, l.Extend(ctx))
-		if got := len(c.log.rows); got != asked {
-			t.Errorf("%d requests after the context was canceled", got-asked)
+		if got := len(c.log.rows); got != numRequests {
+			t.Errorf("%d requests after the context was canceled", got-numRequests)
 		}
 	})
 }
@@ -105,7 +105,7 @@ func TestReleaseDespiteCancel(t *testing.T) {
 		if err := l.Release(ctx); err != nil {
 			t.Error(err)
 		}
-		if n := c.holders("k", l.Token()); n != 0 {
+		if n := c.numHolders("k", l.Token()); n != 0 {
 			t.Errorf("%d keys are left", n)
 		}
 	})

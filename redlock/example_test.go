@@ -34,8 +34,8 @@ func Example() {
 		return
 	}
 	defer lease.Release(ctx)
-	within := lease.Context() // pass it to all work; it ends with the lease
-	fmt.Println("working on", lease.Key(), within.Err() == nil, lease.Remaining() > 9*time.Second)
+	workCtx := lease.Context() // pass it to all work; it ends with the lease
+	fmt.Println("working on", lease.Key(), workCtx.Err() == nil, lease.Remaining() > 9*time.Second)
 	// Output: working on invoice/42 true true
 }
 
@@ -161,33 +161,33 @@ func ExampleLocker_Acquire_options() {
 // same way. Keys and tokens are unsuitable as labels, because there are too many. To measure how
 // long callers wait, time the calls of Acquire.
 func ExampleConfig_observe() {
-	steps, held := new(expvar.Map), new(expvar.Float) // expvar.NewMap and NewFloat would publish them
-	var since sync.Map                                // start of each lease, by token
+	steps, heldTime := new(expvar.Map), new(expvar.Float) // expvar.NewMap and NewFloat would publish them
+	var starts sync.Map                                   // start of each lease, by token
 	observe := func(e redlock.Event) {
 		if e.Type == redlock.Invoke {
 			return
 		}
-		why := ""
+		reason := ""
 		switch {
 		case e.Err == nil:
 		case errors.Is(e.Err, redlock.ErrTaken): // check first, see ErrTaken
-			why = ": taken"
+			reason = ": taken"
 		case errors.Is(e.Err, redlock.ErrNoQuorum):
-			why = ": nodes"
+			reason = ": nodes"
 		case errors.Is(e.Err, redlock.ErrExpired):
-			why = ": too late"
+			reason = ": too late"
 		case errors.Is(e.Err, redlock.ErrLost):
-			why = ": lost"
+			reason = ": lost"
 		default:
-			why = ": other"
+			reason = ": other"
 		}
-		steps.Add(e.Op+" "+string(e.Type)+why, 1)
+		steps.Add(e.Op+" "+string(e.Type)+reason, 1)
 		switch {
 		case e.Op == "acquire" && e.Type == redlock.OK:
-			since.Store(e.Token, time.Now())
+			starts.Store(e.Token, time.Now())
 		case e.Op == "release" || e.Op == "lost":
-			if begin, ok := since.LoadAndDelete(e.Token); ok {
-				held.Add(time.Since(begin.(time.Time)).Seconds())
+			if start, ok := starts.LoadAndDelete(e.Token); ok {
+				heldTime.Add(time.Since(start.(time.Time)).Seconds())
 			}
 		}
 	}
@@ -209,7 +209,7 @@ func ExampleConfig_observe() {
 			fmt.Println(err)
 		}
 	}
-	fmt.Println(steps, held.Value() > 0)
+	fmt.Println(steps, heldTime.Value() > 0)
 	// Output: {"acquire fail: taken": 3, "acquire ok": 3, "release ok": 3} true
 }
 

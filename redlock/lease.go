@@ -182,12 +182,12 @@ func (s *Lease) Extend(ctx context.Context) error {
 }
 
 func (s *Lease) extend(ctx context.Context) *Error {
-	l, quorum := s.locker, Quorum(len(s.locker.all))
+	l, quorum := s.locker, Quorum(len(s.locker.allNodes))
 	if l.cfg.Repair {
 		quorum = waitForAll
 	}
 	answers, err := s.acquisition.extend(ctx, func() []driver.Answer {
-		return l.ask(waitContext{Context: ctx}, l.all, driver.Request{Op: driver.OpExtend, Key: s.key, Token: s.token, Terms: s.client.terms()}, quorum)
+		return l.ask(waitContext{Context: ctx}, l.allNodes, driver.Request{Op: driver.OpExtend, Key: s.key, Token: s.token, Terms: s.client.terms()}, quorum)
 	})
 	if err == nil && l.cfg.Repair {
 		s.repair(ctx, answers)
@@ -207,7 +207,7 @@ func (s *Lease) repair(ctx context.Context, answers []driver.Answer) {
 		}
 	}
 	if len(lost) > 0 && s.repaired == nil {
-		s.repaired = make([]bool, len(s.locker.all))
+		s.repaired = make([]bool, len(s.locker.allNodes))
 	}
 	for _, n := range lost {
 		s.repaired[n] = true
@@ -241,10 +241,10 @@ func (s *Lease) Release(ctx context.Context) error {
 	l.observe(Event{Type: Invoke, Op: "release", Key: s.key, Token: s.token})
 	s.end(ErrReleased)
 	d, unsure := s.pendingRelease()
-	b := l.release(ctx, l.all, d, unsure)
+	b := l.release(ctx, l.allNodes, d, unsure)
 	defer b.unref()
-	var few [9]driver.Answer
-	answers := b.wait(waitContext{Context: ctx}, Quorum(len(l.all)), few[:0])
+	var buf [9]driver.Answer
+	answers := b.wait(waitContext{Context: ctx}, Quorum(len(l.allNodes)), buf[:0])
 	e := Event{Type: OK, Op: "release", Key: s.key, Token: s.token}
 	if kind := l.client.quorumError(driver.Count(answers)); kind != nil {
 		e.Type, e.Err = outcome(kind), l.client.failure("release", s.key, kind, answers)
@@ -282,7 +282,7 @@ type Lock struct{ acquisition }
 func (l *Lock) Extend(ctx context.Context) error {
 	c := l.client
 	_, err := l.extend(ctx, func() []driver.Answer {
-		return c.send(ctx, c.all, driver.Request{Op: driver.OpExtend, Key: l.key, Token: l.token, Terms: driver.Terms{TTL: c.cfg.TTL}})
+		return c.send(ctx, c.allNodes, driver.Request{Op: driver.OpExtend, Key: l.key, Token: l.token, Terms: driver.Terms{TTL: c.cfg.TTL}})
 	})
 	if err != nil {
 		return err
@@ -306,7 +306,7 @@ func (l *Lock) Release(ctx context.Context) error {
 // quorumError returns the error kind for an extension or release: nil if a quorum had the lock,
 // ErrLost if a quorum did not have it, ErrNoQuorum otherwise.
 func (c *Client) quorumError(t driver.Tally) error {
-	switch quorum := Quorum(len(c.all)); {
+	switch quorum := Quorum(len(c.allNodes)); {
 	case t.Yes >= quorum:
 		return nil
 	case t.No >= quorum:
@@ -478,11 +478,11 @@ func (w *deadlineWatcher) remove(s *Lease) {
 // run ends leases at their deadlines until no leases are left.
 func (w *deadlineWatcher) run() {
 	for {
-		var closed error
+		var closeErr error
 		if w.locker.lifetime.Err() != nil {
-			closed = ErrClosed
+			closeErr = ErrClosed
 		}
-		wait, more := w.endExpired(closed)
+		wait, more := w.endExpired(closeErr)
 		if !more {
 			return
 		}
@@ -496,7 +496,7 @@ func (w *deadlineWatcher) run() {
 
 // endExpired ends the leases that are over, or all leases if closed is not nil. It returns the time
 // until the next deadline.
-func (w *deadlineWatcher) endExpired(closed error) (wait time.Duration, more bool) {
+func (w *deadlineWatcher) endExpired(closeErr error) (wait time.Duration, more bool) {
 	for {
 		now := w.locker.cfg.Now()
 		w.mu.Lock()
@@ -505,22 +505,22 @@ func (w *deadlineWatcher) endExpired(closed error) (wait time.Duration, more boo
 			w.mu.Unlock()
 			return 0, false
 		}
-		if wait = w.leases[0].watchEntry.due.Sub(now); wait > 0 && closed == nil {
+		if wait = w.leases[0].watchEntry.due.Sub(now); wait > 0 && closeErr == nil {
 			w.mu.Unlock()
 			return wait, true
 		}
 		s := heap.Pop(&w.leases).(*Lease)
 		w.mu.Unlock()
-		if closed != nil {
-			s.end(closed)
+		if closeErr != nil {
+			s.end(closeErr)
 		} else if s.endCause(now) == nil {
-			s.rewatch()
+			s.watchAgain()
 		}
 	}
 }
 
 // watchAgain puts s back into the watcher after its deadline has moved.
-func (s *Lease) rewatch() {
+func (s *Lease) watchAgain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cause != nil {

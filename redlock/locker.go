@@ -18,7 +18,7 @@ import (
 type Locker struct {
 	client   *Client // provides validity rules, errors and random numbers
 	cfg      Config
-	all      []int
+	allNodes []int
 	lifetime context.Context // canceled by Close
 	cancel   context.CancelCauseFunc
 	work     sync.WaitGroup // background work and calls in progress
@@ -44,7 +44,7 @@ func New(cfg Config) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Locker{client: c, cfg: c.cfg, all: c.all, pending: make([][]pendingRelease, len(c.all)), ids: map[string]int{}, identified: make([]bool, len(c.all))}
+	l := &Locker{client: c, cfg: c.cfg, allNodes: c.allNodes, pending: make([][]pendingRelease, len(c.allNodes)), ids: map[string]int{}, identified: make([]bool, len(c.allNodes))}
 	l.lifetime, l.cancel = context.WithCancelCause(context.Background())
 	l.watcher.locker, l.watcher.wake = l, make(chan struct{}, 1)
 	return l, nil
@@ -72,13 +72,13 @@ func (l *Locker) Close() error {
 	select {
 	case <-answered:
 	default:
-		more := time.Second - wait // with short timeouts, a driver on a busy machine may take longer to notice that its context has ended
-		if more <= 0 {
+		extraWait := time.Second - wait // with short timeouts, a driver on a busy machine may take longer to notice that its context has ended
+		if extraWait <= 0 {
 			return errDriverIgnoresContext
 		}
 		select {
 		case <-answered:
-		case <-l.cfg.After(more):
+		case <-l.cfg.After(extraWait):
 			return errDriverIgnoresContext
 		}
 	}
@@ -145,9 +145,9 @@ func (c *Client) withOptions(key string, opts []Option) (*Client, time.Duration,
 	if err := cmp.Or(o.cfg.validate(), o.cfg.validateLocker()); err != nil {
 		return nil, 0, fmt.Errorf("acquire %q: %w", key, err)
 	}
-	own := *c
-	own.cfg = o.cfg
-	return &own, o.wait, nil
+	callClient := *c
+	callClient.cfg = o.cfg
+	return &callClient, o.wait, nil
 }
 
 // TryAcquire makes one attempt to acquire the lock on key. It does not wait for the lock to become
@@ -193,14 +193,14 @@ func (l *Locker) attempt(c *Client, p waitContext, key string) (*Lease, *Error, 
 		return nil, nil, err
 	}
 	start := l.cfg.Now()
-	grants := l.send(p.Context, l.all, driver.Request{Op: driver.OpGrant, Key: key, Token: token, Terms: c.terms()})
+	grants := l.send(p.Context, l.allNodes, driver.Request{Op: driver.OpGrant, Key: key, Token: token, Terms: c.terms()})
 	defer grants.unref()
 	answers, duplicate := l.waitForVotes(p, grants)
 	fence := l.raiseFence(p, key, token, answers)
 	elapsed := l.cfg.Now().Sub(start)
 
 	kind := c.failureKind(driver.Count(answers), elapsed)
-	if kind == nil && duplicate == nil && p.ended() == nil {
+	if kind == nil && duplicate == nil && p.endedContext() == nil {
 		if !l.allDistinct.Load() {
 			grants.forEach(l.identify(p.Context))
 		}
@@ -241,18 +241,18 @@ func (l *Locker) ask(p waitContext, nodes []int, r driver.Request, quorum int) [
 // waitForVotes waits until a quorum of distinct servers has granted the lock or can no longer be
 // reached.
 func (l *Locker) waitForVotes(p waitContext, grants *ballot) ([]driver.Answer, error) {
-	quorum := Quorum(len(l.all))
+	quorum := Quorum(len(l.allNodes))
 	answers := grants.wait(p, quorum, nil)
-	if p.ended() != nil { // the caller gave up: release the keys without asking for identities
+	if p.endedContext() != nil { // the caller gave up: release the keys without asking for identities
 		return answers, nil
 	}
-	had := driver.Count(answers).Yes
+	numGrants := driver.Count(answers).Yes
 	duplicate := l.checkDistinct(p, answers)
-	if had < quorum || duplicate != nil || driver.Count(answers).Yes >= quorum {
+	if numGrants < quorum || duplicate != nil || driver.Count(answers).Yes >= quorum {
 		return answers, duplicate
 	}
 	for n, a := range grants.wait(p, waitForAll, nil) { // some votes did not count, but later answers still may
-		if unanswered(answers[n]) {
+		if isPlaceholder(answers[n]) {
 			answers[n] = a
 		}
 	}
@@ -267,21 +267,21 @@ func (l *Locker) checkDistinct(p waitContext, answers []driver.Answer) error {
 	if l.allDistinct.Load() {
 		return nil
 	}
-	var ask []int
+	var unidentified []int
 	for _, a := range answers {
 		if a.Yes() && l.needsIdentity(a.Node) {
-			ask = append(ask, a.Node)
+			unidentified = append(unidentified, a.Node)
 		}
 	}
-	if len(ask) > 0 {
-		for _, a := range l.ask(p, ask, driver.Request{Op: driver.OpIdentify}, waitForAll) {
+	if len(unidentified) > 0 {
+		for _, a := range l.ask(p, unidentified, driver.Request{Op: driver.OpIdentify}, waitForAll) {
 			if a.Err != nil {
 				answers[a.Node] = a
 			}
 		}
 	}
 	err := l.duplicateError()
-	l.allDistinct.Store(err == nil && !slices.ContainsFunc(l.all, l.needsIdentity))
+	l.allDistinct.Store(err == nil && !slices.ContainsFunc(l.allNodes, l.needsIdentity))
 	return err
 }
 
@@ -335,12 +335,12 @@ func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Conte
 	workCtx = &leaseContext{Context: workCtx, lease: lease, end: stop}
 	defer context.AfterFunc(lease.Context(), func() { stop(context.Cause(lease.Context())) })()
 	err = work(workCtx)
-	lost := lease.endCause(l.cfg.Now())
-	released := lease.Release(ctx)
-	if lost != nil {
-		return errors.Join(err, &Error{Op: "hold", Key: key, Kind: lost})
+	endCause := lease.endCause(l.cfg.Now())
+	releaseErr := lease.Release(ctx)
+	if endCause != nil {
+		return errors.Join(err, &Error{Op: "hold", Key: key, Kind: endCause})
 	}
-	return errors.Join(err, released)
+	return errors.Join(err, releaseErr)
 }
 
 // pendingRelease is a release that a node has not answered.
@@ -406,7 +406,7 @@ func (l *Locker) retryReleases() {
 			closing = true
 			<-l.cfg.After(l.cfg.Timeout / 8) // catch releases from the same round on other nodes
 		}
-		for unresponsive := make([]bool, len(l.all)); ; {
+		for unresponsive := make([]bool, len(l.allNodes)); ; {
 			nodes, oldest, done := l.oldestPending(l.cfg.Now(), unresponsive)
 			if done {
 				return

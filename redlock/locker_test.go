@@ -47,14 +47,14 @@ func (k *granter) Grant(ctx context.Context, key, token string, t driver.Terms) 
 		return k.count[key]
 	}
 	if k.grantDelay > 0 {
-		time.AfterFunc(k.grantDelay, func() { k.step(context.Background(), "set", token, grant) })
+		time.AfterFunc(k.grantDelay, func() { k.execute(context.Background(), "set", token, grant) })
 		return 0, errLost
 	}
-	return k.step(ctx, "set", token, grant)
+	return k.execute(ctx, "set", token, grant)
 }
 
 func (k *granter) Abandon(ctx context.Context, key, token string, _ time.Duration) (bool, error) {
-	n, err := k.step(ctx, "release", token, func() int64 {
+	n, err := k.execute(ctx, "release", token, func() int64 {
 		if k.has(key, token) {
 			delete(k.keys, key)
 			return 1
@@ -132,13 +132,13 @@ func TestUnsentGrantsAreNotUndone(t *testing.T) {
 		_, err := locker(t, nodes, nil).Acquire(t.Context(), "k")
 		wantKind(t, err, redlock.ErrNoQuorum)
 		synctest.Wait()
-		for _, r := range c.log.byStep("release") {
+		for _, r := range c.log.rowsFor("release") {
 			if r.node < "n4" {
 				t.Errorf("%s received a release although no grant was sent", r.node)
 			}
 		}
-		if errors.Is(err, redlock.ErrTaken) || len(c.log.byStep("release")) != 2 {
-			t.Errorf("%d releases, want 2 for n4 and n5; error: %v", len(c.log.byStep("release")), err)
+		if errors.Is(err, redlock.ErrTaken) || len(c.log.rowsFor("release")) != 2 {
+			t.Errorf("%d releases, want 2 for n4 and n5; error: %v", len(c.log.rowsFor("release")), err)
 		}
 	})
 }
@@ -165,12 +165,12 @@ func TestAcquireReturnsOnceDecided(t *testing.T) {
 				if row.kind == nil && err != nil || row.kind != nil && !errors.Is(err, row.kind) {
 					t.Errorf("error: %v, want %v", err, row.kind)
 				}
-				if took := time.Since(start); took != 0 {
-					t.Errorf("took %v", took)
+				if elapsed := time.Since(start); elapsed != 0 {
+					t.Errorf("took %v", elapsed)
 				}
 				if s == nil {
 					time.Sleep(time.Second)
-					if keys := c.holders("k", c.log.byStep("set")[0].token); keys != 0 {
+					if keys := c.numHolders("k", c.log.rowsFor("set")[0].token); keys != 0 {
 						t.Errorf("%d keys are left", keys)
 					}
 					return
@@ -179,12 +179,12 @@ func TestAcquireReturnsOnceDecided(t *testing.T) {
 					t.Errorf("%d votes, refusals: %v", s.Votes(), s.Refusals())
 				}
 				time.Sleep(time.Second)
-				if keys := c.holders("k", s.Token()); keys != row.nodes {
+				if keys := c.numHolders("k", s.Token()); keys != row.nodes {
 					t.Errorf("%d keys are set, want one on each node, including slow ones", keys)
 				}
 				err = s.Release(t.Context())
 				synctest.Wait()
-				if keys := c.holders("k", s.Token()); err != nil || keys != 0 {
+				if keys := c.numHolders("k", s.Token()); err != nil || keys != 0 {
 					t.Errorf("release: %v, and %d keys are left", err, keys)
 				}
 			})
@@ -202,12 +202,12 @@ func TestCanceledAcquireIsCleanedUp(t *testing.T) {
 		start := time.Now()
 		_, err := l.Acquire(cancelAfter(20*ms), "k")
 		wantCanceled(t, err)
-		if took := time.Since(start); took != 20*ms {
-			t.Errorf("canceled after 20ms, but took %v", took)
+		if elapsed := time.Since(start); elapsed != 20*ms {
+			t.Errorf("canceled after 20ms, but took %v", elapsed)
 		}
 		l.Close()
-		if keys := c.holders("k", c.log.byStep("set")[0].token); keys != 0 || len(c.log.byStep("set")) != 5 {
-			t.Errorf("%d keys are left after %d sets", keys, len(c.log.byStep("set")))
+		if keys := c.numHolders("k", c.log.rowsFor("set")[0].token); keys != 0 || len(c.log.rowsFor("set")) != 5 {
+			t.Errorf("%d keys are left after %d sets", keys, len(c.log.rowsFor("set")))
 		}
 	})
 }
@@ -223,8 +223,8 @@ func TestGrantAfterRelease(t *testing.T) {
 		_, err := locker(t, nodes, nil).Acquire(t.Context(), "k")
 		wantKind(t, err, redlock.ErrNoQuorum)
 		time.Sleep(2 * time.Second)
-		sets := c.log.byStep("set")
-		if keys := c.holders("k", sets[0].token); len(sets) != 5 || keys != 0 {
+		sets := c.log.rowsFor("set")
+		if keys := c.numHolders("k", sets[0].token); len(sets) != 5 || keys != 0 {
 			t.Errorf("%d requests, and %d keys are left", len(sets), keys)
 		}
 	})
@@ -235,15 +235,15 @@ func TestPendingReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		s := lease(t, locker(t, c.granters(), nil))
-		c.setFault("release", stepFault{down: true}, 0, 1, 2)
+		c.setFault("release", stepFault{refuse: true}, 0, 1, 2)
 		wantKind(t, s.Release(t.Context()), redlock.ErrNoQuorum)
 		time.Sleep(3 * time.Second)
-		if keys := c.holders("k", s.Token()); keys != 3 {
+		if keys := c.numHolders("k", s.Token()); keys != 3 {
 			t.Errorf("%d keys are left, want 3", keys)
 		}
 		c.setFault("release", stepFault{}, 0, 1, 2)
 		time.Sleep(300 * ms)
-		if keys := c.holders("k", s.Token()); keys != 0 {
+		if keys := c.numHolders("k", s.Token()); keys != 0 {
 			t.Errorf("%d keys are left although the nodes are back", keys)
 		}
 	})
@@ -255,16 +255,16 @@ func TestPendingReleasesExpire(t *testing.T) {
 		c := newCluster(3)
 		l := locker(t, c.granters(), nil)
 		s := lease(t, l)
-		c.setFault("release", stepFault{down: true}, 0, 1, 2)
+		c.setFault("release", stepFault{refuse: true}, 0, 1, 2)
 		s.Release(t.Context())
 		time.Sleep(time.Minute)
-		sent := len(c.log.byStep("release"))
-		if most := 3 * int(2*ttl/(200*ms)); sent > most || sent < most/2 {
-			t.Errorf("%d releases were sent within two TTLs, want about %d", sent, most)
+		numSent := len(c.log.rowsFor("release"))
+		if limit := 3 * int(2*ttl/(200*ms)); numSent > limit || numSent < limit/2 {
+			t.Errorf("%d releases were sent within two TTLs, want about %d", numSent, limit)
 		}
 		time.Sleep(time.Minute)
-		if more := len(c.log.byStep("release")) - sent; more != 0 {
-			t.Errorf("%d releases were sent after that", more)
+		if numLater := len(c.log.rowsFor("release")) - numSent; numLater != 0 {
+			t.Errorf("%d releases were sent after that", numLater)
 		}
 	})
 }
@@ -282,8 +282,8 @@ func TestContextOfLease(t *testing.T) {
 			s.Extend(ctx)
 		}
 		<-ctx.Done()
-		if late := time.Since(until); late != 0 || s.Remaining() > 0 {
-			t.Errorf("the context ended %v after the deadline, with %v left", late, s.Remaining())
+		if overrun := time.Since(until); overrun != 0 || s.Remaining() > 0 {
+			t.Errorf("the context ended %v after the deadline, with %v left", overrun, s.Remaining())
 		}
 		wantCause(t, ctx, redlock.ErrExpired)
 		s.Release(t.Context())
@@ -330,12 +330,12 @@ func TestRenewal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(5)
-				c.setFault("extend", stepFault{down: row.down}, 0, 1, 2)
+				c.setFault("extend", stepFault{refuse: row.down}, 0, 1, 2)
 				s := lease(t, locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Renew = 3 * time.Second; row.change(cfg) }))
 				start := time.Now()
 				<-s.Context().Done()
-				if lasted := time.Since(start); lasted != row.lasts {
-					t.Errorf("the lease lasted %v, want %v", lasted, row.lasts)
+				if lifetime := time.Since(start); lifetime != row.lasts {
+					t.Errorf("the lease lasted %v, want %v", lifetime, row.lasts)
 				}
 				wantCause(t, s.Context(), redlock.ErrExpired)
 			})
@@ -357,12 +357,12 @@ func TestRepair(t *testing.T) {
 			if err := s.Extend(t.Context()); (err != nil) != (want < 3) {
 				t.Errorf("key lost on %d nodes: extension: %v", lost, err)
 			}
-			if keys := c.holders("k", s.Token()); keys != want {
+			if keys := c.numHolders("k", s.Token()); keys != want {
 				t.Errorf("key lost on %d nodes: %d keys, want %d", lost, keys, want)
 			}
 			s.Release(t.Context())
 			synctest.Wait()
-			if keys := c.holders("k", s.Token()); keys != 0 {
+			if keys := c.numHolders("k", s.Token()); keys != 0 {
 				t.Errorf("key lost on %d nodes: %d keys are left after the release", lost, keys)
 			}
 		})
@@ -468,12 +468,12 @@ func TestFenceOfLocker(t *testing.T) {
 func FuzzNew(f *testing.F) {
 	f.Add(3, int64(ttl), int64(50*ms), 0.01, int64(0), int64(0), 1, 0, int64(0), int64(0), int64(0), false, false)
 	f.Add(5, int64(time.Second), int64(0), 0.5, int64(1), int64(2), 0, 3, int64(300*ms), int64(2*time.Second), int64(time.Second), true, true)
-	f.Fuzz(func(t *testing.T, n int, ttl, timeout int64, drift float64, least, most int64, tries, extends int, renew, hold, quarantine int64, fence, repair bool) {
+	f.Fuzz(func(t *testing.T, n int, ttl, timeout int64, drift float64, retryMin, retryMax int64, tries, extends int, renew, maxHold, quarantine int64, fence, repair bool) {
 		if n < 0 || n > 9 {
 			return
 		}
-		cfg := redlock.Config{TTL: time.Duration(ttl), Timeout: time.Duration(timeout), Drift: drift, RetryMin: time.Duration(least), RetryMax: time.Duration(most),
-			Tries: tries, Extends: extends, Renew: time.Duration(renew), MaxHold: time.Duration(hold), Quarantine: time.Duration(quarantine), Fence: fence, Repair: repair}
+		cfg := redlock.Config{TTL: time.Duration(ttl), Timeout: time.Duration(timeout), Drift: drift, RetryMin: time.Duration(retryMin), RetryMax: time.Duration(retryMax),
+			Tries: tries, Extends: extends, Renew: time.Duration(renew), MaxHold: time.Duration(maxHold), Quarantine: time.Duration(quarantine), Fence: fence, Repair: repair}
 		for _, k := range newCluster(n).granters() {
 			cfg.Nodes = append(cfg.Nodes, k)
 		}

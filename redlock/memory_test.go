@@ -39,8 +39,8 @@ type entry struct {
 // stepFault is a fault in a step. After delay, the step is refused (down), or it is executed but
 // its answer is lost (lost).
 type stepFault struct {
-	delay      time.Duration
-	down, lost bool
+	delay              time.Duration
+	refuse, loseAnswer bool
 }
 
 // journal lists the requests to all nodes in order of arrival.
@@ -58,7 +58,7 @@ func (j *journal) add(r row) {
 }
 
 // rowsFor returns the rows for one kind of step.
-func (j *journal) byStep(step string) []row {
+func (j *journal) rowsFor(step string) []row {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var out []row
@@ -77,7 +77,7 @@ var (
 
 func (m *memoryNode) String() string { return m.name }
 
-func (m *memoryNode) step(ctx context.Context, step, token string, apply func() int64) (int64, error) {
+func (m *memoryNode) execute(ctx context.Context, step, token string, apply func() int64) (int64, error) {
 	m.log.add(row{m.name, step, token})
 	m.mu.Lock()
 	f := m.faults[step]
@@ -91,13 +91,13 @@ func (m *memoryNode) step(ctx context.Context, step, token string, apply func() 
 			return 0, ctx.Err()
 		}
 	}
-	if f.down {
+	if f.refuse {
 		return 0, errDown
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := apply()
-	if f.lost {
+	if f.loseAnswer {
 		return 0, errLost
 	}
 	return n, nil
@@ -121,7 +121,7 @@ func (m *memoryNode) has(key, token string) bool {
 }
 
 func (m *memoryNode) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
-	return m.step(ctx, "set", token, func() int64 {
+	return m.execute(ctx, "set", token, func() int64 {
 		if e, ok := m.keys[key]; ok && time.Now().Before(e.expires) {
 			return 0
 		}
@@ -137,7 +137,7 @@ func (m *memoryNode) Set(ctx context.Context, key, token string, ttl time.Durati
 }
 
 func (m *memoryNode) Extend(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
-	n, err := m.step(ctx, "extend", token, func() int64 {
+	n, err := m.execute(ctx, "extend", token, func() int64 {
 		if !m.has(key, token) {
 			return 0
 		}
@@ -148,7 +148,7 @@ func (m *memoryNode) Extend(ctx context.Context, key, token string, ttl time.Dur
 }
 
 func (m *memoryNode) Release(ctx context.Context, key, token string) (bool, error) {
-	n, err := m.step(ctx, "release", token, func() int64 {
+	n, err := m.execute(ctx, "release", token, func() int64 {
 		if !m.has(key, token) {
 			return 0
 		}
@@ -159,7 +159,7 @@ func (m *memoryNode) Release(ctx context.Context, key, token string) (bool, erro
 }
 
 func (m *memoryNode) RaiseFence(ctx context.Context, key, token string, fence int64) (bool, error) {
-	n, err := m.step(ctx, "raise", token, func() int64 {
+	n, err := m.execute(ctx, "raise", token, func() int64 {
 		if !m.has(key, token) {
 			return 0
 		}
@@ -170,7 +170,7 @@ func (m *memoryNode) RaiseFence(ctx context.Context, key, token string, fence in
 }
 
 // numHolders counts the nodes whose key has the token.
-func (c cluster) holders(key, token string) int {
+func (c cluster) numHolders(key, token string) int {
 	n := 0
 	for _, m := range c.nodes {
 		m.mu.Lock()

@@ -14,7 +14,7 @@ import (
 // A failed acquire reports whether the lock was taken or the nodes were broken, however the wait
 // ended.
 func TestTakenLockVsBrokenNodes(t *testing.T) {
-	down, slow := stepFault{down: true}, stepFault{delay: 40 * ms}
+	down, slow := stepFault{refuse: true}, stepFault{delay: 40 * ms}
 	for name, row := range map[string]struct {
 		nodes    int
 		setup    func(c cluster)
@@ -31,7 +31,7 @@ func TestTakenLockVsBrokenNodes(t *testing.T) {
 		"waiting, one node is down":                {5, func(c cluster) { c.take("k", 0, 1, 2); c.setFault("set", down, 2) }, 2 * time.Second, true},
 		"waiting for broken nodes":                 {5, func(c cluster) { c.setFault("set", down, 0, 1, 2) }, 2 * time.Second, false},
 		"canceled during the second attempt":       {5, func(c cluster) { c.take("k", 0, 1, 2); c.setFault("set", slow, 0, 1, 2) }, 160 * ms, true},
-		"canceled during an attempt, broken nodes": {5, func(c cluster) { c.setFault("set", stepFault{delay: 40 * ms, down: true}, 0, 1, 2) }, 160 * ms, false},
+		"canceled during an attempt, broken nodes": {5, func(c cluster) { c.setFault("set", stepFault{delay: 40 * ms, refuse: true}, 0, 1, 2) }, 160 * ms, false},
 		"canceled before any answer":               {5, func(c cluster) { c.take("k", 0, 1, 2); c.setFault("set", slow, 0, 1, 2) }, 20 * ms, false},
 		"taken, then broken": {5, func(c cluster) {
 			c.take("k", 0, 1, 2)
@@ -126,8 +126,8 @@ func TestWithWait(t *testing.T) {
 			l := locker(t, c.granters(), func(cfg *redlock.Config) { cfg.RetryMin, cfg.RetryMax = 100*ms, 100*ms })
 			start := time.Now()
 			_, err := l.Acquire(t.Context(), "k", redlock.WithWait(row.wait))
-			if took := time.Since(start); took != row.took || (err == nil) != row.ok {
-				t.Errorf("free after %v, WithWait(%v): took %v, error: %v", row.free, row.wait, took, err)
+			if elapsed := time.Since(start); elapsed != row.took || (err == nil) != row.ok {
+				t.Errorf("free after %v, WithWait(%v): took %v, error: %v", row.free, row.wait, elapsed, err)
 			}
 			if err != nil {
 				wantKind(t, err, redlock.ErrTaken)
@@ -172,16 +172,16 @@ func TestWithTTL(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) { // releases of a failed attempt are retried until its keys have expired
 		c := newCluster(3)
-		c.setFault("set", stepFault{lost: true}, 0, 1, 2)
-		c.setFault("release", stepFault{down: true}, 0, 1, 2)
+		c.setFault("set", stepFault{loseAnswer: true}, 0, 1, 2)
+		c.setFault("release", stepFault{refuse: true}, 0, 1, 2)
 		l := locker(t, c.granters(), nil)
 		_, err := l.Acquire(t.Context(), "k", redlock.WithTTL(time.Minute))
 		wantKind(t, err, redlock.ErrNoQuorum)
 		time.Sleep(30 * time.Second)
 		c.setFault("release", stepFault{}, 0, 1, 2)
 		time.Sleep(5 * time.Second)
-		if left := c.nodes[0].size() + c.nodes[1].size() + c.nodes[2].size(); left > 0 {
-			t.Errorf("%d keys are left", left)
+		if numLeft := c.nodes[0].size() + c.nodes[1].size() + c.nodes[2].size(); numLeft > 0 {
+			t.Errorf("%d keys are left", numLeft)
 		}
 	})
 }
@@ -204,7 +204,7 @@ func TestRejectsInvalidTTLOption(t *testing.T) {
 			t.Errorf("Do with TTL %v: no error", ttl)
 		}
 	}
-	if n := len(c.log.byStep("set")); n > 0 {
+	if n := len(c.log.rowsFor("set")); n > 0 {
 		t.Errorf("%d requests were sent to nodes", n)
 	}
 }

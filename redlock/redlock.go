@@ -44,8 +44,8 @@ import (
 
 // Client acquires locks exactly as the specification describes. It is safe for concurrent use.
 type Client struct {
-	cfg Config
-	all []int // node indices
+	cfg      Config
+	allNodes []int // node indices
 	// batcher sends requests in batches. It is nil unless all nodes are Batchers.
 	batcher *batchSender
 }
@@ -66,7 +66,7 @@ func newClient(cfg Config) (*Client, error) {
 	}
 	c := &Client{cfg: cfg}
 	for i := range cfg.Nodes {
-		c.all = append(c.all, i)
+		c.allNodes = append(c.allNodes, i)
 	}
 	if !cfg.Sequential {
 		c.batcher = newBatchSender(cfg.Nodes)
@@ -96,7 +96,7 @@ func acquireWithRetries[L any](p waitContext, c *Client, wait time.Duration, key
 		end = c.cfg.Now().Add(wait)
 	}
 	for {
-		if ended := p.ended(); ended != nil {
+		if ended := p.endedContext(); ended != nil {
 			return nil, canceledError(ended, last)
 		}
 		l, failed, err := attempt(p, key)
@@ -107,7 +107,7 @@ func acquireWithRetries[L any](p waitContext, c *Client, wait time.Duration, key
 			return l, nil
 		}
 		failed.Tries = last.Tries + 1
-		ended := p.ended()
+		ended := p.endedContext()
 		if ended != nil && failed.Kind == ErrNoQuorum && last.Taken {
 			failed.Taken = true // the attempt was cut short, and the previous one found the lock taken
 		}
@@ -156,15 +156,15 @@ func (c *Client) grant(ctx context.Context, key, token string) (answers []driver
 	if c.cfg.Fence {
 		op = driver.OpSetFenced
 	}
-	answers = c.send(ctx, c.all, driver.Request{Op: op, Key: key, Token: token, Terms: driver.Terms{TTL: c.cfg.TTL}})
+	answers = c.send(ctx, c.allNodes, driver.Request{Op: op, Key: key, Token: token, Terms: driver.Terms{TTL: c.cfg.TTL}})
 	return answers, c.raiseFence(key, token, answers, func(nodes []int, r driver.Request) []driver.Answer { return c.send(ctx, nodes, r) })
 }
 
 // failureKind returns the error kind for an attempt, or nil if the attempt succeeded.
 func (c *Client) failureKind(t driver.Tally, elapsed time.Duration) error {
-	quorum := Quorum(len(c.all))
+	quorum := Quorum(len(c.allNodes))
 	switch {
-	case t.All-t.No < quorum:
+	case t.Total-t.No < quorum:
 		return ErrTaken
 	case t.Yes < quorum:
 		return ErrNoQuorum
@@ -179,7 +179,7 @@ func (c *Client) failureKind(t driver.Tally, elapsed time.Duration) error {
 // requests continue after ctx ends: if the caller gives up, its keys must not stay until they
 // expire.
 func (c *Client) release(ctx context.Context, key, token string) []driver.Answer {
-	return c.send(context.WithoutCancel(ctx), c.all, driver.Request{Op: driver.OpRelease, Key: key, Token: token, Terms: driver.Terms{TTL: c.cfg.TTL}})
+	return c.send(context.WithoutCancel(ctx), c.allNodes, driver.Request{Op: driver.OpRelease, Key: key, Token: token, Terms: driver.Terms{TTL: c.cfg.TTL}})
 }
 
 // wait waits for a random time, at most limit, so that contenders that split the vote don't collide
@@ -197,7 +197,7 @@ func (c *Client) wait(p waitContext, limit time.Duration) error {
 	select {
 	case <-c.cfg.After(delay):
 	case <-p.Done():
-	case <-p.closedChan():
+	case <-p.lifetimeDone():
 	}
 	return nil
 }
@@ -212,7 +212,7 @@ func (c *Client) token() (string, error) {
 }
 
 func (c *Client) failure(op, key string, kind error, answers []driver.Answer) *Error {
-	return &Error{Op: op, Key: key, Kind: kind, Asked: len(answers), Nodes: c.nodeErrors(answers)}
+	return &Error{Op: op, Key: key, Kind: kind, NodesAsked: len(answers), Nodes: c.nodeErrors(answers)}
 }
 
 // acquireError returns the error for a failed attempt. If another client holds the lock, every
@@ -221,13 +221,13 @@ func (c *Client) failure(op, key string, kind error, answers []driver.Answer) *E
 // knows whether it was taken.
 func (c *Client) acquireError(key string, kind error, answers []driver.Answer) *Error {
 	e := c.failure("acquire", key, kind, answers)
-	broken := 0
+	numBroken := 0
 	for _, a := range answers {
 		if a.Err != nil && a.Err != errNotAwaited {
-			broken++
+			numBroken++
 		}
 	}
-	e.Taken = kind == ErrTaken || kind == ErrNoQuorum && driver.Count(answers).No > 0 && len(c.all)-broken >= Quorum(len(c.all))
+	e.Taken = kind == ErrTaken || kind == ErrNoQuorum && driver.Count(answers).No > 0 && len(c.allNodes)-numBroken >= Quorum(len(c.allNodes))
 	return e
 }
 
@@ -449,13 +449,13 @@ var (
 
 // Error describes a failed operation and why nodes did not agree to it.
 type Error struct {
-	Op    string // acquire, extend or release
-	Key   string
-	Kind  error // one of the error kinds above
-	Taken bool  // the lock was taken in the last complete attempt, so the error matches ErrTaken
-	Tries int   // number of attempts made by Acquire
-	Asked int   // in the last attempt
-	Nodes []NodeError
+	Op         string // acquire, extend or release
+	Key        string
+	Kind       error // one of the error kinds above
+	Taken      bool  // the lock was taken in the last complete attempt, so the error matches ErrTaken
+	Tries      int   // number of attempts made by Acquire
+	NodesAsked int   // in the last attempt
+	Nodes      []NodeError
 	// Cause and err are the context's cause and error, if it ended.
 	Cause error
 	err   error
@@ -485,7 +485,7 @@ func (e *Error) Error() string {
 	if len(e.Nodes) == 0 {
 		return b.String()
 	}
-	fmt.Fprintf(&b, "; %d of %d nodes did not agree:", len(e.Nodes), e.Asked)
+	fmt.Fprintf(&b, "; %d of %d nodes did not agree:", len(e.Nodes), e.NodesAsked)
 	for i, n := range e.Nodes {
 		if i > 0 {
 			b.WriteByte(',')
@@ -526,14 +526,14 @@ func canceledError(ctx context.Context, e Error) *Error {
 // has no vote: its answer to the write replaces its grant. As a result, every node in this quorum
 // has a count of at least the token, so the next grant on any of them gets a higher count.
 func (c *Client) raiseFence(key, token string, answers []driver.Answer, ask func(nodes []int, r driver.Request) []driver.Answer) int64 {
-	if !c.cfg.Fence || driver.Count(answers).Yes < Quorum(len(c.all)) {
+	if !c.cfg.Fence || driver.Count(answers).Yes < Quorum(len(c.allNodes)) {
 		return 0 // no lock, so no token
 	}
-	fence, behind := driver.HighestCount(answers)
-	if len(behind) == 0 {
+	fence, lowNodes := driver.HighestCount(answers)
+	if len(lowNodes) == 0 {
 		return fence
 	}
-	for _, a := range ask(behind, driver.Request{Op: driver.OpRaiseFence, Key: key, Token: token, Count: fence}) {
+	for _, a := range ask(lowNodes, driver.Request{Op: driver.OpRaiseFence, Key: key, Token: token, Count: fence}) {
 		answers[a.Node] = a
 	}
 	return fence

@@ -30,18 +30,18 @@ func TestStoppedPastTheDeadline(t *testing.T) {
 		stopPastTheDeadline(t)
 		return
 	}
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxConcurrent)
 	for range *stopCount {
 		slots <- struct{}{}
-		all.Go(func() {
+		wg.Go(func() {
 			defer func() { <-slots }()
-			if said, err := stopOne(); err != nil {
-				t.Errorf("%v\n%s", err, said)
+			if output, err := stopOne(); err != nil {
+				t.Errorf("%v\n%s", err, output)
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 }
 
 // stopOne runs a process until it stops itself, resumes it when its leases are over, and returns
@@ -60,7 +60,7 @@ func stopOne() (string, error) {
 		return "", err
 	}
 	defer cmd.Process.Kill()
-	stopped := 0
+	numStops := 0
 	var status syscall.WaitStatus
 	for {
 		if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil {
@@ -69,15 +69,15 @@ func stopOne() (string, error) {
 		if !status.Stopped() {
 			break
 		}
-		stopped++
+		numStops++
 		time.Sleep(shortTTL + shortTTL/3) // past the leases' deadline
 		if err := syscall.Kill(cmd.Process.Pid, syscall.SIGCONT); err != nil {
 			return "", err
 		}
 	}
 	text, err := os.ReadFile(output.Name())
-	if stopped != 1 || status.ExitStatus() != 0 {
-		err = fmt.Errorf("the process was stopped %d times and exited with status %d", stopped, status.ExitStatus())
+	if numStops != 1 || status.ExitStatus() != 0 {
+		err = fmt.Errorf("the process was stopped %d times and exited with status %d", numStops, status.ExitStatus())
 	}
 	return string(text), err
 }
@@ -98,7 +98,7 @@ func stopPastTheDeadline(t *testing.T) {
 	for inUse.Remaining() > 0 { // the signal may take effect slightly later
 	}
 	errBefore, errAfter := before.Err(), unused.Context().Err()
-	if errBefore == nil || errAfter == nil || !closed(before.Done()) || !closed(unused.Context().Done()) {
+	if errBefore == nil || errAfter == nil || !isClosed(before.Done()) || !isClosed(unused.Context().Done()) {
 		t.Errorf("%v after the deadline: Err is %v for the context in use, and %v for the context requested afterward", -inUse.Remaining(), errBefore, errAfter)
 	}
 	wantCause(t, before, redlock.ErrExpired)

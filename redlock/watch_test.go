@@ -20,17 +20,17 @@ func TestReleasedLeaseIsNotWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	var held []*Lease
+	var acquired []*Lease
 	for range 10 {
 		s, err := l.Acquire(context.Background(), "k")
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.Context()
-		held = append(held, s)
+		acquired = append(acquired, s)
 	}
 	for i, at := range []int{3, 0, 9, 5, 1, 2, 8, 7, 6, 4} {
-		held[at].Release(context.Background())
+		acquired[at].Release(context.Background())
 		if n := len(l.watcher.leases); n != 9-i {
 			t.Errorf("%d leases are watched, want %d", n, 9-i)
 		}

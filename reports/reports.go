@@ -36,7 +36,7 @@ import (
 const (
 	PageFile      = "report.html"    // everything on one page
 	SequenceFile  = "sequence.txt"   // the sequence diagram
-	drawingFile   = "sequence.svg"   // the sequence diagram as an image
+	svgFile       = "sequence.svg"   // the sequence diagram as an image
 	mermaidFile   = "sequence.mmd"   // the sequence diagram for issues and summaries
 	JUnitFile     = "junit.xml"      // the outcome for CI
 	ednFile       = "history.edn"    // the history in Jepsen's format
@@ -51,7 +51,7 @@ func Write(dir string, r outcome.Run) error {
 		return fmt.Errorf("write reports: %w", err)
 	}
 	defer to.Close()
-	d := sequence.OfVerdict(r.History, r.Verdict)
+	d := sequence.ForVerdict(r.History, r.Verdict)
 	p := page.Page{Run: r, Diagram: d,
 		Picture: template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: "sq-"}))} // all text in it is escaped
 	for _, f := range companionFiles(r, d) {
@@ -67,12 +67,12 @@ func Write(dir string, r outcome.Run) error {
 		}
 		p.Files = append(p.Files, f.name)
 	}
-	fragment, err := timeline.Of(r.History, r.Verdict).Fragment()
+	fragment, err := timeline.New(r.History, r.Verdict).Fragment()
 	if err != nil {
 		return err
 	}
 	p.Timeline = page.Part{HTML: fragment, Style: template.CSS(timeline.Style), Script: template.JS(timeline.Script)}
-	for _, f := range figures.Of(r.History) {
+	for _, f := range figures.FromHistory(r.History) {
 		p.Figures = append(p.Figures, page.Figure{Name: f.Name, Title: f.Title, Caption: f.Caption, SVG: template.HTML(f.Inline())}) // all text in it is escaped
 	}
 	var text bytes.Buffer
@@ -95,13 +95,13 @@ func companionFiles(r outcome.Run, d sequence.Diagram) []file {
 	text := sequence.Text(d, sequence.DefaultWidth)
 	o := r.Outcome
 	o.Seconds, o.Dir = 0, "" // vary between executions, but the file must not
-	constant := func(name, content string) file {
+	staticFile := func(name, content string) file {
 		return file{name, func(w io.Writer) error { _, err := io.WriteString(w, content); return err }}
 	}
 	return []file{
-		constant(SequenceFile, text),
-		constant(drawingFile, string(sequence.SVG(d, sequence.SVGOptions{}))),
-		constant(mermaidFile, sequence.Mermaid(d)),
+		staticFile(SequenceFile, text),
+		staticFile(svgFile, string(sequence.SVG(d, sequence.SVGOptions{}))),
+		staticFile(mermaidFile, sequence.Mermaid(d)),
 		{JUnitFile, func(w io.Writer) error {
 			t := &outcome.Tally{}
 			t.Add(o)
@@ -118,7 +118,7 @@ const FigureDir = "figures"
 // WriteImages writes the page's figures as separate SVG and PNG files, for papers and slides. Call it
 // only on request, because it takes ten times as long as all other reports together.
 func WriteImages(dir string, r outcome.Run) error {
-	plots := figures.Of(r.History)
+	plots := figures.FromHistory(r.History)
 	if len(plots) == 0 {
 		return nil
 	}
@@ -127,17 +127,17 @@ func WriteImages(dir string, r outcome.Run) error {
 		return fmt.Errorf("write figures: %w", err)
 	}
 	defer to.Close()
-	in, err := to.Sub(FigureDir)
+	figureDir, err := to.Sub(FigureDir)
 	if err != nil {
 		return fmt.Errorf("write figures: %w", err)
 	}
-	defer in.Close()
+	defer figureDir.Close()
 	for _, f := range plots {
 		image, err := f.PNG()
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(in.Write(f.Name+".svg", f.SVG()), in.Write(f.Name+".png", image)); err != nil {
+		if err := errors.Join(figureDir.Write(f.Name+".svg", f.SVG()), figureDir.Write(f.Name+".png", image)); err != nil {
 			return fmt.Errorf("write figures: %w", err)
 		}
 	}

@@ -47,7 +47,7 @@ func TestWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		files := []string{PageFile, SequenceFile, drawingFile, mermaidFile, JUnitFile, ednFile}
+		files := []string{PageFile, SequenceFile, svgFile, mermaidFile, JUnitFile, ednFile}
 		if picture {
 			files = append(files, porcupineFile)
 		}

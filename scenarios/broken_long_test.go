@@ -29,26 +29,26 @@ func TestBrokenLocks(t *testing.T) {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "mistake\tscenario\tproperty\tcause\tseeds")
 	for _, m := range broken.Mistakes() {
-		by := 0
+		catching := 0
 		for _, s := range all {
 			if s.Lock.Mistake != m.Name || !slices.ContainsFunc(slices.Collect(maps.Keys(s.Expect)), func(p string) bool {
 				return s.Expect[p].Want == "violated"
 			}) {
 				continue
 			}
-			by++
+			catching++
 			seed, o := findCatchingSeed(t, s)
 			if seed == 0 {
 				t.Errorf("%s does not catch %s with any of %d seeds; last judgements: %+v", s.ID(), m.Name, maxSeeds, o.Judgements)
 				continue
 			}
 			for _, j := range o.Judgements {
-				if j.Got == verdict.Violated && j.Follows == "" {
+				if j.Got == verdict.Violated && j.ImpliedBy == "" {
 					fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\n", m.Name, s.ID(), j.Property, j.Cause, seed)
 				}
 			}
 		}
-		if by == 0 {
+		if catching == 0 {
 			t.Errorf("no scenario catches %s", m.Name)
 		}
 	}

@@ -21,7 +21,7 @@ func choose(t *testing.T, names ...string) []scenarios.Found {
 }
 
 // canSimulate reports whether the simulation can run a scenario.
-func simulates(t *testing.T, s scenario.Scenario) bool {
+func canSimulate(t *testing.T, s scenario.Scenario) bool {
 	t.Helper()
 	return len(campaign.Probe(t.Context(), sim.New(kinds.All)).Missing(s, kinds.All)) == 0
 }

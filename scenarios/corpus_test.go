@@ -32,7 +32,7 @@ func TestCorpus(t *testing.T) {
 			continue
 		}
 		name, seed := strings.TrimSuffix(filepath.Base(path), ".yaml"), uint64(1)
-		if _, number, is := strings.Cut(name, "-seed-"); is {
+		if _, number, hasSeed := strings.Cut(name, "-seed-"); hasSeed {
 			if seed, err = strconv.ParseUint(number, 10, 64); err != nil {
 				t.Error(path, err)
 			}

@@ -33,9 +33,9 @@ func (l tardyLock) Acquire(ctx context.Context, key string) (lock.Handle, error)
 
 // makeTardy changes a lock kind to create tardyLocks.
 func makeTardy(k lock.Kind) lock.Kind {
-	make := k.New
+	newLock := k.New
 	k.New = func(e lock.Env) (lock.Lock, error) {
-		l, err := make(e)
+		l, err := newLock(e)
 		return tardyLock{l, e}, err
 	}
 	return k
@@ -48,26 +48,26 @@ func TestEndedLockFailsEveryScenario(t *testing.T) {
 	for name, k := range kinds.All {
 		all[name] = makeTardy(k)
 	}
-	backend, tried := sim.New(all), 0
+	backend, numRuns := sim.New(all), 0
 	for _, p := range choose(t) {
-		if p.Tier != scenario.TierEvery || p.Lock.Mistake != "" || !simulates(t, p.Scenario) {
+		if p.Tier != scenario.TierEvery || p.Lock.Mistake != "" || !canSimulate(t, p.Scenario) {
 			continue
 		}
 		t.Run(p.ID(), func(t *testing.T) {
-			both := []scenario.Scenario{p.Scenario}
+			variants := []scenario.Scenario{p.Scenario}
 			if other, err := p.ForLock("tardy", all["tardy"]); err == nil && p.ID() == "baseline" {
-				both = append(both, other)
+				variants = append(variants, other)
 			}
-			for _, s := range both {
+			for _, s := range variants {
 				o := campaign.Execute(t.Context(), backend, campaign.Job{Scenario: s, Seed: 1, Backend: backend.Name(), Keep: campaign.KeepNone})
 				if j := o.JudgementOf(verdict.ValidOnReturn); j == nil || j.Got != verdict.Violated || j.AsExpected || o.Code != outcome.ExitUnexpected {
 					t.Errorf("%s: exit %d %s: %v", s.Lock.Kind, o.Code, o.Error, o.Judgements)
 				}
-				tried++
+				numRuns++
 			}
 		})
 	}
-	if tried < 50 {
-		t.Errorf("only %d runs", tried)
+	if numRuns < 50 {
+		t.Errorf("only %d runs", numRuns)
 	}
 }

@@ -27,7 +27,7 @@ func checkCrash(kind string) func(*oracle, groups) {
 			o.fail("no %s of %s at that time", kind, g["n"])
 			return
 		}
-		o.mentioned["down "+g["n"]] = true
+		o.mentions["down "+g["n"]] = true
 		if g["u"] == "" {
 			return
 		}
@@ -53,7 +53,7 @@ func checkFault(kinds ...string) func(*oracle, groups) {
 			o.fail("the fault did not end at that time")
 		}
 		if kinds[0] == "pause" && o.row == nil {
-			o.paused[g["n"]]++
+			o.pauseCounts[g["n"]]++
 		}
 	}
 }
@@ -94,27 +94,27 @@ func checkLinkFault(kinds ...string) func(*oracle, groups) {
 // servers at that instant. Links where the fault ended earlier do not count, because the
 // description may leave out faults that ended before it begins.
 func (o *oracle) sameLinks(begin fact, client string, named []string) bool {
-	over := map[string]int64{}
+	ends := map[string]int64{}
 	for _, f := range o.facts {
 		c, server, _ := strings.Cut(f.Node, "-")
 		if c != client || server == "" || f.Op != begin.Op {
 			continue
 		}
 		if f.Type == "begin" && f.Step == begin.Step && f.T == begin.T {
-			over[server] = never
+			ends[server] = never
 		}
-		if at, is := over[server]; is && at == never && f.Type == "end" && f.Cause != staysActive {
-			over[server] = f.T
+		if at, affected := ends[server]; affected && at == never && f.Type == "end" && f.Cause != staysActive {
+			ends[server] = f.T
 		}
 	}
 	first := int64(never)
 	for _, n := range named {
-		if _, is := over[n]; !is {
+		if _, affected := ends[n]; !affected {
 			return false
 		}
-		first = min(first, over[n])
+		first = min(first, ends[n])
 	}
-	for n, at := range over {
+	for n, at := range ends {
 		if !slices.Contains(named, n) && at >= first {
 			return false
 		}
@@ -132,17 +132,17 @@ func (o *oracle) endedOneOf(target string, g groups, kinds ...string) bool {
 
 func checkLinkFaultEnd(kinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
-		some := false
+		found := false
 		for _, n := range expand(g["nodes"]) {
 			link := g["c"] + "-" + n
-			some = some || o.faultEnd(link, g["t"], kinds...) != nil
+			found = found || o.faultEnd(link, g["t"], kinds...) != nil
 			if o.find(func(f *fact) bool {
 				return f.Type == "end" && f.Node == link && slices.Contains(kinds, f.Op) && f.Cause != staysActive && (math.Abs(float64(f.T)-seconds(g["t"])*1e9) < 1e6 || between(g["first"], g["t"], f.T))
 			}) == nil {
 				o.fail("no such fault on %s ended at that time", link)
 			}
 		}
-		if !some {
+		if !found {
 			o.fail("no such fault ended at exactly that instant")
 		}
 	}
@@ -151,32 +151,32 @@ func checkLinkFaultEnd(kinds ...string) func(*oracle, groups) {
 // findMessage finds the command whose request or reply was in flight on a link at an instant. The
 // record lacks commands that a client abandoned before they reached the link. For these,
 // findMessage returns the fault whose step names the message.
-func (o *oracle) findMessage(link, op string, answer bool, at int64) *fact {
-	hit := o.find(func(f *fact) bool { return f.Process == "nemesis" && f.Type == "begin" && f.Node == link && f.T == at })
+func (o *oracle) findMessage(link, op string, isReply bool, at int64) *fact {
+	fault := o.find(func(f *fact) bool { return f.Process == "nemesis" && f.Type == "begin" && f.Node == link && f.T == at })
 	for _, s := range o.run.Params.Steps {
-		kind := map[bool]string{false: " request ", true: " reply "}[answer]
-		if hit != nil && s.Step == hit.Step && strings.HasPrefix(s.When, op+kind) {
-			return hit
+		kind := map[bool]string{false: " request ", true: " reply "}[isReply]
+		if fault != nil && s.Step == fault.Step && strings.HasPrefix(s.When, op+kind) {
+			return fault
 		}
 	}
 	return o.find(func(f *fact) bool {
 		if f.Process != link || f.Op != op || f.Sent > at || f.Answered != 0 && f.Answered < at {
 			return false
 		}
-		return answer == (f.Applied != 0 && f.Applied <= at)
+		return isReply == (f.Applied != 0 && f.Applied <= at)
 	})
 }
 
 func (o *oracle) checkLostRequests(g groups) { o.checkLost(g, false) }
 func (o *oracle) checkLostReplies(g groups)  { o.checkLost(g, true) }
 
-func (o *oracle) checkLost(g groups, answer bool) {
+func (o *oracle) checkLost(g groups, isReply bool) {
 	first := cmp.Or(g["t"], g["v"])
 	last := cmp.Or(g["u"], first)
 	op := strings.TrimSuffix(g["m"], "s")
 	count, begins, ends := 0, false, false
 	for _, n := range expand(g["nodes"]) {
-		some := false
+		found := false
 		for _, f := range o.facts {
 			if f.Op != "drop" || f.Type != "begin" || f.Node != g["c"]+"-"+n {
 				continue
@@ -184,13 +184,13 @@ func (o *oracle) checkLost(g groups, answer bool) {
 			if within := near(first, f.T) || near(last, f.T) || float64(f.T) > seconds(first)*1e9 && float64(f.T) < seconds(last)*1e9; !within {
 				continue
 			}
-			if m := o.findMessage(f.Node, op, answer, f.T); m == nil || m.Answered != 0 {
+			if m := o.findMessage(f.Node, op, isReply, f.T); m == nil || m.Answered != 0 {
 				continue
 			}
-			some, begins, ends = true, begins || near(first, f.T), ends || near(last, f.T)
+			found, begins, ends = true, begins || near(first, f.T), ends || near(last, f.T)
 			count++
 		}
-		if !some {
+		if !found {
 			o.fail("no message to or from %s was lost at that time", n)
 		}
 	}
@@ -198,7 +198,7 @@ func (o *oracle) checkLost(g groups, answer bool) {
 		o.fail("no message was lost at the first or the last instant")
 	}
 	plural := op != g["m"]
-	if answer {
+	if isReply {
 		plural = strings.Contains(o.statement, "replies ")
 	}
 	if plural != (count > 1) && o.row == nil {
@@ -209,7 +209,7 @@ func (o *oracle) checkLost(g groups, answer bool) {
 func (o *oracle) checkHeldRequest(g groups) { o.checkHeld(g, false) }
 func (o *oracle) checkHeldReply(g groups)   { o.checkHeld(g, true) }
 
-func (o *oracle) checkHeld(g groups, answer bool) {
+func (o *oracle) checkHeld(g groups, isReply bool) {
 	for _, n := range expand(g["nodes"]) {
 		link := g["c"] + "-" + n
 		begin := o.find(func(f *fact) bool {
@@ -219,7 +219,7 @@ func (o *oracle) checkHeld(g groups, answer bool) {
 			o.fail("no message on %s was held at that time", link)
 			continue
 		}
-		if o.findMessage(link, strings.TrimSuffix(g["m"], "s"), answer, begin.T) == nil {
+		if o.findMessage(link, strings.TrimSuffix(g["m"], "s"), isReply, begin.T) == nil {
 			o.fail("no such message was in flight")
 		}
 		if g["u"] != "" && !o.endedOneOf(link, g, "hold") {
@@ -262,16 +262,16 @@ func checkKeyEnd(what string) func(*oracle, groups) {
 		if o.findKeyEnd(g, what) == nil {
 			o.fail("no key of %s on %s was %s at that time", g["c"], g["n"], what)
 		}
-		o.mentioned["key "+g["n"]+" "+what+" "+g["c"]] = true
+		o.mentions["key "+g["n"]+" "+what+" "+g["c"]] = true
 	}
 }
 
 // checkExpiryReached checks when the node's clock reached the key's expiry time, whenever the node
 // removed the key.
 func (o *oracle) checkExpiryReached(g groups) {
-	o.mentioned["key "+g["n"]+" expired "+g["c"]] = true
+	o.mentions["key "+g["n"]+" expired "+g["c"]] = true
 	due := o.find(func(f *fact) bool {
-		return f.Life != nil && f.Process == g["n"] && o.owner[f.Life.Value] == g["c"] && f.Life.Expires != 0 && near(g["t"], o.whenClockShows(g["n"], true, f.T, f.Life.Expires))
+		return f.Life != nil && f.Process == g["n"] && o.owners[f.Life.Value] == g["c"] && f.Life.Expires != 0 && near(g["t"], o.whenClockShows(g["n"], true, f.T, f.Life.Expires))
 	})
 	if due == nil && o.findKeyEnd(g, "expired") == nil {
 		o.fail("no key of %s on %s was due to expire at that time", g["c"], g["n"])
@@ -280,7 +280,7 @@ func (o *oracle) checkExpiryReached(g groups) {
 
 func (o *oracle) findKeyEnd(g groups, what string) *fact {
 	return o.find(func(f *fact) bool {
-		return f.Life != nil && f.Life.What == what && f.Process == g["n"] && o.owner[f.Life.Old] == g["c"] && near(g["t"], f.T)
+		return f.Life != nil && f.Life.What == what && f.Process == g["n"] && o.owners[f.Life.Old] == g["c"] && near(g["t"], f.T)
 	})
 }
 
@@ -291,13 +291,13 @@ func (o *oracle) checkEarlyExpiry(g groups) {
 	if end == nil {
 		return
 	}
-	var put *fact // the last one, because a lock may set the same value in all attempts
+	var set *fact // the last one, because a lock may set the same value in all attempts
 	for i, f := range o.facts {
 		if f.Life != nil && f.Life.What == "set" && f.Process == g["n"] && f.Life.Value == end.Life.Old && f.T <= end.T {
-			put = &o.facts[i]
+			set = &o.facts[i]
 		}
 	}
-	if put == nil || end.T-put.T >= o.run.Params.TTL {
+	if set == nil || end.T-set.T >= o.run.Params.TTL {
 		o.fail("the key's TTL had passed")
 	}
 }
@@ -308,7 +308,7 @@ func (o *oracle) checkKeyDue(g groups) {
 	begins, ends := false, false
 	for _, n := range expand(g["nodes"]) {
 		for _, f := range o.facts {
-			if f.Life == nil || f.Process != n || o.owner[f.Life.Value] != g["c"] || f.Life.Expires == 0 {
+			if f.Life == nil || f.Process != n || o.owners[f.Life.Value] != g["c"] || f.Life.Expires == 0 {
 				continue
 			}
 			due := o.whenClockShows(n, true, f.T, f.Life.Expires)
@@ -325,18 +325,18 @@ func (o *oracle) checkKeyDue(g groups) {
 
 // checkIdlePauses checks the number of a client's pauses without effect.
 func (o *oracle) checkIdlePauses(g groups) {
-	o.idle[g["c"]] = parseTimes(g["times"])
-	all := 0
+	o.idlePauseCounts[g["c"]] = parseTimes(g["times"])
+	total := 0
 	for _, f := range o.facts {
 		if f.Process == "nemesis" && f.Op == "pause" && f.Type == "begin" && f.Node == g["c"] {
-			all++
+			total++
 		}
 	}
-	if mentioned := o.paused[g["c"]] + o.idle[g["c"]]; mentioned > all {
-		o.fail("the client had %d pauses, but the description mentions %d", all, mentioned)
+	if mentioned := o.pauseCounts[g["c"]] + o.idlePauseCounts[g["c"]]; mentioned > total {
+		o.fail("the client had %d pauses, but the description mentions %d", total, mentioned)
 	}
-	if strings.Contains(g["times"], "more") != (o.paused[g["c"]] > 0) {
-		o.fail("the description mentions %d other pauses", o.paused[g["c"]])
+	if strings.Contains(g["times"], "more") != (o.pauseCounts[g["c"]] > 0) {
+		o.fail("the description mentions %d other pauses", o.pauseCounts[g["c"]])
 	}
 }
 
@@ -398,12 +398,12 @@ func (o *oracle) checkSharedVoters(g groups, h *hold, voters map[string]int64) {
 		if other == h || other.acquiredAt > h.acquiredAt || other.client == h.client || other.key != h.key {
 			continue
 		}
-		both := slices.Sorted(maps.Keys(o.voters(other.token, other.acquiredAt)))
-		both = slices.DeleteFunc(both, func(n string) bool { _, is := voters[n]; return !is })
-		if other.client == g["other"] && slices.Equal(both, expand(g["nodes"])) {
+		shared := slices.Sorted(maps.Keys(o.voters(other.token, other.acquiredAt)))
+		shared = slices.DeleteFunc(shared, func(n string) bool { _, is := voters[n]; return !is })
+		if other.client == g["other"] && slices.Equal(shared, expand(g["nodes"])) {
 			found = true
-		} else if len(o.holders) == 2 && other.believedUntil > h.acquiredAt && o.holders[0] == other && o.holders[1] == h && len(both) > 0 && other.client != g["other"] {
-			o.fail("%v had voted for %s", both, other.client)
+		} else if len(o.holders) == 2 && other.believedUntil > h.acquiredAt && o.holders[0] == other && o.holders[1] == h && len(shared) > 0 && other.client != g["other"] {
+			o.fail("%v had voted for %s", shared, other.client)
 		}
 	}
 	if g["other"] != "" && !found {
@@ -421,7 +421,7 @@ func (o *oracle) checkBothHeld(g groups) {
 	o.checkBoth(g, func(h *hold) int64 { return h.heldUntil() })
 }
 
-func (o *oracle) checkBoth(g groups, until func(*hold) int64) {
+func (o *oracle) checkBoth(g groups, endOf func(*hold) int64) {
 	var closest *hold
 	for i, a := range o.holds {
 		for _, b := range o.holds[i+1:] {
@@ -432,7 +432,7 @@ func (o *oracle) checkBoth(g groups, until func(*hold) int64) {
 				continue
 			}
 			closest = b
-			if near(g["u"], min(until(a), until(b))) && a.acquiredAt <= b.acquiredAt && until(a) > b.acquiredAt {
+			if near(g["u"], min(endOf(a), endOf(b))) && a.acquiredAt <= b.acquiredAt && endOf(a) > b.acquiredAt {
 				if o.row == nil {
 					o.holders = []*hold{a, b}
 				} else if o.holders != nil && (o.holders[0] != a || o.holders[1] != b) {
@@ -490,9 +490,9 @@ func (o *oracle) checkWrote(g groups) {
 		return
 	}
 	h := o.holds[i]
-	late := map[string]bool{"it was notified of the loss": h.lost <= w.at, "its release": h.released <= w.at, "its lease ended": h.deadline <= w.at}
-	if said := g["late"]; said != "" && !late[said] || said == "" && (h.lost <= w.at || h.released <= w.at || h.deadline <= w.at) {
-		o.fail("lease until %d, released at %d, lost at %d, written at %d", h.deadline, h.released, h.lost, w.at)
+	late := map[string]bool{"it was notified of the loss": h.lossTime <= w.at, "its release": h.releaseTime <= w.at, "its lease ended": h.deadline <= w.at}
+	if printed := g["late"]; printed != "" && !late[printed] || printed == "" && (h.lossTime <= w.at || h.releaseTime <= w.at || h.deadline <= w.at) {
+		o.fail("lease until %d, released at %d, lost at %d, written at %d", h.deadline, h.releaseTime, h.lossTime, w.at)
 	}
 	if u := g["u"]; u != "" && !near(u, w.at) {
 		o.fail("the write arrived at %d", w.at)
@@ -517,24 +517,24 @@ func sameLosses(text string, lost map[string][]int64) bool {
 	if client, one := strings.CutSuffix(text, "'s update"); one {
 		return len(lost) == 1 && len(lost[client]) == 1
 	}
-	said := map[string][]int64{}
+	printed := map[string][]int64{}
 	var versions []int64
-	to := false
+	inRange := false
 	for _, word := range strings.Fields(strings.ReplaceAll(text, ",", "")) {
 		n, err := strconv.ParseInt(word, 10, 64)
 		switch {
-		case err == nil && to:
+		case err == nil && inRange:
 			for v := versions[len(versions)-1] + 1; v <= n; v++ {
 				versions = append(versions, v)
 			}
 		case err == nil:
 			versions = append(versions, n)
 		case strings.HasPrefix(word, "c"):
-			said[word], versions = versions, nil
+			printed[word], versions = versions, nil
 		}
-		to = word == "to"
+		inRange = word == "to"
 	}
-	return maps.EqualFunc(said, lost, slices.Equal[[]int64])
+	return maps.EqualFunc(printed, lost, slices.Equal[[]int64])
 }
 
 func (o *oracle) checkWriteSent(g groups) {
@@ -580,7 +580,7 @@ func (o *oracle) checkRemaining(g groups) {
 	if g["left"] == "" {
 		return
 	}
-	if left := o.holds[i].local - check.Local; !nearSpan(g["left"], left) {
+	if left := o.holds[i].localDeadline - check.Local; !nearSpan(g["left"], left) {
 		o.fail("%d ns were left", left)
 	}
 }
@@ -647,7 +647,7 @@ func (o *oracle) checkReleaseDeleted(g groups) {
 	for _, n := range expand(g["nodes"]) {
 		ok := false
 		for _, f := range o.facts {
-			if f.Life == nil || f.Life.What != "deleted" || f.Process != n || f.Life.By != g["c"]+"-"+n || o.owner[f.Life.Old] != g["other"] {
+			if f.Life == nil || f.Life.What != "deleted" || f.Process != n || f.Life.By != g["c"]+"-"+n || o.owners[f.Life.Old] != g["other"] {
 				continue
 			}
 			at := near(g["t"], f.T) || between(g["from"], g["to"], f.T) || o.row != nil && near(g["t"], f.Sent) || g["first"] != "" && between(g["first"], g["t"], f.T)
@@ -662,7 +662,7 @@ func (o *oracle) checkReleaseDeleted(g groups) {
 		if !ok {
 			o.fail("no release deleted a key of %s on %s at that time", g["other"], n)
 		}
-		o.mentioned["key "+n+" deleted "+g["other"]] = true
+		o.mentions["key "+n+" deleted "+g["other"]] = true
 	}
 	for name, is := range ends {
 		if g[name] != "" && !is {
@@ -708,32 +708,32 @@ func (o *oracle) checkTries(g groups) {
 	if len(merged) != parseTimes(g["times"]) {
 		o.fail("there were %d rounds of sets", len(merged))
 	}
-	most := 0
+	maxVotes := 0
 	for _, r := range merged {
-		yes := 0
+		votes := 0
 		for _, f := range r {
 			if f.Type == "ok" && f.Answered != 0 && f.Answered-f.Sent <= o.run.Params.NodeTimeout {
-				yes++
+				votes++
 			}
 		}
-		most = max(most, yes)
+		maxVotes = max(maxVotes, votes)
 	}
-	o.checkVotes(g, most)
+	o.checkVotes(g, maxVotes)
 	o.checkReasons(g, merged)
 }
 
-var reason = regexp.MustCompile(`(refused by|nothing sent to|no reply from|a late reply from|an error from) ([nr]\d+(?:–n\d+)?(?:(?:, | and )n\d+(?:–n\d+)?)*)(?: because of (?:(c\d+)'s key|(its own key)))?`)
+var reasonPattern = regexp.MustCompile(`(refused by|nothing sent to|no reply from|a late reply from|an error from) ([nr]\d+(?:–n\d+)?(?:(?:, | and )n\d+(?:–n\d+)?)*)(?: because of (?:(c\d+)'s key|(its own key)))?`)
 
 // checkReasons checks why rounds had too few votes. The reason given for a node must apply in at
 // least one round.
 func (o *oracle) checkReasons(g groups, rounds [][]fact) {
-	for _, m := range reason.FindAllStringSubmatch(g["reasons"], -1) {
+	for _, m := range reasonPattern.FindAllStringSubmatch(g["reasons"], -1) {
 		why, holder := m[1], m[3]
 		if m[4] != "" {
 			holder = g["c"]
 		}
 		for _, n := range expand(m[2]) {
-			so := slices.ContainsFunc(rounds, func(r []fact) bool {
+			applies := slices.ContainsFunc(rounds, func(r []fact) bool {
 				i := slices.IndexFunc(r, func(f fact) bool { return f.Process == g["c"]+"-"+n })
 				switch {
 				case i < 0:
@@ -747,7 +747,7 @@ func (o *oracle) checkReasons(g groups, rounds [][]fact) {
 				}
 				return why == "an error from" && r[i].Cause != ""
 			})
-			if !so {
+			if !applies {
 				o.fail("not true: %s %s", why, n)
 			}
 		}
@@ -778,7 +778,7 @@ func (o *oracle) checkSummaryLosses(g groups) {
 
 // checkSummary checks which nodes voted for the later holder after the earlier holder's key had
 // ended there in one of the given ways.
-func checkSummary(what ...string) func(*oracle, groups) {
+func checkSummary(endKinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if len(o.holders) != 2 {
 			o.fail("the description has no overlap")
@@ -789,12 +789,12 @@ func checkSummary(what ...string) func(*oracle, groups) {
 			o.fail("the description is about %s and %s", a.client, b.client)
 		}
 		named := expand(g["nodes"])
-		then := o.voters(b.token, b.acquiredAt)
+		laterVotes := o.voters(b.token, b.acquiredAt)
 		var ends []string
 		for n := range o.voters(a.token, a.acquiredAt) {
-			at, both := then[n]
+			at, both := laterVotes[n]
 			if both && o.find(func(f *fact) bool {
-				return f.Life != nil && f.Process == n && slices.Contains(what, f.Life.What) && f.Life.Old == a.token && f.T <= at
+				return f.Life != nil && f.Process == n && slices.Contains(endKinds, f.Life.What) && f.Life.Old == a.token && f.T <= at
 			}) != nil {
 				ends = append(ends, n)
 			}
@@ -806,8 +806,8 @@ func checkSummary(what ...string) func(*oracle, groups) {
 			}
 		}
 		for _, n := range named {
-			if !slices.ContainsFunc(what, func(end string) bool { return o.mentioned["key "+n+" "+end+" "+a.client] }) {
-				o.fail("the description does not mention that %s's key was %s on %s", a.client, what, n)
+			if !slices.ContainsFunc(endKinds, func(end string) bool { return o.mentions["key "+n+" "+end+" "+a.client] }) {
+				o.fail("the description does not mention that %s's key was %s on %s", a.client, endKinds, n)
 			}
 		}
 		for _, n := range expand(o.title["nodes"]) {
@@ -821,22 +821,22 @@ func checkSummary(what ...string) func(*oracle, groups) {
 
 func (o *oracle) checkLostEarly(g groups) {
 	client, _, _ := strings.Cut(g["session"], "/")
-	asked := o.find(func(f *fact) bool {
+	call := o.find(func(f *fact) bool {
 		return f.Session == g["session"] && f.Process == client && f.Type == "invoke" && near(g["t"], f.T)
 	})
-	answered := o.find(func(f *fact) bool {
+	result := o.find(func(f *fact) bool {
 		return f.Session == g["session"] && f.Process == client && f.Type == "fail" && near(g["u"], f.T)
 	})
-	if asked == nil || answered == nil {
-		o.fail("the record has %+v and %+v", asked, answered)
+	if call == nil || result == nil {
+		o.fail("the record has %+v and %+v", call, result)
 		return
 	}
 	acquired := o.find(func(f *fact) bool { return f.Session == g["session"] && f.Type == "ok" && f.Op == "acquire" })
 	for reason := range strings.SplitSeq(g["reasons"], "; ") {
 		what, nodes, _ := strings.Cut(reason, " on n")
 		for _, node := range expand("n" + nodes) {
-			if is := o.describeEnd(node, acquired.Token, client, g["session"], *answered); is != what {
-				o.fail("on %s: %q", node, is)
+			if got := o.describeEnd(node, acquired.Token, client, g["session"], *result); got != what {
+				o.fail("on %s: %q", node, got)
 			}
 		}
 	}
@@ -844,17 +844,17 @@ func (o *oracle) checkLostEarly(g groups) {
 
 // describeEnd says what had happened to a token on a node by the time of its reply.
 func (o *oracle) describeEnd(node, token, client, session string, answered fact) string {
-	is := "no key"
+	description := "no key"
 	for _, f := range o.facts {
 		switch {
 		case f.T > answered.T || f.Process != node || f.Life == nil:
 		case f.Life.Value == token:
-			is = "the key still existed"
+			description = "the key still existed"
 		case f.Life.Old != token:
 		case f.Life.What == "lost":
-			is = "the key was lost in a restart"
+			description = "the key was lost in a restart"
 		case f.Life.What == "expired":
-			is = "the key expired early"
+			description = "the key expired early"
 		case f.Life.What == "deleted":
 			by, _, _ := strings.Cut(f.Life.By, "-")
 			own := o.find(func(x *fact) bool {
@@ -862,17 +862,17 @@ func (o *oracle) describeEnd(node, token, client, session string, answered fact)
 			})
 			switch {
 			case by == client && own != nil:
-				is = fmt.Sprintf("its own release, called at %s s, deleted the key", formatInstant(own.T))
+				description = fmt.Sprintf("its own release, called at %s s, deleted the key", formatInstant(own.T))
 			case by == client:
-				is = fmt.Sprintf("a late release of %s, sent at %s s, deleted the key", client, formatInstant(f.Sent))
+				description = fmt.Sprintf("a late release of %s, sent at %s s, deleted the key", client, formatInstant(f.Sent))
 			default:
-				is = by + " deleted the key"
+				description = by + " deleted the key"
 			}
 		default:
-			is = f.Life.What
+			description = f.Life.What
 		}
 	}
-	return is
+	return description
 }
 
 // formatInstant formats an instant as in a sentence.
@@ -961,18 +961,18 @@ func checkArrow(op string) func(*oracle, groups) {
 // unreachable reports whether a node was down or its link was cut. Then the record may lack a
 // command, because it never reached the link.
 func (o *oracle) unreachable(client, node, t string) bool {
-	out := false
+	unreachable := false
 	for _, f := range o.facts {
 		if float64(f.T) > seconds(t)*1e9+5e7 {
 			break
 		}
 		if f.Process == "nemesis" && (f.Node == node && slices.Contains([]string{"kill", "shutdown", "pause"}, f.Op) || f.Node == client+"-"+node || f.Node == client) && f.Cause != staysActive && !strings.HasPrefix(f.Op, "clock") {
 			if f.Type == "begin" || f.Type == "end" && float64(f.T) < seconds(t)*1e9 {
-				out = f.Type == "begin"
+				unreachable = f.Type == "begin"
 			}
 		}
 	}
-	return out
+	return unreachable
 }
 
 func (o *oracle) checkGranted(g groups) {

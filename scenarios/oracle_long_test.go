@@ -25,9 +25,9 @@ import (
 // with the record. It has its own templates for the sentences and its own model of the record. A
 // sentence that matches no template is an error.
 func TestDrawingsAgreeWithRecord(t *testing.T) {
-	each := 4
+	numRuns := 4
 	if nightly {
-		each = 80
+		numRuns = 80
 	}
 	var drawings, sentences, values int
 	for _, lock := range []string{"redlock", "hardened", "redsync", "single", "rueidis"} {
@@ -35,20 +35,20 @@ func TestDrawingsAgreeWithRecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		drawn := 0
-		for seed := uint64(7_300_000); drawn < each && seed < 7_310_000; seed++ {
+		numDrawn := 0
+		for seed := uint64(7_300_000); numDrawn < numRuns && seed < 7_310_000; seed++ {
 			o := examineRun(t, choice.Picks[0].Scenario, seed)
 			if o == nil {
 				continue
 			}
-			drawn++
-			if len(o.wrong) > 0 {
-				t.Errorf("%s, seed %d: %q", lock, seed, o.wrong)
+			numDrawn++
+			if len(o.mistakes) > 0 {
+				t.Errorf("%s, seed %d: %q", lock, seed, o.mistakes)
 			}
 			drawings, sentences, values = drawings+1, sentences+o.sentences, values+o.values
 		}
-		if drawn < each {
-			t.Errorf("only %d violations with %s", drawn, lock)
+		if numDrawn < numRuns {
+			t.Errorf("only %d violations with %s", numDrawn, lock)
 		}
 	}
 	t.Logf("%d drawings, %d sentences, %d names and numbers", drawings, sentences, values)
@@ -70,7 +70,7 @@ func examineRun(t *testing.T, s scenario.Scenario, seed uint64) *oracle {
 	if r := sequence.ShownResult(v); r == nil || r.Outcome != verdict.Violated {
 		return nil
 	}
-	d := sequence.OfVerdict(h, v)
+	d := sequence.ForVerdict(h, v)
 	o, err := examine(lines.Bytes(), d.Title, d.Summary, d.Caption, sequence.Text(d, maxWidth), sequence.Mermaid(d))
 	if err != nil {
 		t.Fatal(err)
@@ -86,18 +86,18 @@ type oracle struct {
 	*record
 	statement         string // the text being compared, for messages
 	sentences, values int
-	wrong             []string
+	mistakes          []string
 
-	title     groups
-	holders   []*hold // the two overlapping holds, earlier first; empty for other violations
-	mentioned map[string]bool
-	paused    map[string]int // by client, the number of pauses that the description mentions with their times
-	idle      map[string]int // by client, the number of pauses without effect
-	row       *row           // the diagram row being compared, or nil for a sentence
+	title           groups
+	holders         []*hold // the two overlapping holds, earlier first; empty for other violations
+	mentions        map[string]bool
+	pauseCounts     map[string]int // by client, the number of pauses that the description mentions with their times
+	idlePauseCounts map[string]int // by client, the number of pauses without effect
+	row             *row           // the diagram row being compared, or nil for a sentence
 }
 
 func (o *oracle) fail(format string, args ...any) {
-	o.wrong = append(o.wrong, fmt.Sprintf("%q: ", o.statement)+fmt.Sprintf(format, args...))
+	o.mistakes = append(o.mistakes, fmt.Sprintf("%q: ", o.statement)+fmt.Sprintf(format, args...))
 }
 
 // groups holds a sentence's parts by name.
@@ -151,7 +151,7 @@ func compile(all []template) []template {
 
 // compare checks a sentence with the template that it matches. given contains parts from elsewhere,
 // such as a row's instant.
-func (o *oracle) compare(sentence string, all []template, given groups) {
+func (o *oracle) compare(sentence string, all []template, rowParts groups) {
 	o.statement = sentence
 	o.sentences++
 	for _, t := range all {
@@ -160,7 +160,7 @@ func (o *oracle) compare(sentence string, all []template, given groups) {
 			continue
 		}
 		g := groups{}
-		for k, v := range given {
+		for k, v := range rowParts {
 			g[k] = v
 		}
 		for i, name := range t.SubexpNames() {
@@ -176,7 +176,7 @@ func (o *oracle) compare(sentence string, all []template, given groups) {
 }
 
 // descriptionTemplates are the sentences of the description. Parts in [[…]] are optional.
-var storyTemplates = compile([]template{
+var descriptionTemplates = compile([]template{
 	{text: "{n:any} was killed at {t:time} s[[ and started again at {u:time} s ({cause:readback})]]", check: checkCrash("kill")},
 	{text: "{n:any} was shut down at {t:time} s[[ and started again at {u:time} s ({cause:readback})]]", check: checkCrash("shutdown")},
 	{text: "{n:any} was paused from {t:time} s to {u:time} s", check: checkFault("pause")},
@@ -316,9 +316,9 @@ func examine(lines []byte, title, summary string, caption []string, text, mermai
 	if err != nil {
 		return nil, err
 	}
-	o := &oracle{record: r, mentioned: map[string]bool{}, paused: map[string]int{}, idle: map[string]int{}}
+	o := &oracle{record: r, mentions: map[string]bool{}, pauseCounts: map[string]int{}, idlePauseCounts: map[string]int{}}
 	o.compare(title, titleTemplates, nil)
-	o.examineStory(caption)
+	o.examineDescription(caption)
 	o.row = nil
 	o.compare(strings.ReplaceAll(summary, "\u00a0", " "), summaryTemplates, nil)
 	o.examineText(text)
@@ -328,8 +328,8 @@ func examine(lines []byte, title, summary string, caption []string, text, mermai
 
 // examineDescription compares the description's sentences, after replacing a leading "It" or "Its"
 // with the subject of the sentence before.
-func (o *oracle) examineStory(caption []string) {
-	subject, owner, before := "", "", 0.0 // subject of the previous sentence, and the process that "Its" would refer to
+func (o *oracle) examineDescription(caption []string) {
+	subject, owner, lastTime := "", "", 0.0 // subject of the previous sentence, and the process that "Its" would refer to
 	for _, sentence := range caption {
 		o.row = nil
 		full := strings.TrimSuffix(strings.ReplaceAll(sentence, "\u00a0", " "), ".")
@@ -338,29 +338,29 @@ func (o *oracle) examineStory(caption []string) {
 		} else if rest, is := strings.CutPrefix(full, "Its "); is {
 			full = owner + "'s " + rest
 		}
-		o.compare(full, storyTemplates, nil)
+		o.compare(full, descriptionTemplates, nil)
 		subject = ""
-		if m := subjects.FindStringSubmatch(full); m != nil {
+		if m := subjectPattern.FindStringSubmatch(full); m != nil {
 			subject = m[1]
 		}
 		owner = subject
-		if m := possessive.FindStringSubmatch(full); m != nil {
+		if m := possessivePattern.FindStringSubmatch(full); m != nil {
 			owner = m[1]
 		}
-		if t := instant.FindString(readback.ReplaceAllString(full, "")); t != "" && !strings.HasPrefix(full, "A release") {
-			if seconds(t) < before {
+		if t := instantPattern.FindString(readbackPattern.ReplaceAllString(full, "")); t != "" && !strings.HasPrefix(full, "A release") {
+			if seconds(t) < lastTime {
 				o.fail("the sentence is out of order")
 			}
-			before = seconds(t)
+			lastTime = seconds(t)
 		}
 	}
 }
 
 var (
-	subjects   = regexp.MustCompile(`^(The clock of [cn]\d+|The (?:repl(?:y|ies) from .*? to c\d+'s \w+|\w+ from c\d+ to .*?)|c\d+'s \w+ on n\d+|[cn]\d+)(?: |$)`)
-	possessive = regexp.MustCompile(`^([cn]\d+)'s `)
-	readback   = regexp.MustCompile(`\(.*\)`)
-	instant    = regexp.MustCompile(`\d+\.\d\d\d\d*`)
+	subjectPattern    = regexp.MustCompile(`^(The clock of [cn]\d+|The (?:repl(?:y|ies) from .*? to c\d+'s \w+|\w+ from c\d+ to .*?)|c\d+'s \w+ on n\d+|[cn]\d+)(?: |$)`)
+	possessivePattern = regexp.MustCompile(`^([cn]\d+)'s `)
+	readbackPattern   = regexp.MustCompile(`\(.*\)`)
+	instantPattern    = regexp.MustCompile(`\d+\.\d\d\d\d*`)
 )
 
 // examineRow compares a diagram row. text is the label of its arrow, the remark next to it, or both.
@@ -380,11 +380,11 @@ func (o *oracle) examineRow(r *row, text string) {
 
 var (
 	labelPattern     = regexp.MustCompile(`^((?:acquire|release|write|read|ok \d+/\d+|version \d+)(?:, under way until [\d.]+ s)?)(?:: |$)`)
-	laneDef          = regexp.MustCompile(`^  participant (p\d+) as (?:client|locks|storage) (.*)$`)
-	noteRow          = regexp.MustCompile(`^  Note over (p\d+)(?:,p\d+)?: ([\d.]+) s (?:! )?(.*)$`)
-	arrow            = regexp.MustCompile(`^  (p\d+)(?:->>|-->>|-x|--x|-\))(p\d+): ([\d.]+) s (?:! )?(.*)$`)
-	frame            = regexp.MustCompile(`^(sequenceDiagram|  rect rgba\(213, 94, 0, 0\.15\)|  end)$`)
-	escaped          = strings.NewReplacer("#35;", "#", "#58;", ":", "#59;", ";", "#39;", "'", "#40;", "(", "#41;", ")", "#34;", `"`, "#44;", ",")
+	lanePattern      = regexp.MustCompile(`^  participant (p\d+) as (?:client|locks|storage) (.*)$`)
+	notePattern      = regexp.MustCompile(`^  Note over (p\d+)(?:,p\d+)?: ([\d.]+) s (?:! )?(.*)$`)
+	arrowPattern     = regexp.MustCompile(`^  (p\d+)(?:->>|-->>|-x|--x|-\))(p\d+): ([\d.]+) s (?:! )?(.*)$`)
+	framePattern     = regexp.MustCompile(`^(sequenceDiagram|  rect rgba\(213, 94, 0, 0\.15\)|  end)$`)
+	unescaper        = strings.NewReplacer("#35;", "#", "#58;", ":", "#59;", ";", "#39;", "'", "#40;", "(", "#41;", ")", "#34;", `"`, "#44;", ",")
 	moreFactsPattern = regexp.MustCompile(`^  Note over .*: (?:… )?(\d+) more facts?`)
 )
 
@@ -392,20 +392,20 @@ func (o *oracle) examineMermaid(text string) {
 	lanes := map[string][]string{}
 	before := 0.0
 	for line := range strings.Lines(text) {
-		line = escaped.Replace(strings.TrimRight(line, "\n"))
+		line = unescaper.Replace(strings.TrimRight(line, "\n"))
 		r := &row{}
 		said := ""
-		if m := laneDef.FindStringSubmatch(line); m != nil {
+		if m := lanePattern.FindStringSubmatch(line); m != nil {
 			lanes[m[1]] = expand(m[2])
 			o.checkNames(line, lanes[m[1]])
 			continue
-		} else if m := noteRow.FindStringSubmatch(line); m != nil {
+		} else if m := notePattern.FindStringSubmatch(line); m != nil {
 			r.t, said = m[2], m[3]
-		} else if m := arrow.FindStringSubmatch(line); m != nil {
+		} else if m := arrowPattern.FindStringSubmatch(line); m != nil {
 			r.t, said, r.from, r.to = m[3], m[4], lanes[m[1]][0], [][]string{lanes[m[2]]}
 		} else {
 			o.statement = line
-			if !frame.MatchString(line) && !moreFactsPattern.MatchString(line) {
+			if !framePattern.MatchString(line) && !moreFactsPattern.MatchString(line) {
 				o.fail("unknown kind of line")
 			}
 			continue
@@ -432,9 +432,9 @@ func (o *oracle) checkNames(statement string, names []string) {
 }
 
 var (
-	laneHead    = regexp.MustCompile(`(?:client|locks|storage) [cnr]\d+(?:[ –][nr]\d+)*`)
-	textRow     = regexp.MustCompile(`^ *([\d.]+) `)
-	wordPattern = regexp.MustCompile(`[a-z0-9/]+(?: [\d/]+)?`)
+	laneHeadPattern = regexp.MustCompile(`(?:client|locks|storage) [cnr]\d+(?:[ –][nr]\d+)*`)
+	textRowPattern  = regexp.MustCompile(`^ *([\d.]+) `)
+	wordPattern     = regexp.MustCompile(`[a-z0-9/]+(?: [\d/]+)?`)
 )
 
 // examineText compares a diagram for the terminal. Each line below the names of the lanes is a row
@@ -449,7 +449,7 @@ func (o *oracle) examineText(text string) {
 		runes := []rune(line)
 		if at == nil {
 			if strings.HasPrefix(strings.TrimSpace(line), "seconds ") {
-				for _, m := range laneHead.FindAllStringIndex(line, -1) {
+				for _, m := range laneHeadPattern.FindAllStringIndex(line, -1) {
 					at = append(at, len([]rune(line[:m[0]])))
 					_, names, _ := strings.Cut(line[m[0]:m[1]], " ")
 					lanes = append(lanes, expand(names))
@@ -461,7 +461,7 @@ func (o *oracle) examineText(text string) {
 		if strings.HasPrefix(line, "Not shown: ") {
 			o.compare(line, omittedTemplates, nil)
 		}
-		m := textRow.FindStringSubmatch(line)
+		m := textRowPattern.FindStringSubmatch(line)
 		if m == nil {
 			continue
 		}
@@ -506,15 +506,15 @@ func drawnArrow(line []rune, at []int, lanes [][]string) (from string, to [][]st
 func (o *oracle) checkUnderWay(groups) {}
 
 func (o *oracle) checkNoReply(g groups) {
-	asked := o.find(func(f *fact) bool {
+	command := o.find(func(f *fact) bool {
 		c, server := f.link()
 		return c == o.row.from && f.Op != "acquire" && (server != "" && f.Sent != 0 && f.Answered == 0 && near(g["t"], f.Sent) || f.Process == c && f.Type == "invoke" && near(g["t"], f.T))
 	})
-	if until := g["u"]; until != "" && asked != nil && o.findEvent(o.row.from, asked.Op, "ok", until) != nil {
+	if until := g["u"]; until != "" && command != nil && o.findEvent(o.row.from, command.Op, "ok", until) != nil {
 		return
 	}
-	if asked == nil || o.find(func(f *fact) bool {
-		return f.Process == o.row.from && f.Op == asked.Op && f.Session == asked.Session && f.Type != "invoke" && f.Type != "info" && f.T >= asked.T
+	if command == nil || o.find(func(f *fact) bool {
+		return f.Process == o.row.from && f.Op == command.Op && f.Session == command.Session && f.Type != "invoke" && f.Type != "info" && f.T >= command.T
 	}) != nil {
 		o.fail("every command sent at that time got a reply")
 	}

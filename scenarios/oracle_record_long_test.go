@@ -52,14 +52,14 @@ type hold struct {
 	reportedDeadline            int64 // the deadline reported by the lock, in true time if the clock were correct; 0 if there is none
 	deadline                    int64 // when the client's clock showed that deadline, or never
 	believedUntil               int64 // when the client stopped considering itself the holder: at the deadline, its release, its death or the notification of a loss
-	released                    int64 // when the client called release, or never
-	lost                        int64 // when the lock notified the client of a loss, or never
-	local                       int64 // the reported deadline by the client's clock
+	releaseTime                 int64 // when the client called release, or never
+	lossTime                    int64 // when the lock notified the client of a loss, or never
+	localDeadline               int64 // the reported deadline by the client's clock
 }
 
 // heldUntil returns until when the client must have held the lock, according to the replies it
 // received. A refused release may have been refused as soon as it was called.
-func (h *hold) heldUntil() int64 { return min(h.deadline, h.released) }
+func (h *hold) heldUntil() int64 { return min(h.deadline, h.releaseTime) }
 
 const never = math.MaxInt64
 
@@ -74,13 +74,13 @@ type appliedWrite struct {
 type record struct {
 	facts  []fact
 	run    fact
-	owner  map[string]string // clients by the tokens they sent
+	owners map[string]string // clients by the tokens they sent
 	holds  []*hold
 	writes []appliedWrite
 }
 
 func readRecord(lines []byte) (*record, error) {
-	r := &record{owner: map[string]string{}}
+	r := &record{owners: map[string]string{}}
 	for line := range bytes.Lines(lines) {
 		var f fact
 		if err := json.Unmarshal(line, &f); err != nil {
@@ -99,31 +99,31 @@ func readRecord(lines []byte) (*record, error) {
 	for _, f := range r.facts {
 		switch client, server := f.link(); {
 		case server != "" && f.Op == "set" && f.Token != "":
-			r.owner[f.Token] = client
+			r.owners[f.Token] = client
 		case f.Op == "acquire" && f.Type == "ok":
-			h := &hold{client: f.Process, session: f.Session, key: f.Key, token: f.Token, acquiredAt: f.T, reportedDeadline: f.ValidUntil, deadline: never, believedUntil: never, released: never, lost: never}
+			h := &hold{client: f.Process, session: f.Session, key: f.Key, token: f.Token, acquiredAt: f.T, reportedDeadline: f.ValidUntil, deadline: never, believedUntil: never, releaseTime: never, lossTime: never}
 			if h.token == "" { // the lock does not report its token, so use the last granted one
 				h.token = r.lastToken(f.Process, f.T)
 			}
 			if f.ValidUntil != 0 {
-				h.local = f.Local + f.ValidUntil - f.T
+				h.localDeadline = f.Local + f.ValidUntil - f.T
 				h.deadline = r.whenClockShows(f.Process, f.Wall, f.T, f.Local+f.ValidUntil-f.T)
 			}
 			sessions[f.Session] = h
 			r.holds = append(r.holds, h)
 		case sessions[f.Session] == nil || server != "":
 		case f.Op == "release" && f.Type == "invoke" && f.Value == "":
-			sessions[f.Session].released = min(sessions[f.Session].released, f.T)
+			sessions[f.Session].releaseTime = min(sessions[f.Session].releaseTime, f.T)
 		case f.Op == "lost":
-			sessions[f.Session].lost = min(sessions[f.Session].lost, f.T)
+			sessions[f.Session].lossTime = min(sessions[f.Session].lossTime, f.T)
 		case f.Op == "extend" && f.Type == "ok" && f.ValidUntil != 0:
 			h := sessions[f.Session]
-			h.local = f.Local + f.ValidUntil - f.T
+			h.localDeadline = f.Local + f.ValidUntil - f.T
 			h.reportedDeadline, h.deadline = f.ValidUntil, r.whenClockShows(f.Process, f.Wall, f.T, f.Local+f.ValidUntil-f.T)
 		}
 	}
 	for _, h := range r.holds {
-		h.believedUntil = min(h.deadline, h.released, h.lost, r.timeOfDeath(h.client, h.acquiredAt))
+		h.believedUntil = min(h.deadline, h.releaseTime, h.lossTime, r.timeOfDeath(h.client, h.acquiredAt))
 	}
 	r.readWrites()
 	return r, nil
@@ -143,7 +143,7 @@ func (r *record) lastToken(client string, by int64) (token string) {
 func (r *record) holderOf(node, key string, at int64) (client string) {
 	for _, f := range r.facts {
 		if f.Life != nil && f.Process == node && f.Key == key && f.T <= at && f.Life.What != "kept" && f.Life.What != "expiry" {
-			client = r.owner[f.Life.Value]
+			client = r.owners[f.Life.Value]
 		}
 	}
 	return client
@@ -198,15 +198,15 @@ func (r *record) whenClockShows(process string, wall bool, from, reading int64) 
 
 // initialReading returns a client's clock reading at the start of the run.
 func (r *record) initialReading(process string, wall bool) int64 {
-	turned := int64(never)
+	firstChange := int64(never)
 	for _, f := range r.facts {
 		if f.Op == "clock" && f.Node == process && f.Wall == wall {
-			turned = f.T
+			firstChange = f.T
 			break
 		}
 	}
 	for _, f := range r.facts {
-		if f.Process == process && f.Local != 0 && f.Wall == wall && f.T < turned && f.Life == nil {
+		if f.Process == process && f.Local != 0 && f.Wall == wall && f.T < firstChange && f.Life == nil {
 			return f.Local - f.T
 		}
 	}
@@ -218,25 +218,25 @@ func (r *record) initialReading(process string, wall bool) int64 {
 // released it or the node has refused the token after it.
 func (r *record) voters(token string, by int64) map[string]int64 {
 	nodes := map[string]int64{}
-	asked := map[string]int64{}
+	sentTimes := map[string]int64{}
 	for _, f := range r.facts {
 		_, server := f.link()
 		switch {
-		case server == "" || f.Token != token || f.Sent > by || f.Sent < asked[server]:
+		case server == "" || f.Token != token || f.Sent > by || f.Sent < sentTimes[server]:
 		case f.Op == "set" && f.Type == "ok" && f.Answered != 0 && f.Answered <= by:
-			nodes[server], asked[server] = f.Applied, f.Sent
+			nodes[server], sentTimes[server] = f.Applied, f.Sent
 		case f.Op == "set" || f.Op == "release":
 			delete(nodes, server)
-			asked[server] = f.Sent
+			sentTimes[server] = f.Sent
 		}
 	}
 	return nodes
 }
 
 // find returns the first matching fact, or nil.
-func (r *record) find(is func(f *fact) bool) *fact {
+func (r *record) find(matches func(f *fact) bool) *fact {
 	for i := range r.facts {
-		if is(&r.facts[i]) {
+		if matches(&r.facts[i]) {
 			return &r.facts[i]
 		}
 	}

@@ -121,32 +121,32 @@ func Read(name string) ([]byte, error) {
 
 // Found is a scenario and where it was found.
 type Found struct {
-	From              string `json:"from"` // the path of a file, or a name in the catalog
+	File              string `json:"from"` // the path of a file, or a name in the catalog
 	scenario.Scenario `json:"scenario"`
 }
 
 // ExactName returns the name that selects exactly this scenario.
-func (f Found) Exact() string { return f.From + "/" + f.Variant }
+func (f Found) ExactName() string { return f.File + "/" + f.Variant }
 
 // Choose returns the scenarios with the given names, or the whole catalog if there are none, that
 // have all of the tags. It returns each scenario once. If a name causes an error, failed is that
 // name.
-func Choose(names, tags []string, known scenario.Known, sets []string) (all []Found, failed string, err error) {
+func Choose(names, tags []string, known scenario.KnownNames, overrides []string) (all []Found, failed string, err error) {
 	if len(names) == 0 {
 		names = []string{"*"}
 	}
 	seen := map[string]bool{}
 	for _, name := range names {
-		found, err := Find(name, known, sets)
+		matches, err := Find(name, known, overrides)
 		if err != nil {
 			return nil, name, err
 		}
-		for _, f := range found {
+		for _, f := range matches {
 			untagged := slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(f.Tags, tag) })
-			if !seen[f.Exact()] && !untagged {
+			if !seen[f.ExactName()] && !untagged {
 				all = append(all, f)
 			}
-			seen[f.Exact()] = true
+			seen[f.ExactName()] = true
 		}
 	}
 	return all, "", nil
@@ -155,20 +155,20 @@ func Choose(names, tags []string, known scenario.Known, sets []string) (all []Fo
 // Find resolves a name: NAME selects a scenario with all its variants, NAME/VARIANT one variant,
 // and NAME/ just the base scenario. NAME may be the path of a file. Names in the catalog and
 // variants may be globs. The overrides must be valid for the selected scenarios.
-func Find(name string, known scenario.Known, sets []string) ([]Found, error) {
+func Find(name string, known scenario.KnownNames, overrides []string) ([]Found, error) {
 	if file, variant, ok := existingFile(name); ok {
 		text, err := files.Read(file, scenario.MaxFile)
 		if err != nil {
 			return nil, fmt.Errorf("read scenario: %w", err)
 		}
-		found, err := parse(file, file, text, variant, known, sets)
+		found, err := parse(file, file, text, variant, known, overrides)
 		if err == nil && len(found) == 0 {
 			err = fmt.Errorf("%s has no variant %q; see its variants: section, or use %s/ for the base scenario", file, variant, file)
 		}
 		return found, err
 	}
-	base, variant, exact := strings.Cut(name, "/")
-	if !exact {
+	base, variant, hasVariant := strings.Cut(name, "/")
+	if !hasVariant {
 		variant = "*"
 	}
 	var out []Found
@@ -180,7 +180,7 @@ func Find(name string, known scenario.Known, sets []string) ([]Found, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, err := parse(n, n+".yaml", text, variant, known, sets)
+		found, err := parse(n, n+".yaml", text, variant, known, overrides)
 		if err != nil {
 			return nil, err
 		}
@@ -192,8 +192,8 @@ func Find(name string, known scenario.Known, sets []string) ([]Found, error) {
 	return out, nil
 }
 
-func parse(from, name string, text []byte, variant string, known scenario.Known, sets []string) ([]Found, error) {
-	all, err := scenario.ParseWith(name, text, known, sets, func(v string) bool { return matches(variant, v) })
+func parse(from, name string, text []byte, variant string, known scenario.KnownNames, overrides []string) ([]Found, error) {
+	all, err := scenario.ParseWithOverrides(name, text, known, overrides, func(v string) bool { return matches(variant, v) })
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func rejudge(t *testing.T, o outcome.Outcome) *history.History {
 func readAsJepsen(t *testing.T, text []byte, v verdict.Verdict) {
 	t.Helper()
 	d := goedn.NewDecoder(bytes.NewReader(text))
-	last, open := int64(0), map[int64]goedn.Keyword{}
+	last, calls := int64(0), map[int64]goedn.Keyword{}
 	acquires := false
 	for n := int64(0); ; n++ {
 		var op map[goedn.Keyword]any
@@ -93,24 +93,24 @@ func readAsJepsen(t *testing.T, text []byte, v verdict.Verdict) {
 		f := op["f"].(goedn.Keyword)
 		acquires = acquires || f == "acquire"
 		if op["type"] == goedn.Keyword("invoke") {
-			if open[p] != "" {
+			if calls[p] != "" {
 				t.Fatalf("line %d: process %d calls again before its call has returned", n+1, p)
 			}
-			open[p] = f
-		} else if open[p] != f {
-			t.Fatalf("line %d: process %d returns from %s, but called %q", n+1, p, f, open[p])
+			calls[p] = f
+		} else if calls[p] != f {
+			t.Fatalf("line %d: process %d returns from %s, but called %q", n+1, p, f, calls[p])
 		} else {
-			open[p] = ""
+			calls[p] = ""
 		}
 	}
 	if !acquires {
 		return
 	}
-	back, _, err := edn.Read(bytes.NewReader(text), 0)
+	reread, _, err := edn.Read(bytes.NewReader(text), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, want := checker.Check(back, verdict.MutualExclusion).Results[0], v.Result(verdict.MutualExclusion)
+	got, want := checker.Check(reread, verdict.MutualExclusion).Results[0], v.Result(verdict.MutualExclusion)
 	if want.Outcome == verdict.Undecided || got.Outcome == verdict.Undecided {
 		return
 	}

@@ -354,13 +354,13 @@ func explainHistory(t *testing.T, text string) explanation {
 		t.Fatal(err)
 	}
 	r := facts.Read(h)
-	if r.Malformed != "" {
-		t.Fatal(r.Malformed)
+	if r.Defect != "" {
+		t.Fatal(r.Defect)
 	}
 	a, b := r.SessionByName("c1/1"), r.SessionByName("c2/1")
-	x, other := Explain(r, a, b), Explain(r, b, a)
-	if both := func(l verdict.Loss) bool { return l.Events[0] == l.Events[1] }; !reflect.DeepEqual(x, other) && !slices.ContainsFunc(x.Losses, both) {
-		t.Errorf("%+v\nand in the other order\n%+v", x, other)
+	x, reversed := Explain(r, a, b), Explain(r, b, a)
+	if sharesKey := func(l verdict.Loss) bool { return l.Events[0] == l.Events[1] }; !reflect.DeepEqual(x, reversed) && !slices.ContainsFunc(x.Losses, sharesKey) {
+		t.Errorf("%+v\nand in the other order\n%+v", x, reversed)
 	}
 	return x
 }
@@ -400,7 +400,7 @@ func TestEveryCauseHasTestRow(t *testing.T) {
 
 // Without information about the nodes, an overlap has no cause: the answers that clients received
 // do not determine it.
-func TestNoCauseWithoutNodeFacts(t *testing.T) {
+func TestNoCauseWithoutNodeReports(t *testing.T) {
 	got := explainHistory(t, `
 0.012 c1-n1,n2 ok set token=A
 0.013 c1 ok acquire session=c1/1 token=A until=30
@@ -428,14 +428,14 @@ func TestRefusedSetsChangeNothing(t *testing.T) {
 
 // SpareVotes is the number of votes that the second session did not need.
 func TestSpareVotes(t *testing.T) {
-	const both = `
+	const lostKeys = `
 0.012 n1,n2,n3 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
 1.045 n1,n2,n3 life lost old=A why=restart`
-	for set, want := range map[string]int{"n2,n3": 0, "n1,n2,n3": 1} {
-		got := explainHistory(t, both+"\n1.100 "+set+" life set value=B by=c2\n1.101 c2 ok acquire session=c2/1 token=B until=40")
+	for nodes, want := range map[string]int{"n2,n3": 0, "n1,n2,n3": 1} {
+		got := explainHistory(t, lostKeys+"\n1.100 "+nodes+" life set value=B by=c2\n1.101 c2 ok acquire session=c2/1 token=B until=40")
 		if got.SpareVotes != want || len(got.Losses) != 2+want {
-			t.Errorf("c2 set %s: %d spare votes, %d losses", set, got.SpareVotes, len(got.Losses))
+			t.Errorf("c2 set %s: %d spare votes, %d losses", nodes, got.SpareVotes, len(got.Losses))
 		}
 	}
 }
@@ -443,7 +443,7 @@ func TestSpareVotes(t *testing.T) {
 // If a clock gained no more than the allowed drift, it is the cause only if the lock did allow for
 // the drift, as measured by the lock's own clock.
 func TestDriftAllowance(t *testing.T) {
-	const drifting = `
+	const driftingClock = `
 0.012 n1 life set value=A by=c1
 0.012 n2 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=UNTIL local=500.013
@@ -462,7 +462,7 @@ CLOCK
 		"it is slow, and claims the whole TTL":    {"10.010", "1010.015", "0.500 nemesis info clock node=c1 local=500.500 drift=-10000000", verdict.GivenShorter, "that a lock must allow for"},
 	} {
 		text := strings.Replace(causePrelude, "rate=0.01", "rate=0.0005 drift=100ms", 1) +
-			strings.NewReplacer("UNTIL", row.until, "LOCAL", row.local, "CLOCK", row.clock).Replace(drifting) + "\n50 harness end run"
+			strings.NewReplacer("UNTIL", row.until, "LOCAL", row.local, "CLOCK", row.clock).Replace(driftingClock) + "\n50 harness end run"
 		h, err := histories.Parse(text)
 		if err != nil {
 			t.Fatal(err)
@@ -476,27 +476,27 @@ CLOCK
 
 // If a lease ended early, DescribeKeys says what happened to its keys.
 func TestDescribeKeys(t *testing.T) {
-	const released = "\n2.000 c1 invoke release session=c1/1\nENDS\n2.100 c1 fail release session=c1/1"
-	const extended = "\n2.000 c1 invoke extend session=c1/1\nENDS\n2.100 c1 fail extend session=c1/1"
+	const release = "\n2.000 c1 invoke release session=c1/1\nENDS\n2.100 c1 fail release session=c1/1"
+	const extension = "\n2.000 c1 invoke extend session=c1/1\nENDS\n2.100 c1 fail extend session=c1/1"
 	for name, row := range map[string]struct{ call, ends, want string }{
-		"its own release": {released, "2.050 n1,n2 life deleted old=A by=c1 sent=2.010", "its own release, called at 2 s, deleted the key on n1 and n2"},
-		"an earlier release of its own": {"\n1.000 c1 invoke release session=c1/1\n1.5 c1 info release session=c1/1" + released,
+		"its own release": {release, "2.050 n1,n2 life deleted old=A by=c1 sent=2.010", "its own release, called at 2 s, deleted the key on n1 and n2"},
+		"an earlier release of its own": {"\n1.000 c1 invoke release session=c1/1\n1.5 c1 info release session=c1/1" + release,
 			"1.900 n1,n2 life deleted old=A by=c1 sent=1.010", "its own release, called at 1 s, deleted the key on n1 and n2"},
-		"the extension itself": {extended, "2.050 n1,n2 life deleted old=A by=c1 sent=2.010", "the extension itself deleted the key on n1 and n2"},
-		"a late release":       {extended, "2.050 n1,n2 life deleted old=A by=c1 sent=0.008", "a late release of c1, sent at 0.008 s, deleted the key on n1 and n2"},
-		"another client":       {released, "1.900 n1,n2 life deleted old=A by=c3 sent=1.010", "c3 deleted the key on n1 and n2"},
-		"nothing":              {released, "", "the key still existed on n1 and n2"},
-		"two different ends":   {released, "1.900 n1 life lost old=A why=restart\n1.9 n2 life evicted old=A", "the key was lost in a restart on n1; the key was evicted on n2"},
-		"a wrong clock":        {released, "1.900 n1,n2 life expired old=A local=1012", "the key expired early on n1 and n2"},
-		"after the answer":     {released + "\n2.200 n1,n2 life deleted old=A by=c3 sent=2.150", "", "the key still existed on n1 and n2"},
+		"the extension itself": {extension, "2.050 n1,n2 life deleted old=A by=c1 sent=2.010", "the extension itself deleted the key on n1 and n2"},
+		"a late release":       {extension, "2.050 n1,n2 life deleted old=A by=c1 sent=0.008", "a late release of c1, sent at 0.008 s, deleted the key on n1 and n2"},
+		"another client":       {release, "1.900 n1,n2 life deleted old=A by=c3 sent=1.010", "c3 deleted the key on n1 and n2"},
+		"nothing":              {release, "", "the key still existed on n1 and n2"},
+		"two different ends":   {release, "1.900 n1 life lost old=A why=restart\n1.9 n2 life evicted old=A", "the key was lost in a restart on n1; the key was evicted on n2"},
+		"a wrong clock":        {release, "1.900 n1,n2 life expired old=A local=1012", "the key expired early on n1 and n2"},
+		"after the answer":     {release + "\n2.200 n1,n2 life deleted old=A by=c3 sent=2.150", "", "the key still existed on n1 and n2"},
 	} {
 		h, err := histories.Parse(causePrelude + firstGrant + strings.Replace(row.call, "ENDS", row.ends, 1) + "\n50 harness end run")
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := facts.Read(h)
-		if r.Malformed != "" {
-			t.Fatal(name, r.Malformed)
+		if r.Defect != "" {
+			t.Fatal(name, r.Defect)
 		}
 		if got := DescribeKeys(r, r.SessionByName("c1/1"), 2e9, 2.1e9); got != row.want {
 			t.Errorf("%s: %s", name, got)

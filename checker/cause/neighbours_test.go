@@ -425,8 +425,8 @@ func TestEventsOfLoss(t *testing.T) {
 			}
 		}
 		slices.Sort(at)
-		if shows := strings.Join(slices.Compact(at), " "); shows != row.shows {
-			t.Errorf("%s (%s): evidence at %s, want %s", row.name, got.Cause, shows, row.shows)
+		if times := strings.Join(slices.Compact(at), " "); times != row.shows {
+			t.Errorf("%s (%s): evidence at %s, want %s", row.name, got.Cause, times, row.shows)
 		}
 	}
 }

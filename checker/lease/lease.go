@@ -40,13 +40,13 @@ import (
 
 // leaseKey holds the results for one key.
 type leaseKey struct {
-	firm       []spans.Window // spans during which sessions must have held the lock, sorted
-	brief      []hold         // spans that contain an instant at which a session must have held it
-	holds      int            // number of sessions that must have held the lock
-	occasions  int            // number of answers that could have contradicted another
-	unanswered int            // number of extensions and releases without a definite answer
-	conflicts  []*conflict    // the longest overlap in each group of connected firm holds, and all other conflicts
-	worst      *conflict      // the conflict to report
+	firmHolds     []spans.Window // spans during which sessions must have held the lock, sorted
+	briefHolds    []hold         // spans that contain an instant at which a session must have held it
+	numHolds      int            // number of sessions that must have held the lock
+	numOccasions  int            // number of answers that could have contradicted another
+	numUnanswered int            // number of extensions and releases without a definite answer
+	conflicts     []*conflict    // the longest overlap in each group of connected firm holds, and all other conflicts
+	worstConflict *conflict      // the conflict to report
 
 	operations func(*facts.Session) []leaseOp
 	evidence   evidence
@@ -56,57 +56,57 @@ type leaseKey struct {
 // Judge judges each lock of a record. It reuses the memory of the belief windows. objection is a
 // reason not to accept that the property holds: a conflict, or whatever the certificate does not
 // explain. It is "" if there is none.
-func Judge(r *facts.Facts, beliefs *spans.Beliefs) (f verdict.Finding, against string) {
-	in := &reader{ε: int64(r.Params.StampError), gone: goneClients(r), lapsesAnytime: r.Params.NoLossNotice}
-	holds, unanswered := 0, 0
-	var worst *conflict
+func Judge(r *facts.Facts, beliefs *spans.Beliefs) (f verdict.Finding, objection string) {
+	opReader := &reader{ε: int64(r.Params.StampError), goneTimes: goneClients(r), lapsesAnytime: r.Params.NoLossNotice}
+	numHolds, numUnanswered := 0, 0
+	var worstConflict *conflict
 	for _, l := range r.Locks {
-		k := judge(r, in, l, beliefs.Memory())
-		f.Occasions += k.occasions + spans.Meetings(r, l, k.firm)
-		holds, unanswered = holds+k.holds, unanswered+k.unanswered
-		if k.worst == nil {
-			against = cmp.Or(against, k.verifyCertificate())
+		k := judge(r, opReader, l, beliefs.EmptyWindows())
+		f.Occasions += k.numOccasions + spans.Meetings(r, l, k.firmHolds)
+		numHolds, numUnanswered = numHolds+k.numHolds, numUnanswered+k.numUnanswered
+		if k.worstConflict == nil {
+			objection = cmp.Or(objection, k.verifyCertificate())
 			continue
 		}
-		against = cmp.Or(against, k.worst.reason(r.End))
-		if isWorse(k.worst, worst) {
-			worst = k.worst
+		objection = cmp.Or(objection, k.worstConflict.reason(r.End))
+		if isWorse(k.worstConflict, worstConflict) {
+			worstConflict = k.worstConflict
 		}
 		f.Incidents = slices.Grow(f.Incidents, len(k.conflicts))
 		for _, c := range k.conflicts {
 			f.Incidents = append(f.Incidents, verdict.Incident{From: c.From, Describe: func() verdict.Result {
-				if c != k.worst {
+				if c != k.worstConflict {
 					k.complete(c)
 				}
 				return c.result(r.End)
 			}})
 		}
-		k.firm = nil // the next lock reuses its memory
+		k.firmHolds = nil // the next lock reuses its memory
 	}
-	if worst != nil {
-		f.Worst = func() verdict.Result { return worst.result(r.End) }
+	if worstConflict != nil {
+		f.DescribeWorst = func() verdict.Result { return worstConflict.result(r.End) }
 	}
-	f.Because = fmt.Sprintf("a single lease lock could have given these answers (%s)", verdict.Plural(holds, "hold"))
-	if f.Occasions == 0 && unanswered > 0 && r.Params.NoLossNotice {
+	f.Because = fmt.Sprintf("a single lease lock could have given these answers (%s)", verdict.Plural(numHolds, "hold"))
+	if f.Occasions == 0 && numUnanswered > 0 && r.Params.NoLossNotice {
 		f.NotApplicable = true
 		f.Because = "not applicable to this lock: its holder does not know how long the lock lasts, and no release or extension had a definite answer"
 	}
-	return f, against
+	return f, objection
 }
 
 // judge judges one lock. It stores the firm holds in memory, where they are valid until it is
 // reused.
-func judge(r *facts.Facts, in *reader, l *facts.Lock, memory []spans.Window) *leaseKey {
-	k := &leaseKey{operations: in.operations, firm: memory}
-	single := map[*facts.Session]*conflict{}
-	if r.Interleaved {
-		k.handles = readHandles(l.Sessions(), in.operations)
-		k.operations = func(s *facts.Session) []leaseOp { return k.handles.markLate(s, in.operations(s)) }
-		single = k.handles.conflicts
+func judge(r *facts.Facts, opReader *reader, l *facts.Lock, memory []spans.Window) *leaseKey {
+	k := &leaseKey{operations: opReader.operations, firmHolds: memory}
+	sessionConflicts := map[*facts.Session]*conflict{}
+	if r.HasInterleavedSessions {
+		k.handles = readHandles(l.Sessions(), opReader.operations)
+		k.operations = func(s *facts.Session) []leaseOp { return k.handles.markLate(s, opReader.operations(s)) }
+		sessionConflicts = k.handles.conflicts
 	}
-	k.judge(l.Sessions(), single)
-	if k.worst != nil {
-		k.complete(k.worst)
+	k.judge(l.Sessions(), sessionConflicts)
+	if k.worstConflict != nil {
+		k.complete(k.worstConflict)
 	}
 	return k
 }
@@ -123,50 +123,50 @@ func (k *leaseKey) complete(c *conflict) {
 
 // judge judges one key from its sessions' operations. sessionConflicts contains the sessions that
 // contradict themselves or other sessions of the same client.
-func (k *leaseKey) judge(ss iter.Seq[*facts.Session], single map[*facts.Session]*conflict) {
+func (k *leaseKey) judge(ss iter.Seq[*facts.Session], sessionConflicts map[*facts.Session]*conflict) {
 	for s := range ss {
 		k.evidence.read(k.operations(s))
-		h, held, against := k.evidence.holdOf(s)
+		h, held, selfConflict := k.evidence.holdOf(s)
 		switch {
 		case held && h.firm:
-			k.firm = append(k.firm, h.Window)
+			k.firmHolds = append(k.firmHolds, h.Window)
 		case held:
-			k.brief = append(k.brief, h)
+			k.briefHolds = append(k.briefHolds, h)
 		}
-		if held || against != nil {
-			k.holds++
-			k.occasions += k.evidence.answers
-			k.unanswered += k.evidence.unanswered
+		if held || selfConflict != nil {
+			k.numHolds++
+			k.numOccasions += k.evidence.numAnswers
+			k.numUnanswered += k.evidence.numUnanswered
 		}
-		if against != nil {
-			single[s] = against
+		if selfConflict != nil {
+			sessionConflicts[s] = selfConflict
 		}
 	}
-	k.orderBrief(ss)
-	spans.SortWindows(k.firm)
+	k.orderBriefHolds(ss)
+	spans.SortWindows(k.firmHolds)
 	var o spans.Overlaps
-	o.Sweep(k.firm, facts.Never)
+	o.Sweep(k.firmHolds, facts.Never)
 	if len(o.Incidents) > 0 {
-		k.conflicts = make([]*conflict, 0, len(o.Incidents)+len(single))
+		k.conflicts = make([]*conflict, 0, len(o.Incidents)+len(sessionConflicts))
 		for _, x := range o.Incidents {
-			k.conflicts = append(k.conflicts, overlap(x))
+			k.conflicts = append(k.conflicts, newOverlap(x))
 		}
-		for _, s := range overlappingSessions(k.firm) { // a session that lost the lock to another is not a second violation
-			delete(single, s)
+		for _, s := range overlappingSessions(k.firmHolds) { // a session that lost the lock to another is not a second violation
+			delete(sessionConflicts, s)
 		}
 	} else {
-		k.findBuried(single)
+		k.findBuriedHolds(sessionConflicts)
 	}
-	if len(single) > 0 {
+	if len(sessionConflicts) > 0 {
 		for s := range ss {
-			if c := single[s]; c != nil {
+			if c := sessionConflicts[s]; c != nil {
 				k.conflicts = append(k.conflicts, c)
 			}
 		}
 	}
 	for _, c := range k.conflicts {
-		if isWorse(c, k.worst) {
-			k.worst = c
+		if isWorse(c, k.worstConflict) {
+			k.worstConflict = c
 		}
 	}
 }
@@ -183,11 +183,11 @@ func (k *leaseKey) addProof(c *conflict) {
 // be sorted by start.
 func overlappingSessions(ws []spans.Window) []*facts.Session {
 	var ss []*facts.Session
-	for i, reached := 0, ws[0].From; i < len(ws); i++ {
-		if ws[i].From < reached || i+1 < len(ws) && ws[i+1].From < ws[i].To {
+	for i, latestEnd := 0, ws[0].From; i < len(ws); i++ {
+		if ws[i].From < latestEnd || i+1 < len(ws) && ws[i+1].From < ws[i].To {
 			ss = append(ss, ws[i].Session)
 		}
-		reached = max(reached, ws[i].To)
+		latestEnd = max(latestEnd, ws[i].To)
 	}
 	return ss
 }
@@ -196,60 +196,60 @@ func overlappingSessions(ws []spans.Window) []*facts.Session {
 // the client's operations. If that leaves no instant, the brief hold is buried in the firm hold.
 // Preceding brief holds always leave an instant, because theirs can't be later than the last
 // possible instant of this one.
-func (k *leaseKey) orderBrief(ss iter.Seq[*facts.Session]) {
-	if len(k.brief) == 0 {
+func (k *leaseKey) orderBriefHolds(ss iter.Seq[*facts.Session]) {
+	if len(k.briefHolds) == 0 {
 		return
 	}
-	firm := k.firmHoldsByClient(ss)
-	for i := range k.brief {
-		h := &k.brief[i]
-		of := firm[h.Session.Client()]
-		n, _ := slices.BinarySearchFunc(of, *h, compareFirst)
-		if n == 0 || of[n-1].To <= h.From {
+	holdsByClient := k.firmHoldsByClient(ss)
+	for i := range k.briefHolds {
+		h := &k.briefHolds[i]
+		clientHolds := holdsByClient[h.Session.Client()]
+		n, _ := slices.BinarySearchFunc(clientHolds, *h, compareFirst)
+		if n == 0 || clientHolds[n-1].To <= h.From {
 			continue
 		}
-		h.From = of[n-1].To
+		h.From = clientHolds[n-1].To
 	}
 }
 
 // firmHoldsByClient returns the firm holds of each client that has a brief hold, in the order of
 // the client's calls.
 func (k *leaseKey) firmHoldsByClient(ss iter.Seq[*facts.Session]) map[string][]hold {
-	firm := map[string][]hold{}
-	for _, h := range k.brief {
-		firm[h.Session.Client()] = nil
+	holdsByClient := map[string][]hold{}
+	for _, h := range k.briefHolds {
+		holdsByClient[h.Session.Client()] = nil
 	}
 	for s := range ss {
-		of, ok := firm[s.Client()]
+		clientHolds, ok := holdsByClient[s.Client()]
 		if !ok {
 			continue
 		}
 		k.evidence.read(k.operations(s))
 		if h, held, _ := k.evidence.holdOf(s); held && h.firm {
-			firm[s.Client()] = append(of, h)
+			holdsByClient[s.Client()] = append(clientHolds, h)
 		}
 	}
-	for _, of := range firm {
-		slices.SortFunc(of, compareFirst)
+	for _, clientHolds := range holdsByClient {
+		slices.SortFunc(clientHolds, compareFirst)
 	}
-	return firm
+	return holdsByClient
 }
 
 // findBuriedHolds finds brief holds that must lie strictly inside a firm one. Firm holds are disjoint,
 // so only the last firm hold that begins before a brief hold can contain it.
-func (k *leaseKey) findBuried(single map[*facts.Session]*conflict) {
-	for _, h := range k.brief {
-		if w := enclosingWindow(k.firm, h.Window); w != nil && single[h.Session] == nil {
-			single[h.Session] = &conflict{kind: verdict.Buried, sessions: []*facts.Session{w.Session, h.Session}, From: min(h.From, h.To), To: h.To}
+func (k *leaseKey) findBuriedHolds(sessionConflicts map[*facts.Session]*conflict) {
+	for _, h := range k.briefHolds {
+		if w := enclosingWindow(k.firmHolds, h.Window); w != nil && sessionConflicts[h.Session] == nil {
+			sessionConflicts[h.Session] = &conflict{kind: verdict.Buried, sessions: []*facts.Session{w.Session, h.Session}, From: min(h.From, h.To), To: h.To}
 		}
 	}
 }
 
 // enclosingWindow returns the firm window that contains every instant of a brief hold, or nil.
-func enclosingWindow(firm []spans.Window, h spans.Window) *spans.Window {
-	i, _ := slices.BinarySearchFunc(firm, h.From, func(w spans.Window, t int64) int { return cmp.Compare(w.From, t) })
-	if i > 0 && h.To < firm[i-1].To {
-		return &firm[i-1]
+func enclosingWindow(firmHolds []spans.Window, h spans.Window) *spans.Window {
+	i, _ := slices.BinarySearchFunc(firmHolds, h.From, func(w spans.Window, t int64) int { return cmp.Compare(w.From, t) })
+	if i > 0 && h.To < firmHolds[i-1].To {
+		return &firmHolds[i-1]
 	}
 	return nil
 }
@@ -330,7 +330,7 @@ func (o *leaseOp) order() int64 { return o.Call.N }
 type reader struct {
 	ε             int64
 	ops           []leaseOp        // reused for each session
-	gone          map[string]int64 // by client: when it disappeared
+	goneTimes     map[string]int64 // by client: when it disappeared
 	lapsesAnytime bool             // leases may lapse at any time, because the lock never notifies its holder
 }
 
@@ -365,7 +365,7 @@ func (in *reader) operations(s *facts.Session) []leaseOp {
 // lease lapses when its client disappears, because nobody knows how much longer it lasts. If the
 // lock never notifies its holder, a lease may lapse at any time.
 func (in *reader) lapseWithClient(s *facts.Session, ops []leaseOp) {
-	if len(in.gone) == 0 && !in.lapsesAnytime {
+	if len(in.goneTimes) == 0 && !in.lapsesAnytime {
 		return
 	}
 	for i := range ops {
@@ -376,7 +376,7 @@ func (in *reader) lapseWithClient(s *facts.Session, ops []leaseOp) {
 		if o.lapse != facts.Never || o.outcome != history.OK || o.op == history.OpRelease {
 			continue
 		}
-		if t, gone := in.gone[s.Client()]; gone {
+		if t, gone := in.goneTimes[s.Client()]; gone {
 			o.lapse = t
 		}
 	}
@@ -400,7 +400,7 @@ func leaseOps(s *facts.Session, ops []leaseOp) []leaseOp {
 	add := func(o facts.Operation, op string, lapse int64) {
 		ops = append(ops, leaseOp{Operation: o, op: op, outcome: o.Outcome(), call: o.Call.T, ret: o.OutcomeAt(), lapse: lapse})
 	}
-	lapse := s.Until // facts.NotGranted if the acquire was not answered, because its claim is unknown
+	lapse := s.Deadline // facts.NotGranted if the acquire was not answered, because its claim is unknown
 	switch {
 	case s.Granted():
 		ops = append(ops, leaseOp{Operation: s.Acquire, op: history.OpAcquire, outcome: history.OK, call: s.CalledAt, ret: s.EndedAt, lapse: lapse})
@@ -429,7 +429,7 @@ func leaseOps(s *facts.Session, ops []leaseOp) []leaseOp {
 // unknown outcome cannot have ended a hold if the client called it after another handle was shown
 // to hold the lock.
 type handles struct {
-	overSince map[*facts.Session]proof // the first operation that shows that the session was over
+	endProofs map[*facts.Session]proof // the first operation that shows that the session was over
 	conflicts map[*facts.Session]*conflict
 }
 
@@ -440,33 +440,33 @@ type proof struct {
 }
 
 func readHandles(ss iter.Seq[*facts.Session], operations func(*facts.Session) []leaseOp) *handles {
-	h := &handles{overSince: map[*facts.Session]proof{}, conflicts: map[*facts.Session]*conflict{}}
-	clients := map[string][]proof{}
+	h := &handles{endProofs: map[*facts.Session]proof{}, conflicts: map[*facts.Session]*conflict{}}
+	proofsByClient := map[string][]proof{}
 	for s := range ss {
 		if s.Acquire.Outcome() == history.Fail {
 			continue // a hold after a failed acquire is a conflict by itself
 		}
 		for _, o := range operations(s) {
 			if o.outcome == history.OK {
-				clients[s.Client()] = append(clients[s.Client()], proof{o, s})
+				proofsByClient[s.Client()] = append(proofsByClient[s.Client()], proof{o, s})
 				if o.op == history.OpRelease {
 					break // a hold after this is a conflict by itself
 				}
 			}
 		}
 	}
-	for _, all := range clients {
+	for _, all := range proofsByClient {
 		slices.SortFunc(all, func(a, b proof) int { return cmp.Compare(a.op.order(), b.op.order()) })
-		last := map[*facts.Session]leaseOp{}
+		lastOps := map[*facts.Session]leaseOp{}
 		for i, x := range all {
-			if before, ok := last[x.session]; ok && all[i-1].session != x.session && h.conflicts[x.session] == nil {
-				between := all[i-1]
-				h.conflicts[x.session] = &conflict{kind: verdict.Overlap, sessions: []*facts.Session{x.session, between.session},
-					ops: []leaseOp{before, between.op, x.op}, From: between.op.call, To: between.op.ret}
+			if earlier, ok := lastOps[x.session]; ok && all[i-1].session != x.session && h.conflicts[x.session] == nil {
+				other := all[i-1]
+				h.conflicts[x.session] = &conflict{kind: verdict.Overlap, sessions: []*facts.Session{x.session, other.session},
+					ops: []leaseOp{earlier, other.op, x.op}, From: other.op.call, To: other.op.ret}
 			}
-			last[x.session] = x.op
-			if i > 0 && all[i-1].session != x.session && h.overSince[all[i-1].session].session == nil {
-				h.overSince[all[i-1].session] = x
+			lastOps[x.session] = x.op
+			if i > 0 && all[i-1].session != x.session && h.endProofs[all[i-1].session].session == nil {
+				h.endProofs[all[i-1].session] = x
 			}
 		}
 	}
@@ -475,7 +475,7 @@ func readHandles(ss iter.Seq[*facts.Session], operations func(*facts.Session) []
 
 // markLate marks the releases that cannot have ended a session's hold.
 func (h *handles) markLate(s *facts.Session, ops []leaseOp) []leaseOp {
-	x := h.overSince[s]
+	x := h.endProofs[s]
 	for i := range ops {
 		o := &ops[i]
 		o.late = x.session != nil && o.op == history.OpRelease && o.outcome == history.Info && o.order() > x.op.order()
@@ -487,7 +487,7 @@ func (h *handles) markLate(s *facts.Session, ops []leaseOp) []leaseOp {
 // they were late.
 func (h *handles) explain(c *conflict, operations func(*facts.Session) []leaseOp) {
 	for _, s := range slices.Clone(c.sessions) {
-		if x := h.overSince[s]; x.session != nil && !slices.Contains(c.sessions, x.session) && slices.ContainsFunc(operations(s), func(o leaseOp) bool { return o.late }) {
+		if x := h.endProofs[s]; x.session != nil && !slices.Contains(c.sessions, x.session) && slices.ContainsFunc(operations(s), func(o leaseOp) bool { return o.late }) {
 			c.sessions, c.ops = append(c.sessions, x.session), append(c.ops, x.op)
 		}
 	}
@@ -521,7 +521,7 @@ type conflict struct {
 	From, To int64
 }
 
-func overlap(o spans.Overlap) *conflict {
+func newOverlap(o spans.Overlap) *conflict {
 	return &conflict{kind: verdict.Overlap, sessions: []*facts.Session{o.A.Session, o.B.Session}, From: o.From, To: o.To}
 }
 
@@ -529,27 +529,27 @@ func overlap(o spans.Overlap) *conflict {
 // not have held the lock at all. Contradictory evidence is returned as a conflict. A lost-early
 // conflict comes with a hold, too. That hold ends when the client learned of the loss or called the
 // release that was answered "not held".
-func (e *evidence) holdOf(s *facts.Session) (h hold, held bool, against *conflict) {
+func (e *evidence) holdOf(s *facts.Session) (h hold, held bool, selfConflict *conflict) {
 	newConflict := func(kind string, from, to int64, ops ...leaseOp) *conflict {
 		return &conflict{kind: kind, sessions: []*facts.Session{s}, ops: ops, From: from, To: to}
 	}
 	switch {
-	case e.first == nil:
+	case e.firstProof == nil:
 		return h, false, nil
 	case e.failed:
-		return h, false, newConflict(verdict.Phantom, e.first.call, e.first.ret, *e.first)
+		return h, false, newConflict(verdict.Phantom, e.firstProof.call, e.firstProof.ret, *e.firstProof)
 	case e.heldAfterRelease != nil && e.heldAfterRelease.op == history.OpRelease:
-		return h, false, newConflict(verdict.DoubleRelease, e.released.call, e.heldAfterRelease.ret, *e.released, *e.heldAfterRelease)
+		return h, false, newConflict(verdict.DoubleRelease, e.release.call, e.heldAfterRelease.ret, *e.release, *e.heldAfterRelease)
 	case e.heldAfterRelease != nil:
-		return h, false, newConflict(verdict.HeldAfter, e.released.ret, e.heldAfterRelease.call, append(e.bounds(), *e.heldAfterRelease)...)
+		return h, false, newConflict(verdict.HeldAfter, e.release.ret, e.heldAfterRelease.call, append(e.bounds(), *e.heldAfterRelease)...)
 	}
-	from := e.first.ret
+	from := e.firstProof.ret
 	to, _, _ := e.earliestEnd()
-	h = hold{spans.Window{From: from, To: to, Session: s}, from < to, e.first.Call}
+	h = hold{spans.Window{From: from, To: to, Session: s}, from < to, e.firstProof.Call}
 	if !h.firm {
 		h.From, h.To = to, from
 	}
-	refusal := e.refused
+	refusal := e.refusal
 	if refusal == nil || !e.heldAfterRefusal && to <= refusal.ret {
 		return h, true, nil
 	}
@@ -567,17 +567,17 @@ func (e *evidence) holdOf(s *facts.Session) (h hold, held bool, against *conflic
 // order is certain, whatever the timestamps. So the session no longer held the lock after the
 // answer "not held", unless its acquire had no answer and may take effect later.
 type evidence struct {
-	failed           bool     // the acquire failed, or there is none
-	acquire          *leaseOp // nil if it failed
-	first, last      *leaseOp // the first and last operation (acquire, extension or release) that show that the session held the lock
-	extended         *leaseOp // the last extension
-	released         *leaseOp // the release that succeeded
-	heldAfterRelease *leaseOp // the first operation after that release that shows that the session held the lock
-	refused          *leaseOp // the first "not held" after the session was shown to hold the lock
-	heldAfterRefusal bool     // an operation after the refusal shows that the session held the lock
-	unknownRelease   *leaseOp // the first release of unknown outcome before the refusal; it may have ended the hold
-	answers          int      // number of answered extensions and releases
-	unanswered       int      // number of extensions and releases without a definite answer
+	failed                bool     // the acquire failed, or there is none
+	acquire               *leaseOp // nil if it failed
+	firstProof, lastProof *leaseOp // the first and last operation (acquire, extension or release) that show that the session held the lock
+	lastExtension         *leaseOp // the last extension
+	release               *leaseOp // the release that succeeded
+	heldAfterRelease      *leaseOp // the first operation after that release that shows that the session held the lock
+	refusal               *leaseOp // the first "not held" after the session was shown to hold the lock
+	heldAfterRefusal      bool     // an operation after the refusal shows that the session held the lock
+	unknownRelease        *leaseOp // the first release of unknown outcome before the refusal; it may have ended the hold
+	numAnswers            int      // number of answered extensions and releases
+	numUnanswered         int      // number of extensions and releases without a definite answer
 }
 
 func (e *evidence) read(ops []leaseOp) {
@@ -591,17 +591,17 @@ func (e *evidence) read(ops []leaseOp) {
 				e.addProof(o)
 			}
 		case o.outcome == history.Info:
-			e.unanswered++
-			if e.unknownRelease == nil && e.refused == nil && !o.late {
+			e.numUnanswered++
+			if e.unknownRelease == nil && e.refusal == nil && !o.late {
 				e.unknownRelease = o
 			}
 		case o.outcome == history.Fail:
-			e.answers++
-			if e.first != nil && e.released == nil && e.refused == nil {
-				e.refused = o
+			e.numAnswers++
+			if e.firstProof != nil && e.release == nil && e.refusal == nil {
+				e.refusal = o
 			}
 		default:
-			e.answers++
+			e.numAnswers++
 			e.addProof(o)
 		}
 	}
@@ -609,51 +609,51 @@ func (e *evidence) read(ops []leaseOp) {
 
 // addProof adds an operation that shows that the session held the lock.
 func (e *evidence) addProof(o *leaseOp) {
-	e.heldAfterRefusal = e.heldAfterRefusal || e.refused != nil
-	if e.released != nil {
+	e.heldAfterRefusal = e.heldAfterRefusal || e.refusal != nil
+	if e.release != nil {
 		if e.heldAfterRelease == nil {
 			e.heldAfterRelease = o
 		}
 		return
 	}
-	if e.first == nil {
-		e.first = o
+	if e.firstProof == nil {
+		e.firstProof = o
 	}
-	e.last = o
+	e.lastProof = o
 	switch o.op {
 	case history.OpExtend:
-		e.extended = o
+		e.lastExtension = o
 	case history.OpRelease:
-		e.released = o
+		e.release = o
 	}
 }
 
 // earliestEnd returns the earliest instant at which the hold can have ended, and the operations
 // that determine it. The hold ended neither before the last call that shows it nor before anything
 // could have ended it.
-func (e *evidence) earliestEnd() (to int64, by, with *leaseOp) {
-	shown := e.last.call
-	if e.released != nil {
-		return shown, e.released, nil
+func (e *evidence) earliestEnd() (to int64, endOp, releaseOp *leaseOp) {
+	lastProofCall := e.lastProof.call
+	if e.release != nil {
+		return lastProofCall, e.release, nil
 	}
-	by = e.extended // it determines the lapse
-	if by == nil {
-		by = e.acquire
+	endOp = e.lastExtension // it determines the lapse
+	if endOp == nil {
+		endOp = e.acquire
 	}
-	end := by.lapse
+	end := endOp.lapse
 	if e.unknownRelease != nil && e.unknownRelease.call < end {
-		end, with = e.unknownRelease.call, e.unknownRelease
+		end, releaseOp = e.unknownRelease.call, e.unknownRelease
 	}
-	if shown > end {
-		return shown, e.last, nil
+	if lastProofCall > end {
+		return lastProofCall, e.lastProof, nil
 	}
-	return end, by, with
+	return end, endOp, releaseOp
 }
 
 func (e *evidence) bounds() []leaseOp {
 	ops := []leaseOp{*e.acquire}
-	_, by, with := e.earliestEnd()
-	for _, o := range []*leaseOp{e.first, by, with} {
+	_, endOp, releaseOp := e.earliestEnd()
+	for _, o := range []*leaseOp{e.firstProof, endOp, releaseOp} {
 		if o != nil {
 			ops = append(ops, *o)
 		}

@@ -19,8 +19,8 @@ type leaseCase struct {
 
 func judgeLease(h *history.History) *leaseCase {
 	r := facts.Read(h)
-	in := &reader{ε: int64(r.Params.StampError), gone: goneClients(r), lapsesAnytime: r.Params.NoLossNotice}
-	return &leaseCase{r, judge(r, in, r.Locks[0], nil)}
+	opReader := &reader{ε: int64(r.Params.StampError), goneTimes: goneClients(r), lapsesAnytime: r.Params.NoLossNotice}
+	return &leaseCase{r, judge(r, opReader, r.Locks[0], nil)}
 }
 
 // parseLease parses operations separated by semicolons. Each is written as SESSION OP OUTCOME
@@ -137,20 +137,20 @@ func (row conflictRow) check(t *testing.T) {
 	c := judgeLease(h)
 	k := c.k
 	kind, sessions := "", []string(nil)
-	if k.worst != nil {
-		kind = k.worst.kind
-		for _, s := range k.worst.sessions {
+	if k.worstConflict != nil {
+		kind = k.worstConflict.kind
+		for _, s := range k.worstConflict.sessions {
 			sessions = append(sessions, s.Name())
 		}
-		if because := k.worst.reason(c.End); !strings.Contains(because, " k") {
-			t.Errorf("%s: because %q", row.ops, because)
+		if description := k.worstConflict.reason(c.End); !strings.Contains(description, " k") {
+			t.Errorf("%s: because %q", row.ops, description)
 		}
 	}
 	if kind != row.kind || strings.Join(sessions, " ") != row.sessions || (kind == "") != (len(k.conflicts) == 0) {
 		t.Errorf("%s: got %q between sessions %s, %d incidents; want %q between sessions %s", row.ops, kind, sessions, len(k.conflicts), row.kind, row.sessions)
 	}
-	if why := contradiction(h); why != "" {
-		t.Errorf("%s: %s", row.ops, why)
+	if reason := contradiction(h); reason != "" {
+		t.Errorf("%s: %s", row.ops, reason)
 	}
 }
 
@@ -183,16 +183,16 @@ func TestCertificate(t *testing.T) {
 		want  string
 	}{
 		{func(k *leaseKey) {}, ""},
-		{func(k *leaseKey) { k.firm[0].From = 3 }, "1: acquire ok between 1 ns and 2 ns does not fit a hold from 3 ns to 12 ns"},
-		{func(k *leaseKey) { k.firm[0].To = 11 }, "1: release ok between"},
-		{func(k *leaseKey) { k.firm[0].To = 17 }, "1: release ok between"},
-		{func(k *leaseKey) { k.firm[1].To = 19 }, "2: nothing can have ended its hold at 19 ns"},
-		{func(k *leaseKey) { k.firm[1].From = 11 }, "1 and 2 hold the lock at the same time"},
-		{func(k *leaseKey) { k.brief[0].From, k.brief[0].To = 17, 18 }, "3 has no free instant"},
-		{func(k *leaseKey) { k.brief[0].From, k.brief[0].To = 14, 14 }, "3: nothing can have ended its hold at 14 ns"},
+		{func(k *leaseKey) { k.firmHolds[0].From = 3 }, "1: acquire ok between 1 ns and 2 ns does not fit a hold from 3 ns to 12 ns"},
+		{func(k *leaseKey) { k.firmHolds[0].To = 11 }, "1: release ok between"},
+		{func(k *leaseKey) { k.firmHolds[0].To = 17 }, "1: release ok between"},
+		{func(k *leaseKey) { k.firmHolds[1].To = 19 }, "2: nothing can have ended its hold at 19 ns"},
+		{func(k *leaseKey) { k.firmHolds[1].From = 11 }, "1 and 2 hold the lock at the same time"},
+		{func(k *leaseKey) { k.briefHolds[0].From, k.briefHolds[0].To = 17, 18 }, "3 has no free instant"},
+		{func(k *leaseKey) { k.briefHolds[0].From, k.briefHolds[0].To = 14, 14 }, "3: nothing can have ended its hold at 14 ns"},
 	}
-	const extended = "1 acquire ok 1-2 5; 1 extend ok 3-4 6; 1 extend ok 5-7 20; 2 acquire info 21-*; 2 release fail 24-26; 2 extend ok 28-29 40"
-	moved := []struct {
+	const extendedOps = "1 acquire ok 1-2 5; 1 extend ok 3-4 6; 1 extend ok 5-7 20; 2 acquire info 21-*; 2 release fail 24-26; 2 extend ok 28-29 40"
+	movedHolds := []struct {
 		session  int
 		from, to int64
 		want     string
@@ -203,28 +203,28 @@ func TestCertificate(t *testing.T) {
 		{1, 23, 40, "2: release fail between"},
 		{1, 30, 40, "2: extend ok between"},
 	}
-	for _, m := range moved {
-		k := judgeLease(parseLease(t, extended)).k
-		k.firm[m.session].From, k.firm[m.session].To = m.from, m.to
+	for _, m := range movedHolds {
+		k := judgeLease(parseLease(t, extendedOps)).k
+		k.firmHolds[m.session].From, k.firmHolds[m.session].To = m.from, m.to
 		if got := k.verifyCertificate(); !strings.HasPrefix(got, m.want) || (m.want == "") != (got == "") {
 			t.Errorf("hold %d from %d to %d: got %q, want %q", m.session, m.from, m.to, got, m.want)
 		}
 	}
-	const refused = "1 acquire ok 1-2 5; 1 release fail 6-8"
-	k := judgeLease(parseLease(t, refused)).k
-	k.firm[0].To = 9
+	const refusedOps = "1 acquire ok 1-2 5; 1 release fail 6-8"
+	k := judgeLease(parseLease(t, refusedOps)).k
+	k.firmHolds[0].To = 9
 	if got := k.verifyCertificate(); !strings.HasPrefix(got, "1: release fail between") {
 		t.Errorf("a hold past the answer \"not held\": got %q", got)
 	}
 	k = judgeLease(parseLease(t, "1a acquire ok 3-5 4; 1b acquire ok 11-12 30")).k // a brief hold and a firm hold
-	k.brief[0].From, k.brief[0].To = 15, 15
-	if got := k.findDisorder(map[string][]hold{"c1": k.brief}); got != "1b held the lock before 1a, but was called after it" {
+	k.briefHolds[0].From, k.briefHolds[0].To = 15, 15
+	if got := k.findDisorder(map[string][]hold{"c1": k.briefHolds}); got != "1b held the lock before 1a, but was called after it" {
 		t.Errorf("a hold before an earlier one: got %q", got)
 	}
 	for i, row := range rows {
 		k := judgeLease(parseLease(t, ops)).k
-		if len(k.firm) != 2 || len(k.brief) != 1 || k.worst != nil {
-			t.Fatalf("%d firm holds, %d brief holds, %+v", len(k.firm), len(k.brief), k.worst)
+		if len(k.firmHolds) != 2 || len(k.briefHolds) != 1 || k.worstConflict != nil {
+			t.Fatalf("%d firm holds, %d brief holds, %+v", len(k.firmHolds), len(k.briefHolds), k.worstConflict)
 		}
 		row.spoil(k)
 		if got := k.verifyCertificate(); !strings.HasPrefix(got, row.want) || (row.want == "") != (got == "") {

@@ -17,10 +17,10 @@ import (
 func impactOf(r *facts.Facts, noFailover map[string]bool, f *facts.Fault) impact {
 	if i := f.Step - 1; i >= 0 && i < len(r.Params.Steps) {
 		step := r.Params.Steps[i]
-		if declared, ok := impactByName[step.Impact]; ok {
-			return declared
+		if declaredImpact, ok := impactByName[step.Impact]; ok {
+			return declaredImpact
 		}
-		if late := step.Delay; f.Kind == "delay" && late > 0 && 2*late < r.Params.NodeTimeout {
+		if delay := step.Delay; f.Kind == "delay" && delay > 0 && 2*delay < r.Params.NodeTimeout {
 			return impactMessages
 		}
 	}
@@ -35,53 +35,53 @@ func impactOf(r *facts.Facts, noFailover map[string]bool, f *facts.Fault) impact
 
 // outages holds the spans during which faults disabled clients, nodes and links.
 type outages struct {
-	byTarget       map[string][]spans.Span // spans without answers, by client, node or link
-	everyone       []spans.Span            // spans during which nobody is guaranteed anything
-	singleMessages map[string][]spans.Span // spans during which a fault affected single messages, by link
-	nodes          []string
-	quorum         int
-	reachable      map[string]map[string]bool // reachable nodes, by client; omits clients that can reach every node
-	linkMemo       map[string][]spans.Span    // cached result of linkDown
-	majorityMemo   map[string][]spans.Span    // cached result of majority
+	spansByTarget map[string][]spans.Span // spans without answers, by client, node or link
+	globalSpans   []spans.Span            // spans during which nobody is guaranteed anything
+	messageSpans  map[string][]spans.Span // spans during which a fault affected single messages, by link
+	nodes         []string
+	quorum        int
+	reachable     map[string]map[string]bool // reachable nodes, by client; omits clients that can reach every node
+	linkMemo      map[string][]spans.Span    // cached result of linkDown
+	majorityMemo  map[string][]spans.Span    // cached result of majority
 
 	noticeTime int64 // how long a client may need to notice the end of a fault
 }
 
 func newOutages(r *facts.Facts, impactOf func(*facts.Fault) impact) *outages {
-	o := &outages{byTarget: map[string][]spans.Span{}, linkMemo: map[string][]spans.Span{}, reachable: map[string]map[string]bool{}, singleMessages: map[string][]spans.Span{}, nodes: r.Params.Nodes, quorum: quorumSize(&r.Params), majorityMemo: map[string][]spans.Span{},
+	o := &outages{spansByTarget: map[string][]spans.Span{}, linkMemo: map[string][]spans.Span{}, reachable: map[string]map[string]bool{}, messageSpans: map[string][]spans.Span{}, nodes: r.Params.Nodes, quorum: quorumSize(&r.Params), majorityMemo: map[string][]spans.Span{},
 		noticeTime: int64(r.Params.NodeTimeout + r.Params.RetryMax + r.Params.Slack)}
 	for _, f := range r.Faults {
 		switch impactOf(f) {
 		case impactAnswers:
-			o.byTarget[f.Target] = append(o.byTarget[f.Target], faultSpan(r, f))
+			o.spansByTarget[f.Target] = append(o.spansByTarget[f.Target], faultSpan(r, f))
 		case impactAll:
-			o.everyone = append(o.everyone, faultSpan(r, f))
+			o.globalSpans = append(o.globalSpans, faultSpan(r, f))
 		case impactNone:
 		default:
-			o.singleMessages[f.Target] = append(o.singleMessages[f.Target], faultSpan(r, f))
+			o.messageSpans[f.Target] = append(o.messageSpans[f.Target], faultSpan(r, f))
 		}
 	}
-	uniteAll(o.singleMessages)
-	uniteAll(o.byTarget)
-	o.everyone = spans.Union(o.everyone)
-	for _, reach := range r.Params.Reach {
-		o.reachable[reach.Client] = map[string]bool{}
-		for _, n := range reach.Nodes {
-			o.reachable[reach.Client][n] = true
+	uniteAll(o.messageSpans)
+	uniteAll(o.spansByTarget)
+	o.globalSpans = spans.Union(o.globalSpans)
+	for _, clientReach := range r.Params.Reach {
+		o.reachable[clientReach.Client] = map[string]bool{}
+		for _, n := range clientReach.Nodes {
+			o.reachable[clientReach.Client][n] = true
 		}
 	}
 	return o
 }
 
-func uniteAll(of map[string][]spans.Span) {
-	for name, list := range of {
-		of[name] = spans.Union(list)
+func uniteAll(spansByName map[string][]spans.Span) {
+	for name, list := range spansByName {
+		spansByName[name] = spans.Union(list)
 	}
 }
 
 // clientDown returns the spans during which a client did nothing or was guaranteed nothing.
 func (o *outages) clientDown(name string) []spans.Span {
-	return spans.Union(slices.Concat(o.byTarget[name], o.everyone))
+	return spans.Union(slices.Concat(o.spansByTarget[name], o.globalSpans))
 }
 
 // linkDown returns the spans during which a client could get no answer from a node, because the
@@ -92,7 +92,7 @@ func (o *outages) linkDown(client, node string) []spans.Span {
 		if o.neverReaches(client, node) {
 			return []spans.Span{{From: spans.DistantPast, To: facts.Never}}
 		}
-		return spans.Union(slices.Concat(o.byTarget[name], o.byTarget[node], o.byTarget[client], o.everyone))
+		return spans.Union(slices.Concat(o.spansByTarget[name], o.spansByTarget[node], o.spansByTarget[client], o.globalSpans))
 	})
 }
 
@@ -110,62 +110,62 @@ func (o *outages) majority(client string) []spans.Span {
 
 // majorityWithout is like majority, but excludes each node during the spans that excluded lists for
 // it.
-func (o *outages) majorityWithout(client string, kept map[string][]spans.Span) []spans.Span {
+func (o *outages) majorityWithout(client string, excluded map[string][]spans.Span) []spans.Span {
 	if len(o.nodes) == 0 {
 		return nil
 	}
-	var lost [][]spans.Span
+	var downSpans [][]spans.Span
 	for _, n := range o.nodes {
 		list := o.linkDown(client, n)
-		if more := kept[n]; len(more) > 0 {
-			list = spans.Union(slices.Concat(list, more))
+		if excludedSpans := excluded[n]; len(excludedSpans) > 0 {
+			list = spans.Union(slices.Concat(list, excludedSpans))
 		}
-		lost = append(lost, list)
+		downSpans = append(downSpans, list)
 	}
 	tooMany := len(o.nodes) - o.quorum + 1
-	return spans.Complement(spans.Union(slices.Concat(spans.AtLeast(tooMany, lost...), o.clientDown(client))))
+	return spans.Complement(spans.Union(slices.Concat(spans.AtLeast(tooMany, downSpans...), o.clientDown(client))))
 }
 
 // trimRecovery cuts off the start of each span while clients may not have noticed the end of a
 // fault yet: an attempt that waits for its node timeout, a retry delay, and slack. A span that does
 // not follow a fault keeps its start.
 func (o *outages) trimRecovery(list []spans.Span) []spans.Span {
-	var left []spans.Span
+	var trimmed []spans.Span
 	for _, s := range list {
 		if s.From != spans.DistantPast {
 			s.From += o.noticeTime
 		}
 		if s.From < s.To {
-			left = append(left, s)
+			trimmed = append(trimmed, s)
 		}
 	}
-	return left
+	return trimmed
 }
 
 // conditions is a record together with the effects of its faults on what a lock needs.
 type conditions struct {
 	*facts.Facts
-	down         *outages
-	lenient      *outages // ignores faults that only slow down a link or make it lose less than half of its messages
-	maxLinkDelay int64    // the longest delay that such a link adds to a request and its reply
-	keys         lapses
-	stalls       []spans.Span // host stalls
+	outages        *outages
+	lenientOutages *outages // ignores faults that only slow down a link or make it lose less than half of its messages
+	maxLinkDelay   int64    // the longest delay that such a link adds to a request and its reply
+	lapses         lapses
+	stalls         []spans.Span // host stalls
 }
 
 func newConditions(r *facts.Facts) *conditions {
 	noFailover := nodesWithoutFailover(r)
-	c := &conditions{Facts: r, keys: newLapses(r, noFailover), stalls: spans.Union(spans.Stalls(r))}
-	c.down = newOutages(r, func(f *facts.Fault) impact { return impactOf(r, noFailover, f) })
+	c := &conditions{Facts: r, lapses: newLapses(r, noFailover), stalls: spans.Union(spans.Stalls(r))}
+	c.outages = newOutages(r, func(f *facts.Fault) impact { return impactOf(r, noFailover, f) })
 	for _, step := range r.Params.Steps {
-		if late := 2 * int64(step.Delay); step.Fault == "delay" && late < roundsBound(&r.Params) {
-			c.maxLinkDelay = max(c.maxLinkDelay, late)
+		if roundTripDelay := 2 * int64(step.Delay); step.Fault == "delay" && roundTripDelay < roundsBound(&r.Params) {
+			c.maxLinkDelay = max(c.maxLinkDelay, roundTripDelay)
 		}
 	}
-	answered := mostlyAnswered(r)
-	c.lenient = newOutages(r, func(f *facts.Fault) impact {
+	wasAnswered := mostlyAnswered(r)
+	c.lenientOutages = newOutages(r, func(f *facts.Fault) impact {
 		i := f.Step - 1
-		slow := f.Kind == "delay" && i >= 0 && i < len(r.Params.Steps) && 2*int64(r.Params.Steps[i].Delay) < roundsBound(&r.Params)
-		if slow || f.Kind == "lose" && answered(f) {
+		isSlow := f.Kind == "delay" && i >= 0 && i < len(r.Params.Steps) && 2*int64(r.Params.Steps[i].Delay) < roundsBound(&r.Params)
+		if isSlow || f.Kind == "lose" && wasAnswered(f) {
 			return impactMessages
 		}
 		return impactOf(r, noFailover, f)
@@ -181,20 +181,20 @@ func mostlyAnswered(r *facts.Facts) func(f *facts.Fault) bool {
 		links := map[string]*times{}
 		for _, e := range r.SentCommands() {
 			l := memoize(links, e.Process, func() *times { return &times{} })
-			l.sent = append(l.sent, e.Sent)
-			if e.Answered != 0 {
-				l.answered = append(l.answered, e.Sent)
+			l.sent = append(l.sent, e.SentAt)
+			if e.AnsweredAt != 0 {
+				l.answered = append(l.answered, e.SentAt)
 			}
 		}
 		return links
 	})
 	return func(f *facts.Fault) bool {
-		l, in := links()[f.Target], faultSpan(r, f)
+		l, span := links()[f.Target], faultSpan(r, f)
 		if l == nil {
 			return false
 		}
-		within := func(list []int64) int { return spans.CountUpTo(list, in.To) - spans.CountUpTo(list, in.From) }
-		return 2*within(l.answered) > within(l.sent)
+		count := func(list []int64) int { return spans.CountUpTo(list, span.To) - spans.CountUpTo(list, span.From) }
+		return 2*count(l.answered) > count(l.sent)
 	}
 }
 
@@ -217,26 +217,26 @@ func (c *conditions) isRealTime() bool { return c.Params.StampError > 0 || len(c
 // stallDelay returns how long the host stalled or these clients lost rounds to stalls. It counts
 // the time during a span, and before the span the time that clients may need to notice the end of
 // an outage.
-func (c *lockState) stallDelay(clients []string, in spans.Span) int64 {
+func (c *lockState) stallDelay(clients []string, span spans.Span) int64 {
 	if len(c.stalls) == 0 {
 		return 0
 	}
-	if in.From > spans.DistantPast+c.down.noticeTime {
-		in.From -= c.down.noticeTime
+	if span.From > spans.DistantPast+c.outages.noticeTime {
+		span.From -= c.outages.noticeTime
 	}
 	if len(clients) == 1 {
-		return c.delaySpans(clients[0]).Share(in)
+		return c.delaySpans(clients[0]).Share(span)
 	}
 	var all []spans.Span
 	for _, client := range clients {
-		all = append(all, spans.After(c.lostRounds()[client], in.From)...)
+		all = append(all, spans.EndingAfter(c.lostRounds()[client], span.From)...)
 	}
-	return spans.Share(spans.Union(append(all, spans.After(c.stalls, in.From)...)), in)
+	return spans.Share(spans.Union(append(all, spans.EndingAfter(c.stalls, span.From)...)), span)
 }
 
 // delaySpans returns the spans during which the host stalled or the client lost a round to a stall.
-func (c *lockState) delaySpans(client string) spans.Measured {
-	return memoize(c.delaySpansMemo, client, func() spans.Measured {
+func (c *lockState) delaySpans(client string) spans.MeasuredSpans {
+	return memoize(c.delaySpansMemo, client, func() spans.MeasuredSpans {
 		return spans.Measure(spans.Union(slices.Concat(c.stalls, c.lostRounds()[client])))
 	})
 }
@@ -253,9 +253,9 @@ func (c *lockState) lostRounds() map[string][]spans.Span {
 	}
 	timeout, retry := int64(c.Params.NodeTimeout), int64(c.Params.RetryMax)
 	for _, a := range c.attempts.Attempts {
-		if !a.Won && spans.Meets(c.stalls, spans.Of(a.From, a.To+1)) && c.couldHaveWon(a) {
+		if !a.Won && spans.Meets(c.stalls, spans.New(a.From, a.To+1)) && c.couldHaveWon(a) {
 			client := a.Session.Client()
-			c.lostRoundsMemo[client] = append(c.lostRoundsMemo[client], spans.Of(a.From, max(a.To, a.From+timeout)+retry))
+			c.lostRoundsMemo[client] = append(c.lostRoundsMemo[client], spans.New(a.From, max(a.To, a.From+timeout)+retry))
 		}
 	}
 	uniteAll(c.lostRoundsMemo)
@@ -269,24 +269,24 @@ func (c *lockState) couldHaveWon(a *facts.Attempt) bool {
 	for _, e := range a.AllSets {
 		answers[e.Node] = e
 	}
-	votes, late := 0, 0
+	numVotes, numLate := 0, 0
 	for _, n := range c.Params.Nodes {
 		switch e := answers[n]; {
 		case e != nil && !c.timedOut(e):
 			if e.Type == history.OK {
-				votes++
+				numVotes++
 			}
-		case !spans.Meets(c.down.linkDown(a.Session.Client(), n), spans.Of(a.From, a.To+1)):
-			late++
+		case !spans.Meets(c.outages.linkDown(a.Session.Client(), n), spans.New(a.From, a.To+1)):
+			numLate++
 		}
 	}
 	quorum := quorumSize(&c.Params)
-	return votes < quorum && votes+late >= quorum
+	return numVotes < quorum && numVotes+numLate >= quorum
 }
 
 // stallMessage says how long the host stalled during a span, and that this may be the reason.
-func (c *lockState) stallMessage(in spans.Span) string {
-	return "the host stalled for " + facts.Seconds(spans.Share(c.stalls, in)) + " in the meantime, which may be why"
+func (c *lockState) stallMessage(span spans.Span) string {
+	return "the host stalled for " + facts.Seconds(spans.Share(c.stalls, span)) + " in the meantime, which may be why"
 }
 
 // impact is what a fault disables while it is active.
@@ -354,7 +354,7 @@ func missingParam(p *history.Params) string {
 // amount.
 type setBack struct {
 	spans.Span // when the clock was set back
-	by         int64
+	amount     int64
 }
 
 // setBacks indexes the steps back of a node's clock. It finds the extra lifetime of a key without
@@ -374,19 +374,19 @@ func newSetBacks(steps []setBack) *setBacks {
 	slices.SortStableFunc(b.steps, func(x, y setBack) int { return cmp.Compare(x.From, y.From) })
 	slices.SortStableFunc(b.ends, func(x, y setBack) int { return cmp.Compare(x.To, y.To) })
 	b.sumBefore, b.endSumBefore = prefixSums(b.steps), prefixSums(b.ends)
-	begins := make([]int64, len(steps))
+	starts := make([]int64, len(steps))
 	for i, s := range b.steps {
-		begins[i] = s.From - b.sumBefore[i]
-		b.mayOverflow = b.mayOverflow || max(s.From, -s.From, s.by, b.sumBefore[i+1], -b.sumBefore[i+1]) > facts.Never/8 || s.From == spans.DistantPast
+		starts[i] = s.From - b.sumBefore[i]
+		b.mayOverflow = b.mayOverflow || max(s.From, -s.From, s.amount, b.sumBefore[i+1], -b.sumBefore[i+1]) > facts.Never/8 || s.From == spans.DistantPast
 	}
-	b.shiftedStarts = history.NewMaxTree(begins)
+	b.shiftedStarts = history.NewMaxTree(starts)
 	return b
 }
 
 func prefixSums(steps []setBack) []int64 {
 	sums := make([]int64, len(steps)+1)
 	for i, s := range steps {
-		sums[i+1] = sums[i] + s.by
+		sums[i+1] = sums[i] + s.amount
 	}
 	return sums
 }
@@ -400,18 +400,18 @@ func (b *setBacks) latestLapse(at, lapse int64) int64 {
 	if b.mayOverflow {
 		for _, s := range b.steps {
 			if s.To >= at && s.From <= lapse {
-				lapse = spans.Plus(lapse, s.by)
+				lapse = spans.Add(lapse, s.amount)
 			}
 		}
 		return lapse
 	}
 	first := sort.Search(len(b.steps), func(i int) bool { return b.steps[i].From >= at })
-	done := sort.Search(len(b.ends), func(i int) bool { return b.ends[i].To >= at })
-	if lapse = spans.Plus(lapse, b.sumBefore[first]-b.endSumBefore[done]); lapse == facts.Never { // add the steps in progress at that instant
+	numDone := sort.Search(len(b.ends), func(i int) bool { return b.ends[i].To >= at })
+	if lapse = spans.Add(lapse, b.sumBefore[first]-b.endSumBefore[numDone]); lapse == facts.Never { // add the steps in progress at that instant
 		return facts.Never
 	}
-	after := b.shiftedStarts.Next(first, lapse-b.sumBefore[first]+1) // the first step after the lapse
-	return spans.Plus(lapse, b.sumBefore[after]-b.sumBefore[first])
+	nextStep := b.shiftedStarts.Next(first, lapse-b.sumBefore[first]+1) // the first step after the lapse
+	return spans.Add(lapse, b.sumBefore[nextStep]-b.sumBefore[first])
 }
 
 // clockJump returns how far a fault sets a node's clock forward, or back if negative. It returns 0
@@ -422,7 +422,7 @@ func clockJump(r *facts.Facts, noFailover map[string]bool, f *facts.Fault) int64
 	if f.Kind != facts.ClockJump || i < 0 || i >= len(r.Params.Steps) || !noFailover[f.Target] {
 		return 0
 	}
-	return int64(r.Params.Steps[i].By)
+	return int64(r.Params.Steps[i].Offset)
 }
 
 // nodesWithoutFailover returns the nodes that were never replaced by a replica.
@@ -443,7 +443,7 @@ func nodesWithoutFailover(r *facts.Facts) map[string]bool {
 // its end has certainly taken effect. The end is timestamped before it is carried out, and a node
 // then takes time to start.
 func faultSpan(r *facts.Facts, f *facts.Fault) spans.Span {
-	s := spans.Of(f.First().T, facts.Never)
+	s := spans.New(f.FirstEvent().T, facts.Never)
 	if f.End != nil {
 		s.To = f.End.T + int64(r.Params.Slack)
 	}
@@ -465,13 +465,13 @@ func newLapses(r *facts.Facts, noFailover map[string]bool) lapses {
 	}
 	all := map[string][]setBack{}
 	for _, f := range r.Faults {
-		switch by := clockJump(r, noFailover, f); {
-		case by < 0 && f.Begin != nil:
-			all[f.Target] = append(all[f.Target], setBack{spans.Of(f.First().T, f.Begin.T), -by})
-		case by < 0: // the clock may have been set back at any time
-			all[f.Target] = append(all[f.Target], setBack{spans.Of(f.First().T, facts.Never), -by})
-		case by > 0 && f.End != nil:
-			all[f.Target] = append(all[f.Target], setBack{spans.Of(f.End.T, faultSpan(r, f).To), by})
+		switch amount := clockJump(r, noFailover, f); {
+		case amount < 0 && f.Begin != nil:
+			all[f.Target] = append(all[f.Target], setBack{spans.New(f.FirstEvent().T, f.Begin.T), -amount})
+		case amount < 0: // the clock may have been set back at any time
+			all[f.Target] = append(all[f.Target], setBack{spans.New(f.FirstEvent().T, facts.Never), -amount})
+		case amount > 0 && f.End != nil:
+			all[f.Target] = append(all[f.Target], setBack{spans.New(f.End.T, faultSpan(r, f).To), amount})
 		}
 	}
 	for node, steps := range all {
@@ -483,19 +483,19 @@ func newLapses(r *facts.Facts, noFailover map[string]bool) lapses {
 // latestLapse returns the latest time at which a key lapses that was set or extended at an instant:
 // TTL·(1+ρ) later, plus the amount by which its node's clock was set back in the meantime.
 func (l lapses) latestLapse(at int64) int64 {
-	alone := spans.Plus(at, l.maxLife)
-	latest := alone
-	for _, back := range l.setBacks {
-		latest = max(latest, back.latestLapse(at, alone))
+	undisturbed := spans.Add(at, l.maxLife)
+	latest := undisturbed
+	for _, nodeSteps := range l.setBacks {
+		latest = max(latest, nodeSteps.latestLapse(at, undisturbed))
 	}
 	return latest
 }
 
 // maxLifetime returns how long any key may have lived.
 func (l lapses) maxLifetime() int64 {
-	most := int64(0)
-	for _, back := range l.setBacks {
-		most = max(most, back.sumBefore[len(back.steps)])
+	maxExtra := int64(0)
+	for _, nodeSteps := range l.setBacks {
+		maxExtra = max(maxExtra, nodeSteps.sumBefore[len(nodeSteps.steps)])
 	}
-	return spans.Plus(l.maxLife, most)
+	return spans.Add(l.maxLife, maxExtra)
 }

@@ -39,16 +39,16 @@ func TestLapseAfterClockSetBack(t *testing.T) {
 		{"set back, then replaced by a replica", jump(1, 12, 0, "n1") + "14 nemesis begin failover node=n1 step=2\n", []time.Duration{-20 * time.Second, 0}, 20},
 	} {
 		h := histories.MustParse("params clients=c1 nodes=n1,n2,n3 ttl=10s slack=500ms\n" + row.faults + "60 harness end run")
-		for i, by := range row.by {
-			h.Params.Steps = append(h.Params.Steps, history.PlannedStep{Step: i + 1, By: by})
+		for i, offset := range row.by {
+			h.Params.Steps = append(h.Params.Steps, history.PlannedStep{Step: i + 1, Offset: offset})
 		}
 		r := newConditions(facts.Read(h))
-		if got := history.Seconds(r.keys.latestLapse(10e9)); got != row.want {
+		if got := history.Seconds(r.lapses.latestLapse(10e9)); got != row.want {
 			t.Errorf("%s: the key has lapsed by %v s, want %v s", row.name, got, row.want)
 		}
 		// A fully recorded jump suspends no guarantee. Any other jump suspends them all.
 		recorded := row.faults == "" || row.by[0] != 0 && !strings.Contains(row.faults, "failover")
-		if suspended := len(r.down.everyone) > 0; suspended == recorded {
+		if suspended := len(r.outages.globalSpans) > 0; suspended == recorded {
 			t.Errorf("%s: guarantees suspended = %v", row.name, suspended)
 		}
 	}

@@ -23,20 +23,20 @@ func TestModelsAgainstPorcupine(t *testing.T) {
 		t.Run(model, func(t *testing.T) {
 			t.Parallel()
 			rnd := rand.New(rand.NewPCG(11, 12))
-			violated := 0
+			numViolated := 0
 			for i := range cases {
 				ops := randomOperations(rnd)
 				c := walk(ops, newJudge(model))
 				if c != nil {
-					violated++
+					numViolated++
 				}
-				if why := disagreement(model, ops, c); why != "" {
-					t.Fatalf("case %d: %s:\n%s", i, why, format(ops))
+				if reason := disagreement(model, ops, c); reason != "" {
+					t.Fatalf("case %d: %s:\n%s", i, reason, format(ops))
 				}
 			}
-			t.Logf("%d of %d histories are violated", violated, cases)
-			if violated < cases/5 || violated > cases*4/5 {
-				t.Errorf("%d of %d histories are violated; the comparison is one-sided", violated, cases)
+			t.Logf("%d of %d histories are violated", numViolated, cases)
+			if numViolated < cases/5 || numViolated > cases*4/5 {
+				t.Errorf("%d of %d histories are violated; the comparison is one-sided", numViolated, cases)
 			}
 		})
 	}
@@ -44,7 +44,7 @@ func TestModelsAgainstPorcupine(t *testing.T) {
 
 // disagreement describes how a judge differs from the other two, or returns "" if they agree.
 func disagreement(model string, ops []facts.Operation, c *contradiction) string {
-	if got := linearizable(model, ops); got != (c == nil) {
+	if got := isLinearizable(model, ops); got != (c == nil) {
 		return fmt.Sprintf("the judge finds an explanation: %v; porcupine finds one: %v", c == nil, got)
 	}
 	if c == nil {
@@ -55,10 +55,10 @@ func disagreement(model string, ops []facts.Operation, c *contradiction) string 
 	}
 	at := c.ops[len(c.ops)-1].Return.T
 	if hasExplanation(model, operationsUntil(ops, at)) {
-		return "an order explains everything, including this result: " + c.because
+		return "an order explains everything, including this result: " + c.reason
 	}
 	if !hasExplanation(model, operationsUntil(ops, at-1)) {
-		return "no order explains the operations before this result: " + c.because
+		return "no order explains the operations before this result: " + c.reason
 	}
 	return ""
 }
@@ -66,7 +66,7 @@ func disagreement(model string, ops []facts.Operation, c *contradiction) string 
 // operationsUntil returns the operations called by the given time. An operation that succeeds later
 // has not returned yet; one that fails later is treated as failed.
 func operationsUntil(ops []facts.Operation, at int64) []facts.Operation {
-	var seen []facts.Operation
+	var visible []facts.Operation
 	for _, o := range ops {
 		if o.Call.T > at {
 			continue
@@ -74,9 +74,9 @@ func operationsUntil(ops []facts.Operation, at int64) []facts.Operation {
 		if o.Outcome() == history.OK && o.Return.T > at {
 			o.Return = nil
 		}
-		seen = append(seen, o)
+		visible = append(visible, o)
 	}
-	return seen
+	return visible
 }
 
 // apply returns the holder after an operation, and whether the operation can take effect. 0 means
@@ -116,7 +116,7 @@ func hasExplanation(model string, ops []facts.Operation) bool {
 			if at.had&(1<<i) != 0 || o.Call.T > first || o.Outcome() == history.Fail {
 				continue
 			}
-			if holder, can := apply(model, at.holder, o); can && search(state{at.had | 1<<i, holder}) {
+			if holder, ok := apply(model, at.holder, o); ok && search(state{at.had | 1<<i, holder}) {
 				return true
 			}
 		}
@@ -127,53 +127,53 @@ func hasExplanation(model string, ops []facts.Operation) bool {
 
 // isLinearizable reports whether porcupine finds an order. An operation of unknown outcome that
 // cannot take effect is skipped.
-func linearizable(model string, ops []facts.Operation) bool {
+func isLinearizable(model string, ops []facts.Operation) bool {
 	m := porcupine.Model{
 		Init: func() any { return 0 },
 		Step: func(state, input, _ any) (bool, any) {
 			o := input.(facts.Operation)
-			if holder, can := apply(model, state.(int), o); can {
+			if holder, ok := apply(model, state.(int), o); ok {
 				return true, holder
 			}
 			return o.Outcome() == history.Info, state
 		},
 	}
-	var of []porcupine.Operation
+	var operations []porcupine.Operation
 	for i, o := range ops {
 		if o.Outcome() != history.Fail {
-			of = append(of, porcupine.Operation{ClientId: i, Input: o, Call: o.Call.T, Return: o.OutcomeAt()})
+			operations = append(operations, porcupine.Operation{ClientId: i, Input: o, Call: o.Call.T, Return: o.OutcomeAt()})
 		}
 	}
-	return porcupine.CheckOperations(m, of)
+	return porcupine.CheckOperations(m, operations)
 }
 
 // randomOperations returns operations by up to five processes. In two thirds of the cases, they
 // mostly alternate acquire and release. A process stops after an unknown outcome.
 func randomOperations(rnd *rand.Rand) []facts.Operation {
 	var ops []facts.Operation
-	open, holds, gone := map[int]int{}, map[int]bool{}, map[int]bool{}
-	processes, events, sane := 1+rnd.IntN(5), 2+rnd.IntN(17), rnd.IntN(3) > 0
+	openOps, isHolder, stopped := map[int]int{}, map[int]bool{}, map[int]bool{}
+	processes, events, alternating := 1+rnd.IntN(5), 2+rnd.IntN(17), rnd.IntN(3) > 0
 	for t := int64(1); t <= int64(events); t++ {
 		p := rnd.IntN(processes)
 		e := &history.Event{N: t, T: t, Process: fmt.Sprint("p", p), Key: "lock", Type: history.Invoke}
-		i, busy := open[p]
+		i, busy := openOps[p]
 		switch {
-		case gone[p]:
+		case stopped[p]:
 		case !busy:
 			e.Op = history.OpAcquire
-			if released := rnd.IntN(2) == 0; sane && holds[p] && rnd.IntN(12) > 0 || (!sane || rnd.IntN(12) == 0) && released {
+			if releases := rnd.IntN(2) == 0; alternating && isHolder[p] && rnd.IntN(12) > 0 || (!alternating || rnd.IntN(12) == 0) && releases {
 				e.Op = history.OpRelease
 			}
-			open[p] = len(ops)
+			openOps[p] = len(ops)
 			ops = append(ops, facts.Operation{Call: e})
 		default:
-			delete(open, p)
+			delete(openOps, p)
 			e.Op = ops[i].Call.Op
 			e.Type = []history.Type{history.OK, history.OK, history.OK, history.OK, history.OK, history.Fail, history.Info}[rnd.IntN(7)]
 			if e.Type == history.OK {
-				holds[p] = e.Op == history.OpAcquire
+				isHolder[p] = e.Op == history.OpAcquire
 			}
-			gone[p] = e.Type == history.Info
+			stopped[p] = e.Type == history.Info
 			ops[i].Return = e
 		}
 	}
@@ -191,7 +191,7 @@ func format(ops []facts.Operation) string {
 func TestCheck(t *testing.T) {
 	for _, c := range checks {
 		var ops []facts.Operation
-		open := map[string]int{}
+		openOps := map[string]int{}
 		n := int64(0)
 		for line := range strings.Lines(c.events) {
 			n++
@@ -201,11 +201,11 @@ func TestCheck(t *testing.T) {
 				e.Key = w[3]
 			}
 			if e.Type == history.Invoke {
-				open[e.Process] = len(ops)
+				openOps[e.Process] = len(ops)
 				ops = append(ops, facts.Operation{Call: e})
 				continue
 			}
-			ops[open[e.Process]].Return = e
+			ops[openOps[e.Process]].Return = e
 		}
 		for _, model := range Models() {
 			v := Check(model, ops)

@@ -48,14 +48,14 @@ func Check(model string, ops []facts.Operation) verdict.Verdict {
 	res := verdict.Result{Property: model, Outcome: verdict.Holds}
 	v := verdict.Verdict{Schema: verdict.Schema, Model: model, Second: verdict.Undecided}
 	locks, names := byLock(ops)
-	granted := 0
+	numGranted := 0
 	for _, name := range names {
 		for _, o := range locks[name] {
 			if o.Outcome() == history.OK {
 				res.Occasions++
 			}
 			if isAcquire(o) && o.Outcome() == history.OK {
-				granted++
+				numGranted++
 			}
 		}
 		c := walk(locks[name], newJudge(model))
@@ -64,12 +64,12 @@ func Check(model string, ops []facts.Operation) verdict.Verdict {
 		}
 		res.Incidents++
 		if w := c.witness(name); res.Witness == nil || w.To < res.Witness.To {
-			res.Outcome, res.Because, res.Witness = verdict.Violated, c.because, w
+			res.Outcome, res.Because, res.Witness = verdict.Violated, c.reason, w
 		}
 	}
 	switch {
 	case res.Outcome == verdict.Violated:
-	case granted == 0:
+	case numGranted == 0:
 		v.Assumption = "nobody acquired a lock"
 		res.Outcome, res.Because = verdict.Undecided, "the run is vacuous: "+v.Assumption
 	default:
@@ -90,19 +90,19 @@ func newJudge(model string) judge {
 func byLock(ops []facts.Operation) (locks map[string][]facts.Operation, names []string) {
 	locks = map[string][]facts.Operation{}
 	for _, o := range ops {
-		of, ok := locks[o.Call.Key]
+		operations, ok := locks[o.Call.Key]
 		if !ok {
 			names = append(names, o.Call.Key)
 		}
-		locks[o.Call.Key] = append(of, o)
+		locks[o.Call.Key] = append(operations, o)
 	}
 	return locks, names
 }
 
 // contradiction is a result that no order of operations explains.
 type contradiction struct {
-	because string            // one sentence
-	ops     []facts.Operation // the operations that prove it, ending with the unexplained one
+	reason string            // one sentence
+	ops    []facts.Operation // the operations that prove it, ending with the unexplained one
 }
 
 // witness returns the witness of the violation.
@@ -162,22 +162,22 @@ func (w *ownerJudge) observeReturn(o *facts.Operation) *contradiction {
 		w.holder = o
 		return nil
 	}
-	who := "it"
+	holderName := "it"
 	if w.holder.Call.Process != o.Call.Process {
-		who = w.holder.Call.Process
+		holderName = w.holder.Call.Process
 	}
-	return &contradiction{ops: []facts.Operation{*w.holder, *o}, because: fmt.Sprintf("%s returned ok at %s, but %s held %s since %s and had not called release by then",
-		describeOperation(o), facts.Seconds(o.Return.T), who, o.Call.Key, describeOperation(w.holder))}
+	return &contradiction{ops: []facts.Operation{*w.holder, *o}, reason: fmt.Sprintf("%s returned ok at %s, but %s held %s since %s and had not called release by then",
+		describeOperation(o), facts.Seconds(o.Return.T), holderName, o.Call.Key, describeOperation(w.holder))}
 }
 
 func (w *ownerJudge) unheldRelease(o *facts.Operation) *contradiction {
 	c := &contradiction{ops: []facts.Operation{*o}}
-	why := "it had not acquired it"
-	if before := w.lastRelease[o.Call.Process]; before != nil {
-		c.ops = []facts.Operation{*before, *o}
-		why = "it had released it by " + describeOperation(before)
+	reason := "it had not acquired it"
+	if earlier := w.lastRelease[o.Call.Process]; earlier != nil {
+		c.ops = []facts.Operation{*earlier, *o}
+		reason = "it had released it by " + describeOperation(earlier)
 	}
-	c.because = fmt.Sprintf("%s returned ok at %s, but it did not hold %s: %s", describeOperation(o), facts.Seconds(o.Return.T), o.Call.Key, why)
+	c.reason = fmt.Sprintf("%s returned ok at %s, but it did not hold %s: %s", describeOperation(o), facts.Seconds(o.Return.T), o.Call.Key, reason)
 	return c
 }
 
@@ -190,13 +190,13 @@ func (w *ownerJudge) unheldRelease(o *facts.Operation) *contradiction {
 // necessary. Then it has a neighbor of the other kind, and the state is the same without that pair,
 // so both can be placed later.
 type mutexJudge struct {
-	last    *facts.Operation // the last operation placed; nil if there is none and the lock is free
-	placed  map[*facts.Operation]bool
-	waiting [2]queue // called but not placed yet: releases and acquires
+	lastOperation *facts.Operation // the last operation placed; nil if there is none and the lock is free
+	placed        map[*facts.Operation]bool
+	pending       [2]queue // called but not placed yet: releases and acquires
 }
 
 func (p *mutexJudge) observeCall(o *facts.Operation) {
-	heap.Push(&p.waiting[kind(o)], o)
+	heap.Push(&p.pending[kind(o)], o)
 }
 
 func (p *mutexJudge) observeReturn(o *facts.Operation) *contradiction {
@@ -205,7 +205,7 @@ func (p *mutexJudge) observeReturn(o *facts.Operation) *contradiction {
 		return nil
 	}
 	if p.isHeld() == isAcquire(*o) { // the other kind must come first
-		other := p.waiting[1-kind(o)].popPending(o.Return.T)
+		other := p.pending[1-kind(o)].popPending(o.Return.T)
 		if other == nil {
 			return p.contradict(o)
 		}
@@ -214,25 +214,25 @@ func (p *mutexJudge) observeReturn(o *facts.Operation) *contradiction {
 		}
 		p.placed[other] = true
 	}
-	p.last = o
+	p.lastOperation = o
 	return nil
 }
 
-func (p *mutexJudge) isHeld() bool { return p.last != nil && isAcquire(*p.last) }
+func (p *mutexJudge) isHeld() bool { return p.lastOperation != nil && isAcquire(*p.lastOperation) }
 
 func (p *mutexJudge) contradict(o *facts.Operation) *contradiction {
 	c := &contradiction{ops: []facts.Operation{*o}}
-	since := "from the beginning"
-	if p.last != nil {
-		c.ops = []facts.Operation{*p.last, *o}
-		since = "since " + describeOperation(p.last)
+	sinceText := "from the beginning"
+	if p.lastOperation != nil {
+		c.ops = []facts.Operation{*p.lastOperation, *o}
+		sinceText = "since " + describeOperation(p.lastOperation)
 	}
 	state, other := "free", history.OpAcquire
 	if p.isHeld() {
 		state, other = "held", history.OpRelease
 	}
-	c.because = fmt.Sprintf("%s returned ok at %s, but %s was %s %s, and no %s called by then could have come in between",
-		describeOperation(o), facts.Seconds(o.Return.T), o.Call.Key, state, since, other)
+	c.reason = fmt.Sprintf("%s returned ok at %s, but %s was %s %s, and no %s called by then could have come in between",
+		describeOperation(o), facts.Seconds(o.Return.T), o.Call.Key, state, sinceText, other)
 	return c
 }
 

@@ -14,40 +14,40 @@ import (
 // is exact, so timestamp errors do not matter.
 func refusals(r *Log) []damage {
 	var damages []damage
-	tops := map[string]*history.Event{} // by key: the first entry with the highest token accepted so far
+	highestByKey := map[string]*history.Event{} // by key: the first entry with the highest token accepted so far
 	for _, e := range r.Log {
-		top := tops[e.Key]
-		below := top != nil && e.Fence < top.Fence
+		highest := highestByKey[e.Key]
+		isBelow := highest != nil && e.Fence < highest.Fence
 		switch accepted := e.Type == history.OK; {
-		case accepted && below:
-			damages = append(damages, refusal(r, verdict.StaleAccepted, "stale token accepted", e, top, fmt.Sprintf(
-				"%s's %s with token %d was accepted at %s", sessionName(r.Facts, e.Session), entryName(e), e.Fence, facts.Seconds(facts.Applied(e)))))
+		case accepted && isBelow:
+			damages = append(damages, refusal(r, verdict.StaleAccepted, "stale token accepted", e, highest, fmt.Sprintf(
+				"%s's %s with token %d was accepted at %s", sessionName(r.Facts, e.Session), entryName(e), e.Fence, facts.Seconds(facts.AppliedAt(e)))))
 		case accepted:
-			if top == nil || e.Fence > top.Fence {
-				tops[e.Key] = e
+			if highest == nil || e.Fence > highest.Fence {
+				highestByKey[e.Key] = e
 			}
-		case !below:
-			damages = append(damages, refusal(r, verdict.FreshRefused, "valid token refused", e, top, fmt.Sprintf(
-				"%s's %s with token %d was refused at %s", sessionName(r.Facts, e.Session), entryName(e), e.Fence, facts.Seconds(facts.Applied(e)))))
-		case refusedHolder(r, e, top):
-			damages = append(damages, refusal(r, verdict.HolderRefused, "valid holder refused", e, top, fmt.Sprintf(
-				"%s held %s when its %s with token %d was refused at %s", sessionName(r.Facts, e.Session), verdict.LockName(e.Key), entryName(e), e.Fence, facts.Seconds(facts.Applied(e)))))
+		case !isBelow:
+			damages = append(damages, refusal(r, verdict.FreshRefused, "valid token refused", e, highest, fmt.Sprintf(
+				"%s's %s with token %d was refused at %s", sessionName(r.Facts, e.Session), entryName(e), e.Fence, facts.Seconds(facts.AppliedAt(e)))))
+		case wasHolderRefused(r, e, highest):
+			damages = append(damages, refusal(r, verdict.HolderRefused, "valid holder refused", e, highest, fmt.Sprintf(
+				"%s held %s when its %s with token %d was refused at %s", sessionName(r.Facts, e.Session), verdict.LockName(e.Key), entryName(e), e.Fence, facts.Seconds(facts.AppliedAt(e)))))
 		}
 	}
 	return damages
 }
 
 // refusal describes a wrong answer. highest is the entry with the highest token before it, or nil.
-func refusal(r *Log, class, kind string, e, top *history.Event, text string) damage {
-	h := damage{class: class, kind: kind, text: text, key: e.Key, at: e, from: facts.Applied(e), sessions: []string{e.Session}, events: []*history.Event{top, e}}
-	if top == nil {
+func refusal(r *Log, class, kind string, e, highest *history.Event, text string) damage {
+	h := damage{class: class, kind: kind, text: text, key: e.Key, event: e, from: facts.AppliedAt(e), sessions: []string{e.Session}, events: []*history.Event{highest, e}}
+	if highest == nil {
 		h.text += "; no token had been accepted before that"
 		return h
 	}
-	h.text += fmt.Sprintf("; the highest token before that was %d, from %s at %s", top.Fence, sessionName(r.Facts, top.Session), facts.Seconds(facts.Applied(top)))
-	h.from = facts.Applied(top)
-	if top.Session != e.Session {
-		h.sessions = orderedNames(r.Facts, top.Session, e.Session)
+	h.text += fmt.Sprintf("; the highest token before that was %d, from %s at %s", highest.Fence, sessionName(r.Facts, highest.Session), facts.Seconds(facts.AppliedAt(highest)))
+	h.from = facts.AppliedAt(highest)
+	if highest.Session != e.Session {
+		h.sessions = orderedNames(r.Facts, highest.Session, e.Session)
 	}
 	return h
 }
@@ -63,9 +63,9 @@ func entryName(e *history.Event) string {
 // wasHolderRefused reports whether the valid holder was refused because of an earlier holder's token.
 // If the other session was granted the lock while this session held it, or both held it at once,
 // there is no single valid holder. Then the lock is broken, not the fence.
-func refusedHolder(r *Log, e, top *history.Event) bool {
-	w, held := heldWhenRefused(r, e)
-	other := r.SessionByName(top.Session)
+func wasHolderRefused(r *Log, e, highest *history.Event) bool {
+	w, held := windowAtRefusal(r, e)
+	other := r.SessionByName(highest.Session)
 	switch {
 	case !held:
 		return false
@@ -76,33 +76,33 @@ func refusedHolder(r *Log, e, top *history.Event) bool {
 	if !other.Granted() || other.Acquire.Return.T+margin >= w.From {
 		return false
 	}
-	v, ok := r.index.of(other).windowUntil(w.From - margin + 1)
+	v, ok := r.index.lookup(other).windowUntil(w.From - margin + 1)
 	return !ok || v.From >= w.To+margin
 }
 
 // windowAtRefusal returns the belief window during which a log entry was certainly answered. The
 // window was open when the client called, and still open when the resource answered. If that
 // instant is unknown, it was still open when the client got the answer.
-func heldWhenRefused(r *Log, e *history.Event) (facts.Window, bool) {
+func windowAtRefusal(r *Log, e *history.Event) (facts.Window, bool) {
 	s := r.SessionByName(e.Session)
 	if s == nil || !s.Granted() {
 		return facts.Window{}, false
 	}
-	call, returned, answered := s.Acquire.Return.T, int64(facts.Never), facts.Applied(e) // starting with the earliest possible call
-	if x, ok := r.index.of(s).answeredBy(e); ok {
-		call, returned = x.Call.T, x.OutcomeAt()
-		if e.Applied == 0 && returned != facts.Never {
-			answered = returned
+	call, returnTime, answerTime := s.Acquire.Return.T, int64(facts.Never), facts.AppliedAt(e) // starting with the earliest possible call
+	if x, ok := r.index.lookup(s).answeredBy(e); ok {
+		call, returnTime = x.Call.T, x.OutcomeAt()
+		if e.AppliedAt == 0 && returnTime != facts.Never {
+			answerTime = returnTime
 		}
 	}
-	answered += 2 * int64(r.Params.StampError)
+	answerTime += 2 * int64(r.Params.StampError)
 	// If a client released the lock after getting the answer, that order is certain despite the
 	// timestamp error. In any case, the deadline must be later than both.
-	until := answered
-	if answered <= r.index.of(s).deadlineAt(call) {
-		until = min(until, returned)
+	until := answerTime
+	if answerTime <= r.index.lookup(s).deadlineAt(call) {
+		until = min(until, returnTime)
 	}
-	w, ok := r.index.of(s).windowUntil(until)
+	w, ok := r.index.lookup(s).windowUntil(until)
 	if !ok || w.From > call {
 		return facts.Window{}, false
 	}
@@ -125,26 +125,26 @@ func hasTokenFence(r *facts.Facts) bool {
 // (wasHolderRefused). Each token or answer that comes after another session's is an occasion.
 func (r *Log) FencingOrder() verdict.Finding {
 	grants := fencedGrants(r.Facts)
-	failures, asked, tokens := disorders(r.Facts, grants), 0, 0
+	failures, numAnswers, numTokens := disorders(r.Facts, grants), 0, 0
 	if hasTokenFence(r.Facts) {
-		failures, asked = append(failures, refusals(r)...), len(r.Log)
+		failures, numAnswers = append(failures, refusals(r)...), len(r.Log)
 	}
-	for _, of := range grants {
-		tokens += len(of)
+	for _, keyGrants := range grants {
+		numTokens += len(keyGrants)
 	}
 	f := newFinding(r.Facts, failures)
 	f.Occasions = countComparisons(r.Facts, grants)
 	switch {
-	case hasTokenFence(r.Facts) && r.UsedResource && (r.Cut != "" || len(r.Log) == 0):
+	case hasTokenFence(r.Facts) && r.UsedResource && (r.Truncation != "" || len(r.Log) == 0):
 		f.Undecided = "the resource's log was not read back, or may be incomplete"
-	case tokens+asked == 0:
+	case numTokens+numAnswers == 0:
 		f.Because = "the lock issued no fencing tokens"
 	case f.Occasions == 0:
 		f.Because = "no key had tokens from two sessions to compare"
 	case hasTokenFence(r.Facts):
-		f.Because = fmt.Sprintf("%s rose, and the resource enforced them in %s", verdict.Plural(tokens, "token"), verdict.Plural(asked, "answer"))
+		f.Because = fmt.Sprintf("%s rose, and the resource enforced them in %s", verdict.Plural(numTokens, "token"), verdict.Plural(numAnswers, "answer"))
 	default:
-		f.Because = fmt.Sprintf("%s rose; the resource doesn't check them", verdict.Plural(tokens, "token"))
+		f.Because = fmt.Sprintf("%s rose; the resource doesn't check them", verdict.Plural(numTokens, "token"))
 	}
 	return f
 }
@@ -190,15 +190,15 @@ func fencedGrants(r *facts.Facts) [][]*fencedGrant {
 func dateAttempts(r *facts.Facts, keys [][]*fencedGrant) {
 	type attempt struct{ client, key, token string }
 	margin := 2 * int64(r.Params.StampError)
-	type asked struct {
+	type requestTimes struct {
 		sent    []int64 // sorted
 		unknown bool    // at least one request has no timestamp
 	}
-	votes := map[attempt]*asked{}
+	votes := map[attempt]*requestTimes{}
 	for _, grants := range keys {
 		for _, g := range grants {
-			if r.Cut == "" {
-				votes[attempt{g.session.Client(), g.session.Key(), g.session.Token()}] = &asked{}
+			if r.Truncation == "" {
+				votes[attempt{g.session.Client(), g.session.Key(), g.session.Token()}] = &requestTimes{}
 			}
 		}
 	}
@@ -208,10 +208,10 @@ func dateAttempts(r *facts.Facts, keys [][]*fencedGrant) {
 		}
 		switch a := votes[attempt{facts.LinkClient(e.Process), e.Key, e.Token}]; {
 		case a == nil:
-		case e.Sent == 0:
+		case e.SentAt == 0:
 			a.unknown = true
 		default:
-			a.sent = append(a.sent, e.Sent)
+			a.sent = append(a.sent, e.SentAt)
 		}
 	}
 	for _, a := range votes {
@@ -242,25 +242,25 @@ func disorders(r *facts.Facts, keys [][]*fencedGrant) []damage {
 	margin := 2 * int64(r.Params.StampError)
 	var damages []damage
 	for _, byEnd := range keys {
-		byBegin := slices.Clone(byEnd)
-		slices.SortStableFunc(byBegin, func(a, b *fencedGrant) int { return cmp.Compare(a.start, b.start) })
-		taken := map[int64]*fencedGrant{}
-		var top *fencedGrant
-		returned := 0
-		for _, g := range byBegin {
-			for ; byEnd[returned].end+margin < g.start; returned++ {
-				if top == nil || byEnd[returned].token > top.token {
-					top = byEnd[returned]
+		byStart := slices.Clone(byEnd)
+		slices.SortStableFunc(byStart, func(a, b *fencedGrant) int { return cmp.Compare(a.start, b.start) })
+		grantByToken := map[int64]*fencedGrant{}
+		var highest *fencedGrant
+		numReturned := 0
+		for _, g := range byStart {
+			for ; byEnd[numReturned].end+margin < g.start; numReturned++ {
+				if highest == nil || byEnd[numReturned].token > highest.token {
+					highest = byEnd[numReturned]
 				}
 			}
-			switch other := taken[g.token]; {
-			case top != nil && top.token > g.token:
-				damages = append(damages, disorder(r, top, g))
+			switch other := grantByToken[g.token]; {
+			case highest != nil && highest.token > g.token:
+				damages = append(damages, disorder(r, highest, g))
 			case other != nil:
 				damages = append(damages, disorder(r, other, g))
 			}
-			if taken[g.token] == nil {
-				taken[g.token] = g
+			if grantByToken[g.token] == nil {
+				grantByToken[g.token] = g
 			}
 		}
 	}
@@ -271,7 +271,7 @@ func disorders(r *facts.Facts, keys [][]*fencedGrant) []damage {
 func disorder(r *facts.Facts, first, second *fencedGrant) damage {
 	a, b := first.session, second.session
 	h := damage{
-		class: verdict.TokenOrder, kind: "token out of order", key: b.Key(), at: b.Acquire.Return, from: first.end,
+		class: verdict.TokenOrder, kind: "token out of order", key: b.Key(), event: b.Acquire.Return, from: first.end,
 		sessions: []string{a.Name(), b.Name()}, events: []*history.Event{a.Acquire.Return, b.Acquire.Call, b.Acquire.Return},
 	}
 	if first.token == second.token {
@@ -290,8 +290,8 @@ func disorder(r *facts.Facts, first, second *fencedGrant) damage {
 // first, and each answer about a key after the resource had answered another session.
 func countComparisons(r *facts.Facts, grants [][]*fencedGrant) int {
 	n := 0
-	for _, of := range grants {
-		n += len(of) - 1
+	for _, keyGrants := range grants {
+		n += len(keyGrants) - 1
 	}
 	if !hasTokenFence(r) {
 		return n

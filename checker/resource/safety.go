@@ -30,34 +30,34 @@ func (r *Log) Safety() verdict.Finding {
 	if len(r.Log) == 0 && r.Params.Resource == "" {
 		return verdict.Finding{Undecided: "the history contains no resource"}
 	}
-	damages, stalled := r.damages()
+	damages, excused := r.damages()
 	f := newFinding(r.Facts, damages)
 	f.Occasions = countContended(r.Facts)
 	switch {
-	case r.Cut != "" && r.UsedResource:
+	case r.Truncation != "" && r.UsedResource:
 		f.Undecided = "the resource's log may not have been read back completely"
-	case stalled != nil && len(damages) == 0:
-		return excusedDamage(*stalled)
+	case excused != nil && len(damages) == 0:
+		return excusedDamage(*excused)
 	}
-	f.Because = fmt.Sprintf("the resource was not damaged, in %s", verdict.Plural(r.writes, "write")) + otherClients(r.writes, f.Occasions)
+	f.Because = fmt.Sprintf("the resource was not damaged, in %s", verdict.Plural(r.numWrites, "write")) + otherClients(r.numWrites, f.Occasions)
 	return f
 }
 
 // damages returns the damage that host stalls cannot explain. excused is the first damage that they
 // may explain, or nil.
-func (r *Log) damages() (damages []damage, stalled *damage) {
-	all := slices.Concat(r.lost, interleavings(r))
-	if r.Cut == "" { // a truncated log may continue
+func (r *Log) damages() (damages []damage, excused *damage) {
+	all := slices.Concat(r.lostUpdates, interleavings(r))
+	if r.Truncation == "" { // a truncated log may continue
 		all = append(all, contradictions(r)...)
 	}
 	for _, h := range all {
 		if h.class != stalledOverrun {
 			damages = append(damages, h)
-		} else if stalled == nil {
-			stalled = &h
+		} else if excused == nil {
+			excused = &h
 		}
 	}
-	return eachOnce(damages), stalled
+	return dropDuplicates(damages), excused
 }
 
 // excusedDamage returns an undecided finding for damage that a host stall may explain.
@@ -83,39 +83,39 @@ func judgeWithoutLog(r *Log) verdict.Finding {
 		key     string
 		version int64
 	}
-	type acked struct {
+	type ackedWrite struct {
 		session *facts.Session
 		write   facts.Operation
 	}
-	first := map[base]acked{}
-	var stalled *damage
+	firstWrites := map[base]ackedWrite{}
+	var excused *damage
 	for s := range r.Sessions() {
 		for w := range s.Calls(history.OpWrite) {
 			if w.Outcome() != history.OK {
 				continue
 			}
 			at := base{s.Key(), w.Call.Version}
-			other, taken := first[at]
-			if !taken {
-				first[at] = acked{s, w}
+			other, found := firstWrites[at]
+			if !found {
+				firstWrites[at] = ackedWrite{s, w}
 				continue
 			}
 			if o := other.session; o != s {
 				h := damage{
 					kind: lostUpdate, class: classify(r, []workSpan{workSpanOf(o, other.write), workSpanOf(s, w)}), key: s.Key(),
-					at: laterEvent(other.write.Return, w.Return), from: min(other.write.Call.T, w.Call.T), sessions: []string{o.Name(), s.Name()},
+					event: laterEvent(other.write.Return, w.Return), from: min(other.write.Call.T, w.Call.T), sessions: []string{o.Name(), s.Name()},
 					events: []*history.Event{other.write.Call, other.write.Return, w.Call, w.Return},
 					text:   fmt.Sprintf("writes of %s and %s, both based on version %d, were acknowledged, so one is lost", o.Client(), s.Client(), at.version),
 				}
 				if h.class != stalledOverrun {
 					return newFinding(r.Facts, []damage{h})
 				}
-				stalled = &h
+				excused = &h
 			}
 		}
 	}
-	if stalled != nil {
-		return excusedDamage(*stalled)
+	if excused != nil {
+		return excusedDamage(*excused)
 	}
 	return verdict.Finding{Undecided: "the resource's log was not read back"}
 }
@@ -125,7 +125,7 @@ type damage struct {
 	kind     string
 	class    string
 	text     string
-	at       *history.Event // the event that did the damage
+	event    *history.Event // the event that did the damage
 	from     int64          // when the damage became possible
 	key      string
 	sessions []string // the earlier session first
@@ -144,9 +144,9 @@ func newFinding(r *facts.Facts, damages []damage) (f verdict.Finding) {
 	}
 	if len(damages) > 0 {
 		worst := slices.MinFunc(damages, func(x, y damage) int {
-			return cmp.Or(slices.Index(severity, x.class)-slices.Index(severity, y.class), verdict.ByTime(x.at, y.at))
+			return cmp.Or(slices.Index(severity, x.class)-slices.Index(severity, y.class), verdict.ByTime(x.event, y.event))
 		})
-		f.Worst = func() verdict.Result { return newResult(r, worst) }
+		f.DescribeWorst = func() verdict.Result { return newResult(r, worst) }
 	}
 	return f
 }
@@ -161,7 +161,7 @@ func newResult(r *facts.Facts, h damage) verdict.Result {
 	}
 	return verdict.Result{
 		Outcome: verdict.Violated, Cause: h.class, Because: fmt.Sprintf("%s: %s", h.kind, h.text),
-		Witness: &verdict.Witness{Events: verdict.EventNumbers(events), Sessions: h.sessions, Key: h.key, From: h.from, To: facts.Applied(h.at)},
+		Witness: &verdict.Witness{Events: verdict.EventNumbers(events), Sessions: h.sessions, Key: h.key, From: h.from, To: facts.AppliedAt(h.event)},
 	}
 }
 
@@ -178,12 +178,12 @@ func writesOf(s *facts.Session, damage []*history.Event) []*history.Event {
 
 // dropDuplicates keeps one damage per event. A write that overwrites another one within a critical
 // section is one case of damage, not two.
-func eachOnce(damages []damage) []damage {
+func dropDuplicates(damages []damage) []damage {
 	seen := map[*history.Event]bool{}
 	return slices.DeleteFunc(damages, func(h damage) bool {
-		twice := seen[h.at]
-		seen[h.at] = true
-		return twice
+		duplicate := seen[h.event]
+		seen[h.event] = true
+		return duplicate
 	})
 }
 
@@ -216,10 +216,10 @@ func (r *Log) Numbers(n map[string]float64) {
 	if len(r.Log) == 0 {
 		return
 	}
-	n["writes"] = float64(r.writes)
-	n["refused-writes"] = float64(r.refused)
-	n["writes-outside-belief"] = float64(r.outsideBelief)
-	n["lost-updates"] = float64(len(r.lost))
+	n["writes"] = float64(r.numWrites)
+	n["refused-writes"] = float64(r.numRefused)
+	n["writes-outside-belief"] = float64(r.numOutsideBelief)
+	n["lost-updates"] = float64(len(r.lostUpdates))
 	if hasFence(r.Facts) {
 		n["refused-holders"] = float64(refusedHolders(r))
 	}
@@ -233,7 +233,7 @@ func refusedHolders(r *Log) int {
 		if e.Type != history.Fail {
 			continue
 		}
-		if _, held := heldWhenRefused(r, e); held {
+		if _, held := windowAtRefusal(r, e); held {
 			n++
 		}
 	}
@@ -242,10 +242,10 @@ func refusedHolders(r *Log) int {
 
 // countContended counts the log's writes on keys that more than one client used.
 func countContended(r *facts.Facts) int {
-	several := sharedKeys(r.Log, func(e *history.Event) string { return sessionName(r, e.Session) })
+	shared := sharedKeys(r.Log, func(e *history.Event) string { return sessionName(r, e.Session) })
 	n := 0
 	for _, e := range r.Log {
-		if _, ok := several[e.Key]; ok && e.Cause == history.OpWrite {
+		if _, ok := shared[e.Key]; ok && e.Cause == history.OpWrite {
 			n++
 		}
 	}
@@ -260,10 +260,10 @@ func sharedKeys(log []*history.Event, owner func(*history.Event) string) map[str
 		if _, ok := second[e.Key]; ok {
 			continue
 		}
-		switch one, seen := first[e.Key]; {
-		case !seen:
+		switch firstOwner, found := first[e.Key]; {
+		case !found:
 			first[e.Key] = owner(e)
-		case one != owner(e):
+		case firstOwner != owner(e):
 			second[e.Key] = i
 		}
 	}

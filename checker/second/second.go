@@ -43,13 +43,13 @@ func New(r *facts.Facts) Judge { return Judge{r, map[*facts.Lock]verdict.Outcome
 
 // Answer judges all locks. A malformed record is Undecided.
 func (j Judge) Answer(timeout time.Duration) verdict.Outcome {
-	if j.r.Malformed != "" {
+	if j.r.Defect != "" {
 		return verdict.Undecided
 	}
 	until := time.Now().Add(timeout)
 	answer := verdict.Holds
 	for _, l := range j.r.Locks {
-		switch j.Lock(l, max(time.Until(until), time.Millisecond)) {
+		switch j.AnswerLock(l, max(time.Until(until), time.Millisecond)) {
 		case verdict.Violated:
 			return verdict.Violated
 		case verdict.Undecided:
@@ -66,10 +66,10 @@ func (j Judge) Contradiction(res *verdict.Result) string {
 		return ""
 	}
 	l := j.r.Lock(res.Witness.Key)
-	if j.Sessions(slices.Values(res.Witness.SessionFacts), Timeout) == verdict.Holds {
+	if j.AnswerSessions(slices.Values(res.Witness.SessionFacts), Timeout) == verdict.Holds {
 		return fmt.Sprintf("porcupine finds nothing wrong with the witness of %s, sessions %s", res.Property, verdict.JoinNames(res.Witness.Sessions))
 	}
-	if j.Lock(l, Timeout) == verdict.Holds {
+	if j.AnswerLock(l, Timeout) == verdict.Holds {
 		return fmt.Sprintf("porcupine finds nothing wrong with %s, but %s is violated", verdict.LockName(res.Witness.Key), res.Property)
 	}
 	return ""
@@ -82,17 +82,17 @@ func isInvisible(p history.Params, property string) bool {
 }
 
 // AnswerLock judges all sessions of a lock. It caches the answer.
-func (j Judge) Lock(l *facts.Lock, timeout time.Duration) verdict.Outcome {
+func (j Judge) AnswerLock(l *facts.Lock, timeout time.Duration) verdict.Outcome {
 	if j.answers[l] == "" {
-		j.answers[l] = j.Sessions(l.Sessions(), timeout)
+		j.answers[l] = j.AnswerSessions(l.Sessions(), timeout)
 	}
 	return j.answers[l]
 }
 
 // AnswerSessions judges some of the sessions of one key.
-func (j Judge) Sessions(ss iter.Seq[*facts.Session], timeout time.Duration) verdict.Outcome {
-	ops, few := questions(j.r, ss)
-	if !few {
+func (j Judge) AnswerSessions(ss iter.Seq[*facts.Session], timeout time.Duration) verdict.Outcome {
+	ops, ok := questions(j.r, ss)
+	if !ok {
 		return verdict.Undecided
 	}
 	switch porcupine.CheckOperationsTimeout(Model, ops, timeout) {
@@ -113,28 +113,28 @@ const (
 // Question is one operation in porcupine's terms. Its translation shares nothing with package
 // lease.
 type Question struct {
-	Owner   int // the session, counted from 1
-	Op      string
-	Outcome history.Type
-	Call    int64
-	Return  int64  // Never if the outcome is unknown
-	Until   int64  // when the lease may expire at the earliest, in true time
-	client  string // a client's operations take effect in the order of their numbers
-	before  int    // number of answered operations that the client called before this one
+	Owner     int // the session, counted from 1
+	Op        string
+	Outcome   history.Type
+	Call      int64
+	Return    int64  // Never if the outcome is unknown
+	Expiry    int64  // when the lease may expire at the earliest, in true time
+	client    string // a client's operations take effect in the order of their numbers
+	numBefore int    // number of answered operations that the client called before this one
 }
 
 // questions translates sessions for porcupine. ok is false if there are too many operations for
 // porcupine's search.
-func questions(r *facts.Facts, ss iter.Seq[*facts.Session]) (all []porcupine.Operation, few bool) {
-	owner, unknown := 0, 0
+func questions(r *facts.Facts, ss iter.Seq[*facts.Session]) (all []porcupine.Operation, ok bool) {
+	owner, numUnknown := 0, 0
 	for s := range ss {
 		owner++
 		for _, o := range questionsOf(r, s, owner) {
 			if all = append(all, o); o.Input.(Question).Outcome == history.Info {
-				unknown++
+				numUnknown++
 			}
 		}
-		if len(all) > maxOperations || unknown > maxUnknown {
+		if len(all) > maxOperations || numUnknown > maxUnknown {
 			return nil, false
 		}
 	}
@@ -146,12 +146,12 @@ func questions(r *facts.Facts, ss iter.Seq[*facts.Session]) (all []porcupine.Ope
 // that its client called before it. On entry, each ClientId holds the operation's number.
 func sortByNumber(all []porcupine.Operation) {
 	slices.SortFunc(all, func(a, b porcupine.Operation) int { return cmp.Compare(a.ClientId, b.ClientId) })
-	answered := map[string]int{}
+	answerCounts := map[string]int{}
 	for i := range all {
 		q := all[i].Input.(Question)
-		q.before = answered[q.client]
+		q.numBefore = answerCounts[q.client]
 		if q.Outcome != history.Info {
-			answered[q.client]++
+			answerCounts[q.client]++
 		}
 		all[i].Input, all[i].ClientId = q, i
 	}
@@ -163,7 +163,7 @@ func questionsOf(r *facts.Facts, s *facts.Session, owner int) (all []porcupine.O
 	ε := int64(r.Params.StampError)
 	until := int64(math.MinInt64)
 	add := func(o facts.Operation) {
-		q := Question{Owner: owner, Op: o.Call.Op, Outcome: history.Info, Call: o.Call.T - ε, Return: facts.Never, Until: facts.Never, client: s.Client()}
+		q := Question{Owner: owner, Op: o.Call.Op, Outcome: history.Info, Call: o.Call.T - ε, Return: facts.Never, Expiry: facts.Never, client: s.Client()}
 		if o.Return != nil && o.Return.Type != history.Info {
 			q.Outcome, q.Return = o.Return.Type, o.Return.T+ε
 		}
@@ -184,14 +184,14 @@ func questionsOf(r *facts.Facts, s *facts.Session, owner int) (all []porcupine.O
 			default:
 				until = claims
 			}
-			if q.Until = until; r.Params.NoLossNotice { // the lease may expire at any time
-				q.Until = math.MinInt64
+			if q.Expiry = until; r.Params.NoLossNotice { // the lease may expire at any time
+				q.Expiry = math.MinInt64
 			}
 		default:
-			q.Until = until
+			q.Expiry = until
 		}
-		if q.Until != facts.Never && q.Until != math.MinInt64 {
-			q.Until -= ε
+		if q.Expiry != facts.Never && q.Expiry != math.MinInt64 {
+			q.Expiry -= ε
 		}
 		all = append(all, porcupine.Operation{ClientId: int(o.Call.N), Input: q, Call: q.Call, Return: q.Return, Metadata: q.client})
 	}
@@ -213,8 +213,8 @@ type lease struct {
 // modelState is porcupine's state: the possible states of the lease object, and the number of each
 // client's answered operations, which take effect in order.
 type modelState struct {
-	leases   []lease
-	answered map[string]int
+	leases       []lease
+	answerCounts map[string]int
 }
 
 // Model is the lease object, represented as the set of its possible states including the time:
@@ -232,31 +232,31 @@ var Model = porcupine.Model{
 	Init: func() any { return modelState{leases: []lease{{now: math.MinInt64}}} },
 	StepContext: func(ctx context.Context, state, input, _ any) (bool, any) {
 		c, q := state.(modelState), input.(Question)
-		next := modelState{answered: c.answered}
-		turn := c.answered[q.client]
+		next := modelState{answerCounts: c.answerCounts}
+		turn := c.answerCounts[q.client]
 		switch {
 		case q.Outcome == history.Info, q.client == "": // no order to enforce
-		case turn != q.before:
+		case turn != q.numBefore:
 			return false, next
 		default:
-			next.answered = maps.Clone(c.answered)
-			if next.answered == nil {
-				next.answered = map[string]int{}
+			next.answerCounts = maps.Clone(c.answerCounts)
+			if next.answerCounts == nil {
+				next.answerCounts = map[string]int{}
 			}
-			next.answered[q.client]++
+			next.answerCounts[q.client]++
 		}
 		for _, s := range c.leases {
 			if ctx.Err() != nil {
 				return false, next
 			}
-			next.leases = s.step(next.leases, q, turn >= q.before)
+			next.leases = s.step(next.leases, q, turn >= q.numBefore)
 		}
 		next.leases = prune(next.leases)
 		return len(next.leases) > 0, next
 	},
 	Equal: func(a, b any) bool {
 		x, y := a.(modelState), b.(modelState)
-		return slices.Equal(x.leases, y.leases) && maps.Equal(x.answered, y.answered)
+		return slices.Equal(x.leases, y.leases) && maps.Equal(x.answerCounts, y.answerCounts)
 	},
 	Hash: func(state any) uint64 {
 		h := uint64(14695981039346656037) // FNV-1a over numbers instead of bytes
@@ -287,27 +287,27 @@ func (s lease) step(next []lease, q Question, inTurn bool) []lease {
 	if now <= q.Return {
 		next = lease{s.owner, s.expiry, now}.apply(next, q)
 	}
-	if expired := max(now, s.expiry); s.owner != 0 && s.expiry != facts.Never && expired <= q.Return {
-		next = lease{now: expired}.apply(next, q)
+	if expiryTime := max(now, s.expiry); s.owner != 0 && s.expiry != facts.Never && expiryTime <= q.Return {
+		next = lease{now: expiryTime}.apply(next, q)
 	}
 	return next
 }
 
 // apply appends the state to which an operation leads if it takes effect now.
 func (s lease) apply(next []lease, q Question) []lease {
-	holds := s.owner == q.Owner
+	isOwner := s.owner == q.Owner
 	if q.Outcome == history.Fail {
-		if !holds {
+		if !isOwner {
 			next = append(next, s)
 		}
 		return next
 	}
 	switch {
 	case q.Op == history.OpAcquire && s.owner == 0:
-		next = append(next, lease{q.Owner, q.Until, s.now})
-	case q.Op == history.OpExtend && holds:
-		next = append(next, lease{q.Owner, q.Until, s.now})
-	case q.Op == history.OpRelease && holds:
+		next = append(next, lease{q.Owner, q.Expiry, s.now})
+	case q.Op == history.OpExtend && isOwner:
+		next = append(next, lease{q.Owner, q.Expiry, s.now})
+	case q.Op == history.OpRelease && isOwner:
 		next = append(next, lease{now: s.now})
 	}
 	return next

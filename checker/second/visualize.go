@@ -94,8 +94,8 @@ func witnesses(r *facts.Facts, w *verdict.Witness) []*facts.Session {
 // the closest in time first. It takes whole sessions, because a session without its release would
 // seem to hold the lock.
 func selectSessions(r *facts.Facts, w *verdict.Witness) []*facts.Session {
-	chosen := witnesses(r, w)
-	operations, unknown := 0, 0
+	selected := witnesses(r, w)
+	numOperations, numUnknown := 0, 0
 	fits := func(s *facts.Session) bool {
 		ops := questionsOf(r, s, 1)
 		n := 0
@@ -104,33 +104,33 @@ func selectSessions(r *facts.Facts, w *verdict.Witness) []*facts.Session {
 				n++
 			}
 		}
-		if len(ops) == 0 || operations+len(ops) > pictureOperations || n > 0 && unknown+n > pictureUnknown {
+		if len(ops) == 0 || numOperations+len(ops) > pictureOperations || n > 0 && numUnknown+n > pictureUnknown {
 			return false
 		}
-		operations, unknown = operations+len(ops), unknown+n
+		numOperations, numUnknown = numOperations+len(ops), numUnknown+n
 		return true
 	}
-	for _, s := range chosen {
+	for _, s := range selected {
 		fits(s)
 	}
 	var others []*facts.Session
 	for s := range r.Lock(w.Key).Sessions() {
-		if !slices.Contains(chosen, s) {
+		if !slices.Contains(selected, s) {
 			others = append(others, s)
 		}
 	}
 	distance := func(s *facts.Session) int64 { return max(s.Acquire.Call.T-w.To, w.From-s.Acquire.Call.T, 0) }
 	slices.SortStableFunc(others, func(a, b *facts.Session) int { return cmp.Compare(distance(a), distance(b)) })
 	for _, s := range others {
-		if operations == pictureOperations {
+		if numOperations == pictureOperations {
 			break
 		}
 		if fits(s) {
-			chosen = append(chosen, s)
+			selected = append(selected, s)
 		}
 	}
-	slices.SortStableFunc(chosen, func(a, b *facts.Session) int { return verdict.ByTime(a.Acquire.Call, b.Acquire.Call) })
-	return chosen
+	slices.SortStableFunc(selected, func(a, b *facts.Session) int { return verdict.ByTime(a.Acquire.Call, b.Acquire.Call) })
+	return selected
 }
 
 // pictureOps translates sessions for porcupine and returns a model that describes them. Each client
@@ -181,8 +181,8 @@ func (o Question) describe(names []string) string {
 		return text + ": unknown"
 	case o.Outcome == history.Fail:
 		return text + ": not held"
-	case o.Op != history.OpRelease && o.Until != facts.Never:
-		return text + ": ok until " + facts.Seconds(o.Until)
+	case o.Op != history.OpRelease && o.Expiry != facts.Never:
+		return text + ": ok until " + facts.Seconds(o.Expiry)
 	}
 	return text + ": ok"
 }

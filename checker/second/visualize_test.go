@@ -60,7 +60,7 @@ func data(t *testing.T, page string) drawing {
 }
 
 // Only violated histories have a picture, and it contains the witness.
-func TestPicturesOfStories(t *testing.T) {
+func TestPicturesOfTestdata(t *testing.T) {
 	pictures := 0
 	files, err := filepath.Glob("../testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -195,24 +195,24 @@ func TestPictureEscapesHostileNames(t *testing.T) {
 // notifications, whose leases may end without any client's knowledge.
 func TestDrawsEveryViolation(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(13, 14))
-	drawn, notNotified := 0, 0
+	numDrawn, numUnnotified := 0, 0
 	for i := range 1000 {
 		h := histories.Random(rnd)
-		h.Params.NoLossNotice, h.Params.Life = i%2 == 0, i%4 == 0
+		h.Params.NoLossNotice, h.Params.ReportsKeys = i%2 == 0, i%4 == 0
 		v := checker.Check(h)
 		page := visualize(t, h, v)
-		switch broken := v.Result(verdict.MutualExclusion); {
+		switch exclusion := v.Result(verdict.MutualExclusion); {
 		case page != "":
-			drawn++
-		case broken != nil && broken.Outcome == verdict.Violated:
-			notNotified++
+			numDrawn++
+		case exclusion != nil && exclusion.Outcome == verdict.Violated:
+			numUnnotified++
 			if !h.Params.NoLossNotice {
-				t.Errorf("no picture of\n%s", histories.Lines(h))
+				t.Errorf("no picture of\n%s", histories.FormatLines(h))
 			}
 		}
 	}
-	if drawn < 50 || notNotified < 5 {
-		t.Errorf("%d pictures and %d violations without notification: the test needs more of both", drawn, notNotified)
+	if numDrawn < 50 || numUnnotified < 5 {
+		t.Errorf("%d pictures and %d violations without notification: the test needs more of both", numDrawn, numUnnotified)
 	}
 }
 

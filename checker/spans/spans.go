@@ -26,7 +26,7 @@ import (
 type Span struct{ From, To int64 }
 
 // New returns the span between two instants.
-func Of(from, to int64) Span { return Span{from, to} }
+func New(from, to int64) Span { return Span{from, to} }
 
 // DistantPast is earlier than any other instant.
 const DistantPast = math.MinInt64
@@ -65,7 +65,7 @@ func Join(spans []Span, gap int64) []Span {
 func Intersect(a, b []Span) []Span {
 	var list []Span
 	if len(a) > 0 && len(b) > 0 { // skip most of the longer list
-		a, b = After(a, b[0].From), After(b, a[0].From)
+		a, b = EndingAfter(a, b[0].From), EndingAfter(b, a[0].From)
 	}
 	for len(a) > 0 && len(b) > 0 {
 		if s := (Span{max(a[0].From, b[0].From), min(a[0].To, b[0].To)}); s.From < s.To {
@@ -127,13 +127,13 @@ func AtLeast(k int, lists ...[]Span) []Span {
 }
 
 // EndingAfter returns the part of a list that begins with the first span ending after an instant.
-func After(list []Span, at int64) []Span {
+func EndingAfter(list []Span, at int64) []Span {
 	return list[sort.Search(len(list), func(i int) bool { return list[i].To > at }):]
 }
 
 // Meets reports whether a list overlaps a span.
 func Meets(list []Span, s Span) bool {
-	list = After(list, s.From)
+	list = EndingAfter(list, s.From)
 	return len(list) > 0 && list[0].From < s.To
 }
 
@@ -142,20 +142,20 @@ func Covers(list []Span, s Span) bool {
 	if s.From >= s.To {
 		return true
 	}
-	list = After(list, s.From)
+	list = EndingAfter(list, s.From)
 	return len(list) > 0 && list[0].From <= s.From && list[0].To >= s.To
 }
 
 // MeasuredSpans is a list with prefix sums of the spans' lengths. With these, Share takes logarithmic
 // time, which matters for many long spans.
-type Measured struct {
+type MeasuredSpans struct {
 	list []Span
 	sums []int64
 }
 
 // Measure computes the prefix sums of a bounded list.
-func Measure(list []Span) Measured {
-	m := Measured{list: list, sums: make([]int64, len(list)+1)}
+func Measure(list []Span) MeasuredSpans {
+	m := MeasuredSpans{list: list, sums: make([]int64, len(list)+1)}
 	for i, s := range list {
 		m.sums[i+1] = m.sums[i] + s.To - s.From
 	}
@@ -163,11 +163,13 @@ func Measure(list []Span) Measured {
 }
 
 // Share returns how much of a span the list covers.
-func (m Measured) Share(s Span) int64 { return max(0, m.before(s.To)-m.before(s.From)) }
+func (m MeasuredSpans) Share(s Span) int64 {
+	return max(0, m.lengthBefore(s.To)-m.lengthBefore(s.From))
+}
 
 // lengthBefore returns the total length of the list before an instant.
-func (m Measured) before(at int64) int64 {
-	i := len(m.list) - len(After(m.list, at))
+func (m MeasuredSpans) lengthBefore(at int64) int64 {
+	i := len(m.list) - len(EndingAfter(m.list, at))
 	if i < len(m.list) && m.list[i].From < at {
 		return m.sums[i] + at - m.list[i].From
 	}
@@ -177,7 +179,7 @@ func (m Measured) before(at int64) int64 {
 // Share returns how much of a span a list covers.
 func Share(list []Span, s Span) int64 {
 	sum := int64(0)
-	for _, x := range After(list, s.From) {
+	for _, x := range EndingAfter(list, s.From) {
 		if x.From >= s.To {
 			break
 		}
@@ -215,11 +217,11 @@ func CountUpTo(instants []int64, at int64) int {
 }
 
 // Add returns an instant plus a duration, or Never instead of overflowing.
-func Plus(at, by int64) int64 {
-	if at > facts.Never-by {
+func Add(at, duration int64) int64 {
+	if at > facts.Never-duration {
 		return facts.Never
 	}
-	return at + by
+	return at + duration
 }
 
 // Spread holds closed spans that may overlap, sorted by From. For each it stores the largest To so
@@ -243,18 +245,18 @@ func NewSpread(list []Span) Spread {
 }
 
 // CountStarted returns how many spans begin at or before an instant.
-func (s Spread) CountBegun(at int64) int {
+func (s Spread) CountStarted(at int64) int {
 	return sort.Search(len(s.Spans), func(i int) bool { return s.Spans[i].From > at })
 }
 
 // LatestEnd returns the largest To of the spans that begin at or before an instant, or DistantPast
 // if there are none.
 func (s Spread) LatestEnd(at int64) int64 {
-	if i := s.CountBegun(at); i > 0 {
+	if i := s.CountStarted(at); i > 0 {
 		return s.maxTo[i-1]
 	}
 	return DistantPast
 }
 
 // Meets reports whether any of the spans overlaps x.
-func (s Spread) Meets(x Span) bool { return s.CountBegun(x.To) > 0 && s.LatestEnd(x.To) >= x.From }
+func (s Spread) Meets(x Span) bool { return s.CountStarted(x.To) > 0 && s.LatestEnd(x.To) >= x.From }

@@ -18,8 +18,8 @@ type Window struct {
 // Beliefs computes a record's belief windows one lock at a time, and reuses the memory.
 type Beliefs struct {
 	r        *facts.Facts
-	of       *facts.Lock
-	list     []Window
+	lock     *facts.Lock
+	windows  []Window
 	overlaps *Overlaps // cached result of Overlaps
 }
 
@@ -28,12 +28,12 @@ func NewBeliefs(r *facts.Facts) *Beliefs { return &Beliefs{r: r} }
 // Windows returns the belief windows of a lock's sessions, sorted by From. Both ends of each window
 // are moved inward by the timestamp error, so that only the certain part is left. The slice is
 // valid until the next call.
-func (b *Beliefs) Of(l *facts.Lock) []Window {
-	if b.of == l {
-		return b.list
+func (b *Beliefs) Windows(l *facts.Lock) []Window {
+	if b.lock == l {
+		return b.windows
 	}
 	ε := int64(b.r.Params.StampError)
-	ws := b.Memory()
+	ws := b.EmptyWindows()
 	for s := range l.Sessions() {
 		for w := range b.r.Windows(s) {
 			if ε == 0 && b.r.StillOpen(w) { // include the last event's instant
@@ -44,16 +44,16 @@ func (b *Beliefs) Of(l *facts.Lock) []Window {
 			}
 		}
 	}
-	b.of, b.list = l, ws
+	b.lock, b.windows = l, ws
 	SortWindows(ws)
 	return ws
 }
 
 // EmptyWindows returns an empty slice with room for one window per grant. It invalidates the slice
 // that Windows returned.
-func (b *Beliefs) Memory() []Window {
-	b.of, b.list = nil, slices.Grow(b.list[:0], b.r.Grants)
-	return b.list
+func (b *Beliefs) EmptyWindows() []Window {
+	b.lock, b.windows = nil, slices.Grow(b.windows[:0], b.r.Grants)
+	return b.windows
 }
 
 // Overlaps returns the overlaps of all locks. It takes O(n log n) time the first time it is called.
@@ -61,7 +61,7 @@ func (b *Beliefs) Overlaps() Overlaps {
 	if b.overlaps == nil {
 		b.overlaps = &Overlaps{}
 		for _, l := range b.r.Locks {
-			b.overlaps.Sweep(b.Of(l), b.r.End)
+			b.overlaps.Sweep(b.Windows(l), b.r.End)
 		}
 	}
 	return *b.overlaps
@@ -96,7 +96,7 @@ type Overlaps struct {
 
 // keepLonger replaces o with x if x is longer, or equally long and earlier.
 func (o *Overlap) keepLonger(x Overlap) {
-	if than := o.To - o.From; o.A.Session == nil || x.To-x.From > than || x.To-x.From == than && x.From < o.From {
+	if length := o.To - o.From; o.A.Session == nil || x.To-x.From > length || x.To-x.From == length && x.From < o.From {
 		*o = x
 	}
 }
@@ -105,27 +105,27 @@ func (o *Overlap) keepLonger(x Overlap) {
 // end. Of the windows so far, the one with the largest To has the longest overlap with the next
 // window, so one pass is enough. A session's own windows are disjoint, so they never overlap here.
 func (o *Overlaps) Sweep(ws []Window, end int64) {
-	counted := int64(-facts.Never) // DoubleHold includes all time until then
-	cluster := false               // Incidents has an entry for the component of the furthest window
-	furthest := 0
+	countedUntil := int64(-facts.Never) // DoubleHold includes all time until then
+	inCluster := false                  // Incidents has an entry for the component of the furthest window
+	furthestIndex := 0
 	for i := 1; i < len(ws); i++ {
-		far, w := ws[furthest], ws[i]
-		from, to := w.From, min(w.To, far.To)
+		furthestWindow, w := ws[furthestIndex], ws[i]
+		from, to := w.From, min(w.To, furthestWindow.To)
 		if from < to {
-			if !cluster {
-				cluster = true
+			if !inCluster {
+				inCluster = true
 				o.Incidents = append(o.Incidents, Overlap{})
 			}
 			to = min(to, end)
-			o.keepLonger(Overlap{far, w, from, to})
-			o.Incidents[len(o.Incidents)-1].keepLonger(Overlap{far, w, from, to})
-			o.DoubleHold += max(0, to-max(from, counted))
-			counted = max(counted, to)
+			o.keepLonger(Overlap{furthestWindow, w, from, to})
+			o.Incidents[len(o.Incidents)-1].keepLonger(Overlap{furthestWindow, w, from, to})
+			o.DoubleHold += max(0, to-max(from, countedUntil))
+			countedUntil = max(countedUntil, to)
 		} else {
-			cluster = false
+			inCluster = false
 		}
-		if w.To > far.To {
-			furthest = i
+		if w.To > furthestWindow.To {
+			furthestIndex = i
 		}
 	}
 }
@@ -142,28 +142,28 @@ func (o *Overlaps) Sweep(ws []Window, end int64) {
 // Of the windows that had begun when an acquire returned, it is enough to look at the one with the
 // largest To, or at the runner-up if the first belongs to the session itself.
 func Meetings(r *facts.Facts, l *facts.Lock, ws []Window) int {
-	met := 0
+	count := 0
 	ε := int64(r.Params.StampError)
-	begun, after := reach{ws: ws}, successors{ws: ws}
-	var unanswered []*facts.Session // each is its client's last; the client may have died before other acquires returned
+	startedWindows, nextHolders := reach{ws: ws}, successors{ws: ws}
+	var unansweredSessions []*facts.Session // each is its client's last; the client may have died before other acquires returned
 	for s := range l.Sessions() {
 		if s.Acquire.Return == nil {
-			unanswered = append(unanswered, s)
+			unansweredSessions = append(unansweredSessions, s)
 			continue
 		}
 		wait := Wait(r, s)
-		if begun.meets(s, wait, ε) || s.Acquire.Outcome() == history.Fail && after.hasOtherClient(s, int64(r.Params.TTL)) {
-			met++
+		if startedWindows.meets(s, wait, ε) || s.Acquire.Outcome() == history.Fail && nextHolders.hasOtherClient(s, int64(r.Params.TTL)) {
+			count++
 		}
 	}
-	begun = reach{ws: ws}
-	slices.SortFunc(unanswered, func(a, b *facts.Session) int { return cmp.Compare(Wait(r, a).To, Wait(r, b).To) })
-	for _, s := range unanswered {
-		if wait := Wait(r, s); begun.meets(s, wait, ε) {
-			met++
+	startedWindows = reach{ws: ws}
+	slices.SortFunc(unansweredSessions, func(a, b *facts.Session) int { return cmp.Compare(Wait(r, a).To, Wait(r, b).To) })
+	for _, s := range unansweredSessions {
+		if wait := Wait(r, s); startedWindows.meets(s, wait, ε) {
+			count++
 		}
 	}
-	return met
+	return count
 }
 
 // reach finds the window with the largest To among the windows that have begun by an instant, and

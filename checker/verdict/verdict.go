@@ -138,12 +138,12 @@ func (w *Witness) SameViolation(x *Witness) bool {
 // Loss explains how a node lost the first session's key, so that it could grant the lock to a
 // second session while the first still relied on the node's vote.
 type Loss struct {
-	Node  string `json:"node"`
-	Cause string `json:"cause"`
-	Text  string `json:"text"`
-	Fact  int64  `json:"fact,omitempty"`  // number of the event that ended the key early, or 0
-	Put   int64  `json:"put,omitempty"`   // number of the event that set the second session's key
-	Steps []int  `json:"steps,omitempty"` // the planned steps that caused the loss
+	Node     string `json:"node"`
+	Cause    string `json:"cause"`
+	Text     string `json:"text"`
+	Fact     int64  `json:"fact,omitempty"`  // number of the event that ended the key early, or 0
+	SetEvent int64  `json:"put,omitempty"`   // number of the event that set the second session's key
+	Steps    []int  `json:"steps,omitempty"` // the planned steps that caused the loss
 
 	// First and Second are the sessions in the order in which this node set their keys.
 	First  string `json:"first"`
@@ -156,11 +156,11 @@ type Loss struct {
 // incidents does not hold automatically: the search must report that it had occasions, what it
 // examined, and that it left nothing undecided.
 type Finding struct {
-	Incidents []Incident
-	Worst     func() Result // describes the incident to report; if nil, the first one is reported
-	Occasions int           // how often the property was exercised
-	Undecided string        // why there may be incidents that the search did not find, or ""
-	Because   string        // what was examined; explains a result without incidents
+	Incidents     []Incident
+	DescribeWorst func() Result // describes the incident to report; if nil, the first one is reported
+	Occasions     int           // how often the property was exercised
+	Undecided     string        // why there may be incidents that the search did not find, or ""
+	Because       string        // what was examined; explains a result without incidents
 	// NotApplicable is set if there was no occasion because the lock never tells its holder what
 	// the property is about.
 	NotApplicable bool
@@ -180,7 +180,7 @@ func (f Finding) Result() Result {
 	res := Result{Outcome: Holds, Because: f.Because, Occasions: f.Occasions, NotApplicable: f.NotApplicable}
 	switch {
 	case n > 0:
-		describe := f.Worst
+		describe := f.DescribeWorst
 		if describe == nil {
 			describe = f.Incidents[0].Describe
 		}

@@ -19,7 +19,7 @@ func TestFindingResult(t *testing.T) {
 		"undecided":            {Finding{Because: "it looked", Occasions: 2, Undecided: "perhaps"}, Result{Outcome: Undecided, Because: "perhaps", Occasions: 2}},
 		"undecided, none seen": {Finding{Because: "it looked", Undecided: "perhaps"}, Result{Outcome: Undecided, Because: "perhaps"}},
 		"incidents":            {Finding{Incidents: both, Undecided: "perhaps"}, Result{Outcome: Violated, Because: "first", Occasions: 2, Incidents: 2}},
-		"the worst incident":   {Finding{Incidents: both, Worst: second.Describe, Occasions: 9}, Result{Outcome: Violated, Because: "second", Occasions: 9, Incidents: 2}},
+		"the worst incident":   {Finding{Incidents: both, DescribeWorst: second.Describe, Occasions: 9}, Result{Outcome: Violated, Because: "second", Occasions: 9, Incidents: 2}},
 	} {
 		got := row.finding.Result()
 		if got.Outcome != row.want.Outcome || got.Because != row.want.Because || got.Occasions != row.want.Occasions || got.Incidents != row.want.Incidents {

@@ -89,8 +89,8 @@ func readHelloInImage(ctx context.Context, image string, argv []string) (hello l
 }
 
 func adapterCmd(a *app) *cobra.Command {
-	all := &cobra.Command{Use: "adapter", Short: "test lock libraries written in other languages", Long: topic("adapter")}
-	all.AddCommand(&cobra.Command{
+	parent := &cobra.Command{Use: "adapter", Short: "test lock libraries written in other languages", Long: topicText("adapter")}
+	parent.AddCommand(&cobra.Command{
 		Use: "check COMMAND…", Short: "run an adapter through the protocol once, on its own servers",
 		Example:            "  lockpick adapter check node adapter.js",
 		DisableFlagParsing: true,
@@ -106,7 +106,7 @@ func adapterCmd(a *app) *cobra.Command {
 			return a.checkAdapter(c.Context(), args)
 		},
 	}, newAdapterCmd(a))
-	return all
+	return parent
 }
 
 func (a *app) checkAdapter(ctx context.Context, argv []string) error {
@@ -142,15 +142,15 @@ func kindsWithAdapter(hello lockexec.Hello) map[string]lock.Kind {
 
 // requireServers selects a backend with real servers, and prints its name, if the user gave
 // --adapter without --backend. The simulation can't run adapters, because it has no processes.
-func (f *runFlags) requireServers(c *cobra.Command, errs io.Writer) error {
+func (f *runFlags) requireServers(c *cobra.Command, errOut io.Writer) error {
 	switch {
 	case f.adapter == "":
 	case !c.Flags().Changed("backend"):
 		f.backend = "process"
-		if f.image != "" {
+		if f.adapterImage != "" {
 			f.backend = containers
 		}
-		fmt.Fprintf(errs, "an adapter needs real servers: running with --backend %s\n", f.backend)
+		fmt.Fprintf(errOut, "an adapter needs real servers: running with --backend %s\n", f.backend)
 	case f.backend == simulation:
 		return usageError(errors.New("an adapter needs real servers, and --backend sim has none"), "leave out --backend, or use --backend process or docker")
 	}

@@ -35,7 +35,7 @@ func buildImage(t *testing.T, binary, name, from, to string) {
 		t.Fatal(err)
 	}
 	run("go", "build", "-o", "adapter")
-	_, dockerfile, ok := strings.Cut(topic("adapter"), "from this Dockerfile:\n\n")
+	_, dockerfile, ok := strings.Cut(topicText("adapter"), "from this Dockerfile:\n\n")
 	dockerfile, _, _ = strings.Cut(dockerfile, "\n\n")
 	if !ok || !strings.Contains(dockerfile, "FROM node:22\n") {
 		t.Fatalf("help adapter has no Dockerfile: %q", dockerfile)

@@ -42,10 +42,10 @@ func BenchmarkBaseline(b *testing.B) {
 // BenchmarkSecondCore compares sweeps of sixty runs with one worker and with two. It needs two idle
 // cores.
 func BenchmarkSecondCore(b *testing.B) {
-	s, took := baseline(b), map[int]time.Duration{}
+	s, durations := baseline(b), map[int]time.Duration{}
 	for b.Loop() {
 		for _, workers := range []int{1, 2} {
-			begin := time.Now()
+			start := time.Now()
 			campaign.Pool{Command: []string{"lockpick", workerVerb}, Size: workers, Timeout: defaultTimeout}.Run(b.Context(), 60, func(i int) campaign.Job {
 				return campaign.Job{Scenario: s, Seed: uint64(i), Backend: simulation, Keep: campaign.KeepNone}
 			}, func(_ int, o outcome.Outcome) {
@@ -53,18 +53,18 @@ func BenchmarkSecondCore(b *testing.B) {
 					b.Errorf("%+v", o)
 				}
 			})
-			took[workers] += time.Since(begin)
+			durations[workers] += time.Since(start)
 		}
 	}
-	b.ReportMetric(100*took[1].Seconds()/took[2].Seconds()/2, "%-of-two-cores")
+	b.ReportMetric(100*durations[1].Seconds()/durations[2].Seconds()/2, "%-of-two-cores")
 }
 
-func baseline(b *testing.B, sets ...string) scenario.Scenario {
-	found, err := choice{names: []string{"baseline/"}, sets: sets}.scenarios()
+func baseline(b *testing.B, overrides ...string) scenario.Scenario {
+	picks, err := choice{names: []string{"baseline/"}, overrides: overrides}.scenarios()
 	if err != nil {
 		b.Fatal(err)
 	}
-	return found[0].Scenario
+	return picks[0].Scenario
 }
 
 // benchRuns runs a scenario with a new seed each time, in a process set up like a sweep's worker,
@@ -74,22 +74,22 @@ func benchRuns(b *testing.B, locks map[string]lock.Kind, s scenario.Scenario) {
 	b.ReportAllocs()
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	events, virtual, cycles, begin := 0, 0.0, 0, cpuTime(b)
+	events, virtualSeconds, cycles, start := 0, 0.0, 0, cpuTime(b)
 	for n := 0; b.Loop(); n++ {
 		o := campaign.Execute(b.Context(), sim.New(locks), campaign.Job{Scenario: s, Seed: uint64(n), Keep: campaign.KeepNone})
 		if o.Code != outcome.ExitOK {
 			b.Fatalf("%+v", o)
 		}
 		events += o.Events
-		virtual += o.VirtualSeconds
+		virtualSeconds += o.VirtualSeconds
 		cycles += s.Workload.Cycles * len(s.Clients)
 	}
-	took := cpuTime(b) - begin
+	cpuUsed := cpuTime(b) - start
 	b.ReportMetric(float64(events)/float64(b.N), "events/op")
-	b.ReportMetric(float64(took.Nanoseconds())/float64(events), "cpu-ns/event")
-	b.ReportMetric(virtual/took.Seconds(), "×real-time/core")
+	b.ReportMetric(float64(cpuUsed.Nanoseconds())/float64(events), "cpu-ns/event")
+	b.ReportMetric(virtualSeconds/cpuUsed.Seconds(), "×real-time/core")
 	if cycles > 0 {
-		b.ReportMetric(float64(cycles)/took.Seconds(), "cycles/s/core")
+		b.ReportMetric(float64(cycles)/cpuUsed.Seconds(), "cycles/s/core")
 	}
 }
 

@@ -48,12 +48,12 @@ var buildOnce = sync.OnceValues(func() (path string, err error) {
 func outcomes(t *testing.T, binary string, args ...string) (int, []outcome.Outcome) {
 	t.Helper()
 	args = append(args, "--json", "--store", filepath.Join(t.TempDir(), "store"))
-	return outcomesOf(t, exec.Command(binary, args...))
+	return runForOutcomes(t, exec.Command(binary, args...))
 }
 
 // runForOutcomes runs a command that prints outcomes as JSON, and returns its exit code and the
 // outcomes.
-func outcomesOf(t *testing.T, cmd *exec.Cmd) (int, []outcome.Outcome) {
+func runForOutcomes(t *testing.T, cmd *exec.Cmd) (int, []outcome.Outcome) {
 	t.Helper()
 	var output strings.Builder
 	cmd.Stderr = &output
@@ -73,7 +73,7 @@ func checkOutcomes(t *testing.T, all []outcome.Outcome) {
 	t.Helper()
 	for _, o := range all {
 		if o.Code != outcome.ExitOK || o.Skipped != "" {
-			t.Errorf("%s seed %d: %s %s %s", o.Scenario, o.Seed, strings.Join(suites.Brief(o), "; "), o.Error, o.Skipped)
+			t.Errorf("%s seed %d: %s %s %s", o.Scenario, o.Seed, strings.Join(suites.DescribeResults(o), "; "), o.Error, o.Skipped)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func needEngine(t *testing.T) {
 }
 
 // fileSize returns a file's size, or 0 if the file does not exist.
-func size(path string) int64 {
+func fileSize(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0
@@ -114,7 +114,7 @@ func size(path string) int64 {
 
 // linkToSelf creates a link to the test binary and returns the link's path. Started through the link,
 // the test binary acts as the named program (see programs).
-func standIn(t *testing.T, dir, name string) string {
+func linkToSelf(t *testing.T, dir, name string) string {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

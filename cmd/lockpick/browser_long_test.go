@@ -24,10 +24,10 @@ import (
 )
 
 // screenshotDir is the folder for screenshots, which CI stores as artifacts.
-const screens = "../../artifacts/screens"
+const screenshotDir = "../../artifacts/screens"
 
 // startBrowser starts a browser. If none is installed, it skips the test, or fails it in CI.
-func chromium(t *testing.T) context.Context {
+func startBrowser(t *testing.T) context.Context {
 	t.Helper()
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -138,14 +138,14 @@ func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 }
 
 // setWindow sets the window's size and color scheme.
-func (b *tab) window(width, height int64, scheme string) {
+func (b *tab) setWindow(width, height int64, scheme string) {
 	b.Helper()
 	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 500})
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 }
 
 // openFile loads a file, with the fragment hash.
-func (b *tab) open(file, hash string) {
+func (b *tab) openFile(file, hash string) {
 	b.Helper()
 	path, err := filepath.Abs(file)
 	if err != nil {
@@ -160,12 +160,12 @@ func (b *tab) open(file, hash string) {
 // expectValue checks the value of a JavaScript expression.
 func (b *tab) expectValue(expression string, want any) {
 	b.Helper()
-	if got := b.value(expression); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := b.evaluate(expression); fmt.Sprint(got) != fmt.Sprint(want) {
 		b.Errorf("%s is %v, want %v", expression, got, want)
 	}
 }
 
-func (b *tab) value(expression string) any {
+func (b *tab) evaluate(expression string) any {
 	b.Helper()
 	got, err := chromedp.Run(b.ctx, chromedp.Evaluate[any](expression))
 	if err != nil {
@@ -192,24 +192,24 @@ func (b *tab) waitUntil(expression string) {
 
 // screenshot stores a picture of the window. If fullPage is set, nightly runs store one of the whole
 // page.
-func (b *tab) screenshot(name string, whole bool) {
+func (b *tab) screenshot(name string, fullPage bool) {
 	b.Helper()
-	whole = whole && night // a screenshot of a long page takes longer than the rest of the test
-	b.keep(name+".png", call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole}).Data)
+	fullPage = fullPage && night // a screenshot of a long page takes longer than the rest of the test
+	b.saveArtifact(name+".png", call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &fullPage}).Data)
 }
 
-func (b *tab) keep(name string, content []byte) {
+func (b *tab) saveArtifact(name string, content []byte) {
 	b.Helper()
-	if err := os.MkdirAll(screens, 0o755); err != nil {
+	if err := os.MkdirAll(screenshotDir, 0o755); err != nil {
 		b.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(screens, name), content, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(screenshotDir, name), content, 0o644); err != nil {
 		b.Fatal(err)
 	}
 }
 
 // lockpickExits runs lockpick and checks the exit code.
-func lockpickCode(t *testing.T, code int, args ...string) {
+func lockpickExits(t *testing.T, code int, args ...string) {
 	t.Helper()
 	out, err := exec.Command("lockpick", args...).CombinedOutput()
 	var exit *exec.ExitError

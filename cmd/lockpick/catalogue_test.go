@@ -22,7 +22,7 @@ func tagFlags() []string {
 }
 
 // containerScenarios lists the scenarios that the process backend can't run, with the reason why.
-var containersOnly = map[string]string{
+var containerScenarios = map[string]string{
 	"lost-packets":            "packets-link: nodes share this machine's network, and dropping packets needs a network of the node's own",
 	"lost-packets/requests":   "packets-link: nodes share this machine's network, and dropping packets needs a network of the node's own",
 	"lost-packets/replies":    "packets-link: nodes share this machine's network, and dropping packets needs a network of the node's own",
@@ -33,7 +33,7 @@ var containersOnly = map[string]string{
 }
 
 // simulatedScenarios lists the scenarios that no real backend can run, with the reason why.
-var simulatedOnly = map[string]string{
+var simulatedScenarios = map[string]string{
 	"clock-jump/monotonic-expiry": "monotonic-expiry: this backend does not have it", // Redis uses the wall clock
 	"weak-token":                  "exact-instants: this backend does not have it",   // two starts within a microsecond
 	"weak-token/random-bytes":     "exact-instants: this backend does not have it",
@@ -44,21 +44,21 @@ var simulatedOnly = map[string]string{
 // have been skipped.
 func notSkipped(t *testing.T, all []outcome.Outcome, lists ...map[string]string) []outcome.Outcome {
 	t.Helper()
-	why := map[string]string{}
+	reasons := map[string]string{}
 	for _, list := range lists {
-		maps.Copy(why, list)
+		maps.Copy(reasons, list)
 	}
-	seen := 0
+	numSkipped := 0
 	for _, o := range all {
-		if o.Skipped != why[o.Scenario] {
-			t.Errorf("%s: skipped for %q, want %q", o.Scenario, o.Skipped, why[o.Scenario])
+		if o.Skipped != reasons[o.Scenario] {
+			t.Errorf("%s: skipped for %q, want %q", o.Scenario, o.Skipped, reasons[o.Scenario])
 		}
 		if o.Skipped != "" {
-			seen++
+			numSkipped++
 		}
 	}
-	if night && seen != len(why) {
-		t.Errorf("%d scenarios skipped, want %d", seen, len(why))
+	if night && numSkipped != len(reasons) {
+		t.Errorf("%d scenarios skipped, want %d", numSkipped, len(reasons))
 	}
 	return slices.DeleteFunc(all, func(o outcome.Outcome) bool { return o.Skipped != "" })
 }
@@ -66,27 +66,27 @@ func notSkipped(t *testing.T, all []outcome.Outcome, lists ...map[string]string)
 // maxRetriedRuns is the number of runs that may need a retry to show their violation. No scenario should
 // depend on luck, but on an overloaded machine a violation can fail to occur. The test logs these
 // runs.
-const maxLucky = 4
+const maxRetriedRuns = 4
 
 // logRetries logs retried runs, and distinguishes between runs that missed a violation and runs that
 // showed nothing because of load on the machine, such as a host stall.
 func logRetries(t *testing.T, all []outcome.Outcome) {
 	t.Helper()
-	noise := 0
-	var lucky []string
+	numNoise := 0
+	var luckyScenarios []string
 	for _, o := range all {
-		for _, why := range o.Retried {
-			t.Logf("%s was retried: %s", o.Scenario, why)
+		for _, reason := range o.RetryReasons {
+			t.Logf("%s was retried: %s", o.Scenario, reason)
 			switch {
-			case !strings.Contains(why, campaign.MissedReason), strings.Contains(why, campaign.StallReason):
-				noise++
-			case !slices.Contains(lucky, o.Scenario):
-				lucky = append(lucky, o.Scenario)
+			case !strings.Contains(reason, campaign.MissedReason), strings.Contains(reason, campaign.StallReason):
+				numNoise++
+			case !slices.Contains(luckyScenarios, o.Scenario):
+				luckyScenarios = append(luckyScenarios, o.Scenario)
 			}
 		}
 	}
-	t.Logf("retried: %d runs because of load on the machine; %d because they first missed a violation: %s", noise, len(lucky), strings.Join(lucky, ", "))
-	if len(lucky) > maxLucky {
-		t.Errorf("%d runs needed a retry to show their violation, want at most %d", len(lucky), maxLucky)
+	t.Logf("retried: %d runs because of load on the machine; %d because they first missed a violation: %s", numNoise, len(luckyScenarios), strings.Join(luckyScenarios, ", "))
+	if len(luckyScenarios) > maxRetriedRuns {
+		t.Errorf("%d runs needed a retry to show their violation, want at most %d", len(luckyScenarios), maxRetriedRuns)
 	}
 }

@@ -28,7 +28,7 @@ import (
 )
 
 // knownNames returns the names of locks, backends and so on that a scenario file may refer to.
-func knownNames() scenario.Known {
+func knownNames() scenario.KnownNames {
 	k := campaign.KnownLocks(kinds.All)
 	k.Backends, k.Folders = backendNames, storeFolders
 	return k
@@ -39,16 +39,16 @@ var storeFolders = append(campaign.Folders(), exhaust.Folder)
 
 // choice selects scenarios by name and tag, and overrides their settings.
 type choice struct {
-	names []string
-	tags  []string
-	sets  []string
+	names     []string
+	tags      []string
+	overrides []string
 }
 
 type pick = campaign.Pick
 
 // scenarios returns the selected scenarios without replacing their locks or expectations.
 func (c choice) scenarios() (all []pick, err error) {
-	s := campaign.Selection{Names: c.names, Tags: c.tags, Sets: c.sets}
+	s := campaign.Selection{Names: c.names, Tags: c.tags, Overrides: c.overrides}
 	found, err := s.Find(knownNames())
 	for _, f := range found {
 		all = append(all, pick{Found: f})
@@ -57,20 +57,20 @@ func (c choice) scenarios() (all []pick, err error) {
 }
 
 func (f *runFlags) selection(names ...string) campaign.Selection {
-	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Sets: f.sets, Expects: f.expects, DefaultExpects: f.demands, Backend: f.backend, Scale: f.scale}
+	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Overrides: f.settings, Expectations: f.expectations, DefaultExpectations: f.defaultExpectations, Backend: f.backend, Scale: f.scale}
 }
 
 // resolve finds the selected scenarios. It also stores the normalized --lock and --set values, so
 // that printed rerun commands use them.
 func (f *runFlags) resolve(s *campaign.Selection) (campaign.Choice, error) {
 	c, err := s.Choose(knownNames())
-	f.lock, f.sets = s.Lock, s.Sets
+	f.lock, f.settings = s.Lock, s.Overrides
 	return c, selectionError(err)
 }
 
 // chooseScenarios returns the named scenarios with the lock, expectations and scale from the flags,
 // and separately the scenarios that don't suit the lock.
-func (f *runFlags) chooseScenarios(names ...string) (suitable []pick, unsuitable []campaign.Skip, err error) {
+func (f *runFlags) chooseScenarios(names ...string) (picks []pick, skipped []campaign.Skip, err error) {
 	s := f.selection(names...)
 	c, err := f.resolve(&s)
 	return c.Picks, c.Skipped, err
@@ -78,26 +78,26 @@ func (f *runFlags) chooseScenarios(names ...string) (suitable []pick, unsuitable
 
 // selectionError adds a hint to an error about an invalid selection.
 func selectionError(err error) error {
-	w, ok := errors.AsType[*campaign.SelectionError](err)
+	e, ok := errors.AsType[*campaign.SelectionError](err)
 	if !ok {
 		return err
 	}
-	names := strings.Join(w.Valid, ", ")
+	names := strings.Join(e.Valid, ", ")
 	hint := map[string]string{
 		"Names": "see lockpick list", "Tags": "see lockpick list for names and tags", "Sets": "leave one of them out",
 		"Lock": "one of " + names, "Lock.Mistake": "as in --lock broken --set lock.mistake=plain-del", "Lock.Option": "options: " + names,
 		"Expects": "PROPERTY=holds|violated|any, with one of " + names, "Expects.Limits": "add them, as in --set limits='{extensions: 5, hold: 40s}'",
 		"Scale": "choose another --scale", "Scale.TTL": "choose a larger --scale",
-	}[w.Field]
+	}[e.Field]
 	switch {
-	case w.Field == "Lock.Option" && names == "":
+	case e.Field == "Lock.Option" && names == "":
 		hint = "leave it out"
-	case w.Field == "Tags":
-		w.Valid = tagNames()
+	case e.Field == "Tags":
+		e.Valid = tagNames()
 	}
-	for _, word := range w.Invalid {
-		if w.Field == "Names" || !slices.Contains(w.Valid, word) {
-			hint += suggestion(word, w.Valid)
+	for _, word := range e.Invalid {
+		if e.Field == "Names" || !slices.Contains(e.Valid, word) {
+			hint += suggestion(word, e.Valid)
 		}
 	}
 	return usageError(err, hint)
@@ -127,13 +127,13 @@ const (
 var backendNames = []string{simulation, "process", containers}
 
 // backend returns the named backend. config applies only to containers.
-func backend(name string, in docker.Config, adapter ...string) (harness.Backend, error) {
+func backend(name string, config docker.Config, adapter ...string) (harness.Backend, error) {
 	switch name {
 	case simulation:
 		return sim.New(kinds.All), nil
 	case containers:
-		in.Adapter = adapter
-		return docker.New(in), nil
+		config.Adapter = adapter
+		return docker.New(config), nil
 	case "process":
 		self, err := os.Executable()
 		if err != nil {
@@ -174,11 +174,11 @@ func prepare(ctx context.Context, b harness.Backend, all []scenario.Scenario, pr
 
 // rejectBroken returns an error for the lock kind "broken". It is for commands that can't select a
 // mistake.
-func rejectBroken(verb, lock string) error {
+func rejectBroken(command, lock string) error {
 	if kind, _, _ := strings.Cut(lock, ":"); kind != "broken" {
 		return nil
 	}
-	return usageError(fmt.Errorf("%s doesn't test deliberately broken locks", verb), "to look for the violations of one, use lockpick fuzz --lock broken --set lock.mistake=plain-del")
+	return usageError(fmt.Errorf("%s doesn't test deliberately broken locks", command), "to look for the violations of one, use lockpick fuzz --lock broken --set lock.mistake=plain-del")
 }
 
 // lockTable returns the table for help locks: each lock kind with its options.
@@ -191,7 +191,7 @@ func lockTable() string {
 	indent := width + 4
 	for _, name := range kinds.Names() {
 		k := kinds.All[name]
-		b.WriteString(fmt.Sprintf("  %-*s", indent-2, name) + wrap(indent, indent, k.Doc+": "+strings.Join(abilities(k), ", ")) + "\n")
+		b.WriteString(fmt.Sprintf("  %-*s", indent-2, name) + wrap(indent, indent, k.Doc+": "+strings.Join(features(k), ", ")) + "\n")
 		for _, o := range k.Options {
 			b.WriteString(strings.Repeat(" ", indent) + wrap(indent, indent+2, o.Name+"="+strings.Join(o.Values, "|")+": "+o.Doc) + "\n")
 		}
@@ -200,7 +200,7 @@ func lockTable() string {
 }
 
 // features describes what a kind of lock is and can do.
-func abilities(k lock.Kind) (out []string) {
+func features(k lock.Kind) (out []string) {
 	for _, x := range []struct {
 		text    string
 		applies bool
@@ -231,36 +231,36 @@ func listCmd(out io.Writer) *cobra.Command {
 			if asJSON {
 				return printJSON(out, scenariosOf(all))
 			}
-			able := map[string]campaign.Capabilities{}
+			capabilities := map[string]campaign.Capabilities{}
 			for _, name := range backendNames {
 				b, err := backend(name, docker.Config{})
 				if err != nil {
 					return err
 				}
 				if verbose {
-					able[name] = campaign.Probe(c.Context(), b)
+					capabilities[name] = campaign.Probe(c.Context(), b)
 				}
 			}
 			for _, s := range all {
 				if s.Variant == "" {
-					fmt.Fprintf(out, "%s  %s\n", s.Name, display.Paint(out, display.Dim, "["+strings.Join(s.Tags, ", ")+"]"))
+					fmt.Fprintf(out, "%s  %s\n", s.Name, display.Paint(out, display.DimText, "["+strings.Join(s.Tags, ", ")+"]"))
 					fmt.Fprintln(out, "    "+display.Wrap(display.Width(out)-1, 4, 4, s.Claim))
 				}
-				fmt.Fprintln(out, "    "+hangingIndent("/"+s.Variant, longestVariant(all), expectations(s.Scenario), display.Width(out)))
+				fmt.Fprintln(out, "    "+hangingIndent("/"+s.Variant, variantColumnWidth(all), expectations(s.Scenario), display.Width(out)))
 				if verbose {
-					listPlan(out, s.Scenario)
-					listBackends(out, s.Scenario, able)
+					printPlan(out, s.Scenario)
+					printBackends(out, s.Scenario, capabilities)
 				}
 			}
 			return nil
 		}}
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print each scenario's faults, and which backends can run it on this machine")
-	jsonFlag(c, &asJSON, "the resolved scenarios")
+	addJSONFlag(c, &asJSON, "the resolved scenarios")
 	c.Flags().StringSliceVar(&tags, "tag", nil, "only scenarios with this tag")
 	return c
 }
 
-func longestVariant(all []pick) int {
+func variantColumnWidth(all []pick) int {
 	n := 0
 	for _, p := range all {
 		n = max(n, len(p.Variant)+1)
@@ -269,15 +269,15 @@ func longestVariant(all []pick) int {
 }
 
 // hangingIndent returns a word, padded to columnWidth, and a text that wraps to its right.
-func hangingIndent(word string, column int, text string, width int) string {
-	beside := 4 + column + 1
-	return fmt.Sprintf("%-*s %s", column, word, display.Wrap(width-1, beside, beside, text))
+func hangingIndent(word string, columnWidth int, text string, width int) string {
+	indent := 4 + columnWidth + 1
+	return fmt.Sprintf("%-*s %s", columnWidth, word, display.Wrap(width-1, indent, indent, text))
 }
 
 func expectations(s scenario.Scenario) string {
 	var out []string
 	for _, p := range knownNames().Properties {
-		if e, ok := s.Expect[p]; ok && e.Follows == "" {
+		if e, ok := s.Expect[p]; ok && e.LeadProperty == "" {
 			w := p + " " + e.Want
 			if e.Cause != "" {
 				w += " (" + e.Cause + ")"
@@ -291,50 +291,50 @@ func expectations(s scenario.Scenario) string {
 	return strings.Join(out, ", ")
 }
 
-func listPlan(out io.Writer, s scenario.Scenario) {
-	for i, st := range s.Plan {
-		on := strings.Join(st.Fault.Targets, " ")
-		if st.When.Message != nil && on == "" {
-			on = st.When.Message.Link
+func printPlan(out io.Writer, s scenario.Scenario) {
+	for i, step := range s.Plan {
+		targets := strings.Join(step.Fault.Targets, " ")
+		if step.When.Message != nil && targets == "" {
+			targets = step.When.Message.Link
 		}
-		if details := st.Fault.Details(); details != "" {
-			on += " (" + details + ")"
+		if details := step.Fault.Details(); details != "" {
+			targets += " (" + details + ")"
 		}
-		fmt.Fprintf(out, "        step %d: %s: %s %s\n", i+1, st.When, st.Fault.Kind, on)
+		fmt.Fprintf(out, "        step %d: %s: %s %s\n", i+1, step.When, step.Fault.Kind, targets)
 	}
 	if s.Random == nil {
 		return
 	}
-	var words []string
+	var names []string
 	for _, c := range s.Random.Choices() {
-		words = append(words, c.Name)
+		names = append(names, c.Name)
 	}
-	bounds := "without limits"
+	limits := "without limits"
 	if s.Random.Within != "" {
-		bounds = "within the " + s.Random.Within
+		limits = "within the " + s.Random.Within
 	}
-	fmt.Fprintf(out, "        drawn from the seed, %s: %s\n", bounds, strings.Join(words, ", "))
+	fmt.Fprintf(out, "        drawn from the seed, %s: %s\n", limits, strings.Join(names, ", "))
 }
 
 // printBackends prints which backends can run a scenario on this machine, and why the others can't.
-func listBackends(out io.Writer, s scenario.Scenario, abilities map[string]campaign.Capabilities) {
-	var on, not []string
+func printBackends(out io.Writer, s scenario.Scenario, capabilities map[string]campaign.Capabilities) {
+	var backends, obstacles []string
 	for _, name := range backendNames {
-		missing := abilities[name].Missing(s, kinds.All)
+		missing := capabilities[name].Missing(s, kinds.All)
 		switch {
 		case len(missing) == 0:
-			on = append(on, name)
-		case missing[0].Name == harness.CanRun: // so every other capability is missing, too
-			not = append(not, name+": "+missing[0].Reason)
+			backends = append(backends, name)
+		case missing[0].Name == harness.RunCapability: // so every other capability is missing, too
+			obstacles = append(obstacles, name+": "+missing[0].Reason)
 		default:
-			not = append(not, name+": "+campaign.MissingReasons(missing))
+			obstacles = append(obstacles, name+": "+campaign.MissingReasons(missing))
 		}
 	}
-	if len(on) > 0 {
-		fmt.Fprintf(out, "        runs on %s\n", strings.Join(on, ", "))
+	if len(backends) > 0 {
+		fmt.Fprintf(out, "        runs on %s\n", strings.Join(backends, ", "))
 	}
-	for _, why := range not {
-		fmt.Fprintf(out, "        not on %s\n", why)
+	for _, reason := range obstacles {
+		fmt.Fprintf(out, "        not on %s\n", reason)
 	}
 }
 

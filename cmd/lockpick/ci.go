@@ -42,7 +42,7 @@ func newCI(junitFile string) (*ci, error) {
 // render creates the text of the JUnit file. It must be called before runs that the text quotes are
 // removed from the store.
 func (c *ci) render() error {
-	return suites.WriteJUnit(&c.junit, &c.tally, sequenceOf)
+	return suites.WriteJUnit(&c.junit, &c.tally, sequenceText)
 }
 
 // finish writes the JUnit file, GitHub's job summary, and GitHub's annotations. GitHub's runner
@@ -58,7 +58,7 @@ func (c *ci) finish(to io.Writer) error {
 		}))
 	}
 	if c.summaryFile != "" {
-		errs = append(errs, writeTo(c.summaryFile, os.O_APPEND, func(w io.Writer) error { return suites.GitHubSummary(w, &c.tally, c.drawing) }))
+		errs = append(errs, writeTo(c.summaryFile, os.O_APPEND, func(w io.Writer) error { return suites.GitHubSummary(w, &c.tally, c.storedDiagram) }))
 	}
 	if c.annotate {
 		if o, ok := to.(*output); ok {
@@ -72,8 +72,8 @@ func (c *ci) finish(to io.Writer) error {
 	return nil
 }
 
-func writeTo(path string, how int, write func(io.Writer) error) error {
-	f, err := files.OpenOutput(path, how)
+func writeTo(path string, flags int, write func(io.Writer) error) error {
+	f, err := files.OpenOutput(path, flags)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -81,15 +81,15 @@ func writeTo(path string, how int, write func(io.Writer) error) error {
 }
 
 // sequenceText returns a run's stored text diagram.
-func sequenceOf(o outcome.Outcome) string { return readStored(o, reports.SequenceFile) }
+func sequenceText(o outcome.Outcome) string { return readStored(o, reports.SequenceFile) }
 
 // storedDiagram returns the stored diagram of a run, or of its example run: Mermaid if there is any,
 // otherwise text.
-func (c *ci) drawing(o outcome.Outcome) string {
+func (c *ci) storedDiagram(o outcome.Outcome) string {
 	if o.Dir == "" {
 		o.Dir = c.exampleDirs[o.Command]
 	}
-	return cmp.Or(readStored(o, "sequence.mmd"), sequenceOf(o))
+	return cmp.Or(readStored(o, "sequence.mmd"), sequenceText(o))
 }
 
 // maxDiagramBytes exceeds the size of any diagram that lockpick writes.

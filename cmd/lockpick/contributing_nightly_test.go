@@ -33,9 +33,9 @@ func TestContributing(t *testing.T) {
 	if len(lists) < 1 {
 		t.Fatalf("CONTRIBUTING.md has %d lists of files, want at least 1: %v", len(lists), lists)
 	}
-	for what, list := range lists {
-		t.Run(what, func(t *testing.T) {
-			path := filepath.Join("testdata", "contributing", what+".txtar")
+	for kind, list := range lists {
+		t.Run(kind, func(t *testing.T) {
+			path := filepath.Join("testdata", "contributing", kind+".txtar")
 			a, err := txtar.ParseFile(path)
 			if err != nil {
 				t.Fatalf("%v: each list in CONTRIBUTING.md needs an example that follows it", err)
@@ -81,7 +81,7 @@ const houseTests = "./cmd/lockpick -run ^Test(ImportTable|SizesAndDocs|EngineHas
 func checkCopy(t *testing.T, root, script string, tests []string) error {
 	t.Helper()
 	dir := t.TempDir()
-	if err := attempt(root, "go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, "lockpick"), "./cmd/lockpick"); err != nil {
+	if err := runCommand(root, "go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, "lockpick"), "./cmd/lockpick"); err != nil {
 		return err
 	}
 	var r scriptResult
@@ -96,7 +96,7 @@ func checkCopy(t *testing.T, root, script string, tests []string) error {
 		return errors.New(r.log.String())
 	}
 	for _, line := range append(tests, houseTests) {
-		if err := attempt(root, append([]string{"go", "test", "-vet=off", "-short", "-failfast"}, strings.Fields(line)...)...); err != nil {
+		if err := runCommand(root, append([]string{"go", "test", "-vet=off", "-short", "-failfast"}, strings.Fields(line)...)...); err != nil {
 			return err
 		}
 	}
@@ -125,13 +125,13 @@ func (r *scriptResult) Run(_ string, run func(testscript.T)) {
 func revertFile(t *testing.T, root, name string) (undo func()) {
 	t.Helper()
 	path := filepath.Join(root, name)
-	with, err := os.ReadFile(path)
+	copyText, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	switch without, err := os.ReadFile(filepath.Join("../..", name)); {
+	switch projectText, err := os.ReadFile(filepath.Join("../..", name)); {
 	case err == nil:
-		err = write(path, without, 0o644)
+		err = writeFile(path, projectText, 0o644)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func revertFile(t *testing.T, root, name string) (undo func()) {
 		}
 	}
 	return func() {
-		if err := write(path, with, 0o644); err != nil {
+		if err := writeFile(path, copyText, 0o644); err != nil {
 			t.Error(err)
 		}
 	}
@@ -153,17 +153,17 @@ func contributions(guide string) map[string][]string {
 	lists := map[string][]string{}
 	heading := regexp.MustCompile(`^## Add an? (\w+)$`)
 	item := regexp.MustCompile("^[-*0-9.]+ +`([^`]+)`")
-	what := ""
+	kind := ""
 	for line := range strings.Lines(guide) {
 		line = strings.TrimSpace(line)
 		switch m := heading.FindStringSubmatch(line); {
 		case m != nil:
-			what = m[1]
+			kind = m[1]
 		case strings.HasPrefix(line, "## "):
-			what = ""
-		case what != "":
+			kind = ""
+		case kind != "":
 			if m := item.FindStringSubmatch(line); m != nil {
-				lists[what] = append(lists[what], m[1])
+				lists[kind] = append(lists[kind], m[1])
 			}
 		}
 	}
@@ -173,17 +173,17 @@ func contributions(guide string) map[string][]string {
 // compareWithList checks that an archive touches exactly the files in a list.
 func compareWithList(t *testing.T, list []string, a *txtar.Archive) {
 	t.Helper()
-	named := func(item, file string) bool {
+	matches := func(item, file string) bool {
 		pattern := strings.ReplaceAll(regexp.QuoteMeta(item), "NAME", `[a-z0-9_-]+`)
 		return regexp.MustCompile("^" + pattern + "$").MatchString(file)
 	}
 	for _, f := range a.Files {
-		if !slices.ContainsFunc(list, func(item string) bool { return named(item, f.Name) }) {
+		if !slices.ContainsFunc(list, func(item string) bool { return matches(item, f.Name) }) {
 			t.Errorf("the example changes %s, which is not in the list: %v", f.Name, list)
 		}
 	}
 	for _, item := range list {
-		if !strings.HasPrefix(item, "go ") && !slices.ContainsFunc(a.Files, func(f txtar.File) bool { return named(item, f.Name) }) {
+		if !strings.HasPrefix(item, "go ") && !slices.ContainsFunc(a.Files, func(f txtar.File) bool { return matches(item, f.Name) }) {
 			t.Errorf("the list names %s, which the example does not change", item)
 		}
 	}
@@ -207,7 +207,7 @@ func copyProject(t *testing.T) string {
 		}
 		text, err := os.ReadFile(from)
 		if err == nil {
-			err = write(filepath.Join(root, name), text, info.Mode())
+			err = writeFile(filepath.Join(root, name), text, info.Mode())
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -216,7 +216,7 @@ func copyProject(t *testing.T) string {
 	return root
 }
 
-func write(path string, text []byte, mode fs.FileMode) error {
+func writeFile(path string, text []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -228,43 +228,43 @@ func write(path string, text []byte, mode fs.FileMode) error {
 // once.
 func addFile(t *testing.T, path, text string) {
 	t.Helper()
-	old, err := os.ReadFile(path)
-	hunks, changes := strings.CutPrefix(text, "@@\n")
-	if changes != (err == nil) {
-		t.Fatalf("%s: has hunks: %t; read: %v", path, changes, err)
+	oldText, err := os.ReadFile(path)
+	hunks, hasHunks := strings.CutPrefix(text, "@@\n")
+	if hasHunks != (err == nil) {
+		t.Fatalf("%s: has hunks: %t; read: %v", path, hasHunks, err)
 	}
-	if changes {
-		text = string(old)
+	if hasHunks {
+		text = string(oldText)
 		for hunk := range strings.SplitSeq(hunks, "@@\n") {
-			var was, is strings.Builder
+			var oldLines, newLines strings.Builder
 			for line := range strings.Lines(hunk) {
 				if line[0] != '+' {
-					was.WriteString(line[1:])
+					oldLines.WriteString(line[1:])
 				}
 				if line[0] != '-' {
-					is.WriteString(line[1:])
+					newLines.WriteString(line[1:])
 				}
 			}
-			if n := strings.Count(text, was.String()); n != 1 {
-				t.Fatalf("%s has these lines %d times, want once:\n%s", path, n, was.String())
+			if n := strings.Count(text, oldLines.String()); n != 1 {
+				t.Fatalf("%s has these lines %d times, want once:\n%s", path, n, oldLines.String())
 			}
-			text = strings.Replace(text, was.String(), is.String(), 1)
+			text = strings.Replace(text, oldLines.String(), newLines.String(), 1)
 		}
 	}
-	if err := write(path, []byte(text), 0o644); err != nil {
+	if err := writeFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func runIn(t *testing.T, dir string, args ...string) {
 	t.Helper()
-	if err := attempt(dir, args...); err != nil {
+	if err := runCommand(dir, args...); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // runCommand runs a command. -trimpath makes the build cache work across copies of the project.
-func attempt(dir string, args ...string) error {
+func runCommand(dir string, args ...string) error {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")

@@ -22,12 +22,12 @@ import (
 type envelopeFlags struct {
 	runFlags
 	campaign.EnvelopeSetting
-	dimensions []string
-	drift      float64 // percent
+	dimensions   []string
+	driftPercent float64 // percent
 }
 
 func envelopeCmd(a *app) *cobra.Command {
-	f := &envelopeFlags{runFlags: runFlags{backend: simulation, jobs: 1, patience: defaultTimeout, reports: reportsNone}}
+	f := &envelopeFlags{runFlags: runFlags{backend: simulation, jobs: 1, timeout: defaultTimeout, reportMode: reportsNone}}
 	c := &cobra.Command{
 		Use:   "envelope",
 		Short: "measure how much of each fault a lock tolerates",
@@ -50,14 +50,14 @@ and envelope.json are written to the store.`,
 	fs.StringSliceVar(&f.dimensions, "dimension", nil, "measure only these: "+strings.Join(campaign.DimensionNames(), ", "))
 	fs.DurationVar(&f.TTL, "ttl", 10*time.Second, "time to live of the lock's keys")
 	fs.IntVar(&f.Nodes, "nodes", 5, "number of nodes")
-	fs.Float64Var(&f.drift, "drift", 1, "drift that the lock allows for, in percent of the TTL")
+	fs.Float64Var(&f.driftPercent, "drift", 1, "drift that the lock allows for, in percent of the TTL")
 	fs.BoolVar(&f.Fence, "fence", false, "make the resource refuse fencing tokens below the highest it has seen")
 	fs.StringVar(&f.lock, "lock", "", "test this kind of lock, as in redsync or KIND:OPTION=VALUE; predictions are still for Redlock")
 	fs.Uint64Var(&f.seed, "seed", 1, "the first seed")
 	fs.IntVar(&f.seeds, "seeds", 100, "number of seeds per value")
-	storeFlag(c, &f.store, "the result")
-	fs.DurationVar(&f.patience, "timeout", defaultTimeout, "time limit of one run, in wall-clock time")
-	jsonFlag(c, &f.json, "the result")
+	addStoreFlag(c, &f.store, "the result")
+	fs.DurationVar(&f.timeout, "timeout", defaultTimeout, "time limit of one run, in wall-clock time")
+	addJSONFlag(c, &f.json, "the result")
 	c.RegisterFlagCompletionFunc("dimension", completer(false, campaign.DimensionNames))
 	return c
 }
@@ -89,10 +89,10 @@ func (f *envelopeFlags) configure() error {
 		return usageError(fmt.Errorf("--ttl %v is out of range", f.TTL), "use 1s to 1m")
 	case f.Nodes < 1 || f.Nodes > 15:
 		return usageError(fmt.Errorf("--nodes %d is out of range", f.Nodes), "use a number from 1 to 15")
-	case !(f.drift >= 0 && f.drift <= 10):
-		return usageError(fmt.Errorf("--drift %g is out of range", f.drift), "use a percentage from 0 to 10")
+	case !(f.driftPercent >= 0 && f.driftPercent <= 10):
+		return usageError(fmt.Errorf("--drift %g is out of range", f.driftPercent), "use a percentage from 0 to 10")
 	}
-	f.Drift, f.Timeout, f.Retry = f.drift/100, 50*time.Millisecond, client.Range{Min: 5 * time.Millisecond, Max: 20 * time.Millisecond}
+	f.Drift, f.Timeout, f.Retry = f.driftPercent/100, 50*time.Millisecond, client.Range{Min: 5 * time.Millisecond, Max: 20 * time.Millisecond}
 	f.OneWay.Min, f.OneWay.Max = sim.Latency()
 	if err := f.validate(); err != nil {
 		return err
@@ -119,9 +119,9 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 		return storeError(err)
 	}
 	a.waitForCleanup()
-	x := &campaign.EnvelopeFinder{Simulator: newSimRunner(f.patience, f.store), Store: f.store, Lock: f.lock, Setting: f.EnvelopeSetting, Seed: f.seed, Seeds: f.seeds, Prepare: f.replaceLock, Log: a.errs}
-	defer x.Stop()
-	r, err := x.Run(ctx, dimensions, func(e *campaign.Envelope) {
+	finder := &campaign.EnvelopeFinder{Simulator: newSimRunner(f.timeout, f.store), Store: f.store, Lock: f.lock, Setting: f.EnvelopeSetting, Seed: f.seed, Seeds: f.seeds, Prepare: f.replaceLock, Log: a.errOut}
+	defer finder.Stop()
+	result, err := finder.Run(ctx, dimensions, func(e *campaign.Envelope) {
 		if !f.json {
 			e.Print(a.out)
 		}
@@ -129,20 +129,20 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 	if err != nil {
 		return err
 	}
-	if a.code = outcome.WorseCode(a.code, r.Code); f.json {
-		return printJSON(a.out, r)
+	if a.code = outcome.WorseCode(a.code, result.Code); f.json {
+		return printJSON(a.out, result)
 	}
-	r.Print(a.out)
+	result.Print(a.out)
 	return nil
 }
 
 // replaceLock replaces the scenario's lock if the user gave --lock.
 func (f *envelopeFlags) replaceLock(s scenario.Scenario) (scenario.Scenario, error) {
-	of := f.selection()
-	of.Scenarios = []scenarios.Found{{From: s.Name, Scenario: s}}
-	c, err := of.Choose(knownNames())
+	selection := f.selection()
+	selection.Scenarios = []scenarios.Found{{File: s.Name, Scenario: s}}
+	c, err := selection.Choose(knownNames())
 	if err == nil && len(c.Skipped) > 0 {
-		err = c.Skipped[0].Why
+		err = c.Skipped[0].Reason
 	}
 	if err != nil {
 		return s, err

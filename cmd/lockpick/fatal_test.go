@@ -96,61 +96,61 @@ func TestMissingResourcesAreNamed(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
 	store := filepath.Join(dir, "store")
-	none := filepath.Join(dir, "none")
-	full := smallDisk(t, "")
-	sealed := smallDisk(t, "ro")
-	small := smallDisk(t, "1m")
-	simulated := []string{"run", "baseline/", "--store", store}
-	real := append(simulated, "--backend", "process")
+	missingDir := filepath.Join(dir, "none")
+	fullDir := mountTestDisk(t, "")
+	readOnlyDir := mountTestDisk(t, "ro")
+	tinyDir := mountTestDisk(t, "1m")
+	simArgs := []string{"run", "baseline/", "--store", store}
+	realArgs := append(simArgs, "--backend", "process")
 	for _, c := range []struct {
 		what, limit, tmp string
 		args             []string
 		code             int
 		error, hint      string
 	}{
-		{"open files for workers", "ulimit -n 10", dir, simulated, 3, "too many open files", "ulimit -n"},
-		{"open files for links", "ulimit -n 50", dir, real, 3, "open files, but the process may have only 50", "ulimit -n"},
-		{"open files for a trial", "ulimit -n 10", dir, real, 3, "too many open files", "ulimit -n"},
-		{"open files for a server", "ulimit -n 20", dir, real, 3, "increase your open file limit", "ulimit -n"},
-		{"size of files", "ulimit -f 1", dir, simulated, 3, "file too large", "ulimit -f"},
-		{"no TMPDIR", "true", none, real, 3, none + "/lockpick-", "use TMPDIR to choose a folder that exists"},
-		{"TMPDIR is a file", "true", "/etc/passwd", real, 3, "/etc/passwd", "use TMPDIR to choose a folder that exists"},
-		{"full TMPDIR", "true", full, real, 3, "no space left on device", "make room on that file system, or use TMPDIR to choose a folder on another one"},
-		{"small TMPDIR", "true", small, real, 3, "1024 kB are free, but a run needs 16384", "make room on that file system"},
-		{"sealed TMPDIR", "true", sealed, real, 3, "read-only file system", "use TMPDIR"},
-		{"full store", "true", dir, []string{"run", "baseline/", "--store", full}, 3, "no space left on device", "use --store"},
-		{"sealed store", "true", dir, []string{"run", "baseline/", "--store", sealed}, 64, "read-only file system", "--store"},
-		{"too many for the simulation", "true", dir, append(simulated, "--set", "clients=999"), 64, "999 clients", "use fewer clients"},
-		{"too many for open files", "ulimit -n 5000", dir, append(real, "--set", "clients=999"), 3, "start 999 clients", "ulimit -n"},
-		{"wall clock", "true", dir, append(simulated, "--set", "workload.cycles=50000", "--set", "limit=24h", "--timeout", "1s"), 3, "did not end within 1s", "--timeout"},
+		{"open files for workers", "ulimit -n 10", dir, simArgs, 3, "too many open files", "ulimit -n"},
+		{"open files for links", "ulimit -n 50", dir, realArgs, 3, "open files, but the process may have only 50", "ulimit -n"},
+		{"open files for a trial", "ulimit -n 10", dir, realArgs, 3, "too many open files", "ulimit -n"},
+		{"open files for a server", "ulimit -n 20", dir, realArgs, 3, "increase your open file limit", "ulimit -n"},
+		{"size of files", "ulimit -f 1", dir, simArgs, 3, "file too large", "ulimit -f"},
+		{"no TMPDIR", "true", missingDir, realArgs, 3, missingDir + "/lockpick-", "use TMPDIR to choose a folder that exists"},
+		{"TMPDIR is a file", "true", "/etc/passwd", realArgs, 3, "/etc/passwd", "use TMPDIR to choose a folder that exists"},
+		{"full TMPDIR", "true", fullDir, realArgs, 3, "no space left on device", "make room on that file system, or use TMPDIR to choose a folder on another one"},
+		{"small TMPDIR", "true", tinyDir, realArgs, 3, "1024 kB are free, but a run needs 16384", "make room on that file system"},
+		{"sealed TMPDIR", "true", readOnlyDir, realArgs, 3, "read-only file system", "use TMPDIR"},
+		{"full store", "true", dir, []string{"run", "baseline/", "--store", fullDir}, 3, "no space left on device", "use --store"},
+		{"sealed store", "true", dir, []string{"run", "baseline/", "--store", readOnlyDir}, 64, "read-only file system", "--store"},
+		{"too many for the simulation", "true", dir, append(simArgs, "--set", "clients=999"), 64, "999 clients", "use fewer clients"},
+		{"too many for open files", "ulimit -n 5000", dir, append(realArgs, "--set", "clients=999"), 3, "start 999 clients", "ulimit -n"},
+		{"wall clock", "true", dir, append(simArgs, "--set", "workload.cycles=50000", "--set", "limit=24h", "--timeout", "1s"), 3, "did not end within 1s", "--timeout"},
 	} {
 		if c.tmp == "" {
 			continue // not possible on this machine
 		}
 		code, output := runLimited(t, c.limit, []string{"TMPDIR=" + c.tmp}, c.args...)
-		errors, hint := lineOf(output, "error: "), lineOf(output, "hint: ")
+		errors, hint := lineAfter(output, "error: "), lineAfter(output, "hint: ")
 		if code != c.code || !strings.Contains(errors, c.error) || !strings.Contains(hint, c.hint) || strings.Contains(output, "goroutine ") || strings.Contains(output, "apt-get") {
 			t.Errorf("%s: exit code %d, want %d:\n%s", c.what, code, c.code, output)
 		}
 	}
-	if kept, err := filepath.Glob(filepath.Join(store, "lockpick-stack-baseline-1-*.txt")); err != nil || len(kept) != 1 {
-		t.Errorf("stacks of the run that took too long: %v, %v", kept, err)
+	if stackFiles, err := filepath.Glob(filepath.Join(store, "lockpick-stack-baseline-1-*.txt")); err != nil || len(stackFiles) != 1 {
+		t.Errorf("stacks of the run that took too long: %v, %v", stackFiles, err)
 	}
-	if code, output := runLimited(t, "true", []string{"TMPDIR=" + none}, "doctor"); code != 0 || !strings.Contains(output, "fix: use TMPDIR to choose a folder that exists") {
+	if code, output := runLimited(t, "true", []string{"TMPDIR=" + missingDir}, "doctor"); code != 0 || !strings.Contains(output, "fix: use TMPDIR to choose a folder that exists") {
 		t.Errorf("doctor without a TMPDIR: exit code %d:\n%s", code, output)
 	}
-	if code, output := runLimited(t, "true", nil, simulated...); code != 0 {
+	if code, output := runLimited(t, "true", nil, simArgs...); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, output)
 	}
-	if code, output := runLimited(t, "true", []string{"TMPDIR=" + none}, "replay", filepath.Join(store, "baseline", "latest")); code != 3 || !strings.Contains(output, "use TMPDIR") {
+	if code, output := runLimited(t, "true", []string{"TMPDIR=" + missingDir}, "replay", filepath.Join(store, "baseline", "latest")); code != 3 || !strings.Contains(output, "use TMPDIR") {
 		t.Errorf("replay without a TMPDIR: exit code %d:\n%s", code, output)
 	}
 }
 
 // lineAfter returns the rest of the line that starts with prefix, or "" if there is none.
-func lineOf(text, begin string) string {
+func lineAfter(text, prefix string) string {
 	for line := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), begin); ok {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), prefix); ok {
 			return rest
 		}
 	}
@@ -159,23 +159,23 @@ func lineOf(text, begin string) string {
 
 // mountTestDisk mounts a tmpfs and returns its path, or "" if this process can't mount one. option is a
 // size as in "1m", "" for a full file system, or "ro" for a read-only one.
-func smallDisk(t *testing.T, options string) string {
+func mountTestDisk(t *testing.T, option string) string {
 	t.Helper()
 	dir := t.TempDir()
 	flags, size := uintptr(0), fmt.Sprint(2*os.Getpagesize())
-	switch options {
+	switch option {
 	case "ro":
 		flags = syscall.MS_RDONLY
 	case "":
 	default:
-		size = options
+		size = option
 	}
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, "size="+size); err != nil {
 		t.Logf("no file system can be mounted here: %v", err)
 		return ""
 	}
 	t.Cleanup(func() { syscall.Unmount(dir, 0) })
-	if options == "" {
+	if option == "" {
 		os.WriteFile(filepath.Join(dir, "all"), make([]byte, 2*os.Getpagesize()), 0o644)
 	}
 	return dir

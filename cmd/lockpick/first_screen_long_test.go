@@ -39,15 +39,15 @@ func testFirstScreen(t *testing.T, browser context.Context, report, name, senten
 	b := newTab(t, browser)
 	for _, m := range modes {
 		width, scheme := m.width, m.scheme
-		b.window(width, 900, scheme)
-		b.open(report, "")
+		b.setWindow(width, 900, scheme)
+		b.openFile(report, "")
 		b.expectValue(`document.querySelector('.lede').textContent`, sentence)
 		b.expectValue(`[...document.querySelectorAll('.badge')].map((e) => e.textContent).join()`, badge)
 		b.expectValue(`document.querySelector('.lede').getBoundingClientRect().bottom < 300`, true)
-		if top, _ := b.value(`document.querySelector('#verdict svg.sq').getBoundingClientRect().top`).(float64); top > 600 {
+		if top, _ := b.evaluate(`document.querySelector('#verdict svg.sq').getBoundingClientRect().top`).(float64); top > 600 {
 			t.Errorf("at %d px the diagram begins at %.0f", width, top)
 		}
-		if bottom, _ := b.value(diagramBottom).(float64); width == 1280 && bottom > 900 {
+		if bottom, _ := b.evaluate(diagramBottom).(float64); width == 1280 && bottom > 900 {
 			t.Errorf("the diagram's lanes end at %.0f of 900", bottom)
 		}
 		b.expectValue(`[...document.querySelectorAll('svg.sq text')].filter(e => parseFloat(getComputedStyle(e).fontSize) * e.ownerSVGElement.getScreenCTM().a < 10.99).map(e => e.textContent).join()`, "")
@@ -66,39 +66,39 @@ func testFirstScreen(t *testing.T, browser context.Context, report, name, senten
 func testIncidents(t *testing.T, browser context.Context, store string) {
 	report := filepath.Join(store, "gc-like-pauses", "latest", reports.PageFile)
 	b := newTab(t, browser)
-	b.window(1280, 900, "light")
-	b.open(report, "")
+	b.setWindow(1280, 900, "light")
+	b.openFile(report, "")
 	b.waitUntil(`document.querySelector('.timeline').dataset.drawn`)
 	const here = `[...document.querySelectorAll('.tl-views li')].findIndex((li) => li.classList.contains('tl-here'))`
-	n := int(b.value(`document.querySelectorAll('.tl-views li').length`).(float64))
+	n := int(b.evaluate(`document.querySelectorAll('.tl-views li').length`).(float64))
 	b.expectValue(`+document.querySelector('#p-resource-safety td[data-l=Checked]').textContent.match(/violated (\d+) times/)[1]`, n)
-	b.value(`(async () => { const bytes = Uint8Array.from(atob(JSON.parse(document.querySelector('.tl-data').textContent)), (c) => c.charCodeAt(0)); // the data is compressed
+	b.evaluate(`(async () => { const bytes = Uint8Array.from(atob(JSON.parse(document.querySelector('.tl-data').textContent)), (c) => c.charCodeAt(0)); // the data is compressed
 		window.drawnOf = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).json(); })(), 0`)
 	b.waitUntil(`window.drawnOf`)
-	seen := map[int]bool{}
+	seenViews := map[int]bool{}
 	for range n {
-		before := b.value(`location.hash`)
-		b.value(`document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'n', bubbles: true }))`)
+		before := b.evaluate(`location.hash`)
+		b.evaluate(`document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'n', bubbles: true }))`)
 		b.waitUntil(`location.hash !== '` + before.(string) + `' && ` + here + ` >= 0 && location.hash.endsWith('&v=' + (` + here + ` + 1))`)
 		b.waitUntil(`document.querySelector('.tl-view').getBoundingClientRect().top < innerHeight && document.querySelector('.tl-view').getBoundingClientRect().bottom > 0`)
 		// The whole violation is in view.
 		b.expectValue(`(() => { const v = window.drawnOf.views[`+here+`], m = location.hash.match(/t=([\d.]+)-([\d.]+)/);
 			return m[1] * 1e6 <= v.from && v.to <= m[2] * 1e6; })()`, true)
-		seen[int(b.value(here).(float64))] = true
+		seenViews[int(b.evaluate(here).(float64))] = true
 	}
-	if len(seen) != n || n < 10 {
-		t.Errorf("n reached %d of %d incidents", len(seen), n)
+	if len(seenViews) != n || n < 10 {
+		t.Errorf("n reached %d of %d incidents", len(seenViews), n)
 	}
-	last := b.value(here)
-	b.value(`document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'p', bubbles: true }))`)
-	b.waitUntil(here + fmt.Sprintf(` !== %v`, last))
+	lastView := b.evaluate(here)
+	b.evaluate(`document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'p', bubbles: true }))`)
+	b.waitUntil(here + fmt.Sprintf(` !== %v`, lastView))
 	b.expectValue(`document.querySelectorAll('.tl-map .tl-mark, .tl-map .tl-mark-here').length > 5`, true)
-	b.value(`window.movedAt = performance.now()`)
+	b.evaluate(`window.movedAt = performance.now()`)
 	b.waitUntil(`performance.now() - window.movedAt > 500`) // the view moves smoothly
 	b.screenshot("incidents", false)
 	b = newTab(t, browser)
-	b.window(1280, 900, "light")
-	b.open(report, "#t=2-5")
+	b.setWindow(1280, 900, "light")
+	b.openFile(report, "#t=2-5")
 	b.waitUntil(`document.querySelector('.timeline').dataset.drawn`)
 	b.waitUntil(`(() => { const r = document.querySelector('#timeline').getBoundingClientRect(); return r.top > -5 && r.top < innerHeight / 2; })()`)
 	b.screenshot("incident-link", false)

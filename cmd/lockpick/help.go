@@ -38,7 +38,7 @@ var topicFiles embed.FS
 
 // topicText returns the text of a help page. It replaces words in capitals and braces with text
 // generated from the code, such as the table of faults.
-func topic(name string) string {
+func topicText(name string) string {
 	text, err := topicFiles.ReadFile("topics/" + name + ".txt")
 	if err != nil {
 		panic(err) // the table above names a file that does not exist
@@ -56,8 +56,8 @@ func topic(name string) string {
 // helpWidth is the line length of help texts, in columns.
 const helpWidth = 84
 
-func wrap(first, rest int, text string) string {
-	return display.Wrap(helpWidth, first, rest, text)
+func wrap(firstIndent, indent int, text string) string {
+	return display.Wrap(helpWidth, firstIndent, indent, text)
 }
 
 // faultTable returns the table of faults for help faults.
@@ -71,8 +71,8 @@ func faultTable() string {
 	for _, k := range nemesis.Kinds {
 		fmt.Fprintf(&b, "%-*s", indent, k.Name)
 		b.WriteString(wrap(indent, indent, k.Doc) + "\n")
-		for _, fact := range faultDetails(k) {
-			b.WriteString(strings.Repeat(" ", indent) + wrap(indent, indent+7, fact) + "\n")
+		for _, detail := range faultDetails(k) {
+			b.WriteString(strings.Repeat(" ", indent) + wrap(indent, indent+7, detail) + "\n")
 		}
 	}
 	return b.String()
@@ -80,50 +80,50 @@ func faultTable() string {
 
 // faultDetails describes how a scenario can use a kind of fault, one line per aspect.
 func faultDetails(k nemesis.Kind) []string {
-	var on, needs, takes, powers []string
-	for _, t := range k.On {
-		on = append(on, string(t))
-		powers = append(powers, k.Capability(t))
+	var targets, requiredFields, optionalFields, capabilities []string
+	for _, t := range k.TargetTypes {
+		targets = append(targets, string(t))
+		capabilities = append(capabilities, k.Capability(t))
 	}
 	for _, f := range k.Fields {
 		if slices.Contains(k.RequiredFields, f) {
-			needs = append(needs, f)
+			requiredFields = append(requiredFields, f)
 		} else {
-			takes = append(takes, f)
+			optionalFields = append(optionalFields, f)
 		}
 	}
-	hits := "hits:  " + strings.Join(on, ", ")
-	if k.Overlaps {
-		hits += "; it may be active in several steps at once"
+	targetLine := "hits:  " + strings.Join(targets, ", ")
+	if k.MayOverlap {
+		targetLine += "; it may be active in several steps at once"
 	}
-	out := []string{hits}
-	add := func(what string, words []string) {
+	out := []string{targetLine}
+	addLine := func(what string, words []string) {
 		if len(words) > 0 {
 			out = append(out, what+strings.Join(words, ", "))
 		}
 	}
-	add("needs: ", needs)
-	add("takes: ", takes)
-	add("modes: ", k.Modes)
+	addLine("needs: ", requiredFields)
+	addLine("takes: ", optionalFields)
+	addLine("modes: ", k.Modes)
 	for _, m := range k.Modes {
-		if c := k.ByMode[m].Capability; c != "" {
-			powers = append(powers, c+" for "+m)
+		if c := k.ModeActions[m].Capability; c != "" {
+			capabilities = append(capabilities, c+" for "+m)
 		}
 	}
-	add("power: ", powers)
-	out = append(out, "within: "+cmp.Or(k.Allowed, "none"))
+	addLine("power: ", capabilities)
+	out = append(out, "within: "+cmp.Or(k.AllowedFaults, "none"))
 	return out
 }
 
 // completer returns a function that completes one word from names. If files is set, the shell adds
 // file names.
 func completer(files bool, names func() []string) cobra.CompletionFunc {
-	then := cobra.ShellCompDirectiveNoFileComp
+	directive := cobra.ShellCompDirectiveNoFileComp
 	if files {
-		then = cobra.ShellCompDirectiveDefault
+		directive = cobra.ShellCompDirectiveDefault
 	}
 	return func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		return slices.DeleteFunc(names(), func(n string) bool { return !strings.HasPrefix(n, prefix) }), then
+		return slices.DeleteFunc(names(), func(n string) bool { return !strings.HasPrefix(n, prefix) }), directive
 	}
 }
 
@@ -135,7 +135,7 @@ func scenarioNames() []string {
 	}
 	var out []string
 	for _, p := range all {
-		out = append(out, strings.TrimSuffix(p.Exact(), "/"))
+		out = append(out, strings.TrimSuffix(p.ExactName(), "/"))
 	}
 	return out
 }
@@ -191,7 +191,7 @@ func addCompletion(root *cobra.Command) {
 			},
 			"mistake": exhaust.Mistakes, "without": exhaust.Parts,
 			"reduce":  exhaust.ReductionNames,
-			"require": func() []string { return append([]string{"all", harness.CanRun}, scenario.Capabilities()...) },
+			"require": func() []string { return append([]string{"all", harness.RunCapability}, scenario.Capabilities()...) },
 		} {
 			if c.Flags().Lookup(name) != nil {
 				c.RegisterFlagCompletionFunc(name, completer(false, f))
@@ -209,14 +209,14 @@ func nearestName(word string, names []string) string {
 	if best != "" {
 		return best
 	}
-	longest := 2
+	longestPrefix := 2
 	for _, n := range names {
 		k := 0
 		for k < min(len(n), len(word)) && n[k] == word[k] {
 			k++
 		}
-		if k > longest {
-			best, longest = n, k
+		if k > longestPrefix {
+			best, longestPrefix = n, k
 		}
 	}
 	return best
@@ -231,11 +231,11 @@ func suggestion(word string, names []string) string {
 }
 
 // commandNames lists the subcommands of a command. Those of the root include the topics.
-func commandNames(of *cobra.Command) (names []string) {
-	if !of.HasParent() {
+func commandNames(parent *cobra.Command) (names []string) {
+	if !parent.HasParent() {
 		names = append(names, "help")
 	}
-	for _, c := range of.Commands() {
+	for _, c := range parent.Commands() {
 		if !c.Hidden {
 			names = append(names, c.Name())
 		}
@@ -251,8 +251,8 @@ var flagPattern = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
 func flagError(c *cobra.Command, err error) error {
 	hint := fmt.Sprintf("see %s --help", c.CommandPath())
 	if word, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
-		if instead := removedNames[c.Name()+" --"+word]; instead != "" {
-			return usageError(fmt.Errorf("--%s was removed", word), instead)
+		if replacement := replacements[c.Name()+" --"+word]; replacement != "" {
+			return usageError(fmt.Errorf("--%s was removed", word), replacement)
 		}
 		var names []string
 		for _, m := range flagPattern.FindAllStringSubmatch(c.Flags().FlagUsages(), -1) {

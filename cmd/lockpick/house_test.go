@@ -173,7 +173,7 @@ type goPackage struct {
 	Imports, TestImports, XTestImports []string
 }
 
-func packages(t *testing.T) []goPackage {
+func listPackages(t *testing.T) []goPackage {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-json", "./...")
 	cmd.Dir = "../.."
@@ -203,7 +203,7 @@ func packages(t *testing.T) []goPackage {
 
 func TestImportTable(t *testing.T) {
 	seen := map[string]bool{}
-	for _, p := range packages(t) {
+	for _, p := range listPackages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module)
 		r, ok := importTable[name]
 		if !ok {
@@ -217,7 +217,7 @@ func TestImportTable(t *testing.T) {
 			}
 		}
 		for _, i := range slices.Concat(p.TestImports, p.XTestImports) {
-			if !r.allows(name, i) && !allowed(r.tests+" "+internal, i) {
+			if !r.allows(name, i) && !isAllowed(r.tests+" "+internal, i) {
 				t.Errorf("tests of %s may not import %s: %s", name, i, r.reason)
 			}
 		}
@@ -233,15 +233,15 @@ func (r importRule) allows(self, path string) bool {
 	if !strings.Contains(path, ".") && !strings.HasPrefix(path, module) {
 		return true // standard library
 	}
-	return path == module+self || allowed(r.module+" "+r.external, path)
+	return path == module+self || isAllowed(r.module+" "+r.external, path)
 }
 
 // isAllowed reports whether a list of packages and modules covers an import path.
-func allowed(list, path string) bool {
+func isAllowed(list, path string) bool {
 	path = strings.TrimPrefix(path, module)
 	return slices.ContainsFunc(strings.Fields(list), func(a string) bool {
-		below, all := strings.CutSuffix(a, "…")
-		return path == a || all && strings.HasPrefix(path, below) || strings.Contains(a, ".") && strings.HasPrefix(path, a+"/")
+		prefix, isPrefix := strings.CutSuffix(a, "…")
+		return path == a || isPrefix && strings.HasPrefix(path, prefix) || strings.Contains(a, ".") && strings.HasPrefix(path, a+"/")
 	})
 }
 
@@ -253,14 +253,14 @@ const (
 )
 
 func TestSizesAndDocs(t *testing.T) {
-	for _, p := range packages(t) {
+	for _, p := range listPackages(t) {
 		if p.Doc == "" {
 			t.Errorf("package %s has no doc comment", p.ImportPath)
 		}
 		for _, f := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles, p.IgnoredGoFiles) {
 			checkSizes(t, filepath.Join(p.Dir, f))
 		}
-		for name, n := range methods(t, p) {
+		for name, n := range countMethods(t, p) {
 			if n > maxMethods {
 				t.Errorf("%s.%s has %d methods, at most %d", p.ImportPath, name, n, maxMethods)
 			}
@@ -269,7 +269,7 @@ func TestSizesAndDocs(t *testing.T) {
 }
 
 // countMethods counts the methods of each type in a package, on this platform.
-func methods(t *testing.T, p goPackage) map[string]int {
+func countMethods(t *testing.T, p goPackage) map[string]int {
 	t.Helper()
 	all := map[string]int{}
 	for _, name := range p.GoFiles {
@@ -282,14 +282,14 @@ func methods(t *testing.T, p goPackage) map[string]int {
 			if !ok || fn.Recv == nil {
 				continue
 			}
-			of := fn.Recv.List[0].Type
-			if star, ok := of.(*ast.StarExpr); ok {
-				of = star.X
+			receiver := fn.Recv.List[0].Type
+			if pointer, ok := receiver.(*ast.StarExpr); ok {
+				receiver = pointer.X
 			}
-			if index, ok := of.(*ast.IndexExpr); ok {
-				of = index.X
+			if index, ok := receiver.(*ast.IndexExpr); ok {
+				receiver = index.X
 			}
-			if id, ok := of.(*ast.Ident); ok {
+			if id, ok := receiver.(*ast.Ident); ok {
 				all[id.Name]++
 			}
 		}
@@ -359,20 +359,20 @@ func TestFilesAreOpenedInOnePlace(t *testing.T) {
 		"template": {"ParseFiles", "ParseGlob"},
 		"http":     {"Dir", "FileServer", "ServeFile"},
 	}
-	seen := 0
-	for _, p := range packages(t) {
+	numFiles := 0
+	for _, p := range listPackages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module)
-		below := slices.ContainsFunc(parents, func(parent string) bool {
+		applies := slices.ContainsFunc(parents, func(parent string) bool {
 			return name == parent || parent != "harness" && strings.HasPrefix(name, parent+"/")
 		})
-		if !below {
+		if !applies {
 			continue
 		}
 		for _, file := range slices.Concat(p.GoFiles, p.IgnoredGoFiles) {
 			if strings.HasSuffix(file, "_test.go") {
 				continue
 			}
-			seen++
+			numFiles++
 			fset := token.NewFileSet()
 			f, err := parser.ParseFile(fset, filepath.Join(p.Dir, file), nil, 0)
 			if err != nil {
@@ -390,7 +390,7 @@ func TestFilesAreOpenedInOnePlace(t *testing.T) {
 			})
 		}
 	}
-	if seen < 100 {
-		t.Errorf("only %d files were checked", seen)
+	if numFiles < 100 {
+		t.Errorf("only %d files were checked", numFiles)
 	}
 }

@@ -35,12 +35,12 @@ type attack struct {
 	binary   string
 	scenario string
 	backend  string
-	tries    int
+	maxHits  int
 	hit      func(lockpick int) error
 }
 
 // everyAttempt exceeds the maximum number of attempts of a run.
-const allTries = 99
+const everyAttempt = 99
 
 // run runs lockpick under the attack, and returns its exit code and output.
 func (a attack) run(t *testing.T) (code int, output string) {
@@ -54,24 +54,24 @@ func (a attack) run(t *testing.T) (code int, output string) {
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); cmd.Wait() }() // cmd.ProcessState has the result
-	hit := map[string]bool{}
+	hitPaths := map[string]bool{}
 	for {
 		select {
 		case <-done:
-			if len(hit) == 0 {
+			if len(hitPaths) == 0 {
 				t.Errorf("the attack hit no attempt")
 			}
 			return cmd.ProcessState.ExitCode(), out.String()
 		case <-time.After(2 * time.Millisecond):
 		}
 		filepath.WalkDir(store, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.Name() != "history.jsonl" || hit[path] || len(hit) >= a.tries {
+			if err != nil || d.Name() != "history.jsonl" || hitPaths[path] || len(hitPaths) >= a.maxHits {
 				return nil
 			}
 			if text, err := os.ReadFile(path); err != nil || !bytes.Contains(text, []byte(`"op":"write"`)) {
 				return nil
 			}
-			hit[path] = true
+			hitPaths[path] = true
 			if err := a.hit(cmd.Process.Pid); err != nil {
 				t.Errorf("attack: %v", err)
 			}
@@ -131,18 +131,18 @@ type saboteur struct {
 // runUndisturbed runs a scenario without interference, and returns its actors and its duration.
 func (s *saboteur) runUndisturbed(scenario string) (actors []string, duration time.Duration) {
 	s.Helper()
-	seen := map[string]bool{}
-	r := s.start(scenario)
+	actorSet := map[string]bool{}
+	r := s.startRun(scenario)
 	for r.running() {
 		for name := range s.actors(r.cmd.Process.Pid) {
-			seen[name] = true
+			actorSet[name] = true
 		}
 		time.Sleep(time.Millisecond)
 	}
 	if code := r.cmd.ProcessState.ExitCode(); code != outcome.ExitOK && code != outcome.ExitUndecided { // undecided: the machine is overloaded
 		s.Fatalf("%s, undisturbed: exit code %d\n%s", scenario, code, r.output.String())
 	}
-	return slices.Sorted(maps.Keys(seen)), time.Since(r.began)
+	return slices.Sorted(maps.Keys(actorSet)), time.Since(r.startTime)
 }
 
 // A disturbedRun is a lockpick process that a saboteur has started.
@@ -150,13 +150,13 @@ type disturbedRun struct {
 	cmd        *exec.Cmd
 	output     bytes.Buffer
 	store, tmp string
-	began      time.Time
-	ended      chan struct{}
+	startTime  time.Time
+	done       chan struct{}
 }
 
-func (s *saboteur) start(scenario string) *disturbedRun {
+func (s *saboteur) startRun(scenario string) *disturbedRun {
 	s.Helper()
-	r := &disturbedRun{store: filepath.Join(s.TempDir(), "store"), tmp: s.TempDir(), ended: make(chan struct{}), began: time.Now()}
+	r := &disturbedRun{store: filepath.Join(s.TempDir(), "store"), tmp: s.TempDir(), done: make(chan struct{}), startTime: time.Now()}
 	r.cmd = exec.Command(s.binary, append([]string{"run", "--backend", s.backend, "--store", r.store, "--reports", "none", "-v"}, s.args[scenario]...)...)
 	r.cmd.Env = append(os.Environ(), "TMPDIR="+r.tmp)
 	r.cmd.Stdout, r.cmd.Stderr = &r.output, &r.output
@@ -164,13 +164,13 @@ func (s *saboteur) start(scenario string) *disturbedRun {
 	if err := r.cmd.Start(); err != nil {
 		s.Fatal(err)
 	}
-	go func() { r.cmd.Wait(); close(r.ended) }()
+	go func() { r.cmd.Wait(); close(r.done) }()
 	return r
 }
 
 func (r *disturbedRun) running() bool {
 	select {
-	case <-r.ended:
+	case <-r.done:
 		return false
 	default:
 		return true
@@ -180,19 +180,19 @@ func (r *disturbedRun) running() bool {
 const (
 	longestLimit = 20 * time.Second // longest time limit of the scenarios in these tests
 	maxOverrun   = 30 * time.Second // by how much a run may exceed its time limit
-	neverEnds    = 5 * time.Minute  // time limit for all attempts of a run, on an overloaded machine
+	totalLimit   = 5 * time.Minute  // time limit for all attempts of a run, on an overloaded machine
 )
 
 // try interferes with one run and checks the result. It returns false if the run ended before the
 // actor could be hit.
-func (s *saboteur) try(i interference, duration time.Duration) bool {
-	r := s.start(i.scenario)
+func (s *saboteur) try(i interference, normalDuration time.Duration) bool {
+	r := s.startRun(i.scenario)
 	var at time.Time
 	for at.IsZero() && r.running() {
-		if time.Since(r.began) >= i.after {
+		if time.Since(r.startTime) >= i.after {
 			if target := s.actors(r.cmd.Process.Pid)[i.actor]; target != "" {
-				if then, err := s.hit(target, i.way); err == nil {
-					at = then
+				if hitTime, err := s.hit(target, i.way); err == nil {
+					at = hitTime
 					break
 				}
 			}
@@ -200,11 +200,11 @@ func (s *saboteur) try(i interference, duration time.Duration) bool {
 		time.Sleep(500 * time.Microsecond)
 	}
 	select {
-	case <-r.ended:
-	case <-time.After(neverEnds):
+	case <-r.done:
+	case <-time.After(totalLimit):
 		r.cmd.Process.Signal(syscall.SIGQUIT)
-		<-r.ended
-		s.Errorf("%v: still running after %v\n%s", i, neverEnds, r.output.String())
+		<-r.done
+		s.Errorf("%v: still running after %v\n%s", i, totalLimit, r.output.String())
 		s.countResult(i, "endless")
 		return true
 	}
@@ -212,34 +212,34 @@ func (s *saboteur) try(i interference, duration time.Duration) bool {
 		return false
 	}
 	code, output := r.cmd.ProcessState.ExitCode(), r.output.String()
-	discarded := strings.Contains(output, "retried: ")
+	retried := strings.Contains(output, "retried: ")
 	result := fmt.Sprintf("exit %d", code)
 	switch {
-	case discarded:
+	case retried:
 		result += " after a retry"
 	case code == outcome.ExitOK && strings.Contains(output, "skipped"):
 		s.Errorf("%v: skipped, exit code 0\n%s", i, output)
 	case code == outcome.ExitOK && isProbe(i.actor):
 		result += ", probed again"
-	case code == outcome.ExitOK && s.afterLastCheck(r, at):
+	case code == outcome.ExitOK && s.isAfterLastCheck(r, at):
 		result += ", hit after the run had ended"
 	default:
 		s.Errorf("%v: exit code %d, and no attempt was discarded\n%s", i, code, output)
 	}
 	// A process with a node's address is reported as that node. If there are many actors, only
 	// the first ones are named.
-	named := strings.Contains(output, i.actor) || strings.HasPrefix(i.actor, "address") || strings.Contains(output, " more (")
-	if discarded && !isProbe(i.actor) && !named {
+	isNamed := strings.Contains(output, i.actor) || strings.HasPrefix(i.actor, "address") || strings.Contains(output, " more (")
+	if retried && !isProbe(i.actor) && !isNamed {
 		s.Errorf("%v: the output doesn't name the actor\n%s", i, output)
 	}
 	if !slices.Contains([]int{outcome.ExitOK, outcome.ExitUndecided, outcome.ExitBackend}, code) {
 		s.Errorf("%v: exit code %d\n%s", i, code, output)
 	}
-	if took, may := s.firstTryDuration(r), duration+longestLimit+maxOverrun; took > may {
-		s.Errorf("%v: the attempt took %v, limit %v", i, took, may)
+	if duration, limit := s.firstTryDuration(r), normalDuration+longestLimit+maxOverrun; duration > limit {
+		s.Errorf("%v: the attempt took %v, limit %v", i, duration, limit)
 	}
-	if left, err := os.ReadDir(r.tmp); err != nil || len(left) > 0 {
-		s.Errorf("%v: left in TMPDIR: %v %v\n%s", i, left, err, output)
+	if leftovers, err := os.ReadDir(r.tmp); err != nil || len(leftovers) > 0 {
+		s.Errorf("%v: left in TMPDIR: %v %v\n%s", i, leftovers, err, output)
 	}
 	s.countResult(i, result)
 	return true
@@ -265,7 +265,7 @@ func (s *saboteur) firstTryDuration(r *disturbedRun) time.Duration {
 
 // isAfterLastCheck reports whether at may be after the last attempt checked its actors for the last
 // time.
-func (s *saboteur) afterLastCheck(r *disturbedRun, at time.Time) bool {
+func (s *saboteur) isAfterLastCheck(r *disturbedRun, at time.Time) bool {
 	runs, err := filepath.Glob(filepath.Join(r.store, "*", "2*", campaign.PackedFile))
 	if err != nil || len(runs) == 0 {
 		return false
@@ -295,35 +295,35 @@ func (s *saboteur) countResult(i interference, result string) {
 
 // sabotage interferes with n runs, numConcurrent at a time. It alternates between scenarios,
 // actors and ways, and spreads the times evenly over a run.
-func (s *saboteur) sabotage(n, atOnce int) {
-	type whole struct {
+func (s *saboteur) sabotage(n, numConcurrent int) {
+	type undisturbedRun struct {
 		cast []string
 		life time.Duration
 	}
-	all := map[string]whole{}
+	all := map[string]undisturbedRun{}
 	names := slices.Sorted(maps.Keys(s.args))
 	names = names[:min(n, len(names))]
 	for _, name := range names {
-		cast, life := s.runUndisturbed(name)
-		all[name] = whole{cast, life}
-		s.Logf("%s: %v: %s", name, life.Round(time.Millisecond), strings.Join(cast, " "))
+		actors, duration := s.runUndisturbed(name)
+		all[name] = undisturbedRun{actors, duration}
+		s.Logf("%s: %v: %s", name, duration.Round(time.Millisecond), strings.Join(actors, " "))
 	}
-	var running sync.WaitGroup
-	next := make(chan int)
-	for range atOnce {
-		running.Go(func() {
-			for k := range next {
+	var wg sync.WaitGroup
+	indices := make(chan int)
+	for range numConcurrent {
+		wg.Go(func() {
+			for k := range indices {
 				name := names[k%len(names)]
-				of, turn := all[name], k/len(names)
-				kinds := slices.Compact(mapAll(of.cast, kindOf))
-				kind := kinds[turn%len(kinds)]
-				sameKind := slices.DeleteFunc(slices.Clone(of.cast), func(actor string) bool { return kindOf(actor) != kind })
-				i := interference{scenario: name, actor: sameKind[k%len(sameKind)], way: s.ways[(turn+k%len(names))%len(s.ways)]}
+				base, round := all[name], k/len(names)
+				kinds := slices.Compact(mapAll(base.cast, kindOf))
+				kind := kinds[round%len(kinds)]
+				sameKind := slices.DeleteFunc(slices.Clone(base.cast), func(actor string) bool { return kindOf(actor) != kind })
+				i := interference{scenario: name, actor: sameKind[k%len(sameKind)], way: s.ways[(round+k%len(names))%len(s.ways)]}
 				// The fractional parts of multiples of the golden ratio are spread
 				// evenly for any n.
-				_, share := math.Modf(float64(k) * math.Phi)
-				i.after = time.Duration(share * float64(of.life))
-				for !s.try(i, of.life) {
+				_, fraction := math.Modf(float64(k) * math.Phi)
+				i.after = time.Duration(fraction * float64(base.life))
+				for !s.try(i, base.life) {
 					if i.after == 0 {
 						s.countResult(i, "not found in time")
 						break
@@ -337,10 +337,10 @@ func (s *saboteur) sabotage(n, atOnce int) {
 		})
 	}
 	for k := range n {
-		next <- k
+		indices <- k
 	}
-	close(next)
-	running.Wait()
+	close(indices)
+	wg.Wait()
 	for _, key := range slices.Sorted(maps.Keys(s.tally)) {
 		var results []string
 		for _, result := range slices.Sorted(maps.Keys(s.tally[key])) {
@@ -353,8 +353,8 @@ func (s *saboteur) sabotage(n, atOnce int) {
 func kindOf(actor string) string { return strings.Trim(actor, "0123456789") }
 
 func mapAll(all []string, f func(string) string) (out []string) {
-	for _, one := range all {
-		out = append(out, f(one))
+	for _, s := range all {
+		out = append(out, f(s))
 	}
 	return out
 }
@@ -362,39 +362,39 @@ func mapAll(all []string, f func(string) string) (out []string) {
 // processesOf returns the IDs of a lockpick process's children, by the name in lockpick's record,
 // or else by the name of the program.
 func processesOf(lockpick int) map[string]string {
-	found, named := map[string]string{}, childrenOf(lockpick)
+	processes, names := map[string]string{}, childrenOf(lockpick)
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", lockpick))
 	for _, task := range tasks {
 		text, _ := os.ReadFile(task) // empty if the thread has ended
 		for _, pid := range strings.Fields(string(text)) {
-			is, _ := os.ReadFile("/proc/" + pid + "/stat") // PID (PROGRAM) STATE …
-			program, rest, _ := strings.Cut(string(is), ") ")
+			stat, _ := os.ReadFile("/proc/" + pid + "/stat") // PID (PROGRAM) STATE …
+			program, rest, _ := strings.Cut(string(stat), ") ")
 			_, program, _ = strings.Cut(program, "(")
 			to, _ := os.Readlink("/proc/" + pid + "/fd/2")
-			name := cmp.Or(named[pid], program)
+			name := cmp.Or(names[pid], program)
 			if to != "" && rest != "" && rest[0] != 'Z' && !strings.HasPrefix(name, "lockpick") { // not a fork of lockpick that has not called exec yet
-				found[name] = pid
+				processes[name] = pid
 			}
 		}
 	}
-	return found
+	return processes
 }
 
 // containersOf returns a lockpick process's running containers, by name without the host number.
 func containersOf(lockpick int) map[string]string {
-	found := map[string]string{}
+	containers := map[string]string{}
 	list, _ := exec.Command("docker", "ps", "--filter", "label=lockpick", "--format", "{{.Names}}").Output() // empty if the engine is busy
-	for _, called := range strings.Fields(string(list)) {
-		owner, name, _ := strings.Cut(strings.TrimPrefix(called, "lockpick-"), "-") // BOOT.SPACE.PID.START.SITE
+	for _, container := range strings.Fields(string(list)) {
+		owner, name, _ := strings.Cut(strings.TrimPrefix(container, "lockpick-"), "-") // BOOT.SPACE.PID.START.SITE
 		if parts := strings.Split(owner, "."); len(parts) < 3 || parts[2] != strconv.Itoa(lockpick) {
 			continue
 		}
-		if of, host, ok := strings.Cut(name, "-"); ok && strings.Trim(host, "0123456789") == "" {
-			name = of
+		if shortName, host, ok := strings.Cut(name, "-"); ok && strings.Trim(host, "0123456789") == "" {
+			name = shortName
 		}
-		found[strings.TrimSuffix(name, "-51")] = called
+		containers[strings.TrimSuffix(name, "-51")] = container
 	}
-	return found
+	return containers
 }
 
 // waysToHitContainer lists docker commands, and a signal to the container's first process.
@@ -402,20 +402,20 @@ var waysToHitContainer = []string{"kill", "pause", "kill --signal=TERM", "SIGSTO
 
 // hitContainer hits a container in one of waysToHitContainer, and returns when it did.
 func hitContainer(target, way string) (at time.Time, err error) {
-	docker := func(words ...string) string {
-		text, fails := exec.Command("docker", words...).Output()
-		err = cmp.Or(err, fails)
+	runDocker := func(words ...string) string {
+		text, cmdErr := exec.Command("docker", words...).Output()
+		err = cmp.Or(err, cmdErr)
 		return strings.TrimSpace(string(text))
 	}
 	switch way {
 	case "SIGSTOP":
-		pid, _ := strconv.Atoi(docker("inspect", "--format", "{{.State.Pid}}", target))
+		pid, _ := strconv.Atoi(runDocker("inspect", "--format", "{{.State.Pid}}", target))
 		if err != nil || pid <= 1 {
 			return at, cmp.Or(err, errors.New("the container has ended"))
 		}
 		return time.Now(), syscall.Kill(pid, syscall.SIGSTOP)
 	case "pause unpause":
-		docker("pause", target)
+		runDocker("pause", target)
 		at = time.Now()
 		if err == nil {
 			time.Sleep(150 * time.Millisecond)
@@ -423,12 +423,12 @@ func hitContainer(target, way string) (at time.Time, err error) {
 		}
 		return at, err
 	}
-	docker(append(strings.Fields(way), target)...)
+	runDocker(append(strings.Fields(way), target)...)
 	at = time.Now()
 	if err == nil && strings.HasSuffix(way, "TERM") {
 		// The first process of a container receives only signals for which it has set a
 		// handler.
-		for end := at.Add(3 * time.Second); docker("inspect", "--format", "{{.State.Running}}", target) == "true"; {
+		for end := at.Add(3 * time.Second); runDocker("inspect", "--format", "{{.State.Running}}", target) == "true"; {
 			if time.Now().After(end) {
 				return at, errors.New("the container ignored the signal")
 			}
@@ -457,7 +457,7 @@ func signalProcess(target, way string) (at time.Time, err error) {
 }
 
 // dockerSaboteur returns a saboteur for runs in containers.
-func onDocker(t *testing.T) *saboteur {
+func dockerSaboteur(t *testing.T) *saboteur {
 	return &saboteur{T: t, binary: build(t), backend: "docker", ways: waysToHitContainer, actors: containersOf, hit: hitContainer,
 		lastCheck: 500 * time.Millisecond, args: map[string][]string{
 			"baseline": {"baseline/", "--expect", "fault-tolerance=any"}, "power-loss-everysec": {"power-loss-everysec/"}, "clock-jump": {"clock-jump/"},

@@ -74,15 +74,15 @@ func TestJepsenHistories(t *testing.T) {
 		readme += " `" + strings.Join(args[1:], " ") + "` |"
 	}
 	readme += "\n|---|---|" + strings.Repeat("---|", len(modelFlags)) + "\n"
-	left := maps.Clone(jepsenVerdicts)
+	unusedVerdicts := maps.Clone(jepsenVerdicts)
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), ".edn")
 		text, err := os.ReadFile(path)
 		must(t, err)
 		rule, _, _ := strings.Cut(string(text), "\n")
 		rule, ok := strings.CutPrefix(rule, "; ")
-		want := strings.Fields(left[name])
-		delete(left, name)
+		want := strings.Fields(unusedVerdicts[name])
+		delete(unusedVerdicts, name)
 		if !ok || len(want) != len(modelFlags) {
 			t.Fatalf("%s: its comment with the rule or its line in the table is missing", name)
 		}
@@ -96,7 +96,7 @@ func TestJepsenHistories(t *testing.T) {
 		}
 		readme += "\n"
 	}
-	for _, name := range slices.Sorted(maps.Keys(left)) {
+	for _, name := range slices.Sorted(maps.Keys(unusedVerdicts)) {
 		t.Errorf("%s does not exist", name)
 	}
 	for i, args := range modelFlags {
@@ -108,8 +108,8 @@ func TestJepsenHistories(t *testing.T) {
 			t.Errorf("%s: %v, want at least 12 of each", args, n)
 		}
 	}
-	existing, _ := os.ReadFile(dir + "/README.md")
-	if string(existing) == readme {
+	oldReadme, _ := os.ReadFile(dir + "/README.md")
+	if string(oldReadme) == readme {
 		return
 	}
 	if !*update {

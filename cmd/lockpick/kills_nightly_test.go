@@ -21,12 +21,12 @@ import (
 // signal must leave nothing behind. Together with TestKillsOnDocker, there are a hundred kills and
 // twenty signals of each kind. The environment variable KILLS_SEED selects other times.
 func TestKills(t *testing.T) {
-	endMany(newKillEnv(t, killSeed(), false), []int{40, 0, 16, 16}, []int{10, 0, 4, 0})
+	killAndSignal(newKillEnv(t, killSeed(), false), []int{40, 0, 16, 16}, []int{10, 0, 4, 0})
 }
 
 func TestKillsOnDocker(t *testing.T) {
 	needEngine(t)
-	endMany(newKillEnv(t, killSeed(), true), []int{0, 28, 0, 0}, []int{0, 6, 0, 0})
+	killAndSignal(newKillEnv(t, killSeed(), true), []int{0, 28, 0, 0}, []int{0, 6, 0, 0})
 }
 
 func killSeed() uint64 {
@@ -39,8 +39,8 @@ func killSeed() uint64 {
 
 // killAndSignal kills lockpick processes of each kind, and ends others with SIGHUP and with SIGTERM.
 // kills and signals are the numbers of processes, by kind.
-func endMany(f *killEnv, kills, signals []int) {
-	began := time.Now()
+func killAndSignal(f *killEnv, kills, signals []int) {
+	start := time.Now()
 	for _, k := range f.kinds(kills[0], kills[1], kills[2], kills[3]) {
 		f.kill(k)
 	}
@@ -49,7 +49,7 @@ func endMany(f *killEnv, kills, signals []int) {
 			f.signal(k, sig)
 		}
 	}
-	f.Logf("in %v", time.Since(began).Round(time.Second))
+	f.Logf("in %v", time.Since(start).Round(time.Second))
 }
 
 // TestSecondSignalEndsAtOnce checks that a second signal ends lockpick at once even if it is
@@ -59,28 +59,28 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	needEngine(t)
 	f := newKillEnv(t, 1, true)
 	host, freeze := freezableSocket(t)
-	cmd := f.command("run", "baseline/", "--backend", "docker", "--scale", "1")
+	cmd := f.newCommand("run", "baseline/", "--backend", "docker", "--scale", "1")
 	cmd.Env = append(cmd.Env, "DOCKER_HOST=unix://"+host)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if found, _ := filepath.Glob(filepath.Join(f.store, "baseline", "*-docker-*", "history.jsonl")); len(found) > 0 && size(found[0]) > 10_000 {
+		if paths, _ := filepath.Glob(filepath.Join(f.store, "baseline", "*-docker-*", "history.jsonl")); len(paths) > 0 && fileSize(paths[0]) > 10_000 {
 			break
 		}
 	}
 	freeze()
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
 	cmd.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-ended:
+	case <-done:
 		t.Fatal("lockpick cleaned up although the engine did not respond")
 	case <-time.After(2 * time.Second):
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-ended:
+	case <-done:
 	case <-time.After(2 * time.Second):
 		cmd.Process.Kill()
 		t.Error("lockpick continued after a second signal")
@@ -92,8 +92,8 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 		t.Error("lockpick left nothing behind, so the test proves nothing")
 	}
 	f.runToEnd("run", "baseline/", "--backend", "docker", "--set", "workload.for=5s")
-	if left := f.awaitRemains(); left != "" {
-		t.Errorf("not removed by the next process:\n%s", left)
+	if leftovers := f.awaitCleanup(); leftovers != "" {
+		t.Errorf("not removed by the next process:\n%s", leftovers)
 	}
 }
 
@@ -111,7 +111,7 @@ func freezableSocket(t *testing.T) (path string, freeze func()) {
 	}
 	t.Cleanup(func() { l.Close() })
 	var flows sync.RWMutex // locked for writing while frozen
-	pass := func(to, from net.Conn) {
+	forward := func(to, from net.Conn) {
 		defer to.Close()
 		buf := make([]byte, 1<<16)
 		for {
@@ -135,8 +135,8 @@ func freezableSocket(t *testing.T) (path string, freeze func()) {
 				c.Close()
 				continue
 			}
-			go pass(e, c)
-			go pass(c, e)
+			go forward(e, c)
+			go forward(c, e)
 		}
 	}()
 	return path, sync.OnceFunc(func() { flows.Lock(); t.Cleanup(flows.Unlock) })

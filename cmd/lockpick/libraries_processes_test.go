@@ -17,7 +17,7 @@ func TestLibrariesOnProcesses(t *testing.T) {
 	needRedis(t)
 	binary := build(t)
 	for _, kind := range libraries() {
-		if _, only := setups[kind]; only { // the binary doesn't know this name
+		if _, ok := setups[kind]; ok { // the binary doesn't know this name
 			continue
 		}
 		t.Run(kind, func(t *testing.T) {

@@ -43,13 +43,13 @@ func TestRandomPlansWithinAssumptions(t *testing.T) {
 	if night {
 		seeds = 250
 	}
-	begin := time.Now()
+	start := time.Now()
 	code, all := outcomes(t, build(t), append([]string{"run", "--seeds", strconv.Itoa(seeds)}, names...)...)
 	if code != 0 || len(all) != seeds*len(variants) {
 		t.Errorf("exit code %d, %d runs", code, len(all))
 	}
 	checkOutcomes(t, all)
-	t.Logf("%d random plans within the assumptions in %.0f s: mutual-exclusion violated in %s", len(all), time.Since(begin).Seconds(), outcome.Rate(0, len(all)))
+	t.Logf("%d random plans within the assumptions in %.0f s: mutual-exclusion violated in %s", len(all), time.Since(start).Seconds(), outcome.Rate(0, len(all)))
 }
 
 // TestHardenedUnderRandomPlans checks the hardened lock's guarantees within the assumptions, with
@@ -86,14 +86,14 @@ func TestSameSeedSameBytes(t *testing.T) {
 		if o.Skipped != "" { // containers are missing
 			continue
 		}
-		on := []string{"1", "2"}
+		processorCounts := []string{"1", "2"}
 		if !night && i%4 > 0 {
 			continue
 		}
 		if !night {
-			on = on[i/4%2 : i/4%2+1]
+			processorCounts = processorCounts[i/4%2 : i/4%2+1]
 		}
-		for _, procs := range on {
+		for _, procs := range processorCounts {
 			cmd := exec.Command(binary, "replay", o.Dir)
 			cmd.Env = append(os.Environ(), "GOMAXPROCS="+procs)
 			if out, err := cmd.CombinedOutput(); err != nil {

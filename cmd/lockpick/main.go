@@ -46,43 +46,43 @@ func main() {
 }
 
 // run is main without global state. It returns the exit code.
-func run(args []string, in io.Reader, out, errs io.Writer) int {
-	catch := interruptContext
+func run(args []string, in io.Reader, out, errOut io.Writer) int {
+	newContext := newInterruptContext
 	if isPart(args) {
-		catch = partContext
+		newContext = newPartContext
 	}
-	ctx, end, stop := catch()
+	ctx, cancel, stop := newContext()
 	defer stop()
 	github := os.Getenv("GITHUB_ACTIONS") == "true"
-	result := &output{w: out, github: github, screen: screenOf(out), done: ctx.Done(), onBrokenPipe: func() { end(errOutputClosed) }}
-	a := &app{in: in, out: result, errs: &output{w: errs, github: github, screen: screenOf(errs), done: ctx.Done()}}
+	result := &output{w: out, github: github, screen: newScreen(out), done: ctx.Done(), onBrokenPipe: func() { cancel(errOutputClosed) }}
+	a := &app{in: in, out: result, errOut: &output{w: errOut, github: github, screen: newScreen(errOut), done: ctx.Done()}}
 	root := a.root()
 	root.SetArgs(args)
-	verb := func(ctx context.Context) error {
-		if err := unknownCommand(root, args); err != nil {
+	execute := func(ctx context.Context) error {
+		if err := rejectUnknownCommand(root, args); err != nil {
 			return err
 		}
 		return root.ExecuteContext(ctx)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- catchPanic(verb, ctx) }()
+	done := make(chan error, 1)
+	go func() { done <- catchPanic(execute, ctx) }()
 	var err error
 	select {
-	case err = <-ended:
+	case err = <-done:
 	case <-ctx.Done():
 		if a.needsCleanup.Load() {
-			err = <-ended
+			err = <-done
 		}
 	}
 	if context.Cause(ctx) == errInterrupted {
 		return outcome.ExitInterrupt
 	}
-	switch lost := result.firstError(); {
-	case lost == nil:
-	case errors.Is(lost, syscall.EPIPE): // as in "| head", where nobody would read an error message
+	switch writeErr := result.firstError(); {
+	case writeErr == nil:
+	case errors.Is(writeErr, syscall.EPIPE): // as in "| head", where nobody would read an error message
 		err, a.code = nil, outcome.WorseCode(a.code, outcome.ExitBackend)
 	default:
-		err = backendError(fmt.Errorf("print the result: %w", lost), "make sure that standard output can be written")
+		err = backendError(fmt.Errorf("print the result: %w", writeErr), "make sure that standard output can be written")
 	}
 	if err != nil {
 		a.printError(err)
@@ -92,19 +92,19 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 
 // catchPanic runs a command. It turns a panic into an error with the stack and the exit code for
 // bugs.
-func catchPanic(verb func(context.Context) error, ctx context.Context) (err error) {
+func catchPanic(execute func(context.Context) error, ctx context.Context) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = &failure{err: fmt.Errorf("panic: %v\n%s", r, debug.Stack()), code: outcome.ExitBug, hint: "this is a bug in lockpick"}
 		}
 	}()
-	return withHint(verb(ctx))
+	return withHint(execute(ctx))
 }
 
 // app holds what all commands share.
 type app struct {
 	in           io.Reader
-	out, errs    io.Writer
+	out, errOut  io.Writer
 	code         int
 	needsCleanup atomic.Bool // see waitForCleanup
 }
@@ -122,7 +122,7 @@ the verdict.`,
 	}
 	root.SetIn(a.in)
 	root.SetOut(a.out)
-	root.SetErr(a.errs)
+	root.SetErr(a.errOut)
 	root.SetFlagErrorFunc(flagError)
 	var color string
 	root.PersistentFlags().StringVar(&color, "color", "auto", "colored output: auto, always or never; auto respects NO_COLOR")
@@ -135,7 +135,7 @@ the verdict.`,
 		doctorCmd(a), versionCmd(a.out))
 	root.AddCommand(hiddenCmds(a.in, a.out)...)
 	for _, t := range topics {
-		root.AddCommand(&cobra.Command{Use: t.name, Short: t.short, Long: topic(t.name)})
+		root.AddCommand(&cobra.Command{Use: t.name, Short: t.short, Long: topicText(t.name)})
 	}
 	addCompletion(root)
 	root.InitDefaultCompletionCmd()
@@ -184,7 +184,7 @@ func groupCommands(root *cobra.Command) {
 
 // rejectUnknownCommand rejects an unknown word after the program name, a command with subcommands or
 // a topic. Cobra would ignore the word and print help.
-func unknownCommand(root *cobra.Command, args []string) error {
+func rejectUnknownCommand(root *cobra.Command, args []string) error {
 	c, rest, err := root.Find(args)
 	if err != nil || c != root && c.Runnable() {
 		return nil
@@ -198,8 +198,8 @@ func unknownCommand(root *cobra.Command, args []string) error {
 		return nil
 	}
 	path := strings.TrimPrefix(strings.TrimPrefix(c.CommandPath(), root.Name())+" ", " ")
-	if instead := removedNames[path+word]; instead != "" {
-		return usageError(fmt.Errorf("the command %q was removed", path+word), instead)
+	if replacement := replacements[path+word]; replacement != "" {
+		return usageError(fmt.Errorf("the command %q was removed", path+word), replacement)
 	}
 	return usageError(fmt.Errorf("unknown command %q", path+word), strings.TrimSpace("see lockpick help "+path)+suggestion(word, commandNames(c)))
 }
@@ -207,15 +207,15 @@ func unknownCommand(root *cobra.Command, args []string) error {
 func helpCmd() *cobra.Command {
 	return &cobra.Command{Use: "help [COMMAND|TOPIC]", Short: "show help about a command or a topic",
 		RunE: func(c *cobra.Command, args []string) error {
-			about, rest, err := c.Root().Find(args)
+			command, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				if instead := removedNames[strings.Join(args, " ")]; instead != "" {
-					return usageError(fmt.Errorf("the command %q was removed", strings.Join(args, " ")), instead)
+				if replacement := replacements[strings.Join(args, " ")]; replacement != "" {
+					return usageError(fmt.Errorf("the command %q was removed", strings.Join(args, " ")), replacement)
 				}
 				return usageError(fmt.Errorf("no command or topic %q", strings.Join(args, " ")), "see lockpick help"+suggestion(strings.Join(args, " "), commandNames(c.Root())))
 			}
-			about.InitDefaultHelpFlag()
-			return about.Help()
+			command.InitDefaultHelpFlag()
+			return command.Help()
 		}}
 }
 
@@ -249,21 +249,21 @@ func exitCode(err error) int {
 }
 
 func (a *app) printError(err error) {
-	const mostErrorText = 16 << 10
+	const maxErrorText = 16 << 10
 	var s *scenario.Error
 	// Indent further lines: an error may quote other texts, whose lines must not look like
 	// lockpick's own.
 	text := strings.ReplaceAll(strings.TrimRight(err.Error(), "\n"), "\n", "\n    ")
 	text = longWord.ReplaceAllString(text, "$1…$2")
 	if exitCode(err) != outcome.ExitBug { // print stacks in full
-		text = display.Clip(text, mostErrorText)
+		text = display.TruncateBytes(text, maxErrorText)
 	}
 	if errors.As(err, &s) { // its text shows the position in the file
 		text = err.Error()
 	}
-	fmt.Fprintf(a.errs, "%s %s\n", display.Paint(a.errs, display.Bad, "error:"), text)
+	fmt.Fprintf(a.errOut, "%s %s\n", display.Paint(a.errOut, display.BadText, "error:"), text)
 	if f, ok := errors.AsType[*failure](err); ok && f.hint != "" && !errors.As(err, &s) {
-		fmt.Fprintf(a.errs, "%s %s\n", display.Paint(a.errs, display.Good, "hint:"), display.OneLine(f.hint))
+		fmt.Fprintf(a.errOut, "%s %s\n", display.Paint(a.errOut, display.GoodText, "hint:"), display.OneLine(f.hint))
 	}
 }
 
@@ -308,7 +308,7 @@ func versionCmd(out io.Writer) *cobra.Command {
 
 // replacements maps removed commands and flags (as "COMMAND --FLAG") to what to use instead. Using
 // one is a usage error (exit 64) with that hint.
-var removedNames = map[string]string{
+var replacements = map[string]string{
 	"compare":                 "make a scorecard of each and open both",
 	"envelope --pairs":        "run envelope for one fault at a time; for two, put both in a scenario file and vary one, as in lockpick run mine.yaml --set plan.2.fault.by=40ms",
 	"model-check --large":     "without flags, the known scopes run within seconds; use --nodes, --attempts, --extends and --crashes for a larger one",

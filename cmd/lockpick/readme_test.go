@@ -24,16 +24,16 @@ func TestReadmeIsShort(t *testing.T) {
 // and that each row under "Guarantees" and "Assumptions" names one.
 func TestGuaranteesNameScenarios(t *testing.T) {
 	name := regexp.MustCompile("`([a-z0-9]+(?:-[a-z0-9]+)+(?:/[a-z0-9-]*)?)`")
-	for path, least := range map[string]int{"redlock/README.md": 30, "redlock/coming-from-redsync.md": 10} {
+	for path, minNames := range map[string]int{"redlock/README.md": 30, "redlock/coming-from-redsync.md": 10} {
 		text, err := os.ReadFile(filepath.Join("../..", path))
 		if err != nil {
 			t.Fatal(err)
 		}
-		named, heading := 0, ""
+		numNamed, heading := 0, ""
 		for line := range strings.Lines(string(text)) {
-			found := name.FindAllStringSubmatch(line, -1)
-			for _, m := range found {
-				named++
+			matches := name.FindAllStringSubmatch(line, -1)
+			for _, m := range matches {
+				numNamed++
 				if _, err := (choice{names: []string{m[1]}}).scenarios(); err != nil {
 					t.Errorf("%s: %v", path, err)
 				}
@@ -42,12 +42,12 @@ func TestGuaranteesNameScenarios(t *testing.T) {
 				heading = strings.TrimSpace(h)
 			}
 			row := strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| guarantee ") && !strings.HasPrefix(line, "| assumption ")
-			if row && (heading == "Guarantees" || heading == "Assumptions") && len(found) == 0 {
+			if row && (heading == "Guarantees" || heading == "Assumptions") && len(matches) == 0 {
 				t.Errorf("%s: no scenario shows: %s", path, line)
 			}
 		}
-		if named < least {
-			t.Errorf("%s names %d scenarios, want %d", path, named, least)
+		if numNamed < minNames {
+			t.Errorf("%s names %d scenarios, want %d", path, numNamed, minNames)
 		}
 	}
 }
@@ -70,18 +70,18 @@ func TestReadmeLinks(t *testing.T) {
 			if m[1] == "" {
 				to = filepath.Join("../..", path)
 			}
-			led, err := os.ReadFile(to)
-			if info, gone := os.Stat(to); gone != nil || m[2] != "" && (err != nil || info.IsDir()) {
+			targetText, err := os.ReadFile(to)
+			if info, statErr := os.Stat(to); statErr != nil || m[2] != "" && (err != nil || info.IsDir()) {
 				t.Errorf("%s links to %s, which does not exist", path, m[0])
 				continue
 			}
-			found := m[2] == ""
-			for line := range strings.Lines(string(led)) {
+			hasHeading := m[2] == ""
+			for line := range strings.Lines(string(targetText)) {
 				if title, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && line[0] == '#' {
-					found = found || strings.ReplaceAll(anchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), ""), " ", "-") == m[2]
+					hasHeading = hasHeading || strings.ReplaceAll(anchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), ""), " ", "-") == m[2]
 				}
 			}
-			if !found {
+			if !hasHeading {
 				t.Errorf("%s links to the heading %s of %s, which does not exist", path, m[2], to)
 			}
 		}

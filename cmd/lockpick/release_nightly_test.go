@@ -45,9 +45,9 @@ func TestRelease(t *testing.T) {
 	}
 	notices, err := os.ReadFile(filepath.Join(name, "THIRD_PARTY_NOTICES"))
 	must(t, err)
-	linked, err := buildinfo.ReadFile(binary)
+	binaryInfo, err := buildinfo.ReadFile(binary)
 	must(t, err)
-	for _, m := range linked.Deps {
+	for _, m := range binaryInfo.Deps {
 		if !strings.Contains(string(notices), "\n"+m.Path+" "+m.Version+": ") {
 			t.Errorf("no license of %s %s", m.Path, m.Version)
 		}
@@ -61,16 +61,16 @@ func TestNoticesNeedLicenses(t *testing.T) {
 	root := copyProject(t)
 	from, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	must(t, err)
-	bare := filepath.Join(t.TempDir(), "bare")
-	runIn(t, root, "cp", "-r", strings.TrimSpace(string(from)), bare)
-	runIn(t, root, "chmod", "-R", "u+w", bare)
-	runIn(t, root, "go", "mod", "edit", "-replace="+module+"="+bare)
+	copyDir := filepath.Join(t.TempDir(), "bare")
+	runIn(t, root, "cp", "-r", strings.TrimSpace(string(from)), copyDir)
+	runIn(t, root, "chmod", "-R", "u+w", copyDir)
+	runIn(t, root, "go", "mod", "edit", "-replace="+module+"="+copyDir)
 	cmd := exec.Command(".ci/notices")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("with the license: %v\n%s", err, out)
 	}
-	must(t, os.Remove(filepath.Join(bare, "LICENSE")))
+	must(t, os.Remove(filepath.Join(copyDir, "LICENSE")))
 	cmd = exec.Command(".ci/notices")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), module) || !strings.Contains(string(out), "has no license file") {
@@ -82,7 +82,7 @@ func TestNoticesNeedLicenses(t *testing.T) {
 // README.
 func TestFromAnotherModule(t *testing.T) {
 	root := copyProject(t)
-	other := filepath.Join(filepath.Dir(root), "other")
+	otherModule := filepath.Join(filepath.Dir(root), "other")
 	text, err := os.ReadFile(filepath.Join(root, "redlock", "README.md"))
 	must(t, err)
 	_, block, _ := strings.Cut(string(text), "```sh\n")
@@ -90,11 +90,11 @@ func TestFromAnotherModule(t *testing.T) {
 	if !strings.Contains(block, "-replace=lockpick=../lockpick") {
 		t.Fatalf("the README has %q", block)
 	}
-	must(t, os.Mkdir(other, 0o755))
-	must(t, os.WriteFile(filepath.Join(other, "main.go"), []byte("package main\n\nimport \"lockpick/redlock\"\n\nfunc main() { println(redlock.Quorum(5)) }\n"), 0o644))
-	runIn(t, other, "go", "mod", "init", "example.org/other")
-	runIn(t, other, "sh", "-ec", strings.ReplaceAll(block, "../lockpick", root))
-	runIn(t, other, "go", "run", ".")
+	must(t, os.Mkdir(otherModule, 0o755))
+	must(t, os.WriteFile(filepath.Join(otherModule, "main.go"), []byte("package main\n\nimport \"lockpick/redlock\"\n\nfunc main() { println(redlock.Quorum(5)) }\n"), 0o644))
+	runIn(t, otherModule, "go", "mod", "init", "example.org/other")
+	runIn(t, otherModule, "sh", "-ec", strings.ReplaceAll(block, "../lockpick", root))
+	runIn(t, otherModule, "go", "run", ".")
 }
 
 // TestModule renames the module in a copy of the project, which must then still build and follow

@@ -40,9 +40,9 @@ func installAdapters(t *testing.T, set string) (folder string) {
 // and scenarios. Each violation must have been tried again, and each counterexample must show it.
 func TestScorecardsOfAdapters(t *testing.T) {
 	t.Parallel() // this test mostly waits
-	only := []string{"--tag", "score"}
+	scoreFlags := []string{"--tag", "score"}
 	if night {
-		only = nil
+		scoreFlags = nil
 	}
 	for _, s := range adapters.Libraries {
 		if !night && s.Name != "python-redis-lock" { // the fastest one
@@ -51,7 +51,7 @@ func TestScorecardsOfAdapters(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			command := s.Command(installAdapters(t, s.Set))
 			t.Parallel()
-			dir, book, code := makeScorecards(t, append([]string{"scorecard", "--adapter", command, "--seeds", "0", "--jobs", "4"}, only...)...)
+			dir, book, code := makeScorecards(t, append([]string{"scorecard", "--adapter", command, "--seeds", "0", "--jobs", "4"}, scoreFlags...)...)
 			c := onlyCard(t, book, code)
 			checkRealRuns(t, c)
 			t.Logf("exit code %d, %d runs, %d counterexamples", code, c.Runs, replayCounterexamples(t, dir, book))

@@ -50,8 +50,8 @@ func onlyCard(t *testing.T, book suites.Scorecards, code int) *outcome.Card {
 // properties were tried again.
 func checkRealRuns(t *testing.T, c *outcome.Card) {
 	t.Helper()
-	if c.Runs == 0 || c.Backend != "process" || c.RetriedOn != "process" || len(c.Errors) > 0 {
-		t.Errorf("%d runs on %s, tried on %s: %v", c.Runs, c.Backend, c.RetriedOn, c.Errors)
+	if c.Runs == 0 || c.Backend != "process" || c.RetryBackend != "process" || len(c.Errors) > 0 {
+		t.Errorf("%d runs on %s, tried on %s: %v", c.Runs, c.Backend, c.RetryBackend, c.Errors)
 	}
 	for _, f := range c.Findings {
 		for _, h := range f.Violations {
@@ -67,13 +67,13 @@ func checkRealRuns(t *testing.T, c *outcome.Card) {
 func TestScorecardIsReproducible(t *testing.T) {
 	args := []string{"scorecard", "redislock", "--tag", "score"}
 	dir, book, code := makeScorecards(t, args...)
-	second, _, _ := makeScorecards(t, args...)
+	secondDir, _, _ := makeScorecards(t, args...)
 	for _, name := range []string{suites.CardPage, suites.CardText, suites.CardJSON} {
-		one, err := os.ReadFile(filepath.Join(dir, name))
+		text1, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if two, err := os.ReadFile(filepath.Join(second, name)); err != nil || string(two) != string(one) {
+		if text2, err := os.ReadFile(filepath.Join(secondDir, name)); err != nil || string(text2) != string(text1) {
 			t.Errorf("%s differs: %v", name, err)
 		}
 	}
@@ -101,7 +101,7 @@ func replayCounterexamples(t *testing.T, dir string, book suites.Scorecards) (n 
 				}
 			}
 			if f.ConfirmingRun != "" && !slices.ContainsFunc(f.Violations, func(h outcome.Violation) bool {
-				return h.Reproduction != nil && h.Reproduction.State == outcome.StateConfirmed && hasViolation(t, filepath.Join(dir, f.ConfirmingRun), h.Property, h.Reproduction.Cause)
+				return h.Reproduction != nil && h.Reproduction.State == outcome.ReproductionConfirmed && hasViolation(t, filepath.Join(dir, f.ConfirmingRun), h.Property, h.Reproduction.Cause)
 			}) {
 				t.Errorf("%s: the run in %s does not show what it confirmed", c.Lock, f.ConfirmingRun)
 			}
@@ -126,14 +126,14 @@ func hasViolation(t *testing.T, run, property, cause string) bool {
 // option, and includes options that the value needs.
 func TestSetups(t *testing.T) {
 	f := &scorecardFlags{jobs: 1}
-	got, err := f.locks([]string{"redislock", "redsync:*", "rueidis:*", "redsync"})
+	got, err := f.chooseLocks([]string{"redislock", "redsync:*", "rueidis:*", "redsync"})
 	want := []string{"redislock", "redsync", "redsync:driver=defaults", "redsync:driver=context-timeout", "redsync:fail-fast=yes", "redsync:set-nx-on-extend=yes",
 		"rueidis", "rueidis:caching=yes", "rueidis:caching=yes,no-loop=no"}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
-	every := &scorecardFlags{jobs: 1, all: true}
-	all, err := every.locks(nil)
+	allFlags := &scorecardFlags{jobs: 1, allLocks: true}
+	all, err := allFlags.chooseLocks(nil)
 	for _, kind := range kinds.Names() {
 		if err != nil || slices.Contains(all, kind) == (kind == "broken") {
 			t.Errorf("--all: %q, %v", all, err)
@@ -148,9 +148,9 @@ func TestClaims(t *testing.T) {
 		if _, known := kinds.All[kind]; !known {
 			t.Errorf("no kind %s", kind)
 		}
-		for property, words := range claims {
-			if !slices.Contains(checker.Properties(), property) || words == "" {
-				t.Errorf("%s: %s: %q", kind, property, words)
+		for property, quote := range claims {
+			if !slices.Contains(checker.Properties(), property) || quote == "" {
+				t.Errorf("%s: %s: %q", kind, property, quote)
 			}
 		}
 	}
@@ -163,14 +163,14 @@ func TestScoreTag(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	has := map[string]bool{}
+	coveredBy := map[string]bool{}
 	for _, p := range all {
 		if column := outcome.CardColumn(p.Scenario); p.Tier == "every" {
-			has[column] = has[column] || slices.Contains(p.Tags, "score")
+			coveredBy[column] = coveredBy[column] || slices.Contains(p.Tags, "score")
 		}
 	}
-	for column, tagged := range has {
-		if !tagged {
+	for column, covered := range coveredBy {
+		if !covered {
 			t.Errorf("no scenario of tier every with tag score for %s", column)
 		}
 	}
@@ -218,8 +218,8 @@ func TestInterruptedScorecard(t *testing.T) {
 			}
 		}
 	}
-	left, err := os.ReadDir(filepath.Join(dir, suites.RunFolder))
-	for _, e := range left {
+	runDirs, err := os.ReadDir(filepath.Join(dir, suites.RunFolder))
+	for _, e := range runDirs {
 		if !slices.Contains(runs, suites.RunFolder+"/"+e.Name()) {
 			t.Errorf("%s belongs to no card", e.Name())
 		}

@@ -33,7 +33,7 @@ func TestScorecardsReplay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown := 0
+		numShown := 0
 		for _, f := range counterexamplePattern.FindAllStringSubmatch(string(text), -1) {
 			if strings.Contains(f[3], "--backend") || strings.Contains(f[1], " on process") {
 				continue
@@ -49,9 +49,9 @@ func TestScorecardsReplay(t *testing.T) {
 				if j == nil || j.Got != "violated" || j.Cause != h[2] {
 					t.Errorf("%s: %s: %s is not violated (%s), but %+v", path, f[3], h[1], h[2], j)
 				}
-				shown++
+				numShown++
 			}
 		}
-		t.Logf("%s: %d violations reproduced", filepath.Base(path), shown)
+		t.Logf("%s: %d violations reproduced", filepath.Base(path), numShown)
 	}
 }

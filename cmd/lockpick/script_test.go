@@ -49,6 +49,6 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GOGC", os.Getenv("GOGC")) // as in make test
 			return err
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "cutfile": cutFile, "steps": steps, "votes": votes},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": runExits, "cutfile": cutFile, "steps": checkSteps, "votes": checkVotes},
 	})
 }

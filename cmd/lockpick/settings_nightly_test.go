@@ -5,4 +5,4 @@ package main
 import "testing"
 
 // TestUnchangedSettingsInCatalog is TestUnchangedSettingsKeepVerdicts for the whole catalog.
-func TestUnchangedSettingsInCatalog(t *testing.T) { sameVerdicts(t) }
+func TestUnchangedSettingsInCatalog(t *testing.T) { checkSameVerdicts(t) }

@@ -15,7 +15,7 @@ import (
 
 // runWithLock runs scenarios in the simulation like "run --lock KIND", with the overrides that
 // overridesFor returns for each, and returns the outcomes by scenario.
-func runWithLock(t *testing.T, kind string, names []string, sets func(pick) []string) map[string]outcome.Outcome {
+func runWithLock(t *testing.T, kind string, names []string, overridesFor func(pick) []string) map[string]outcome.Outcome {
 	t.Helper()
 	all, err := choice{names: names}.scenarios()
 	if err != nil {
@@ -23,12 +23,12 @@ func runWithLock(t *testing.T, kind string, names []string, sets func(pick) []st
 	}
 	out := map[string]outcome.Outcome{}
 	for _, s := range all {
-		f := &runFlags{backend: simulation, seed: 1, seeds: 1, lock: kind, sets: sets(s)}
-		fit, _, err := f.chooseScenarios(s.Exact())
+		f := &runFlags{backend: simulation, seed: 1, seeds: 1, lock: kind, settings: overridesFor(s)}
+		picks, _, err := f.chooseScenarios(s.ExactName())
 		if err != nil {
-			t.Fatalf("%s with %s and %q: %v", s.ID(), kind, f.sets, err)
+			t.Fatalf("%s with %s and %q: %v", s.ID(), kind, f.settings, err)
 		}
-		for _, p := range fit {
+		for _, p := range picks {
 			j := f.job(p, 0)
 			j.Keep = campaign.KeepNone
 			out[p.ID()] = campaign.Execute(t.Context(), sim.New(kinds.All), j)
@@ -48,37 +48,37 @@ func verdicts(o outcome.Outcome) string {
 	return text
 }
 
-func noSets(pick) []string { return nil }
+func noOverrides(pick) []string { return nil }
 
-func sameTTL(p pick) []string { return []string{"lock.ttl=" + p.Lock.TTL.String()} }
+func currentTTL(p pick) []string { return []string{"lock.ttl=" + p.Lock.TTL.String()} }
 
 // checkSameVerdicts checks that an override that sets the TTL to its current value changes no verdict.
-func sameVerdicts(t *testing.T, names ...string) {
-	runs, harms := 0, 0
+func checkSameVerdicts(t *testing.T, names ...string) {
+	runs, numViolating := 0, 0
 	for kind := range kinds.All {
 		if kind == "broken" {
 			continue
 		}
-		plain, set := runWithLock(t, kind, names, noSets), runWithLock(t, kind, names, sameTTL)
-		if len(plain) != len(set) {
-			t.Errorf("%s: %d scenarios, %d with --set", kind, len(plain), len(set))
+		plainOutcomes, setOutcomes := runWithLock(t, kind, names, noOverrides), runWithLock(t, kind, names, currentTTL)
+		if len(plainOutcomes) != len(setOutcomes) {
+			t.Errorf("%s: %d scenarios, %d with --set", kind, len(plainOutcomes), len(setOutcomes))
 		}
-		for id, o := range plain {
-			if got, want := verdicts(set[id]), verdicts(o); got != want {
+		for id, o := range plainOutcomes {
+			if got, want := verdicts(setOutcomes[id]), verdicts(o); got != want {
 				t.Errorf("%s with --lock %s\n--set: %s\nplain: %s", id, kind, got, want)
 			}
 			if runs++; o.Code == outcome.ExitUnexpected {
-				harms++
+				numViolating++
 			}
 		}
 	}
-	if harms == 0 {
+	if numViolating == 0 {
 		t.Errorf("none of %d runs is unexpected, so the test proves nothing", runs)
 	}
 }
 
 func TestUnchangedSettingsKeepVerdicts(t *testing.T) {
-	sameVerdicts(t, "cancelled-acquire/", "restart-forgets/", "gc-pause-after-acquire/fenced")
+	checkSameVerdicts(t, "cancelled-acquire/", "restart-forgets/", "gc-pause-after-acquire/fenced")
 }
 
 // TestOtherSettingsKeepRequirements checks that, with --set, a lock must guarantee whatever the
@@ -101,7 +101,7 @@ func TestOtherSettingsKeepRequirements(t *testing.T) {
 				if j == nil || j.Got != verdict.Violated || j.Cause != row.cause || o.Code != row.code {
 					t.Errorf("%s: %s", id, verdicts(o))
 				}
-				if output := strings.Join(suites.Brief(o), "; "); !strings.Contains(output, row.property) || !strings.Contains(output, " violated (") {
+				if output := strings.Join(suites.DescribeResults(o), "; "); !strings.Contains(output, row.property) || !strings.Contains(output, " violated (") {
 					t.Errorf("%s is violated but not printed: %s", row.property, output)
 				}
 			}
@@ -112,8 +112,8 @@ func TestOtherSettingsKeepRequirements(t *testing.T) {
 // TestViolationsArePrinted checks that a violation is printed even if the property's expected
 // outcome follows another property, which is not violated.
 func TestViolationsArePrinted(t *testing.T) {
-	judged := func(property, follows string, got verdict.Outcome) outcome.Judgement {
-		return outcome.Judgement{Property: property, Expected: outcome.AnyOutcome, Got: got, Follows: follows, AsExpected: true}
+	newJudgement := func(property, follows string, got verdict.Outcome) outcome.Judgement {
+		return outcome.Judgement{Property: property, Expected: outcome.AnyOutcome, Got: got, ImpliedBy: follows, AsExpected: true}
 	}
 	for _, row := range []struct {
 		lead, follower verdict.Outcome
@@ -122,8 +122,8 @@ func TestViolationsArePrinted(t *testing.T) {
 		{verdict.Holds, verdict.Violated, true}, {verdict.NotExercised, verdict.Violated, true},
 		{verdict.Violated, verdict.Violated, false}, {verdict.Holds, verdict.Holds, false},
 	} {
-		o := outcome.Outcome{Judgements: []outcome.Judgement{judged(verdict.MutualExclusion, "", row.lead), judged(verdict.LeaseLinearizable, verdict.MutualExclusion, row.follower)}}
-		if output := strings.Join(suites.Brief(o), "; "); strings.Contains(output, verdict.LeaseLinearizable) != row.want {
+		o := outcome.Outcome{Judgements: []outcome.Judgement{newJudgement(verdict.MutualExclusion, "", row.lead), newJudgement(verdict.LeaseLinearizable, verdict.MutualExclusion, row.follower)}}
+		if output := strings.Join(suites.DescribeResults(o), "; "); strings.Contains(output, verdict.LeaseLinearizable) != row.want {
 			t.Errorf("%s, with %s, which follows it: %q", row.lead, row.follower, output)
 		}
 	}

@@ -18,19 +18,19 @@ import (
 func TestLibrariesSameSeedSameBytes(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, name := range []string{"baseline/", "gc-pause-after-acquire/", "holder-cut-off/"} {
-		found, err := choice{names: []string{name}}.scenarios()
+		picks, err := choice{names: []string{name}}.scenarios()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, kind := range libraries() {
-			t.Run(found[0].Name+"/"+kind, func(t *testing.T) {
-				s := found[0].Scenario
+			t.Run(picks[0].Name+"/"+kind, func(t *testing.T) {
+				s := picks[0].Scenario
 				s.Lock.Kind = kind
-				one, two := traceTwice(t, s, 1)
-				if n := countHolders(one.History); n < 2 {
+				trace1, trace2 := traceTwice(t, s, 1)
+				if n := countHolders(trace1.History); n < 2 {
 					t.Errorf("%d clients acquired the lock", n)
 				}
-				if d := one.diff(two); d != "" {
+				if d := trace1.diff(trace2); d != "" {
 					t.Errorf("two runs with the same seed differ in %s", d)
 				}
 			})
@@ -47,13 +47,13 @@ func countHolders(record []byte) int {
 	return len(all)
 }
 
-func traceTwice(t *testing.T, s scenario.Scenario, seed uint64) (one, two trace) {
+func traceTwice(t *testing.T, s scenario.Scenario, seed uint64) (trace1, trace2 trace) {
 	t.Helper()
-	for _, tr := range []*trace{&one, &two} {
+	for _, tr := range []*trace{&trace1, &trace2} {
 		var err error
 		if *tr, err = simulate(s, seed); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return one, two
+	return trace1, trace2
 }

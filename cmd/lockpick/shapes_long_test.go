@@ -20,23 +20,23 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-var shapeNames = flag.String("shapes", strings.Join(slices.Sorted(maps.Keys(shapes.All)), ","), "correct locks of package shapes to test under random plans")
+var testedShapes = flag.String("shapes", strings.Join(slices.Sorted(maps.Keys(shapes.All)), ","), "correct locks of package shapes to test under random plans")
 var shapePlans = flag.Int("shape-plans", map[bool]int{false: 4, true: 2000}[night], "number of random plans for each correct lock of package shapes")
 
 // TestNoFalseAlarms checks that the correct lock of each shape violates nothing within the
 // assumptions: any reported violation would be a false alarm. Late writes are the holder's fault,
 // so resource-safety is required only with fencing.
 func TestNoFalseAlarms(t *testing.T) {
-	names, shapeSeeds := strings.Split(*shapeNames, ","), *shapePlans
+	names, shapeSeeds := strings.Split(*testedShapes, ","), *shapePlans
 	plans := map[string][]scenario.Scenario{}
 	for _, name := range names {
 		plans[name] = leasePlans(t, name, shapes.All[name])
 	}
-	runs, alarms := map[string]int{}, map[string]int{}
+	runs, numAlarms := map[string]int{}, map[string]int{}
 	pool := campaign.Pool{Command: []string{shapesName}, Size: runtime.NumCPU(), Timeout: defaultTimeout}
 	pool.Run(t.Context(), len(names)*shapeSeeds, func(i int) campaign.Job {
-		seed, of := uint64(1+i%shapeSeeds), plans[names[i/shapeSeeds]]
-		return campaign.Job{Scenario: of[seed%uint64(len(of))], Seed: seed, Backend: simulation, Keep: campaign.KeepNone}
+		seed, plan := uint64(1+i%shapeSeeds), plans[names[i/shapeSeeds]]
+		return campaign.Job{Scenario: plan[seed%uint64(len(plan))], Seed: seed, Backend: simulation, Keep: campaign.KeepNone}
 	}, func(i int, o outcome.Outcome) {
 		name := names[i/shapeSeeds]
 		if runs[name]++; o.Error != "" || o.Skipped != "" {
@@ -44,13 +44,13 @@ func TestNoFalseAlarms(t *testing.T) {
 		}
 		for _, j := range o.Judgements {
 			if j.Got == verdict.Violated && slices.Contains(guarantees(shapes.All[name]), j.Property) {
-				alarms[name]++
+				numAlarms[name]++
 				t.Errorf("%s, %s seed %d: %s: %s", name, o.Scenario, o.Seed, j, j.Because)
 			}
 		}
 	})
 	for _, name := range names {
-		t.Logf("%s: %d plans, %d alarms", name, runs[name], alarms[name])
+		t.Logf("%s: %d plans, %d alarms", name, runs[name], numAlarms[name])
 		if runs[name] != shapeSeeds {
 			t.Errorf("%s: %d plans of %d", name, runs[name], shapeSeeds)
 		}
@@ -62,14 +62,14 @@ func TestNoFalseAlarms(t *testing.T) {
 func leasePlans(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 	t.Helper()
 	var all []scenario.Scenario
-	for _, long := range []bool{false, true} {
+	for _, longLeases := range []bool{false, true} {
 		variant, sets := "", []string{"lock.fence=false", "workload.fence=none"}
 		switch {
-		case s.OneNode && long:
+		case s.OneNode && longLeases:
 			variant = "one-node-long-leases"
 		case s.OneNode:
 			variant = "one-node"
-		case long:
+		case longLeases:
 			variant = "long-leases"
 		}
 		if s.Belief != lock.ByDeadline { // a paused holder must not sleep through its lease
@@ -81,7 +81,7 @@ func leasePlans(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 		if s.Can.Reenter {
 			sets = append(sets, "workload.reenter=2")
 		}
-		p := drawnScenario(t, "random-within-assumptions/"+variant, sets...)
+		p := findPick(t, "random-within-assumptions/"+variant, sets...)
 		if p.Scenario.Lock.Kind, p.Scenario.Lock.Fence = name, s.Fenced; s.Fenced {
 			p.Scenario.Workload.Fence = client.FenceToken
 			p.Scenario.Topology.Persistence = scenario.PersistAlways // fence-forgets tests lost counts
@@ -156,7 +156,7 @@ func shapeViolation(t *testing.T, kind, name, property string, seed uint64) *out
 	if all[kind].Can.Reenter {
 		sets = append(sets, "workload.reenter=1")
 	}
-	s, err := drawnScenario(t, name, sets...).ForLock(kind, all[kind])
+	s, err := findPick(t, name, sets...).ForLock(kind, all[kind])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,9 +23,9 @@ func shapeKinds() map[string]lock.Kind {
 	all := locks()
 	for name, s := range shapes.All {
 		all[name] = s.Kind
-		wrong := s.Kind
-		wrong.New = s.Broken
-		all[wrongPrefix+name] = wrong
+		brokenKind := s.Kind
+		brokenKind.New = s.NewBroken
+		all[wrongPrefix+name] = brokenKind
 	}
 	return all
 }

@@ -14,22 +14,22 @@ import (
 const minimizedForms = "testdata/shrunk.txt"
 
 // violatingScenario is a scenario that expects a violation.
-type minimizable struct {
+type violatingScenario struct {
 	pick
 	bug campaign.Bug // the first expected violation with a cause
 }
 
-func minimizables(t *testing.T) []minimizable {
+func violatingScenarios(t *testing.T) []violatingScenario {
 	t.Helper()
 	all, err := choice{}.scenarios()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var list []minimizable
+	var list []violatingScenario
 	for _, p := range all {
 		for _, property := range knownNames().Properties {
-			if e := p.Expect[property]; e.Want == "violated" && e.Follows == "" {
-				list = append(list, minimizable{p, campaign.Bug{Property: property, Cause: e.Cause}})
+			if e := p.Expect[property]; e.Want == "violated" && e.LeadProperty == "" {
+				list = append(list, violatingScenario{p, campaign.Bug{Property: property, Cause: e.Cause}})
 				break
 			}
 		}
@@ -47,7 +47,7 @@ func readMinimizedForms(t *testing.T) map[string]string {
 	forms := map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		id, form, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
-		if _, twice := forms[id]; twice {
+		if _, exists := forms[id]; exists {
 			t.Errorf("%s has two lines for %s", minimizedForms, id)
 		}
 		forms[id] = form
@@ -60,9 +60,9 @@ func readMinimizedForms(t *testing.T) map[string]string {
 // minutes.
 func TestMinimizedFormsAreComplete(t *testing.T) {
 	forms := readMinimizedForms(t)
-	for _, s := range minimizables(t) {
+	for _, s := range violatingScenarios(t) {
 		form, ok := forms[s.ID()]
-		if delete(forms, s.ID()); !ok || !strings.HasPrefix(form, s.bug.String()+", ") && form != notShownForm(s.bug) {
+		if delete(forms, s.ID()); !ok || !strings.HasPrefix(form, s.bug.String()+", ") && form != noViolationForm(s.bug) {
 			t.Errorf("%s expects %s, and %s has %q: go test -tags nightly ./cmd/lockpick -run '^TestMinimizedForms$/^%s$' -update",
 				s.ID(), s.bug, minimizedForms, form, strings.ReplaceAll(s.ID(), "/", "$/^"))
 		}
@@ -73,6 +73,6 @@ func TestMinimizedFormsAreComplete(t *testing.T) {
 }
 
 // noViolationForm returns the line for a scenario whose violation does not occur with seed 1.
-func notShownForm(bug campaign.Bug) string {
+func noViolationForm(bug campaign.Bug) string {
 	return fmt.Sprintf("seed 1 does not show %s", bug.Property)
 }

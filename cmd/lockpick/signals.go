@@ -31,38 +31,38 @@ const (
 // newInterruptContext returns a context that ends on Ctrl-C, SIGTERM or, except under nohup, when the
 // terminal is closed. A second signal, or the end of cleanupTimeout, exits at once, whatever the
 // program is waiting for. The next lockpick process then cleans up.
-func interruptContext() (ctx context.Context, end context.CancelCauseFunc, stop func()) {
-	came := make(chan os.Signal, 8)
-	signal.Notify(came, os.Interrupt, syscall.SIGTERM)
+func newInterruptContext() (ctx context.Context, cancel context.CancelCauseFunc, stop func()) {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(came, syscall.SIGHUP)
+		signal.Notify(signals, syscall.SIGHUP)
 	}
-	over := make(chan struct{})
-	ctx, end = context.WithCancelCause(context.Background())
+	stopCh := make(chan struct{})
+	ctx, cancel = context.WithCancelCause(context.Background())
 	go func() {
 		select {
-		case <-came:
-		case <-over:
+		case <-signals:
+		case <-stopCh:
 			return
 		}
-		end(errInterrupted)
-		first, late := time.Now(), time.After(cleanupTimeout)
+		cancel(errInterrupted)
+		first, timeoutCh := time.Now(), time.After(cleanupTimeout)
 		for {
 			select {
-			case s := <-came:
+			case s := <-signals:
 				// When a terminal is closed, both the kernel and the shell send
 				// SIGHUP.
 				if s == syscall.SIGHUP || time.Since(first) < echoWindow {
 					continue
 				}
-			case <-late:
-			case <-over:
+			case <-timeoutCh:
+			case <-stopCh:
 				return
 			}
 			os.Exit(outcome.ExitInterrupt)
 		}
 	}()
-	return ctx, end, func() { signal.Stop(came); close(over) }
+	return ctx, cancel, func() { signal.Stop(signals); close(stopCh) }
 }
 
 // waitForCleanup makes an interrupted process wait until the command has cleaned up. Commands that
@@ -81,17 +81,17 @@ func isPart(args []string) bool {
 // newPartContext is newInterruptContext for a part of a run. A signal kills the process, as usual, so that
 // its parent sees which signal it was. A container's first process has no default signal actions, so
 // it exits with the status that a shell would report.
-func partContext() (ctx context.Context, end context.CancelCauseFunc, stop func()) {
-	ctx, end = context.WithCancelCause(context.Background())
+func newPartContext() (ctx context.Context, cancel context.CancelCauseFunc, stop func()) {
+	ctx, cancel = context.WithCancelCause(context.Background())
 	if os.Getpid() != 1 {
-		return ctx, end, func() {}
+		return ctx, cancel, func() {}
 	}
-	came := make(chan os.Signal, 1)
-	signal.Notify(came, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
-		if s, ok := (<-came).(syscall.Signal); ok {
+		if s, ok := (<-signals).(syscall.Signal); ok {
 			os.Exit(128 + int(s))
 		}
 	}()
-	return ctx, end, func() {}
+	return ctx, cancel, func() {}
 }

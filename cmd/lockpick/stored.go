@@ -33,7 +33,7 @@ const badRecordHint = "name a run directory of the store, a history.jsonl, or a 
 
 // storedNames returns the names that a run.json may refer to. They include an adapter's lock: to
 // check the run, no adapter is needed.
-func storedNames() scenario.Known {
+func storedNames() scenario.KnownNames {
 	k := knownNames()
 	if !slices.Contains(k.Locks, exec.Name) {
 		k.Locks = append(k.Locks, exec.Name)
@@ -62,23 +62,23 @@ func rejectRunFolder(path string) error {
 	return usageError(fmt.Errorf("%s is a folder of runs, not a run", path), "name one of them, as in "+latest)
 }
 
-func (a *app) open(path string) (campaign.StoredRun, error) {
+func (a *app) openRun(path string) (campaign.StoredRun, error) {
 	if err := rejectRunFolder(path); err != nil {
 		return campaign.StoredRun{}, err
 	}
-	return a.checkOpened(campaign.OpenStored(path, storedNames()))
+	return a.printNotes(campaign.OpenStored(path, storedNames()))
 }
 
 // printNotes prints notes about a run that has been opened, before any result.
-func (a *app) checkOpened(s campaign.StoredRun, err error) (campaign.StoredRun, error) {
+func (a *app) printNotes(s campaign.StoredRun, err error) (campaign.StoredRun, error) {
 	if err != nil {
 		return s, usageError(err, badRecordHint)
 	}
-	if s.History != nil && s.History.Cut != "" {
-		fmt.Fprintf(a.errs, "note: the record is truncated: %s; checked up to that point\n", s.History.Cut)
+	if s.History != nil && s.History.Truncation != "" {
+		fmt.Fprintf(a.errOut, "note: the record is truncated: %s; checked up to that point\n", s.History.Truncation)
 	}
 	for _, n := range s.Notes {
-		fmt.Fprintf(a.errs, "note: %s\n", n)
+		fmt.Fprintf(a.errOut, "note: %s\n", n)
 	}
 	return s, nil
 }
@@ -127,7 +127,7 @@ like a second holder. Properties about which the history has no data are inconcl
 			}
 			return a.printResult(v, js, asJSON)
 		}}
-	jsonFlag(c, &asJSON, "the verdict")
+	addJSONFlag(c, &asJSON, "the verdict")
 	model.addFlags(c)
 	return c
 }
@@ -148,7 +148,7 @@ func (a *app) printResult(v verdict.Verdict, js []outcome.Judgement, asJSON bool
 func (a *app) printVerdict(v verdict.Verdict, js []outcome.Judgement) {
 	suites.PrintVerdict(a.out, v, js, (campaign.Model{Name: v.Model}).HasHandles())
 	if v.Disagreement != "" {
-		fmt.Fprintf(a.errs, "error: the two checkers disagree: %s\n", v.Disagreement)
+		fmt.Fprintf(a.errOut, "error: the two checkers disagree: %s\n", v.Disagreement)
 	}
 }
 
@@ -161,7 +161,7 @@ func explainCmd(a *app) *cobra.Command {
 				return err
 			}
 			v, _ := s.Judge()
-			_, err = fmt.Fprint(a.out, sequence.Text(sequence.OfVerdict(s.History, v), display.Width(a.out)))
+			_, err = fmt.Fprint(a.out, sequence.Text(sequence.ForVerdict(s.History, v), display.Width(a.out)))
 			return err
 		}}
 	model.addFlags(c)
@@ -171,7 +171,7 @@ func explainCmd(a *app) *cobra.Command {
 func replayCmd(a *app) *cobra.Command {
 	return &cobra.Command{Use: "replay DIR", Short: "rerun a stored run; in the simulation, compare the histories byte by byte", Args: oneArg,
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := a.open(args[0])
+			s, err := a.openRun(args[0])
 			if err != nil {
 				return err
 			}
@@ -198,7 +198,7 @@ func (a *app) replay(ctx context.Context, s campaign.StoredRun) (err error) {
 	if missing := campaign.Probe(ctx, b).Missing(m.Scenario, kinds.All); len(missing) > 0 {
 		return backendError(fmt.Errorf("%s can't run this here: %s", b.Name(), campaign.MissingReasons(missing)), missing[0].Remedy)
 	}
-	if err := prepare(ctx, b, []scenario.Scenario{m.Scenario}, a.errs); err != nil {
+	if err := prepare(ctx, b, []scenario.Scenario{m.Scenario}, a.errOut); err != nil {
 		return err
 	}
 	dir, err := proc.MakeDir(os.TempDir())
@@ -220,41 +220,41 @@ func (a *app) replay(ctx context.Context, s campaign.StoredRun) (err error) {
 }
 
 func (a *app) replaySim(ctx context.Context, s campaign.StoredRun, j campaign.Job) (err error) {
-	workers(defaultTimeout, os.TempDir()).Run(ctx, 1, func(int) campaign.Job { return j }, func(_ int, o outcome.Outcome) {
+	newWorkerPool(defaultTimeout, os.TempDir()).Run(ctx, 1, func(int) campaign.Job { return j }, func(_ int, o outcome.Outcome) {
 		if o.Error != "" {
 			err = &failure{err: errors.New(o.Error), code: o.Code, hint: cmp.Or(o.Hint, "see lockpick help exit-codes")}
 			return
 		}
 		var replayed []byte
 		if replayed, err = campaign.HistoryText(o.Dir); err == nil {
-			err = a.compare(s, replayed)
+			err = a.compareHistories(s, replayed)
 		}
 	})
 	return err
 }
 
 // compareHistories compares a replayed history with the stored one, which may be truncated.
-func (a *app) compare(s campaign.StoredRun, replayed []byte) error {
-	before, err := campaign.HistoryText(s.Dir)
+func (a *app) compareHistories(s campaign.StoredRun, replayedText []byte) error {
+	storedText, err := campaign.HistoryText(s.Dir)
 	if err != nil {
 		return usageError(fmt.Errorf("read history: %w", err), "name a run directory")
 	}
-	if bytes.Equal(before, replayed) {
+	if bytes.Equal(storedText, replayedText) {
 		fmt.Fprintf(a.out, "the same history, byte for byte: %d events\n", len(s.History.Events))
 		return nil
 	}
-	if bytes.HasPrefix(replayed, before) && !s.History.HasEnd() {
+	if bytes.HasPrefix(replayedText, storedText) && !s.History.HasEnd() {
 		a.code = outcome.WorseCode(a.code, outcome.ExitUndecided)
-		fmt.Fprintf(a.out, "inconclusive: all %d stored lines are the same, but the record is truncated\n", bytes.Count(before, []byte("\n")))
+		fmt.Fprintf(a.out, "inconclusive: all %d stored lines are the same, but the record is truncated\n", bytes.Count(storedText, []byte("\n")))
 		return nil
 	}
-	old, now := bytes.Split(before, []byte("\n")), bytes.Split(replayed, []byte("\n"))
+	storedLines, replayedLines := bytes.Split(storedText, []byte("\n")), bytes.Split(replayedText, []byte("\n"))
 	n := 0
-	for n < min(len(old), len(now)) && bytes.Equal(old[n], now[n]) {
+	for n < min(len(storedLines), len(replayedLines)) && bytes.Equal(storedLines[n], replayedLines[n]) {
 		n++
 	}
 	a.code = outcome.WorseCode(a.code, outcome.ExitUnexpected)
-	fmt.Fprintf(a.out, "the histories differ from line %d on:\n  stored:   %s\n  replayed: %s\n", n+1, lineAt(old, n), lineAt(now, n))
+	fmt.Fprintf(a.out, "the histories differ from line %d on:\n  stored:   %s\n  replayed: %s\n", n+1, lineAt(storedLines, n), lineAt(replayedLines, n))
 	if s.Manifest.Version != version() {
 		fmt.Fprintf(a.out, "lockpick %s made the stored run, and this is lockpick %s\n", s.Manifest.Version, version())
 	}
@@ -273,22 +273,22 @@ func lineAt(lines [][]byte, n int) string {
 
 // rerunCommand returns the command that reruns a scenario, quoted for a POSIX shell.
 func (f *runFlags) rerunCommand(p pick, seed uint64) string {
-	return fmt.Sprintf("lockpick run %s --seed %d", quote(p.Exact()), seed) + f.overrides()
+	return fmt.Sprintf("lockpick run %s --seed %d", quote(p.ExactName()), seed) + f.overrideFlags()
 }
 
 // overrideFlags returns the flags that set the backend, the lock, the settings and the expectations,
 // as the user gave them.
-func (f *runFlags) overrides() string {
+func (f *runFlags) overrideFlags() string {
 	s := f.selection()
-	return overrides(&s, f.client, f.image)
+	return overrideFlags(&s, f.clientBinary, f.adapterImage)
 }
 
 // pickCommand returns the command that reruns one scenario of a selection.
 func pickCommand(s *campaign.Selection, p pick, seed uint64) string {
-	return fmt.Sprintf("lockpick run %s --seed %d", quote(p.Exact()), seed) + overrides(s, "", "")
+	return fmt.Sprintf("lockpick run %s --seed %d", quote(p.ExactName()), seed) + overrideFlags(s, "", "")
 }
 
-func overrides(f *campaign.Selection, client, image string) (c string) {
+func overrideFlags(f *campaign.Selection, client, image string) (c string) {
 	if f.Backend != simulation {
 		c += " --backend " + f.Backend
 	}
@@ -310,10 +310,10 @@ func overrides(f *campaign.Selection, client, image string) (c string) {
 	case f.Lock != "":
 		c += " --lock " + quote(f.Lock)
 	}
-	for _, s := range f.Sets {
+	for _, s := range f.Overrides {
 		c += " --set " + quote(s)
 	}
-	for _, e := range f.Expects {
+	for _, e := range f.Expectations {
 		c += " --expect " + quote(e)
 	}
 	return c
@@ -405,11 +405,11 @@ func drawReports(s campaign.StoredRun, images bool) (dir string, err error) {
 	dir = s.Dir
 	if s.Manifest == nil { // a single file: don't overwrite files next to it, such as history.edn
 		dir += ".report"
-		beside, err := files.MakeFolder(dir)
+		folder, err := files.MakeFolder(dir)
 		if err != nil {
 			return "", writeError(err, "copy the history to a writable folder")
 		}
-		beside.Close()
+		folder.Close()
 	}
 	if err := files.Unfinished.SweepTree(dir, func(path string) bool { return path == reports.FigureDir }); err != nil {
 		return "", backendError(err, "remove it by hand, or copy the history to a writable folder")
@@ -438,17 +438,17 @@ func writeError(err error, hint string) error {
 func (a *app) reportSuite(dir string) error {
 	store := defaultStore()
 	if dir == "" {
-		stored := suites.SuiteDirs(store)
-		if len(stored) == 0 {
+		dirs := suites.SuiteDirs(store)
+		if len(dirs) == 0 {
 			return usageError(fmt.Errorf("no suite in %s", store),
 				"run several scenarios first, name a run directory, or set LOCKPICK_STORE")
 		}
-		dir = stored[0]
+		dir = dirs[0]
 	}
 	if err := rejectRunFolder(dir); err != nil {
 		return err
 	}
-	s, err := suites.Draw(dir)
+	s, err := suites.Redraw(dir)
 	if err != nil {
 		return usageError(err, "name the directory of a suite, as in "+filepath.Join(store, suites.Folder, "latest"))
 	}
@@ -492,15 +492,15 @@ func (f *jepsenModel) resolveModel(c *cobra.Command, path string) (jepsen bool, 
 
 // open reads a stored run, or a history from Jepsen under the model. If forDrawing is set, the model
 // must have holders.
-func (f *jepsenModel) open(a *app, c *cobra.Command, path string, drawn bool) (s campaign.StoredRun, err error) {
+func (f *jepsenModel) open(a *app, c *cobra.Command, path string, forDrawing bool) (s campaign.StoredRun, err error) {
 	jepsen, err := f.resolveModel(c, path)
 	switch {
 	case err != nil:
 		return s, err
 	case !jepsen:
-		return a.open(path)
-	case drawn && !f.HasHandles():
+		return a.openRun(path)
+	case forDrawing && !f.HasHandles():
 		return s, usageError(fmt.Errorf("--model %s has no holders to draw", f.Name), "use "+campaign.Handle+" or "+campaign.Lease+"; lockpick check supports "+f.Name)
 	}
-	return a.checkOpened(campaign.OpenJepsen(path, f.Model))
+	return a.printNotes(campaign.OpenJepsen(path, f.Model))
 }

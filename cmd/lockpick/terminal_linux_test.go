@@ -17,7 +17,7 @@ import (
 
 // openPTY opens a pseudo-terminal with 80 columns. theirs is the end for the program, and ours is the
 // end for the test.
-func pty(t *testing.T) (theirs, ours *os.File) {
+func openPTY(t *testing.T) (theirs, ours *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -44,7 +44,7 @@ func pty(t *testing.T) (theirs, ours *os.File) {
 // runOnTerminal runs lockpick on a terminal, and returns its output.
 func runOnTerminal(t *testing.T, env []string, args ...string) string {
 	t.Helper()
-	theirs, ours := pty(t)
+	theirs, ours := openPTY(t)
 	cmd := exec.Command("lockpick", args...)
 	cmd.Dir = t.TempDir()
 	cmd.Stdout, cmd.Stderr, cmd.Env = theirs, theirs, append(append(os.Environ(), "TERM=xterm", "COLUMNS=", "NO_COLOR="), env...)
@@ -81,14 +81,14 @@ func TestOnATerminal(t *testing.T) {
 			t.Errorf("no %q in %q", want, output)
 		}
 	}
-	left := screenText(output)
-	for line := range strings.Lines(left) {
+	finalText := screenText(output)
+	for line := range strings.Lines(finalText) {
 		if line = strings.TrimRight(line, "\r\n"); utf8.RuneCountInString(line) > 80 {
 			t.Errorf("line is wider than the window: %q", line)
 		}
 	}
-	if strings.Contains(left, "runs done") {
-		t.Errorf("the progress was not erased:\n%s", left)
+	if strings.Contains(finalText, "runs done") {
+		t.Errorf("the progress was not erased:\n%s", finalText)
 	}
 	output, _ = runUntilProgress(t, "NO_COLOR=1")
 	if strings.Contains(output, "\x1b[3") || !strings.Contains(output, "\x1b[K") {
@@ -106,8 +106,8 @@ func screenText(output string) string {
 		if i := strings.LastIndex(line, "\r\x1b[K"); i >= 0 {
 			line = line[i+len("\r\x1b[K"):]
 		}
-		for _, in := range []string{"\x1b[0m", "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m"} {
-			line = strings.ReplaceAll(line, in, "")
+		for _, code := range []string{"\x1b[0m", "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m"} {
+			line = strings.ReplaceAll(line, code, "")
 		}
 		b.WriteString(line)
 	}

@@ -15,7 +15,7 @@ import (
 // outcome.json in order, with optional fields marked. It makes sure that nobody adds, renames or
 // removes a field by accident.
 func TestVerdictFileTopic(t *testing.T) {
-	sections := strings.Split(topic("verdict-file"), "\n\n")[1:]
+	sections := strings.Split(topicText("verdict-file"), "\n\n")[1:]
 	structs := []any{verdict.Verdict{}, verdict.Result{}, verdict.Loss{}, verdict.Witness{}, outcome.Outcome{}, outcome.Judgement{}, outcome.Comparison{}, outcome.Confirmation{}, outcome.Number{}, scenario.Bound{}}
 	if len(sections) != len(structs) {
 		t.Fatalf("%d sections, want %d", len(sections), len(structs))

@@ -83,13 +83,13 @@ func (tr *tracer) trace(j campaign.Job) (got trace, err error) {
 		err = tr.answers.Decode(&got)
 	}
 	if err != nil {
-		tr.end()
+		tr.stop()
 		return got, fmt.Errorf("%s seed %d: %w\n%s", j.Scenario.ID(), j.Seed, err, tr.errs.String())
 	}
 	return got, nil
 }
 
-func (tr *tracer) end() {
+func (tr *tracer) stop() {
 	tr.in.Close()
 	tr.cmd.Wait()
 }
@@ -97,7 +97,7 @@ func (tr *tracer) end() {
 // runTracer runs the jobs that it reads from standard input, and writes their traces to standard
 // output.
 func runTracer() {
-	jobs, answers := json.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
+	jobs, encoder := json.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
 	for {
 		var j campaign.Job
 		if err := jobs.Decode(&j); errors.Is(err, io.EOF) {
@@ -107,7 +107,7 @@ func runTracer() {
 		}
 		got, err := simulate(j.Scenario, j.Seed)
 		if err == nil {
-			err = answers.Encode(got)
+			err = encoder.Encode(got)
 		}
 		if err != nil {
 			log.Fatal(err)

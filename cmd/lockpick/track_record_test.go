@@ -59,7 +59,7 @@ func (f publishedFinding) check(t *testing.T, code int, all []outcome.Outcome) {
 // need a fault that the simulation does not support. TestTrackRecordOnServers reproduces all of
 // them.
 func TestTrackRecord(t *testing.T) {
-	simulated := 0
+	numSimulated := 0
 	for _, f := range trackRecord(t) {
 		if !strings.Contains(f.command, " --lock ") {
 			continue
@@ -70,11 +70,11 @@ func TestTrackRecord(t *testing.T) {
 			if slices.ContainsFunc(all, func(o outcome.Outcome) bool { return o.Skipped != "" }) {
 				t.Skip(all[0].Skipped)
 			}
-			simulated++
+			numSimulated++
 			f.check(t, code, all)
 		})
 	}
-	if simulated < 8 {
-		t.Errorf("the simulation shows %d findings, want at least 8", simulated)
+	if numSimulated < 8 {
+		t.Errorf("the simulation shows %d findings, want at least 8", numSimulated)
 	}
 }

@@ -15,7 +15,7 @@ func TestStoppedFromTheStart(t *testing.T) {
 	for _, i := range []interference{{"baseline", "c5", "pause", 0}, {"lost-packets", "n1-packets", "SIGSTOP", 0}} {
 		t.Run(i.scenario, func(t *testing.T) {
 			t.Parallel() // this test mostly waits
-			if !onDocker(t).try(i, 20*time.Second) {
+			if !dockerSaboteur(t).try(i, 20*time.Second) {
 				t.Errorf("%v: the run ended before the interference", i)
 			}
 		})

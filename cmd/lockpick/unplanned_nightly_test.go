@@ -42,7 +42,7 @@ func TestUnplannedOnDocker(t *testing.T) {
 	for container, scenario := range map[string]string{"n1-11": oneNode, "r1-10": oneNode, "c1": oneNode, "links": oneNode,
 		"n1-replica-51": watchedNode, "sentinel2": watchedNode} {
 		t.Run(container+" in each try", func(t *testing.T) {
-			a := attack{binary, scenario, "docker", allTries, func(lockpick int) error { return hitContainerOf(lockpick, container, "kill") }}
+			a := attack{binary, scenario, "docker", everyAttempt, func(lockpick int) error { return hitContainerOf(lockpick, container, "kill") }}
 			if code, output := a.run(t); code != 2 && code != 3 {
 				t.Errorf("exit code %d:\n%s", code, output)
 			}
@@ -62,7 +62,7 @@ func TestUnplannedOnWatchers(t *testing.T) {
 		}
 		t.Run(name+" in each try", func(t *testing.T) {
 			t.Parallel()
-			a := attack{binary, watchedNode, "process", allTries, attackOnChild(name, syscall.SIGKILL)}
+			a := attack{binary, watchedNode, "process", everyAttempt, attackOnChild(name, syscall.SIGKILL)}
 			if code, output := a.run(t); code != 2 && code != 3 {
 				t.Errorf("exit code %d:\n%s", code, output)
 			}
@@ -77,18 +77,18 @@ func hitContainerOf(lockpick int, name, way string) error {
 	if err != nil {
 		return err
 	}
-	called := ""
-	for _, is := range strings.Fields(string(list)) {
-		if strings.HasSuffix(is, "-"+name) && strings.Contains(is, strconv.Itoa(lockpick)) {
-			called = is
+	container := ""
+	for _, candidate := range strings.Fields(string(list)) {
+		if strings.HasSuffix(candidate, "-"+name) && strings.Contains(candidate, strconv.Itoa(lockpick)) {
+			container = candidate
 		}
 	}
-	if called == "" {
+	if container == "" {
 		return fmt.Errorf("lockpick has no container %s, only %s", name, list)
 	}
 	words := strings.Fields(way)
 	if way == "network" {
-		net, err := exec.Command("docker", "inspect", "--format", "{{.HostConfig.NetworkMode}}", called).Output()
+		net, err := exec.Command("docker", "inspect", "--format", "{{.HostConfig.NetworkMode}}", container).Output()
 		if err != nil {
 			return err
 		}
@@ -100,9 +100,9 @@ func hitContainerOf(lockpick int, name, way string) error {
 		return exec.Command("docker", "network", "disconnect", strings.TrimSpace(string(all)), holder).Run()
 	}
 	if !strings.Contains(way, "SIG") {
-		return exec.Command("docker", append(words, called)...).Run()
+		return exec.Command("docker", append(words, container)...).Run()
 	}
-	text, err := exec.Command("docker", "inspect", "--format", "{{.State.Pid}}", called).Output()
+	text, err := exec.Command("docker", "inspect", "--format", "{{.State.Pid}}", container).Output()
 	if err != nil {
 		return err
 	}
@@ -137,5 +137,5 @@ func childProcess(pid int) (int, error) {
 // discarded and the run retried.
 func TestInterferencesOnDocker(t *testing.T) {
 	needEngine(t)
-	onDocker(t).sabotage(cmp.Or(*interferences, 60), 2)
+	dockerSaboteur(t).sabotage(cmp.Or(*interferences, 60), 2)
 }

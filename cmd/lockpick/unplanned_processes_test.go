@@ -30,7 +30,7 @@ func TestUnplannedOnProcesses(t *testing.T) {
 		}
 		t.Run(name+" in each try", func(t *testing.T) {
 			t.Parallel()
-			code, output := attack{binary, oneNode, "process", allTries, attackOnChild(name, syscall.SIGSTOP, syscall.SIGCONT)}.run(t)
+			code, output := attack{binary, oneNode, "process", everyAttempt, attackOnChild(name, syscall.SIGSTOP, syscall.SIGCONT)}.run(t)
 			if code != 2 && code != 3 {
 				t.Errorf("exit code %d:\n%s", code, output)
 			}
@@ -38,7 +38,7 @@ func TestUnplannedOnProcesses(t *testing.T) {
 	}
 	t.Run("n1 is killed in each try", func(t *testing.T) {
 		t.Parallel()
-		code, output := attack{binary, oneNode, "process", allTries, attackOnChild("n1", syscall.SIGKILL)}.run(t)
+		code, output := attack{binary, oneNode, "process", everyAttempt, attackOnChild("n1", syscall.SIGKILL)}.run(t)
 		if code != 2 {
 			t.Errorf("exit code %d, want 2:\n%s", code, output)
 		}
@@ -54,8 +54,8 @@ func TestUnplannedOnProcesses(t *testing.T) {
 // that are hit in every attempt.
 func TestMoreUnplannedDuringSetup(t *testing.T) {
 	t.Parallel() // this test mostly waits
-	for _, hit := range [][2]string{{"n1", "terminated"}, {"n1", "stopped"}, {"r1", "killed"}, {"c1-adapter", "killed"}} {
-		checkRetryAfterHit(t, hit[0], hit[1])
+	for _, target := range [][2]string{{"n1", "terminated"}, {"n1", "stopped"}, {"r1", "killed"}, {"c1-adapter", "killed"}} {
+		checkRetryAfterHit(t, target[0], target[1])
 	}
 	t.Run("in each try", func(t *testing.T) {
 		t.Parallel()
@@ -70,7 +70,7 @@ func TestMoreUnplannedDuringSetup(t *testing.T) {
 // first probe to the end of the last process. The attempt must be discarded and the run retried.
 func TestInterferencesOnProcesses(t *testing.T) {
 	needRedis(t)
-	adapter := standIn(t, t.TempDir(), adapterName)
+	adapter := linkToSelf(t, t.TempDir(), adapterName)
 	s := &saboteur{T: t, binary: build(t), backend: "process", ways: slices.Sorted(maps.Keys(waysToHit)), actors: processesOf, hit: signalProcess,
 		lastCheck: 20 * time.Millisecond, args: map[string][]string{
 			"baseline": {"baseline/", "--expect", "fault-tolerance=any"}, "process-crash-everysec": {"process-crash-everysec/"}, "power-loss-everysec": {"power-loss-everysec/"},

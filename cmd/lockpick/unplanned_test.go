@@ -49,8 +49,8 @@ func childrenOf(lockpick int) map[string]string {
 
 // childOf returns the ID of lockpick's child process with the given name.
 func childOf(lockpick int, name string) (int, error) {
-	for text, called := range childrenOf(lockpick) {
-		if pid, err := strconv.Atoi(text); err == nil && called == name && syscall.Kill(pid, 0) == nil {
+	for text, childName := range childrenOf(lockpick) {
+		if pid, err := strconv.Atoi(text); err == nil && childName == name && syscall.Kill(pid, 0) == nil {
 			return pid, nil
 		}
 	}
@@ -95,8 +95,8 @@ const eachTime = "each-time"
 // if it were hit later, and that this is not reported as a bug. TestMoreUnplannedDuringSetup hits
 // other processes in other ways.
 func TestUnplannedDuringSetup(t *testing.T) {
-	for _, hit := range [][2]string{{"n1", "killed"}, {"c1-adapter", "stopped"}} {
-		checkRetryAfterHit(t, hit[0], hit[1])
+	for _, target := range [][2]string{{"n1", "killed"}, {"c1-adapter", "stopped"}} {
+		checkRetryAfterHit(t, target[0], target[1])
 	}
 }
 
@@ -104,7 +104,7 @@ func TestUnplannedDuringSetup(t *testing.T) {
 func hitDuringSetup(t *testing.T, actor, way, mark string) (code int, output string) {
 	t.Helper()
 	cmd := exec.Command(lockpickPath(t), "run", oneNode, "--backend", "process", "--store", t.TempDir(),
-		"--adapter", fmt.Sprintf("%s strikes %s %s %s", standIn(t, t.TempDir(), adapterName), actor, way, mark))
+		"--adapter", fmt.Sprintf("%s strikes %s %s %s", linkToSelf(t, t.TempDir(), adapterName), actor, way, mark))
 	out, _ := cmd.CombinedOutput() // the exit code says whether it failed
 	return cmd.ProcessState.ExitCode(), string(out)
 }

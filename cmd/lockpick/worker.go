@@ -31,7 +31,7 @@ const defaultTimeout = time.Minute
 
 // newWorkerPool returns a pool of processes for simulated runs, one per core. A worker that dies leaves
 // its stacks in the folder stacks.
-func workers(timeout time.Duration, stacks string) campaign.Pool {
+func newWorkerPool(timeout time.Duration, stacks string) campaign.Pool {
 	self, err := os.Executable()
 	if err != nil {
 		self = os.Args[0] // if this is wrong, starting a worker fails
@@ -43,10 +43,10 @@ type simRunner = campaign.Simulator
 
 // newSimRunner starts the workers. Workers that die leave their stacks in the store.
 func newSimRunner(timeout time.Duration, store string) simRunner {
-	return simRunnerOf(workers(timeout, store))
+	return newSimRunnerWith(newWorkerPool(timeout, store))
 }
 
-func simRunnerOf(p campaign.Pool) simRunner {
+func newSimRunnerWith(p campaign.Pool) simRunner {
 	return simRunner{Workers: p.Start(), Backend: sim.New(kinds.All), Known: knownNames(), Version: version(), Command: func(file string, seed uint64) string {
 		return fmt.Sprintf("lockpick run %s --seed %d", quote(file), seed)
 	}}
@@ -55,7 +55,7 @@ func simRunnerOf(p campaign.Pool) simRunner {
 // hiddenCmds returns the commands with which lockpick starts itself: as a worker that runs
 // simulations, as a client on a real backend, and as an agent in a container.
 func hiddenCmds(in io.Reader, out io.Writer) (all []*cobra.Command) {
-	for verb, run := range map[string]func(args []string) error{
+	for name, run := range map[string]func(args []string) error{
 		workerVerb: func([]string) error { return serveWorker(in, out) },
 		clientVerb: func(adapter []string) error { // in a container the client starts its adapter itself
 			if len(adapter) > 0 {
@@ -68,7 +68,7 @@ func hiddenCmds(in io.Reader, out io.Writer) (all []*cobra.Command) {
 		// Clients inherit these files, so nothing may buffer them.
 		docker.AgentVerb: func(args []string) error { return docker.Agent(os.Stdin, os.Stdout, os.Stderr, args) },
 	} {
-		all = append(all, &cobra.Command{Use: verb, Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, args []string) error { return run(args) }})
+		all = append(all, &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, args []string) error { return run(args) }})
 	}
 	return all
 }

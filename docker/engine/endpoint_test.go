@@ -79,7 +79,7 @@ func TestFallsBackToRootlessSocket(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := socket(usual); got != step.want {
+		if got := localSocket(usual); got != step.want {
 			t.Errorf("after adding %q, socket is %s, want %s", step.add, got, step.want)
 		}
 	}
@@ -87,7 +87,7 @@ func TestFallsBackToRootlessSocket(t *testing.T) {
 
 // Only an engine that has a local socket and runs on our kernel is known to be on this machine. An engine
 // on another kernel is in a virtual machine.
-func TestIsHere(t *testing.T) {
+func TestIsLocal(t *testing.T) {
 	ours, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestIsHere(t *testing.T) {
 		host, kernel string
 		here         bool
 	}{{"unix://" + DefaultSocket, kernel, true}, {"unix://" + DefaultSocket, "6.10.14-linuxkit", false}, {"unix://" + DefaultSocket, "", false}, {"tcp://127.0.0.1:2375", kernel, false}} {
-		if got := (&Engine{Host: c.host}).IsHere(About{Kernel: c.kernel}); got != c.here {
+		if got := (&Engine{Host: c.host}).IsLocal(About{Kernel: c.kernel}); got != c.here {
 			t.Errorf("%+v: IsLocal returned %v", c, got)
 		}
 	}

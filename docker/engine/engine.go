@@ -67,12 +67,12 @@ func Connect() (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the Docker engine: %w", err)
 	}
-	bounded := func(c *client.Client) error {
+	setTimeouts := func(c *client.Client) error {
 		t := c.HTTPClient().Transport.(*http.Transport)
 		t.TLSHandshakeTimeout, t.ResponseHeaderTimeout = handshakeTimeout, answerTimeout
 		return nil
 	}
-	api, err := client.NewClientWithOpts(client.WithTLSClientConfigFromEnv(), client.WithHost(host), bounded,
+	api, err := client.NewClientWithOpts(client.WithTLSClientConfigFromEnv(), client.WithHost(host), setTimeouts,
 		client.WithVersionFromEnv(), client.WithAPIVersionNegotiation())
 	if err != nil {
 		return nil, fmt.Errorf("find the Docker engine at %s: %w", host, err)
@@ -141,34 +141,34 @@ func (m ContainerSpec) mounts() []mount.Mount {
 
 // Create creates a container with no privileges except those in the spec.
 func (e *Engine) Create(ctx context.Context, m ContainerSpec) (id string, err error) {
-	host := &container.HostConfig{
+	hostConfig := &container.HostConfig{
 		NetworkMode: container.NetworkMode(m.Network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
 		Mounts: m.mounts(), Sysctls: m.Sysctls,
 		// By default, the engine stores all output of containers.
 		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}},
 	}
-	join := &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{m.Network: endpointAt(m.Addr)}}
+	networkConfig := &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{m.Network: endpointAt(m.Addr)}}
 	if m.Network == "none" {
-		join = nil
+		networkConfig = nil
 	}
 	if m.NetworkOf != "" {
-		host.NetworkMode, join = container.NetworkMode("container:"+m.NetworkOf), nil
+		hostConfig.NetworkMode, networkConfig = container.NetworkMode("container:"+m.NetworkOf), nil
 	}
 	if m.ProcessesOf != "" {
-		host.NetworkMode, host.PidMode, join = "none", container.PidMode("container:"+m.ProcessesOf), nil
+		hostConfig.NetworkMode, hostConfig.PidMode, networkConfig = "none", container.PidMode("container:"+m.ProcessesOf), nil
 	}
 	if m.Capability != "" {
-		host.CapAdd = []string{m.Capability}
+		hostConfig.CapAdd = []string{m.Capability}
 	}
-	made, err := e.API.ContainerCreate(ctx, &container.Config{
+	created, err := e.API.ContainerCreate(ctx, &container.Config{
 		Image: m.Image, Entrypoint: m.Command[:1], Cmd: m.Command[1:], Labels: m.Labels,
 		// Ignore the image's user. Root without capabilities can write only to root's files, such as a
 		// directory created by the engine.
 		User: "0", WorkingDir: DataDir,
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, // the image's health check would add load and query paused servers
 		OpenStdin:   m.Attached, StdinOnce: m.Attached, AttachStdin: m.Attached, AttachStdout: m.Attached, AttachStderr: m.Attached,
-	}, host, join, nil, m.Name)
-	return made.ID, err
+	}, hostConfig, networkConfig, nil, m.Name)
+	return created.ID, err
 }
 
 // Put copies executable files into a container that has not started yet.
@@ -197,11 +197,11 @@ const startTimeout = 30 * time.Second
 
 // Start starts a container. The returned function waits until the container exits and returns the exit
 // status.
-func (e *Engine) Start(ctx context.Context, id string) (ended func() (status int64, err error), err error) {
+func (e *Engine) Start(ctx context.Context, id string) (wait func() (status int64, err error), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	exit, failed := e.API.ContainerWait(ctx, id, container.WaitConditionNextExit)
-	limit, started := context.WithTimeout(ctx, startTimeout)
-	defer started()
+	limit, cancelStart := context.WithTimeout(ctx, startTimeout)
+	defer cancelStart()
 	if err := e.API.ContainerStart(limit, id, container.StartOptions{}); err != nil {
 		cancel()
 		return nil, err
@@ -220,11 +220,11 @@ func (e *Engine) Start(ctx context.Context, id string) (ended func() (status int
 // State returns a container's status, such as running or paused, and the PID of its first process on the
 // engine's machine.
 func (e *Engine) State(ctx context.Context, id string) (status string, pid int, err error) {
-	is, err := e.API.ContainerInspect(ctx, id)
+	info, err := e.API.ContainerInspect(ctx, id)
 	if err != nil {
 		return "", 0, err
 	}
-	return is.State.Status, is.State.Pid, nil
+	return info.State.Status, info.State.Pid, nil
 }
 
 // Attach connects to the stdin, stdout and stderr of a container that has not started yet.
@@ -313,14 +313,14 @@ var ErrOverlaps = errors.New("another network has these addresses")
 
 // MakeNetwork creates a bridge network without access to other networks.
 func MakeNetwork(ctx context.Context, e *Engine, name string, subnet netip.Prefix, gateway netip.Addr, labels map[string]string) (id string, err error) {
-	made, err := e.API.NetworkCreate(ctx, name, network.CreateOptions{
+	created, err := e.API.NetworkCreate(ctx, name, network.CreateOptions{
 		Driver: "bridge", Internal: true, Labels: labels,
 		IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet.String(), Gateway: gateway.String()}}},
 	})
 	if err != nil && strings.Contains(err.Error(), "overlaps") {
 		return "", ErrOverlaps
 	}
-	return made.ID, err
+	return created.ID, err
 }
 
 func (e *Engine) Networks(ctx context.Context, label string) (found []OwnedObject, err error) {
@@ -392,12 +392,12 @@ func findHost() (string, error) {
 	case context != "" && context != "default":
 		return "", &endpointError{fmt.Errorf("DOCKER_CONTEXT is %s, but lockpick uses only DOCKER_HOST", context), hostFromContext}
 	}
-	return "unix://" + socket(DefaultSocket), nil
+	return "unix://" + localSocket(DefaultSocket), nil
 }
 
 // localSocket returns the path of the socket of this machine's engine: the default path or, if that does
 // not exist, the socket of a rootless engine.
-func socket(defaultPath string) string {
+func localSocket(defaultPath string) string {
 	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && !exists(defaultPath) {
 		if rootless := filepath.Join(run, "docker.sock"); exists(rootless) {
 			return rootless
@@ -430,7 +430,7 @@ func (e *Engine) isSocket() bool { return strings.HasPrefix(e.Host, "unix://") }
 
 // IsLocal reports whether the engine is known to be on this machine because it has a local socket and runs
 // on our kernel. If not, it may still be on this machine.
-func (e *Engine) IsHere(a About) bool {
+func (e *Engine) IsLocal(a About) bool {
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	return err == nil && e.isSocket() && strings.TrimSpace(string(kernel)) == a.Kernel
 }

@@ -52,14 +52,14 @@ func InspectImage(ctx context.Context, e *Engine, ref string) (ImageInfo, error)
 // FindFile returns the first of the given files that exists in an image, or "" if none exists. To look for
 // them, it creates a container, which it never starts.
 func FindFile(ctx context.Context, e *Engine, ref string, labels map[string]string, files []string) (found string, err error) {
-	made, err := e.API.ContainerCreate(ctx, &container.Config{Image: ref, Entrypoint: []string{"none"}, Labels: labels},
+	created, err := e.API.ContainerCreate(ctx, &container.Config{Image: ref, Entrypoint: []string{"none"}, Labels: labels},
 		&container.HostConfig{NetworkMode: "none"}, nil, nil, "")
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), made.ID)) }()
+	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), created.ID)) }()
 	for _, f := range files {
-		_, err := e.API.ContainerStatPath(ctx, made.ID, f)
+		_, err := e.API.ContainerStatPath(ctx, created.ID, f)
 		if err == nil {
 			return f, nil
 		}
@@ -179,11 +179,11 @@ const unlimitedMemory = 1 << 50
 
 // ReadLimits returns a container's limits, as reported by the engine.
 func (e *Engine) ReadLimits(ctx context.Context, id string) (Limits, error) {
-	is, err := e.API.ContainerInspect(ctx, id)
+	info, err := e.API.ContainerInspect(ctx, id)
 	if err != nil {
 		return Limits{}, err
 	}
-	s := Limits{max(0, time.Duration(is.HostConfig.CPUQuota)*time.Microsecond), is.HostConfig.Memory}
+	s := Limits{max(0, time.Duration(info.HostConfig.CPUQuota)*time.Microsecond), info.HostConfig.Memory}
 	if s.Memory == unlimitedMemory {
 		s.Memory = 0
 	}
@@ -192,12 +192,12 @@ func (e *Engine) ReadLimits(ctx context.Context, id string) (Limits, error) {
 
 // Usage returns how much of its limits a container has used, as reported by the engine.
 func (e *Engine) Usage(ctx context.Context, id string) (usage, error) {
-	is, err := e.API.ContainerInspect(ctx, id)
+	info, err := e.API.ContainerInspect(ctx, id)
 	if err != nil {
 		return usage{}, err
 	}
-	if !is.State.Running {
-		return usage{Ended: fmt.Sprintf("it exited with status %d, out of memory: %v", is.State.ExitCode, is.State.OOMKilled)}, nil
+	if !info.State.Running {
+		return usage{EndText: fmt.Sprintf("it exited with status %d, out of memory: %v", info.State.ExitCode, info.State.OOMKilled)}, nil
 	}
 	answer, err := e.API.ContainerStatsOneShot(ctx, id)
 	if err != nil {
@@ -207,13 +207,13 @@ func (e *Engine) Usage(ctx context.Context, id string) (usage, error) {
 	var s container.StatsResponse
 	err = json.NewDecoder(answer.Body).Decode(&s)
 	cpu := s.CPUStats.ThrottlingData
-	return usage{Periods: cpu.Periods, Throttled: cpu.ThrottledPeriods, Memory: s.MemoryStats.Usage}, err
+	return usage{Periods: cpu.Periods, ThrottledPeriods: cpu.ThrottledPeriods, Memory: s.MemoryStats.Usage}, err
 }
 
 // OutOfMemory reports whether the kernel killed a container because it ran out of memory.
 func (e *Engine) OutOfMemory(ctx context.Context, id string) bool {
-	is, err := e.API.ContainerInspect(ctx, id)
-	return err == nil && is.State.OOMKilled
+	info, err := e.API.ContainerInspect(ctx, id)
+	return err == nil && info.State.OOMKilled
 }
 
 // LimitsUnsupported returns why the engine cannot limit containers' resources, or "" if it can.
@@ -252,23 +252,23 @@ func (s Limits) String() string {
 
 // usage describes how a container's limits affected it.
 type usage struct {
-	Ended              string // how it exited, or "" if it is running
-	Periods, Throttled uint64 // number of periods of length SharePeriod, and in how many it was throttled
-	Memory             uint64 // bytes in use
+	EndText                   string // how it exited, or "" if it is running
+	Periods, ThrottledPeriods uint64 // number of periods of length SharePeriod, and in how many it was throttled
+	Memory                    uint64 // bytes in use
 }
 
 func (h usage) String() string {
-	if h.Ended != "" {
-		return h.Ended
+	if h.EndText != "" {
+		return h.EndText
 	}
-	return fmt.Sprintf("it was throttled in %d of %d periods, and uses %d KB of memory", h.Throttled, h.Periods, h.Memory>>10)
+	return fmt.Sprintf("it was throttled in %d of %d periods, and uses %d KB of memory", h.ThrottledPeriods, h.Periods, h.Memory>>10)
 }
 
 // Sweep removes what dead owners left behind: containers, networks, and images of the same kind as one of
 // keepImages. It does not remove objects whose owner is alive or unknown. isLocal states whether the
 // engine is on this machine.
-func Sweep(ctx context.Context, e *Engine, here bool, keepImages ...string) error {
-	self, err := files.Self()
+func Sweep(ctx context.Context, e *Engine, isLocal bool, keepImages ...string) error {
+	self, err := files.CurrentOwner()
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
@@ -276,20 +276,20 @@ func Sweep(ctx context.Context, e *Engine, here bool, keepImages ...string) erro
 	if err != nil {
 		return fmt.Errorf("sweep: list containers: %w", err)
 	}
-	runs := map[string]bool{} // owners with a running container
+	hasRunning := map[string]bool{} // owners with a running container
 	for _, c := range containers {
-		runs[c.owner] = runs[c.owner] || c.running
+		hasRunning[c.owner] = hasRunning[c.owner] || c.running
 	}
-	dead := func(o OwnedObject) bool {
+	isDead := func(o OwnedObject) bool {
 		owner, ok := files.ParseOwner(o.owner)
 		// Keep other machines' objects if the engine is not known to be on this machine. Even if it is,
 		// other machines may use it over the network. Ended judges their objects by age.
-		if !ok || !here && owner.Boot != self.Boot {
+		if !ok || !isLocal && owner.BootID != self.BootID {
 			return false
 		}
-		return owner.Ended(self, time.Now()) || owner.Ended(self, o.created) && !runs[o.owner]
+		return owner.Ended(self, time.Now()) || owner.Ended(self, o.created) && !hasRunning[o.owner]
 	}
-	if _, err := Remove(ctx, e, OwnerLabel, dead); err != nil { // networks still in use can stay
+	if _, err := Remove(ctx, e, OwnerLabel, isDead); err != nil { // networks still in use can stay
 		return fmt.Errorf("sweep: %w", err)
 	}
 	images, err := imagesOf(ctx, e, ImageLabel)
@@ -297,8 +297,8 @@ func Sweep(ctx context.Context, e *Engine, here bool, keepImages ...string) erro
 		return fmt.Errorf("sweep: %w", err)
 	}
 	for _, i := range images {
-		replaced := slices.ContainsFunc(keepImages, func(ref string) bool { return i.Name != ref && sameKind(i.Name, ref) })
-		if replaced && dead(i) {
+		isReplaced := slices.ContainsFunc(keepImages, func(ref string) bool { return i.Name != ref && sameKind(i.Name, ref) })
+		if isReplaced && isDead(i) {
 			e.RemoveImage(ctx, i.Name) // if the image is in use, it stays until the next sweep
 		}
 	}
@@ -316,13 +316,13 @@ func sameKind(a, b string) bool {
 // is restarting, it retries until ctx is done.
 func RemoveAllRetrying(ctx context.Context, e *Engine, label string) error {
 	for {
-		held, err := Remove(ctx, e, label, func(OwnedObject) bool { return true })
+		inUse, err := Remove(ctx, e, label, func(OwnedObject) bool { return true })
 		if !Unreachable(err) {
-			return errors.Join(held, err)
+			return errors.Join(inUse, err)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w; lockpick will remove what is left at the start of its next run", errors.Join(held, err))
+			return fmt.Errorf("%w; lockpick will remove what is left at the start of its next run", errors.Join(inUse, err))
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -368,10 +368,10 @@ func Remove(ctx context.Context, e *Engine, label string, match func(OwnedObject
 // Parallel calls do concurrently for all elements of a list and joins the errors.
 func Parallel[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for i, x := range list {
-		all.Go(func() { errs[i] = do(x) })
+		wg.Go(func() { errs[i] = do(x) })
 	}
-	all.Wait()
+	wg.Wait()
 	return errors.Join(errs...)
 }

@@ -43,7 +43,7 @@ func TestLockAcquiredAfterCancelIsReleased(t *testing.T) {
 	} {
 		w := &fakeEnv{}
 		row.lock.fakeEnv, row.lock.until = w, epoch.Add(10*time.Second)
-		c := &section{program: &program{s: Spec{Cancel: row.cancel}, e: w.env(), lock: &row.lock, recordLock: make(chan struct{}, 1)}}
+		c := &section{program: &program{s: Spec{CancelAfter: row.cancel}, e: w.env(), lock: &row.lock, recordLock: make(chan struct{}, 1)}}
 		holds := c.acquire(t.Context())
 		if got := strings.Join(w.events, "; "); holds != row.holds || got != row.want {
 			t.Errorf("%s: acquired %v, want %v\ngot  %s\nwant %s", row.name, holds, row.holds, got, row.want)

@@ -26,9 +26,9 @@ import (
 
 // Errors for scenarios that need more than the lock can do.
 var (
-	errNoTokens  = errors.New("the resource needs fencing tokens, but this lock doesn't provide any")
-	errNoExtends = errors.New("the workload extends its lock, but this lock can't be extended")
-	errNoReentry = errors.New("the workload reacquires a lock that it holds, but this lock isn't reentrant")
+	errNoTokens      = errors.New("the resource needs fencing tokens, but this lock doesn't provide any")
+	errNotExtendable = errors.New("the workload extends its lock, but this lock can't be extended")
+	errNotReentrant  = errors.New("the workload reacquires a lock that it holds, but this lock isn't reentrant")
 )
 
 // Run runs the client until it has completed its cycles, its time is up, or ctx is canceled. It
@@ -72,24 +72,24 @@ func newProgram(s Spec, e Env) *program {
 func (p *program) loop(ctx context.Context) error {
 	// When its time is up, the client stops thinking and acquiring, but finishes its critical
 	// section.
-	begin, cancel := context.WithCancel(ctx)
+	startCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if p.s.Until > 0 {
-		over := p.e.After(p.s.Until - p.e.True())
+	if p.s.EndTime > 0 {
+		timeUp := p.e.After(p.s.EndTime - p.e.TrueTime())
 		go func() {
 			select {
-			case <-over:
+			case <-timeUp:
 				cancel()
-			case <-begin.Done():
+			case <-startCtx.Done():
 			}
 		}()
 	}
 	for n := 1; p.s.Cycles == 0 || n <= p.s.Cycles; n++ {
-		p.think(begin, n)
-		if begin.Err() != nil {
+		p.think(startCtx, n)
+		if startCtx.Err() != nil {
 			return nil
 		}
-		if err := p.cycle(ctx, begin, n); err != nil {
+		if err := p.cycle(ctx, startCtx, n); err != nil {
 			return err
 		}
 	}
@@ -99,33 +99,33 @@ func (p *program) loop(ctx context.Context) error {
 // think sleeps before cycle n. The time the client's process took to start counts as thinking time,
 // so that clients that are meant to begin together do so even if some processes start more slowly.
 func (p *program) think(ctx context.Context, n int) {
-	d := p.s.Think.Draw(Random(p.s.Seed, p.s.Name, "think", strconv.Itoa(n)))
-	if n == 1 && p.s.Start > 0 {
-		d -= p.e.True() - p.s.Start
+	d := p.s.ThinkTime.Draw(Random(p.s.Seed, p.s.Name, "think", strconv.Itoa(n)))
+	if n == 1 && p.s.StartTime > 0 {
+		d -= p.e.TrueTime() - p.s.StartTime
 	}
 	p.sleep(ctx, d)
 }
 
-func (p *program) cycle(ctx, begin context.Context, n int) error {
+func (p *program) cycle(ctx, startCtx context.Context, n int) error {
 	c := &section{program: p, key: p.s.Keys[(n-1)%len(p.s.Keys)], session: fmt.Sprintf("%s/%d", p.s.Name, n)}
-	if !c.acquire(begin) {
-		return c.fatal
+	if !c.acquire(startCtx) {
+		return c.fatalErr
 	}
 	if p.s.Fence == FenceToken && c.fence == 0 {
 		return errNoTokens
 	}
-	if _, ok := c.handle.(lock.Extender); p.s.Extend > 0 && !ok {
-		return errNoExtends
+	if _, ok := c.handle.(lock.Extender); p.s.ExtendInterval > 0 && !ok {
+		return errNotExtendable
 	}
-	if p.s.Reenter > 0 && !p.s.Lock.Reenter {
-		return errNoReentry
+	if p.s.Reentries > 0 && !p.s.Lock.Reenter {
+		return errNotReentrant
 	}
 	c.watchLoss(ctx)
 	p.atPoint(AfterAcquire)
-	c.work(ctx, p.s.Hold.Draw(Random(p.s.Seed, p.s.Name, "hold", strconv.Itoa(n))))
+	c.work(ctx, p.s.HoldTime.Draw(Random(p.s.Seed, p.s.Name, "hold", strconv.Itoa(n))))
 	p.atPoint(BeforeRelease)
 	c.release(ctx)
-	return errors.Join(c.fatal, ctx.Err())
+	return errors.Join(c.fatalErr, ctx.Err())
 }
 
 // lockNow is the lock's monotonic clock. Each attempt reads it twice, before and after contacting
@@ -139,7 +139,7 @@ func (p *program) lockNow() time.Time {
 // lockWall is the lock's wall clock, which some locks read instead of lockNow.
 func (p *program) lockWall() time.Time {
 	p.countReading()
-	return p.e.Wall()
+	return p.e.WallNow()
 }
 
 func (p *program) countReading() {
@@ -147,9 +147,9 @@ func (p *program) countReading() {
 	if p.acquiring {
 		p.readings++
 	}
-	second := p.acquiring && p.readings%2 == 0
+	isSecond := p.acquiring && p.readings%2 == 0
 	p.mu.Unlock()
-	if second {
+	if isSecond {
 		p.atPoint(DuringAcquire)
 	}
 }
@@ -167,9 +167,9 @@ func (p *program) atPoint(point string) {
 	p.passes[point]++
 	nth := p.passes[point]
 	p.mu.Unlock()
-	for _, a := range p.s.Armed {
+	for _, a := range p.s.ArmedPoints {
 		if a.Name == point && (a.Nth == 0 || a.Nth == nth) {
-			p.e.At(point)
+			p.e.OnPoint(point)
 			return
 		}
 	}
@@ -204,7 +204,7 @@ func (p *program) emit(e history.Event) {
 func (p *program) emitLocked(e history.Event) {
 	e.Process = p.s.Name
 	if e.T == 0 {
-		e.T = int64(p.e.True())
+		e.T = int64(p.e.TrueTime())
 	}
 	p.e.Emit(e)
 }
@@ -232,26 +232,26 @@ const (
 // Spec says what one client does. It is plain data, and is passed to a subprocess as one line of
 // JSON. Durations are already scaled.
 type Spec struct {
-	Name      string        `json:"name"` // c1, c2, …
-	Seed      uint64        `json:"seed"`
-	Lock      lock.Settings `json:"lock"`
-	Nodes     []lock.Node   `json:"nodes"`               // set by the backend
-	Addresses []string      `json:"addresses,omitempty"` // node names in the lock's configuration; nil: all nodes
-	Resource  lock.Node     `json:"resource"`            // set by the backend
-	Keys      []string      `json:"keys"`                // locks that the client uses in turn
-	Fence     string        `json:"fence"`               // fencing mode of the resource
-	Writes    int           `json:"writes"`              // writes per critical section
-	Cycles    int           `json:"cycles"`              // number of cycles; 0: no limit but EndTime
-	Until     time.Duration `json:"until"`               // true time after which the client starts no further cycle or acquire; 0: no limit
-	Start     time.Duration `json:"start,omitempty"`     // true time at which the client's process was started; 0: starting takes no time
-	Think     Range         `json:"think"`               // pause before each cycle
-	Hold      Range         `json:"hold"`                // time between read and check
-	Prepare   Range         `json:"prepare"`             // time between check and write
-	Cancel    time.Duration `json:"cancel,omitempty"`    // time after which the client cancels a pending acquire; 0: never
-	Extend    time.Duration `json:"extend"`              // interval between extensions; 0: no extensions
-	Reenter   int           `json:"reenter,omitempty"`   // number of times the client reacquires a held lock; it releases these acquisitions halfway through HoldTime
-	NoCheck   bool          `json:"noCheck"`             // the client does not check its deadline before writing
-	Armed     []Point       `json:"armed"`               // where the client stops
+	Name           string        `json:"name"` // c1, c2, …
+	Seed           uint64        `json:"seed"`
+	Lock           lock.Settings `json:"lock"`
+	Nodes          []lock.Node   `json:"nodes"`               // set by the backend
+	Addresses      []string      `json:"addresses,omitempty"` // node names in the lock's configuration; nil: all nodes
+	Resource       lock.Node     `json:"resource"`            // set by the backend
+	Keys           []string      `json:"keys"`                // locks that the client uses in turn
+	Fence          string        `json:"fence"`               // fencing mode of the resource
+	Writes         int           `json:"writes"`              // writes per critical section
+	Cycles         int           `json:"cycles"`              // number of cycles; 0: no limit but EndTime
+	EndTime        time.Duration `json:"until"`               // true time after which the client starts no further cycle or acquire; 0: no limit
+	StartTime      time.Duration `json:"start,omitempty"`     // true time at which the client's process was started; 0: starting takes no time
+	ThinkTime      Range         `json:"think"`               // pause before each cycle
+	HoldTime       Range         `json:"hold"`                // time between read and check
+	PrepareTime    Range         `json:"prepare"`             // time between check and write
+	CancelAfter    time.Duration `json:"cancel,omitempty"`    // time after which the client cancels a pending acquire; 0: never
+	ExtendInterval time.Duration `json:"extend"`              // interval between extensions; 0: no extensions
+	Reentries      int           `json:"reenter,omitempty"`   // number of times the client reacquires a held lock; it releases these acquisitions halfway through HoldTime
+	NoCheck        bool          `json:"noCheck"`             // the client does not check its deadline before writing
+	ArmedPoints    []Point       `json:"armed"`               // where the client stops
 }
 
 // lockNodes returns the nodes in the lock's configuration.
@@ -283,15 +283,15 @@ type Point struct {
 // Env is a client's environment: virtual time and simulated connections in the simulation, real
 // ones in a subprocess.
 type Env struct {
-	Dial  func(ctx context.Context, network, addr string) (net.Conn, error)
-	Now   func() time.Time                       // the client's monotonic clock
-	Wall  func() time.Time                       // the client's wall clock
-	After func(d time.Duration) <-chan time.Time // the client's timer
-	True  func() time.Duration                   // true time since the start of the run
-	Emit  func(history.Event)                    // records an event; the client sets the event's time
+	Dial     func(ctx context.Context, network, addr string) (net.Conn, error)
+	Now      func() time.Time                       // the client's monotonic clock
+	WallNow  func() time.Time                       // the client's wall clock
+	After    func(d time.Duration) <-chan time.Time // the client's timer
+	TrueTime func() time.Duration                   // true time since the start of the run
+	Emit     func(history.Event)                    // records an event; the client sets the event's time
 	// OnPoint is called at each armed point. It blocks while the harness carries out the step planned
 	// for this point.
-	At func(point string)
+	OnPoint func(point string)
 	// Lock creates the lock under test.
 	Lock lock.Factory
 }
@@ -340,16 +340,16 @@ func (g Range) Draw(r uint64) time.Duration {
 // when. So if the first release already frees the lock, its holder still considers the lock its own
 // while another client acquires it.
 func (c *section) reenter(ctx context.Context, d time.Duration) bool {
-	var inner []lock.Handle
+	var innerHandles []lock.Handle
 	proceed := true
-	for n := 0; proceed && n < c.s.Reenter; n++ {
+	for n := 0; proceed && n < c.s.Reentries; n++ {
 		var h lock.Handle
 		if h, proceed = c.reacquire(ctx); h != nil {
-			inner = append(inner, h)
+			innerHandles = append(innerHandles, h)
 		}
 	}
 	proceed = proceed && c.hold(c.loss.cancelOnLoss(ctx, c.s.NoCheck), d)
-	for _, h := range slices.Backward(inner) {
+	for _, h := range slices.Backward(innerHandles) {
 		if !c.releaseInner(ctx, h) {
 			proceed = false
 		}
@@ -360,24 +360,24 @@ func (c *section) reenter(ctx context.Context, d time.Duration) bool {
 // reacquire acquires the held lock once more. This should not take long, so the client gives up
 // when the lease is over: a lock granted later would be a new hold that began at an unknown time.
 func (c *section) reacquire(ctx context.Context) (_ lock.Handle, proceed bool) {
-	expired := func() bool {
+	isExpired := func() bool {
 		deadline := c.lease.deadline()
 		return c.loss.notified() || !deadline.IsZero() && !c.clock().Before(deadline)
 	}
-	if expired() {
+	if isExpired() {
 		return nil, c.s.NoCheck || c.check()
 	}
 	deadline := c.lease.deadline()
 	e := markExtension(c.event(history.Invoke, history.OpExtend), history.OpAcquire)
 	c.emit(e)
-	within, cancel := c.withTimeout(ctx, c.replyTimeout())
+	acquireCtx, cancel := c.withTimeout(ctx, c.replyTimeout())
 	defer cancel()
-	h, err := c.lock.Acquire(within, c.key)
+	h, err := c.lock.Acquire(acquireCtx, c.key)
 	switch {
 	case err != nil:
 		c.fail(failureType(err), history.OpExtend, err)
 		return nil, failureType(err) != history.Fail
-	case expired():
+	case isExpired():
 		e.Type, e.Cause = history.Info, "it was acquired when the lease was over"
 		c.emit(e)
 		return h, false

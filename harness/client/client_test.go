@@ -65,19 +65,19 @@ func TestParseLog(t *testing.T) {
 // DuringAcquire point, whichever goroutine makes it.
 func TestConcurrentClockReadings(t *testing.T) {
 	var stops atomic.Int64
-	p := &program{passes: map[string]int{}, s: Spec{Armed: []Point{{Name: DuringAcquire}}},
-		e: Env{Now: time.Now, Wall: time.Now, At: func(string) { stops.Add(1) }}}
+	p := &program{passes: map[string]int{}, s: Spec{ArmedPoints: []Point{{Name: DuringAcquire}}},
+		e: Env{Now: time.Now, WallNow: time.Now, OnPoint: func(string) { stops.Add(1) }}}
 	p.setAcquiring(true)
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for range 8 {
-		all.Go(func() {
+		wg.Go(func() {
 			for range 1000 {
 				p.lockNow()
 				p.lockWall()
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	if got := stops.Load(); got != 8000 || p.passes[DuringAcquire] != 8000 {
 		t.Errorf("stopped %d times and counted %d points, want 8000 each", got, p.passes[DuringAcquire])
 	}
@@ -90,11 +90,11 @@ func TestStartupTimeCountsAsThinking(t *testing.T) {
 		{100, 400, 1100, 2100},
 		{100, 1500, 1500, 2500}, // starting took longer than the thinking time
 	} {
-		w := &fakeEnv{now: c.ready}
-		p := newProgram(Spec{Start: c.start, Think: Range{Min: 1000, Max: 1000}}, w.env())
+		w := &fakeEnv{trueTime: c.ready}
+		p := newProgram(Spec{StartTime: c.start, ThinkTime: Range{Min: 1000, Max: 1000}}, w.env())
 		for n, want := range []time.Duration{c.first, c.second} {
-			if p.think(t.Context(), n+1); w.now != want {
-				t.Errorf("started at %d, ready at %d: cycle %d begins at %d, want %d", c.start, c.ready, n+1, w.now, want)
+			if p.think(t.Context(), n+1); w.trueTime != want {
+				t.Errorf("started at %d, ready at %d: cycle %d begins at %d, want %d", c.start, c.ready, n+1, w.trueTime, want)
 			}
 		}
 	}

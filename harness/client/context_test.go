@@ -53,7 +53,7 @@ func TestContextDecidesWhetherToWrite(t *testing.T) {
 			}
 			c := &section{program: newProgram(Spec{Lock: lock.Settings{TTL: 10 * time.Second}}, w.env()), handle: h, lease: leaseDeadline{until: lease.until}}
 			c.watchLoss(t.Context())
-			w.now = row.at
+			w.trueTime = row.at
 			if row.ended {
 				end(errors.New("over"))
 			}

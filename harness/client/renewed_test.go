@@ -27,16 +27,16 @@ func TestLibraryExtensionIsRecorded(t *testing.T) {
 		h := selfExtendingLease{&lease{fakeEnv: w, until: epoch.Add(10 * time.Second)}, make(chan struct{}), make(chan struct{})}
 		c := &section{program: newProgram(Spec{}, w.env()), handle: h, lease: leaseDeadline{until: h.until}}
 		c.watchLoss(t.Context())
-		if w.now = 9 * time.Second; !c.check() {
+		if w.trueTime = 9 * time.Second; !c.check() {
 			t.Error("the lock is not considered held at 9 s")
 		}
 		h.until = epoch.Add(19 * time.Second)
 		h.renewed <- struct{}{}
 		synctest.Wait()
-		if w.now = 18 * time.Second; !c.check() {
+		if w.trueTime = 18 * time.Second; !c.check() {
 			t.Error("the lock is not considered held at 18 s")
 		}
-		if w.now = 20 * time.Second; c.check() {
+		if w.trueTime = 20 * time.Second; c.check() {
 			t.Error("the lock is considered held at 20 s")
 		}
 		c.loss.close()
@@ -71,9 +71,9 @@ func TestReportsAreRecordedInStampOrder(t *testing.T) {
 				var readings int
 				env := w.env()
 				env.Emit = func(e history.Event) { stamps = append(stamps, e.T) }
-				env.True = func() time.Duration {
-					w.now += time.Millisecond
-					now := w.now
+				env.TrueTime = func() time.Duration {
+					w.trueTime += time.Millisecond
+					now := w.trueTime
 					if readings++; readings == at {
 						report()
 						synctest.Wait()

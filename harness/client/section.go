@@ -23,15 +23,15 @@ type section struct {
 	fence        int64
 	version      int64      // the resource's version in its latest reply
 	loss         *lossWatch // nil if the lock doesn't report losses
-	fatal        error      // why the client can't continue with this lock
+	fatalErr     error      // why the client can't continue with this lock
 }
 
 func (c *section) acquire(ctx context.Context) bool {
 	c.emit(c.event(history.Invoke, history.OpAcquire))
-	if c.s.Cancel > 0 {
-		var forget context.CancelFunc
-		ctx, forget = c.withTimeout(ctx, c.s.Cancel)
-		defer forget()
+	if c.s.CancelAfter > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = c.withTimeout(ctx, c.s.CancelAfter)
+		defer cancel()
 	}
 	c.setAcquiring(true)
 	h, err := c.lock.Acquire(ctx, c.key)
@@ -53,7 +53,7 @@ func (c *section) acquire(ctx context.Context) bool {
 	}
 	e.Token, e.Fence = c.token, c.fence
 	c.emit(e)
-	if c.s.Cancel > 0 && ctx.Err() != nil { // the client no longer wants the lock
+	if c.s.CancelAfter > 0 && ctx.Err() != nil { // the client no longer wants the lock
 		c.release(context.WithoutCancel(ctx))
 		return false
 	}
@@ -63,10 +63,10 @@ func (c *section) acquire(ctx context.Context) bool {
 // withTimeout returns a context that is canceled after d, measured by the client's clock.
 func (c *section) withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	late := c.e.After(d)
+	timer := c.e.After(d)
 	go func() {
 		select {
-		case <-late:
+		case <-timer:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -79,12 +79,12 @@ func (c *section) withTimeout(ctx context.Context, d time.Duration) (context.Con
 func (c *section) adoptDeadline(op string, deadline time.Time) history.Event {
 	// Read true time first: a pause between the two readings may make the recorded deadline too
 	// early, but never too late.
-	truth, local := int64(c.e.True()), c.clock()
+	trueTime, localTime := int64(c.e.TrueTime()), c.clock()
 	c.lease.set(deadline)
 	e := c.event(history.OK, op)
-	e.T, e.Local, e.Wall = truth, local.UnixNano(), c.useWall
+	e.T, e.Local, e.WallClock = trueTime, localTime.UnixNano(), c.useWall
 	if !deadline.IsZero() {
-		e.ValidUntil = truth + int64(deadline.Sub(local))
+		e.ValidUntil = trueTime + int64(deadline.Sub(localTime))
 	}
 	return e
 }
@@ -92,7 +92,7 @@ func (c *section) adoptDeadline(op string, deadline time.Time) history.Event {
 // clock reads the clock to which the deadline refers.
 func (c *section) clock() time.Time {
 	if c.useWall {
-		return c.e.Wall()
+		return c.e.WallNow()
 	}
 	return c.e.Now()
 }
@@ -101,7 +101,7 @@ func (c *section) work(ctx context.Context, hold time.Duration) {
 	if !c.read(ctx) {
 		return
 	}
-	if c.s.Reenter > 0 {
+	if c.s.Reentries > 0 {
 		hold /= 2
 		if !c.reenter(ctx, hold) {
 			return
@@ -114,7 +114,7 @@ func (c *section) work(ctx context.Context, hold time.Duration) {
 		if !c.s.NoCheck && (!c.stillHeld(ctx) || !c.check()) {
 			return
 		}
-		c.sleep(ctx, c.s.Prepare.Draw(Random(c.s.Seed, c.session, "prepare", strconv.Itoa(n))))
+		c.sleep(ctx, c.s.PrepareTime.Draw(Random(c.s.Seed, c.session, "prepare", strconv.Itoa(n))))
 		c.atPoint(betweenCheckAndWrite)
 		if !c.write(ctx, n) {
 			return
@@ -160,23 +160,23 @@ func (c *section) stillHeld(ctx context.Context) bool {
 // to the resource. If the lock has a context, the context decides.
 func (c *section) check() bool {
 	notified := c.loss.notified() // must come before reading the clock, because it waits until the loss is recorded
-	done := c.lockRecord()
-	truth, local := int64(c.e.True()), c.clock()
+	unlock := c.lockRecord()
+	trueTime, localTime := int64(c.e.TrueTime()), c.clock()
 	deadline := c.lease.deadline()
 	e := c.event(history.OK, history.OpCheck)
-	e.T, e.Local, e.Wall = truth, local.UnixNano(), c.useWall
+	e.T, e.Local, e.WallClock = trueTime, localTime.UnixNano(), c.useWall
 	switch {
 	case notified:
 		e.Type, e.Cause = history.Fail, "the lock has told of its loss"
-	case !deadline.IsZero() && !local.Before(deadline):
+	case !deadline.IsZero() && !localTime.Before(deadline):
 		if c.confirmedByContext() {
-			done()
+			unlock()
 			return c.check() // with the new deadline
 		}
-		e.Type, e.Cause = history.Fail, fmt.Sprintf("the lease ended %v ago", local.Sub(deadline))
+		e.Type, e.Cause = history.Fail, fmt.Sprintf("the lease ended %v ago", localTime.Sub(deadline))
 	}
 	c.emitLocked(e)
-	done()
+	unlock()
 	return e.Type == history.OK
 }
 
@@ -233,23 +233,23 @@ func failureType(err error) history.Type {
 // lease, or a TTL if the lease is already over or has no deadline.
 func (c *section) replyTimeout() time.Duration {
 	deadline := c.lease.deadline()
-	if left := deadline.Sub(c.clock()); !deadline.IsZero() && left > 0 {
-		return left
+	if remaining := deadline.Sub(c.clock()); !deadline.IsZero() && remaining > 0 {
+		return remaining
 	}
 	return c.s.Lock.TTL
 }
 
 func (c *section) entry(value string) entry {
-	claim := c.token
-	if claim == "" && c.s.Fence == FenceCheckSet { // the lock has no token; any unique claim will do
-		claim = c.session
+	token := c.token
+	if token == "" && c.s.Fence == FenceCheckSet { // the lock has no token; any unique claim will do
+		token = c.session
 	}
-	return entry{key: c.key, value: value, session: c.session, token: claim, version: c.version, fence: c.fence}
+	return entry{key: c.key, value: value, session: c.session, token: token, version: c.version, fence: c.fence}
 }
 
 // markExtension marks e as an extension that was made by another operation; see history.OpExtend.
-func markExtension(e history.Event, via string) history.Event {
-	e.Value = via
+func markExtension(e history.Event, op string) history.Event {
+	e.Value = op
 	return e
 }
 
@@ -259,7 +259,7 @@ func (c *section) event(t history.Type, op string) history.Event {
 
 func (c *section) fail(t history.Type, op string, err error) {
 	if errors.Is(err, lock.ErrBroken) {
-		c.fatal = err
+		c.fatalErr = err
 	}
 	e := c.event(t, op)
 	e.Cause = err.Error()
@@ -277,27 +277,27 @@ func (a answer) outcome() history.Type {
 // would be pointless, because the lock is lost or a check showed that the deadline has passed. The
 // time spent on extensions does not count toward d.
 func (c *section) hold(ctx context.Context, d time.Duration) bool {
-	if c.s.Extend == 0 {
+	if c.s.ExtendInterval == 0 {
 		c.sleep(ctx, d)
 		return true
 	}
 	for {
-		step := min(d, c.s.Extend)
+		step := min(d, c.s.ExtendInterval)
 		if deadline := c.lease.deadline(); !c.s.NoCheck && !deadline.IsZero() {
-			left := deadline.Sub(c.clock())
-			if left <= 0 {
+			remaining := deadline.Sub(c.clock())
+			if remaining <= 0 {
 				if !c.check() {
 					return false
 				}
 				continue // the clock stepped back between the two readings
 			}
-			step = min(step, left)
+			step = min(step, remaining)
 		}
 		c.sleep(ctx, step)
 		if d -= step; d <= 0 || ctx.Err() != nil {
 			return true
 		}
-		if step == c.s.Extend && !c.extend(ctx) {
+		if step == c.s.ExtendInterval && !c.extend(ctx) {
 			return false
 		}
 	}
@@ -317,19 +317,19 @@ func (c *section) extend(ctx context.Context) bool {
 
 // recordExtension adopts a deadline and records an extension. op names the operation that returned
 // the deadline, unless it was an extension.
-func (c *section) recordExtension(deadline time.Time, via string) {
+func (c *section) recordExtension(deadline time.Time, op string) {
 	defer c.lockRecord()()
-	c.emitLocked(markExtension(c.adoptDeadline(history.OpExtend, deadline), via))
+	c.emitLocked(markExtension(c.adoptDeadline(history.OpExtend, deadline), op))
 }
 
 // lossWatch waits until a lock notifies its holder that the lock is lost. It is nil for locks that
 // never do.
 type lossWatch struct {
-	lost     <-chan struct{}
-	recorded context.Context // canceled when the loss is recorded
-	cancel   context.CancelFunc
-	stopped  chan struct{}
-	done     chan struct{}
+	lost        <-chan struct{}
+	recordedCtx context.Context // canceled when the loss is recorded
+	cancel      context.CancelFunc
+	stopped     chan struct{}
+	done        chan struct{}
 }
 
 // leaseDeadline is the deadline until which the client considers itself the holder. It needs a
@@ -366,7 +366,7 @@ func (c *section) watchLoss(ctx context.Context) {
 		return
 	}
 	l := &lossWatch{lost: lost, stopped: make(chan struct{}), done: make(chan struct{})}
-	l.recorded, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	l.recordedCtx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(l.done)
 		for {
@@ -393,7 +393,7 @@ func (l *lossWatch) cancelOnLoss(ctx context.Context, ignoreLoss bool) context.C
 		return ctx
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	context.AfterFunc(l.recorded, cancel)
+	context.AfterFunc(l.recordedCtx, cancel)
 	return ctx
 }
 

@@ -8,21 +8,21 @@ import (
 // A client stops considering itself the holder when its clock first shows the deadline.
 func TestActualDeadlinesAfterClockChanges(t *testing.T) {
 	const s = int64(1e9)
-	got := func(wall bool) Event {
-		return Event{T: 2 * s, Process: "c1", Type: OK, Op: OpAcquire, Local: 1002 * s, ValidUntil: 12 * s, Wall: wall}
+	grant := func(wall bool) Event {
+		return Event{T: 2 * s, Process: "c1", Type: OK, Op: OpAcquire, Local: 1002 * s, ValidUntil: 12 * s, WallClock: wall}
 	}
 	change := func(at, local, drift int64, wall bool) Event {
-		return Event{T: at, Process: Nemesis, Type: Info, Op: OpClock, Node: "c1", Local: local, Drift: drift, Wall: wall}
+		return Event{T: at, Process: Nemesis, Type: Info, Op: OpClock, Node: "c1", Local: local, Drift: drift, WallClock: wall}
 	}
-	other := change(3*s, 2000*s, 0, true)
-	other.Node = "c2"
+	otherClock := change(3*s, 2000*s, 0, true)
+	otherClock.Node = "c2"
 	for name, c := range map[string]struct {
 		turns []Event
 		wall  bool
 		want  int64
 	}{
 		"no change":                     {nil, true, 12 * s},
-		"another client's clock":        {[]Event{other}, true, 12 * s},
+		"another client's clock":        {[]Event{otherClock}, true, 12 * s},
 		"set back at the grant":         {[]Event{change(2*s, 990*s, 0, true)}, true, 12 * s},
 		"set back":                      {[]Event{change(3*s, 998*s, 0, true)}, true, 17 * s},
 		"other clock set back":          {[]Event{change(3*s, 998*s, 0, true)}, false, 12 * s},
@@ -39,12 +39,12 @@ func TestActualDeadlinesAfterClockChanges(t *testing.T) {
 		"clock stopped, then continues": {[]Event{change(4*s, 1004*s, -1e9, false), change(9*s, 1004*s, 0, false)}, false, 17 * s},
 		"set back at the deadline":      {[]Event{change(12*s, 1000*s, 0, true)}, true, 12 * s},
 	} {
-		in := append([]Event{got(c.wall)}, c.turns...)
+		in := append([]Event{grant(c.wall)}, c.turns...)
 		out := WithActualDeadlines(in)
 		if out[0].ValidUntil != c.want {
 			t.Errorf("%s: valid until %d, want %d", name, out[0].ValidUntil, c.want)
 		}
-		if in[0] != got(c.wall) {
+		if in[0] != grant(c.wall) {
 			t.Errorf("%s: the input events were changed", name)
 		}
 	}

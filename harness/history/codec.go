@@ -37,7 +37,7 @@ func Lines(events []Event) (lines []byte, err error) {
 // appendLine appends an event as a line of JSON. The bytes are exactly those of encoding/json, at a
 // fraction of the cost, because a run writes thousands of lines.
 func appendLine(b []byte, e *Event) ([]byte, error) {
-	c := codec{job: writing, out: b}
+	c := codec{job: jobWrite, out: b}
 	c.fields(e)
 	if e.Params != nil {
 		params, err := json.Marshal(e.Params)
@@ -63,12 +63,12 @@ func appendString(b []byte, s string) []byte {
 
 // normalize returns the event as a reader will see it. JSON can't represent invalid UTF-8, and
 // Params omits empty lists, so both are lost in writing.
-func (e Event) asRead() Event {
+func (e Event) normalize() Event {
 	if e.Life != nil {
 		l := *e.Life
 		e.Life = &l
 	}
-	c := codec{job: repairing}
+	c := codec{job: jobRepair}
 	c.fields(&e)
 	if e.Params != nil {
 		var p Params
@@ -94,10 +94,10 @@ type codec struct {
 type job int
 
 const (
-	reading job = iota
-	writing
-	repairing // replace invalid UTF-8
-	sharing   // make equal strings share memory
+	jobRead job = iota
+	jobWrite
+	jobRepair // replace invalid UTF-8
+	jobShare  // make equal strings share memory
 )
 
 // decode decodes a line into e, which must be empty.
@@ -107,7 +107,7 @@ func (c *codec) decode(line []byte, e *Event) error {
 	}
 	var err error
 	*e, err = decode(line)
-	c.job = sharing
+	c.job = jobShare
 	c.fields(e)
 	return err
 }
@@ -116,10 +116,10 @@ func (c *codec) decode(line []byte, e *Event) error {
 // escapes. It returns false for any other line. No field can occur twice, because the order of
 // fields is fixed. A missing field is left empty, as in encoding/json.
 func (c *codec) decodePlain(line []byte, e *Event) bool {
-	c.job, c.rest = reading, line
+	c.job, c.rest = jobRead, line
 	c.fields(e)
-	ended := string(c.rest) == "}\n" || string(c.rest) == "}" // the last line may lack its newline
-	return ended && e.check() == nil
+	atEnd := string(c.rest) == "}\n" || string(c.rest) == "}" // the last line may lack its newline
+	return atEnd && e.check() == nil
 }
 
 // fields processes all fields except the params.
@@ -137,15 +137,15 @@ func (c *codec) fields(e *Event) {
 	c.number(`,"fence":`, &e.Fence)
 	c.number(`,"validUntil":`, &e.ValidUntil)
 	c.number(`,"local":`, &e.Local)
-	c.flag(`,"wall":true`, &e.Wall)
+	c.flag(`,"wall":true`, &e.WallClock)
 	c.number(`,"drift":`, &e.Drift)
 	c.text(`,"node":`, &e.Node)
 	c.text(`,"value":`, &e.Value)
 	c.number(`,"version":`, &e.Version)
 	c.number(`,"ttl":`, &e.TTL)
-	c.number(`,"sent":`, &e.Sent)
-	c.number(`,"applied":`, &e.Applied)
-	c.number(`,"answered":`, &e.Answered)
+	c.number(`,"sent":`, &e.SentAt)
+	c.number(`,"applied":`, &e.AppliedAt)
+	c.number(`,"answered":`, &e.AnsweredAt)
 	step := int64(e.Step)
 	c.number(`,"step":`, &step)
 	if e.Step = int(step); int64(e.Step) != step {
@@ -157,33 +157,33 @@ func (c *codec) fields(e *Event) {
 
 func (c *codec) life(name string, life **Life) {
 	switch {
-	case c.job == reading && c.consume(name):
+	case c.job == jobRead && c.consume(name):
 		*life = &Life{}
 	case *life == nil:
 		return
-	case c.job == writing:
+	case c.job == jobWrite:
 		c.out = append(c.out, name...)
 	}
 	l := *life
 	c.writeEmpty = true
-	c.text(`{"what":`, (*string)(&l.What))
+	c.text(`{"what":`, (*string)(&l.Kind))
 	c.writeEmpty = false
 	c.number(`,"seq":`, &l.Seq)
-	c.text(`,"run":`, &l.Run)
+	c.text(`,"run":`, &l.RunID)
 	c.text(`,"value":`, &l.Value)
-	c.text(`,"old":`, &l.Old)
-	c.number(`,"expires":`, &l.Expires)
-	c.number(`,"before":`, &l.Before)
-	c.number(`,"lo":`, &l.Lo)
-	c.number(`,"hi":`, &l.Hi)
-	c.text(`,"by":`, &l.By)
+	c.text(`,"old":`, &l.OldValue)
+	c.number(`,"expires":`, &l.Expiry)
+	c.number(`,"before":`, &l.OldExpiry)
+	c.number(`,"lo":`, &l.MinT)
+	c.number(`,"hi":`, &l.MaxT)
+	c.text(`,"by":`, &l.Sender)
 	c.text(`,"command":`, &l.Command)
 	c.flag(`,"script":true`, &l.Script)
-	c.text(`,"why":`, &l.Why)
+	c.text(`,"why":`, &l.Replacement)
 	switch {
-	case c.job == writing:
+	case c.job == jobWrite:
 		c.out = append(c.out, '}')
-	case c.job == reading && !c.consume(`}`):
+	case c.job == jobRead && !c.consume(`}`):
 		c.rest = nil
 	}
 }
@@ -197,20 +197,20 @@ func (c *codec) consume(name string) bool {
 	return true
 }
 
-func (c *codec) flag(whole string, b *bool) {
+func (c *codec) flag(name string, b *bool) {
 	switch {
-	case c.job == reading:
-		*b = c.consume(whole)
-	case c.job == writing && *b:
-		c.out = append(c.out, whole...)
+	case c.job == jobRead:
+		*b = c.consume(name)
+	case c.job == jobWrite && *b:
+		c.out = append(c.out, name...)
 	}
 }
 
 func (c *codec) number(name string, n *int64) {
 	switch {
-	case c.job == reading && c.consume(name):
+	case c.job == jobRead && c.consume(name):
 		c.readNumber(n)
-	case c.job == writing && (c.writeEmpty || *n != 0):
+	case c.job == jobWrite && (c.writeEmpty || *n != 0):
 		c.out = strconv.AppendInt(append(c.out, name...), *n, 10)
 	}
 }
@@ -235,19 +235,19 @@ func (c *codec) readNumber(n *int64) {
 
 func (c *codec) text(name string, s *string) {
 	switch c.job {
-	case reading:
+	case jobRead:
 		if c.consume(name) {
 			c.readText(s)
 		}
-	case writing:
+	case jobWrite:
 		if c.writeEmpty || *s != "" {
 			c.out = appendString(append(c.out, name...), *s)
 		}
-	case repairing:
+	case jobRepair:
 		if !utf8.ValidString(*s) {
 			*s = string([]rune(*s))
 		}
-	case sharing:
+	case jobShare:
 		*s = c.strings.intern(*s)
 	}
 }
@@ -359,25 +359,25 @@ func Read(r io.Reader) (*History, error) { return read(r, math.MaxInt) }
 
 func read(r io.Reader, maxEvents int) (*History, error) {
 	br := bufio.NewReaderSize(r, bufferSize)
-	var long []byte // buffer for lines longer than br's
+	var longLine []byte // buffer for lines longer than br's
 	d := codec{strings: newInterner()}
 	events := make([]Event, 0, minChunk)
 	var chunks [][]Event // full chunks, which avoid copying events whenever more space is needed
 	lastN := int64(0)
-	cutLine := ""
+	truncation := ""
 	for line := 1; ; line++ {
-		text, err := readLine(br, &long)
+		text, err := readLine(br, &longLine)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
-		cut := err != nil // the line has no newline
-		if cut && len(text) == 0 {
+		incomplete := err != nil // the line has no newline
+		if incomplete && len(text) == 0 {
 			break
 		}
 		var e Event
 		if err := d.decode(text, &e); err != nil {
-			if cut && line > 1 {
-				cutLine = fmt.Sprintf("line %d is incomplete", line)
+			if incomplete && line > 1 {
+				truncation = fmt.Sprintf("line %d is incomplete", line)
 				break
 			}
 			return nil, fmt.Errorf("line %d: %w", line, err)
@@ -404,8 +404,8 @@ func read(r io.Reader, maxEvents int) (*History, error) {
 		events = slices.Concat(append(chunks, events)...)
 	}
 	h, err := New(events)
-	if err == nil && cutLine != "" {
-		h.Cut = cutLine
+	if err == nil && truncation != "" {
+		h.Truncation = truncation
 	}
 	return h, err
 }
@@ -421,10 +421,10 @@ func New(events []Event) (*History, error) {
 	}
 	h := &History{Params: *events[0].Params, Events: events}
 	if !h.HasEnd() {
-		h.Cut = fmt.Sprintf("it ends after event %d, before the end of the run", len(events))
+		h.Truncation = fmt.Sprintf("it ends after event %d, before the end of the run", len(events))
 	}
-	if why := stopCause(events); why != "" {
-		h.Cut = why
+	if cause := stopCause(events); cause != "" {
+		h.Truncation = cause
 		// Earlier releases also recorded the lock's key on each node when stopping a run.
 		h.Events = slices.DeleteFunc(events, func(e Event) bool { return e.Op == "key" && e.Process == Harness })
 	}
@@ -489,8 +489,8 @@ func FromFile(f *os.File) (*History, error) {
 }
 
 // Pack compresses a history with gzip. The output depends only on the text.
-func Pack(to io.Writer, text io.Reader) error {
-	z := gzip.NewWriter(to)
+func Pack(w io.Writer, text io.Reader) error {
+	z := gzip.NewWriter(w)
 	if _, err := io.Copy(z, text); err != nil {
 		return err
 	}
@@ -537,20 +537,20 @@ func (u *boundedReader) Read(p []byte) (int, error) {
 
 // readLine reads a line, including its newline. The result is valid until the next call. Lines that
 // don't fit into br's buffer are collected in buf.
-func readLine(br *bufio.Reader, long *[]byte) ([]byte, error) {
+func readLine(br *bufio.Reader, buf *[]byte) ([]byte, error) {
 	line, err := br.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {
 		return line, err
 	}
-	*long = append((*long)[:0], line...)
+	*buf = append((*buf)[:0], line...)
 	for errors.Is(err, bufio.ErrBufferFull) {
 		line, err = br.ReadSlice('\n')
-		*long = append(*long, line...)
-		if len(*long) > maxLine {
+		*buf = append(*buf, line...)
+		if len(*buf) > maxLine {
 			return nil, fmt.Errorf("longer than %d bytes", maxLine)
 		}
 	}
-	return *long, err
+	return *buf, err
 }
 
 // Sort orders events by true time, and simultaneous events by number. Sorting is necessary because
@@ -561,32 +561,32 @@ func Sort(events []Event) {
 		return
 	}
 	// Events are large, so sort small keys and then move each event once.
-	type place struct {
+	type position struct {
 		t int64
 		i int // the event's index
 	}
-	places := make([]place, len(events))
+	positions := make([]position, len(events))
 	for i := range events {
-		places[i] = place{events[i].T, i}
+		positions[i] = position{events[i].T, i}
 	}
-	slices.SortFunc(places, func(a, b place) int {
+	slices.SortFunc(positions, func(a, b position) int {
 		if a.t != b.t {
 			return cmp.Compare(a.t, b.t)
 		}
 		return cmp.Or(cmp.Compare(events[a.i].N, events[b.i].N), cmp.Compare(a.i, b.i))
 	})
 	// Each iteration follows one cycle of the permutation. Completed positions point to themselves.
-	for i := range places {
-		if places[i].i == i {
+	for i := range positions {
+		if positions[i].i == i {
 			continue
 		}
 		e, to := events[i], i
-		for places[to].i != i {
-			from := places[to].i
-			events[to], places[to].i = events[from], to
+		for positions[to].i != i {
+			from := positions[to].i
+			events[to], positions[to].i = events[from], to
 			to = from
 		}
-		events[to], places[to].i = e, to
+		events[to], positions[to].i = e, to
 	}
 }
 

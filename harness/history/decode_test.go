@@ -25,11 +25,11 @@ func checkDecoder(t testing.TB, d *codec, line []byte) bool {
 		t.Errorf("%q:\ngot  %+v, %v\nwant %+v, %v", line, got, err, want, wantErr)
 	}
 	var e Event
-	plain := d.decodePlain(line, &e)
-	if plain && wantErr != nil {
+	isPlain := d.decodePlain(line, &e)
+	if isPlain && wantErr != nil {
 		t.Errorf("%q was accepted as plain, want %v", line, wantErr)
 	}
-	return plain
+	return isPlain
 }
 
 func TestRecordedLinesArePlain(t *testing.T) {
@@ -46,9 +46,9 @@ func TestRecordedLinesArePlain(t *testing.T) {
 	// Test each field separately, with extreme values.
 	for i := range reflect.TypeFor[Event]().NumField() {
 		for _, n := range []int64{-1<<63 + 1, -1, 1, 2, 1<<63 - 1} {
-			e, full := Event{N: 1, Process: "c1", Type: OK, Op: OpRead}, hostileEvent("~ /<'", n)
-			full.Params = nil
-			reflect.ValueOf(&e).Elem().Field(i).Set(reflect.ValueOf(full).Field(i))
+			e, fullEvent := Event{N: 1, Process: "c1", Type: OK, Op: OpRead}, hostileEvent("~ /<'", n)
+			fullEvent.Params = nil
+			reflect.ValueOf(&e).Elem().Field(i).Set(reflect.ValueOf(fullEvent).Field(i))
 			line, _ := appendLine(nil, &e)
 			line = bytes.ReplaceAll(line, []byte(`\u003c`), []byte("<"))
 			if plain := checkDecoder(t, &d, line); plain != (e.N > 0) {
@@ -104,8 +104,8 @@ func TestDecoderAgreesWithJSONOnMutatedLines(t *testing.T) {
 	for _, line := range unusualLines {
 		lines = append(lines, []byte(line))
 	}
-	const bits = `"",,::{}[]\-.0123456789eE ntul` + "\n\r\t\x00\xff"
-	plain, n := 0, 50_000
+	const fragments = `"",,::{}[]\-.0123456789eE ntul` + "\n\r\t\x00\xff"
+	numPlain, n := 0, 50_000
 	for range n {
 		line := bytes.Clone(lines[rnd.IntN(len(lines))])
 		for range 1 + rnd.IntN(3) {
@@ -116,11 +116,11 @@ func TestDecoderAgreesWithJSONOnMutatedLines(t *testing.T) {
 			i, j = min(i, j), max(i, j)
 			switch rnd.IntN(5) {
 			case 0:
-				line[i] = bits[rnd.IntN(len(bits))]
+				line[i] = fragments[rnd.IntN(len(fragments))]
 			case 1:
 				line = append(line[:i], line[i+1:]...)
 			case 2:
-				line = append(line[:i:i], append([]byte{bits[rnd.IntN(len(bits))]}, line[i:]...)...)
+				line = append(line[:i:i], append([]byte{fragments[rnd.IntN(len(fragments))]}, line[i:]...)...)
 			case 3: // duplicate a part
 				line = append(line[:j:j], line[i:]...)
 			case 4: // flip a letter's case
@@ -128,11 +128,11 @@ func TestDecoderAgreesWithJSONOnMutatedLines(t *testing.T) {
 			}
 		}
 		if checkDecoder(t, &d, line) {
-			plain++
+			numPlain++
 		}
 	}
-	if plain < n/20 || plain > n/2 {
-		t.Errorf("%d of %d lines were plain, so the comparison shows little", plain, n)
+	if numPlain < n/20 || numPlain > n/2 {
+		t.Errorf("%d of %d lines were plain, so the comparison shows little", numPlain, n)
 	}
 }
 
@@ -191,9 +191,9 @@ func TestLifeEventsArePlain(t *testing.T) {
 	d := codec{strings: newInterner()}
 	for i := range reflect.TypeFor[Life]().NumField() {
 		for _, n := range []int64{-1<<63 + 1, -1, 2, 1<<63 - 1} {
-			var l, full Life
-			fill(reflect.ValueOf(&full).Elem(), "~ /", n)
-			reflect.ValueOf(&l).Elem().Field(i).Set(reflect.ValueOf(full).Field(i))
+			var l, fullLife Life
+			fillFields(reflect.ValueOf(&fullLife).Elem(), "~ /", n)
+			reflect.ValueOf(&l).Elem().Field(i).Set(reflect.ValueOf(fullLife).Field(i))
 			e := Event{N: 1, Process: "n1", Type: Info, Op: OpLife, Life: &l}
 			checkLine(t, e)
 			line, _ := appendLine(nil, &e)

@@ -21,7 +21,7 @@ type History struct {
 
 	// Truncation describes where the history is truncated or why the run was stopped early. It is
 	// "" if the history is complete.
-	Cut string
+	Truncation string
 }
 
 // Type is the type of an event.
@@ -108,15 +108,15 @@ type Event struct {
 	Fence      int64  `json:"fence,omitempty"`      // fencing token; 0: none
 	ValidUntil int64  `json:"validUntil,omitempty"` // when the client stops considering itself the holder, assuming that its clock is correct; see WithActualDeadlines
 	Local      int64  `json:"local,omitempty"`      // the process's own clock at T, as Unix time in nanoseconds
-	Wall       bool   `json:"wall,omitempty"`       // Local and the deadline are based on the wall clock, not the monotonic clock
+	WallClock  bool   `json:"wall,omitempty"`       // Local and the deadline are based on the wall clock, not the monotonic clock
 	Drift      int64  `json:"drift,omitempty"`      // how much faster than true time a clock runs, in parts per 10⁹
 	Node       string `json:"node,omitempty"`       // the node of a command on a link; the target of a fault
 	Value      string `json:"value,omitempty"`      // unique value of a write; see also OpExtend
 	Version    int64  `json:"version,omitempty"`    // the version that was read or that a write is based on
 	TTL        int64  `json:"ttl,omitempty"`        // TTL requested by a set or extend on a link, in nanoseconds of the node's clock
-	Sent       int64  `json:"sent,omitempty"`       // for a command: when the request entered the link
-	Applied    int64  `json:"applied,omitempty"`    // for a command: when the node had replied; for a log entry: when the resource had applied or refused the write
-	Answered   int64  `json:"answered,omitempty"`   // for a command: when the reply left the link; 0: the client never received it
+	SentAt     int64  `json:"sent,omitempty"`       // for a command: when the request entered the link
+	AppliedAt  int64  `json:"applied,omitempty"`    // for a command: when the node had replied; for a log entry: when the resource had applied or refused the write
+	AnsweredAt int64  `json:"answered,omitempty"`   // for a command: when the reply left the link; 0: the client never received it
 	Step       int    `json:"step,omitempty"`       // a fault's planned step, from 1, or UnplannedStep; 0: unknown
 	Cause      string `json:"cause,omitempty"`      // why the operation failed, what was read back, or what the node replied
 
@@ -132,34 +132,34 @@ func Seconds(ns int64) float64 { return float64(ns) / 1e9 }
 // the change, Local is the reading at T of the node clock that determines expiry, and SentAt is
 // when the command that caused the change entered its link.
 type Life struct {
-	What Change `json:"what"`
+	Kind Change `json:"what"`
 	// Seq numbers a node's changes in the order in which the node made them, from 1. The order is
 	// certain even if the stamps are not.
 	Seq int64 `json:"seq,omitempty"`
 	// RunID is a prefix of the run_id of the server process that made or reported the change.
-	Run string `json:"run,omitempty"`
+	RunID string `json:"run,omitempty"`
 	// Value is the key's value after the change, and OldValue is its value before. The value of a
 	// hash or a list consists of all elements, separated by spaces, as listed by HGETALL or LRANGE.
-	Value string `json:"value,omitempty"`
-	Old   string `json:"old,omitempty"`
+	Value    string `json:"value,omitempty"`
+	OldValue string `json:"old,omitempty"`
 	// Expiry is when the key expires after the change, and OldExpiry is when it would have expired
 	// without the change. Both are Unix times in nanoseconds on the node's clock. 0 means never.
-	Expires int64 `json:"expires,omitempty"`
-	Before  int64 `json:"before,omitempty"`
+	Expiry    int64 `json:"expires,omitempty"`
+	OldExpiry int64 `json:"before,omitempty"`
 	// MinT and MaxT are bounds on T. Both are 0 if T is exact.
-	Lo int64 `json:"lo,omitempty"`
-	Hi int64 `json:"hi,omitempty"`
+	MinT int64 `json:"lo,omitempty"`
+	MaxT int64 `json:"hi,omitempty"`
 	// Sender is the sender of the command that caused the change: a link ("c1-n3"), Harness for
 	// lockpick itself (which bypasses the links), or the address of an unknown client. It is "" if
 	// no command caused the change.
-	By string `json:"by,omitempty"`
+	Sender string `json:"by,omitempty"`
 	// Command is the command that caused the change, in lower case. Script means that it was run by
 	// a script.
 	Command string `json:"command,omitempty"`
 	Script  bool   `json:"script,omitempty"`
 	// Replacement says how the server process was replaced (Restart or Failover) if the key was
 	// lost, reverted or kept, or appeared, because of that.
-	Why string `json:"why,omitempty"`
+	Replacement string `json:"why,omitempty"`
 }
 
 // Change is a kind of change to a key.
@@ -214,13 +214,13 @@ func NewMaxTree(values []int64) MaxTree {
 
 // Next returns the first index, starting at from, whose value is at least threshold, or the list's
 // length if there is none. It takes O(log n).
-func (p MaxTree) Next(from int, atLeast int64) int {
+func (p MaxTree) Next(from int, threshold int64) int {
 	if from >= p.len {
 		return p.len
 	}
 	size := len(p.tree) / 2
 	i := size + from
-	for p.tree[i] < atLeast {
+	for p.tree[i] < threshold {
 		for i%2 == 1 { // the parent's other child has already been searched
 			i /= 2
 		}
@@ -231,7 +231,7 @@ func (p MaxTree) Next(from int, atLeast int64) int {
 	}
 	for i < size {
 		i *= 2
-		if p.tree[i] < atLeast {
+		if p.tree[i] < threshold {
 			i++
 		}
 	}

@@ -44,7 +44,7 @@ type Params struct {
 	Steps        []PlannedStep `json:"steps,omitempty"`       // the nemesis plan
 	Reach        []Reach       `json:"reach,omitempty"`       // for each client that can't reach all nodes
 	Persistence  string        `json:"persistence,omitempty"` // the nodes' persistence: none, everysec, always or no
-	Life         bool          `json:"life,omitempty"`        // the nodes reported every change to a key; see Life
+	ReportsKeys  bool          `json:"life,omitempty"`        // the nodes reported every change to a key; see Life
 	Epoch        int64         `json:"epoch,omitempty"`       // Unix time at T = 0, in nanoseconds
 	Server       string        `json:"server,omitempty"`      // description of the nodes' software, if known
 }
@@ -61,13 +61,13 @@ type PlannedStep struct {
 	Step    int      `json:"step"`            // number, from 1
 	Fault   string   `json:"fault"`           // kind of fault
 	Targets []string `json:"targets"`         // clients, nodes or links
-	When    string   `json:"when"`            // description of the trigger
-	Every   bool     `json:"every,omitempty"` // the trigger may fire repeatedly
+	Trigger string   `json:"when"`            // description of the trigger
+	Repeats bool     `json:"every,omitempty"` // the trigger may fire repeatedly
 	// Delay is the maximum one-way delay that the step adds to messages. 0 means none or unknown.
 	Delay time.Duration `json:"delay,omitempty"`
 	// Offset is how far the step sets clocks forward (or back, if it is negative). 0 means that the
 	// step doesn't set clocks.
-	By time.Duration `json:"by,omitempty"`
+	Offset time.Duration `json:"by,omitempty"`
 	// Rate is the rate at which the step makes clocks run. 0 means that it doesn't change the rate.
 	Rate float64 `json:"rate,omitempty"`
 	// Proof, if not nil, is what must be observed to show that the step had an effect.
@@ -90,7 +90,7 @@ const (
 // had an effect. A run whose step had no effect shows nothing about that step.
 type Proof struct {
 	// Targets lists the kinds of target that a lock must have used while the fault was active.
-	Use []string `json:"use,omitempty"`
+	Targets []string `json:"use,omitempty"`
 	// MinOffset is the minimum error that a clock must have had.
 	MinOffset time.Duration `json:"off,omitempty"`
 	// NeedsPersistence means that the nodes must write their keys to disk.
@@ -102,9 +102,9 @@ type Proof struct {
 // Kinds of target that a lock can use: a client that wants or holds the lock, a node that is
 // contacted or stores a key, and a link that carries a command or is about to.
 const (
-	UseClient = "client"
-	UseNode   = "node"
-	UseLink   = "link"
+	TargetClient = "client"
+	TargetNode   = "node"
+	TargetLink   = "link"
 )
 
 // Replica is the name of the far end of a node's replication link, as in "n3-replica".
@@ -113,48 +113,48 @@ const Replica = "replica"
 // Upper bounds on Params. They are far above a run's limits (package scenario), but low enough that
 // calculations neither overflow nor use more memory than the file's size justifies.
 const (
-	maxClients = 100_000 // in a Jepsen history, every crash is followed by a new client
-	maxNodes   = 1000
-	maxSteps   = 10_000
-	maxName    = 1024
-	maxTimes   = 1_000_000
-	maxSpan    = 100 * 24 * time.Hour
-	maxEpoch   = 1 << 62 // the year 2116
+	maxClients  = 100_000 // in a Jepsen history, every crash is followed by a new client
+	maxNodes    = 1000
+	maxSteps    = 10_000
+	maxNameLen  = 1024
+	maxCount    = 1_000_000
+	maxDuration = 100 * 24 * time.Hour
+	maxEpoch    = 1 << 62 // the year 2116
 )
 
 // check returns an error if a value read from a file is out of range.
 func (p *Params) check() error {
-	spans := map[string]time.Duration{"ttl": p.TTL, "drift": p.Drift, "nodeTimeout": p.NodeTimeout, "retryMin": p.RetryMin, "retryMax": p.RetryMax,
+	durations := map[string]time.Duration{"ttl": p.TTL, "drift": p.Drift, "nodeTimeout": p.NodeTimeout, "retryMin": p.RetryMin, "retryMax": p.RetryMax,
 		"stampError": p.StampError, "slack": p.Slack, "limit": p.Limit, "maxHold": p.MaxHold}
 	counts := []struct {
 		name         string
 		value, limit int
 	}{
 		{"clients", len(p.Clients), maxClients}, {"nodes", len(p.Nodes), maxNodes}, {"steps", len(p.Steps), maxSteps}, {"reach", len(p.Reach), maxClients},
-		{"quorum", p.Quorum, maxNodes}, {"rounds", p.Rounds, maxTimes}, {"maxExtends", p.MaxExtends, maxTimes},
+		{"quorum", p.Quorum, maxNodes}, {"rounds", p.Rounds, maxCount}, {"maxExtends", p.MaxExtends, maxCount},
 	}
-	texts := map[string][]string{"clients": p.Clients, "nodes": p.Nodes, "names": {p.Scenario, p.Variant, p.Backend, p.Resource, p.Lock, p.Fence, p.Persistence}}
+	names := map[string][]string{"clients": p.Clients, "nodes": p.Nodes, "names": {p.Scenario, p.Variant, p.Backend, p.Resource, p.Lock, p.Fence, p.Persistence}}
 	for i, s := range p.Steps {
 		name := fmt.Sprintf("steps[%d]", i)
-		spans[name+".delay"], spans[name+".by"] = s.Delay, s.By.Abs()
-		texts[name] = append([]string{s.Fault, s.When, s.Impact}, s.Targets...)
+		durations[name+".delay"], durations[name+".by"] = s.Delay, s.Offset.Abs()
+		names[name] = append([]string{s.Fault, s.Trigger, s.Impact}, s.Targets...)
 		if p := s.Proof; p != nil {
-			spans[name+".proof.off"] = p.MinOffset
-			texts[name+".proof"] = append([]string{p.IdleText}, p.Use...)
+			durations[name+".proof.off"] = p.MinOffset
+			names[name+".proof"] = append([]string{p.IdleText}, p.Targets...)
 		}
-		if !(s.Rate >= 0 && s.Rate <= maxTimes) {
-			return fmt.Errorf("%s.rate: %g is not between 0 and %d", name, s.Rate, maxTimes)
+		if !(s.Rate >= 0 && s.Rate <= maxCount) {
+			return fmt.Errorf("%s.rate: %g is not between 0 and %d", name, s.Rate, maxCount)
 		}
 		if s.Step < 1 || s.Step > maxSteps {
 			return fmt.Errorf("%s.step: %d is not between 1 and %d", name, s.Step, maxSteps)
 		}
 	}
 	for i, r := range p.Reach {
-		texts[fmt.Sprintf("reach[%d]", i)] = append([]string{r.Client}, r.Nodes...)
+		names[fmt.Sprintf("reach[%d]", i)] = append([]string{r.Client}, r.Nodes...)
 	}
-	for _, name := range slices.Sorted(maps.Keys(spans)) {
-		if d := spans[name]; d < 0 || d > maxSpan {
-			return fmt.Errorf("%s: %d is not between 0 and %d nanoseconds", name, d, maxSpan)
+	for _, name := range slices.Sorted(maps.Keys(durations)) {
+		if d := durations[name]; d < 0 || d > maxDuration {
+			return fmt.Errorf("%s: %d is not between 0 and %d nanoseconds", name, d, maxDuration)
 		}
 	}
 	for _, c := range counts {
@@ -162,10 +162,10 @@ func (p *Params) check() error {
 			return fmt.Errorf("%s: %d is not between 0 and %d", c.name, c.value, c.limit)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		for _, w := range texts[name] {
-			if len(w) > maxName {
-				return fmt.Errorf("%s: a name has %d bytes, more than the maximum of %d", name, len(w), maxName)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		for _, w := range names[name] {
+			if len(w) > maxNameLen {
+				return fmt.Errorf("%s: a name has %d bytes, more than the maximum of %d", name, len(w), maxNameLen)
 			}
 		}
 	}

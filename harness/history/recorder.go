@@ -9,14 +9,14 @@ import (
 // Recorder numbers events, passes them to its watchers and, if it has a writer, writes each of them
 // immediately as a line of JSON. It is safe for concurrent use.
 type Recorder struct {
-	mu       sync.Mutex
-	w        io.Writer // may be nil
-	n        int64
-	err      error
-	line     []byte // reused buffer
-	watch    []func(Event)
-	names    map[string]string // by prefixed key
-	dropping bool              // the run has not begun
+	mu        sync.Mutex
+	w         io.Writer // may be nil
+	lastN     int64
+	err       error
+	line      []byte // reused buffer
+	watchers  []func(Event)
+	lockNames map[string]string // by prefixed key
+	dropping  bool              // the run has not begun
 }
 
 // NewRecorder returns a recorder that calls w.Write once per event. If w is nil, events are passed
@@ -28,7 +28,7 @@ func NewRecorder(w io.Writer) *Recorder { return &Recorder{w: w} }
 func (r *Recorder) Watch(f func(Event)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.watch = append(r.watch, f)
+	r.watchers = append(r.watchers, f)
 }
 
 // DropUntilBegin makes the recorder drop all events until the run begins, such as those from nodes
@@ -47,9 +47,9 @@ func (r *Recorder) NameLocks(prefix string, locks []string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.names = map[string]string{}
+	r.lockNames = map[string]string{}
 	for _, name := range locks {
-		r.names[prefix+name] = name
+		r.lockNames[prefix+name] = name
 	}
 }
 
@@ -60,16 +60,16 @@ func (r *Recorder) Record(e Event) {
 	if r.dropping = r.dropping && (e.Type != Begin || e.Op != OpRun); r.dropping {
 		return
 	}
-	r.n++
-	e.N = r.n
-	if name, ok := r.names[e.Key]; ok {
+	r.lastN++
+	e.N = r.lastN
+	if name, ok := r.lockNames[e.Key]; ok {
 		e.Key = name
 	}
-	e = e.asRead()
+	e = e.normalize()
 	if r.w != nil {
 		r.write(&e)
 	}
-	for _, f := range r.watch {
+	for _, f := range r.watchers {
 		f(e)
 	}
 }

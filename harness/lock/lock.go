@@ -118,15 +118,15 @@ type Env struct {
 // Token returns the n-th unique value for a key: 20 random bytes in hexadecimal, drawn with the
 // names token/n/0 to token/n/2.
 func (e Env) Token(n int) string {
-	word := func(i int) uint64 { return e.Random(fmt.Sprintf("token/%d/%d", n, i)) }
-	return fmt.Sprintf("%016x%016x%08x", word(0), word(1), uint32(word(2)))
+	randomWord := func(i int) uint64 { return e.Random(fmt.Sprintf("token/%d/%d", n, i)) }
+	return fmt.Sprintf("%016x%016x%08x", randomWord(0), randomWord(1), uint32(randomWord(2)))
 }
 
 // Delay returns the n-th random delay between two attempts, drawn with the name retry/n. Random
 // delays keep contenders that split a vote from colliding again.
 func (e Env) Delay(n int, shortest, longest time.Duration) time.Duration {
-	span := uint64(max(longest-shortest, 0)) + 1
-	return shortest + time.Duration(e.Random(fmt.Sprintf("retry/%d", n))%span)
+	width := uint64(max(longest-shortest, 0)) + 1
+	return shortest + time.Duration(e.Random(fmt.Sprintf("retry/%d", n))%width)
 }
 
 // Node is one lock server.
@@ -287,11 +287,11 @@ const (
 // It returns an error for settings that no library supports: a mistake, fencing tokens, a limit on
 // extensions, and sequential requests. name is the kind's name. nodesHint and askHint end the
 // messages for missing nodes and for an unsupported value of Ask.
-func (e Env) ForLibrary(name, nodes, ask string) (Settings, error) {
+func (e Env) ForLibrary(name, nodesHint, askHint string) (Settings, error) {
 	s := e.Settings
 	switch {
 	case len(e.Nodes) == 0:
-		return s, fmt.Errorf("lock %q has no %s", name, nodes)
+		return s, fmt.Errorf("lock %q has no %s", name, nodesHint)
 	case s.Mistake != "":
 		return s, fmt.Errorf("lock %q does not support mistake %q: use kind \"broken\"", name, s.Mistake)
 	case s.Fence:
@@ -299,7 +299,7 @@ func (e Env) ForLibrary(name, nodes, ask string) (Settings, error) {
 	case s.Extends != 0:
 		return s, fmt.Errorf("lock %q can't limit extensions: remove extends", name)
 	case s.Ask != "" && s.Ask != "multiplexed":
-		return s, fmt.Errorf("lock %q does not support ask: %q: %s", name, s.Ask, ask)
+		return s, fmt.Errorf("lock %q does not support ask: %q: %s", name, s.Ask, askHint)
 	}
 	if s.TTL == 0 {
 		s.TTL = libraryTTL

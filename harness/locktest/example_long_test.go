@@ -28,11 +28,11 @@ func TestExampleModule(t *testing.T) {
 			t.Errorf("%v: %q is not in\n%s", err, want, out)
 		}
 	}
-	_, kept, _ := strings.Cut(out, "history and report.html: ")
-	kept, _, _ = strings.Cut(kept, "\n")
+	_, dir, _ := strings.Cut(out, "history and report.html: ")
+	dir, _, _ = strings.Cut(dir, "\n")
 	for _, name := range []string{"run.json", "history.jsonl.gz", "verdict.json", "outcome.json", "report.html"} {
-		if all, err := filepath.Glob(filepath.Join(kept, name)); err != nil || len(all) != 1 {
-			t.Errorf("file %[2]s not found in %[1]q", kept, name)
+		if matches, err := filepath.Glob(filepath.Join(dir, name)); err != nil || len(matches) != 1 {
+			t.Errorf("file %[2]s not found in %[1]q", dir, name)
 		}
 	}
 }

@@ -138,21 +138,21 @@ type Options struct {
 // parallel, so they run after the calling test has returned.
 func Run(t *testing.T, kind lock.Kind, o Options) {
 	t.Helper()
-	r := &run{Options: o, kind: kind, test: t.Name()}
+	r := &run{Options: o, kind: kind, testName: t.Name()}
 	if err := r.complete(); err != nil {
 		t.Fatalf("locktest: %v", err)
 	}
 	if os.Getenv(workerEnv) != "" {
 		r.work()
 	}
-	all, err := r.chooseScenarios()
+	selected, err := r.chooseScenarios()
 	if err != nil {
 		t.Fatalf("locktest: %v", err)
 	}
 	if err := r.start(t); err != nil {
 		t.Fatalf("locktest: %v", err)
 	}
-	for _, c := range all {
+	for _, c := range selected {
 		for n := range uint64(r.Seeds) {
 			name := c.name()
 			if r.Seeds > 1 {
@@ -166,16 +166,16 @@ func Run(t *testing.T, kind lock.Kind, o Options) {
 // run is the state of one call of Run.
 type run struct {
 	Options
-	kind  lock.Kind
-	table map[string]lock.Kind
-	known scenario.Known
-	test  string // the test's name
+	kind       lock.Kind
+	kindTable  map[string]lock.Kind
+	knownLocks scenario.KnownNames
+	testName   string // the test's name
 
-	backend   harness.Backend // for real servers; nil in the simulation, which uses workers
-	abilities campaign.Capabilities
-	workers   campaign.Workers
-	hung      atomic.Int32
-	store     string
+	backend      harness.Backend // for real servers; nil in the simulation, which uses workers
+	capabilities campaign.Capabilities
+	workers      campaign.Workers
+	hungRuns     atomic.Int32
+	storeDir     string
 }
 
 // complete fills in defaults and rejects invalid options.
@@ -202,9 +202,9 @@ func (r *run) complete() error {
 			return fmt.Errorf("kind %q has no option %s=%s", r.kind.Name, name, value)
 		}
 	}
-	r.table = tableWith(r.kind)
-	r.known = campaign.KnownLocks(r.table)
-	r.known.Backends = []string{Simulation, Servers}
+	r.kindTable = tableWith(r.kind)
+	r.knownLocks = campaign.KnownLocks(r.kindTable)
+	r.knownLocks.Backends = []string{Simulation, Servers}
 	return nil
 }
 
@@ -228,9 +228,9 @@ func checkKind(k lock.Kind) error {
 }
 
 // tableWith returns a table of the given kinds and lockpick's own kinds, for comparison runs.
-func tableWith(more ...lock.Kind) map[string]lock.Kind {
+func tableWith(added ...lock.Kind) map[string]lock.Kind {
 	table := maps.Clone(kinds.All)
-	for _, k := range more {
+	for _, k := range added {
 		table[withName(k).Name] = k
 	}
 	return table
@@ -242,7 +242,7 @@ func (r *run) start(t *testing.T) error {
 	if err != nil {
 		return fmt.Errorf("find the test's binary: %w", err)
 	}
-	var b harness.Backend = sim.New(r.table)
+	var b harness.Backend = sim.New(r.kindTable)
 	if r.Backend == Servers {
 		if _, err := exec.LookPath("redis-server"); err != nil {
 			t.Skip("redis-server is not on PATH: apt-get install redis-server")
@@ -250,20 +250,20 @@ func (r *run) start(t *testing.T) error {
 		b = process.New(process.Config{Self: append([]string{self, clientVerb}, customFlags()...)})
 		r.backend = b
 	}
-	r.abilities = campaign.Probe(t.Context(), b)
-	if c := r.abilities.Capability(harness.CanRun); !c.Available {
+	r.capabilities = campaign.Probe(t.Context(), b)
+	if c := r.capabilities.Capability(harness.RunCapability); !c.Available {
 		t.Skipf("%s: %s: %s", b.Name(), c.Reason, c.Remedy)
 	}
-	r.store = t.TempDir()
+	r.storeDir = t.TempDir()
 	r.startWorkers(t, self)
 	return nil
 }
 
 func (r *run) runSubtest(t *testing.T, c choice, seed uint64) {
-	if why := cmp.Or(r.Without[c.ID()], r.Without[c.Name], c.skip, r.unmetNeeds(t, c.Scenario)); why != "" {
-		t.Skip(why)
+	if reason := cmp.Or(r.Without[c.ID()], r.Without[c.Name], c.skipReason, r.unmetNeeds(t, c.Scenario)); reason != "" {
+		t.Skip(reason)
 	}
-	j := campaign.Job{Scenario: c.Scenario, Seed: seed, Backend: r.Backend, Store: r.store, Keep: campaign.KeepUnexpected, Reports: campaign.KeepNone,
+	j := campaign.Job{Scenario: c.Scenario, Seed: seed, Backend: r.Backend, Store: r.storeDir, Keep: campaign.KeepUnexpected, Reports: campaign.KeepNone,
 		Command: rerunCommand(t.Name()), Comparison: &c.original}
 	if keepsArtifacts() {
 		j.Reports = campaign.KeepAll
@@ -275,7 +275,7 @@ func (r *run) runSubtest(t *testing.T, c choice, seed uint64) {
 	}
 	t.Parallel()
 	o, output := r.simulate(t, j)
-	if o.Code == outcome.ExitUndecided && slices.ContainsFunc(c.Plan, scenario.DuringAcquire) {
+	if o.Code == outcome.ExitUndecided && slices.ContainsFunc(c.Plan, scenario.IsDuringAcquire) {
 		t.Skipf("this lock does not read Env.Now twice in an acquire (set OwnTime if it calls time.Now), so it never reaches the point %s: %s",
 			client.DuringAcquire, o.Judgements[0].Because)
 	}
@@ -292,7 +292,7 @@ func (r *run) simulate(t *testing.T, j campaign.Job) (o outcome.Outcome, output 
 	w := <-r.workers.Idle
 	defer func() { r.workers.Idle <- w }()
 	for range maxTries {
-		if r.hung.Load() >= maxHung {
+		if r.hungRuns.Load() >= maxHung {
 			t.Skipf("%d earlier runs hung", maxHung)
 		}
 		o, output = w.Do(t.Context(), j), w.Output()
@@ -300,7 +300,7 @@ func (r *run) simulate(t *testing.T, j campaign.Job) (o outcome.Outcome, output 
 			w.Stop()
 		}
 		if strings.HasPrefix(o.Error, campaign.TimeoutMessage) {
-			r.hung.Add(1)
+			r.hungRuns.Add(1)
 		}
 		if o.Error != "" || o.Code != outcome.ExitUndecided {
 			break
@@ -318,7 +318,7 @@ const maxHung = 3
 // test if that can't be determined.
 func (r *run) unmetNeeds(t *testing.T, s scenario.Scenario) string {
 	var reasons []string
-	for _, c := range r.abilities.Missing(s, r.table) {
+	for _, c := range r.capabilities.Missing(s, r.kindTable) {
 		if c.Unknown {
 			t.Fatalf("%s: %s: %s", c.Name, c.Reason, c.Remedy)
 		}
@@ -339,8 +339,8 @@ func rerunCommand(test string) string {
 // choice is one variant of a scenario, adapted to the lock under test.
 type choice struct {
 	scenario.Scenario
-	original scenario.Scenario // the scenario with its own lock
-	skip     string            // why the scenario doesn't apply to the lock under test, or ""
+	original   scenario.Scenario // the scenario with its own lock
+	skipReason string            // why the scenario doesn't apply to the lock under test, or ""
 }
 
 // name returns the subtest's name. The base has a name of its own so that -run can select it alone.
@@ -353,18 +353,18 @@ func (c choice) name() string {
 
 // chooseScenarios returns the scenarios selected by the options, in catalog order.
 func (r *run) chooseScenarios() ([]choice, error) {
-	all, _, err := scenarios.Choose(r.Scenarios, r.Tags, r.known, nil)
+	found, _, err := scenarios.Choose(r.Scenarios, r.Tags, r.knownLocks, nil)
 	if err != nil {
 		return nil, withListHint(err)
 	}
 	var out []choice
-	for _, f := range all {
+	for _, f := range found {
 		if r.Scenarios != nil || r.hasTier(f.Scenario) {
 			out = append(out, r.choice(f.Scenario))
 		}
 	}
 	for name := range r.Without {
-		if _, err := scenarios.Find(name, r.known, nil); err != nil {
+		if _, err := scenarios.Find(name, r.knownLocks, nil); err != nil {
 			return nil, withListHint(err)
 		}
 	}
@@ -398,12 +398,12 @@ func (r *run) choice(original scenario.Scenario) choice {
 		}
 		if r.Backend == Servers {
 			factor := cmp.Or(r.Scale, s.Scale, campaign.RealScale)
-			s, c.original = s.Scaled(factor), original.Scaled(factor)
+			s, c.original = s.ScaledCopy(factor), original.ScaledCopy(factor)
 		}
-		err = s.Check(r.known)
+		err = s.Check(r.knownLocks)
 	}
 	if err != nil {
-		c.skip = err.Error()
+		c.skipReason = err.Error()
 		return c
 	}
 	c.Scenario = s
@@ -414,16 +414,16 @@ func (r *run) choice(original scenario.Scenario) choice {
 // change the scenario's meaning: two nodes are a minority of five, but a majority of three.
 func withNodes(s scenario.Scenario, nodes int) (scenario.Scenario, error) {
 	names := s.NodeNames()
-	of := func(target string) bool {
+	targetsNode := func(target string) bool {
 		_, end, isLink := nemesis.SplitLink(target)
 		return slices.Contains(names, target) || isLink && slices.Contains(names, end)
 	}
-	certain := len(s.Topology.Addresses) > 0 ||
+	namesNodes := len(s.Topology.Addresses) > 0 ||
 		slices.ContainsFunc(s.Clients, func(c scenario.Client) bool { return c.Reach != nil }) ||
 		slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool {
-			return slices.ContainsFunc(st.Fault.Targets, of) || st.When.Message != nil && of(st.When.Message.Link)
+			return slices.ContainsFunc(st.Fault.Targets, targetsNode) || st.When.Message != nil && targetsNode(st.When.Message.Link)
 		})
-	if certain {
+	if namesNodes {
 		return s, fmt.Errorf("has faults on particular nodes out of %d, but the lock uses %d", len(names), nodes)
 	}
 	s.Topology.Nodes = nodes
@@ -434,14 +434,14 @@ func withNodes(s scenario.Scenario, nodes int) (scenario.Scenario, error) {
 // result, random plans don't change clock rates, and nothing is required of the lock if a fixed
 // plan does.
 func withoutDriftFaults(s scenario.Scenario) scenario.Scenario {
-	drifts := func(k nemesis.Kind) bool { return k.Power == nemesis.PowerClock && !k.SetsClock }
+	changesRate := func(k nemesis.Kind) bool { return k.CapabilityName == nemesis.ClockCapability && !k.SetsClock }
 	if s.Random != nil {
-		random, _ := s.Random.Without(func(c nemesis.Choice) bool { return drifts(c.Kind) })
+		random, _ := s.Random.Without(func(c nemesis.Choice) bool { return changesRate(c.Kind) })
 		s.Random = &random
 	}
 	if slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
-		return drifts(kind)
+		return changesRate(kind)
 	}) {
 		s.Expect = maps.Clone(s.Expect)
 		for property := range s.Expect {
@@ -461,31 +461,31 @@ func (r *run) report(t *testing.T, c choice, o outcome.Outcome, output string) {
 	parts := []string{fmt.Sprintf("%s, seed %d: %s", o.Scenario, o.Seed, c.Claim)}
 	parts = append(parts, formatJudgments(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected })...)
 	if o.Error != "" {
-		parts = append(parts, explainError(o, stacks(output, packageOf(r.kind.New))))
+		parts = append(parts, explainError(o, goroutineStacks(output, packageOf(r.kind.New))))
 	} else {
 		parts = append(append(parts, r.diagram(o)...), lockOutput(output)...)
 	}
-	for _, earlier := range o.Retried {
-		parts = append(parts, "retried after: "+earlier)
+	for _, reason := range o.RetryReasons {
+		parts = append(parts, "retried after: "+reason)
 	}
 	t.Errorf("\n%s\n\nrun again: %s\n%s", strings.Join(parts, "\n\n"), o.Command, keepArtifacts(t, o.Dir))
 }
 
 // formatJudgments formats the judgments that isWanted selects. Consecutive judgments with the same
 // reason are grouped.
-func formatJudgments(all []outcome.Judgement, wanted func(outcome.Judgement) bool) (out []string) {
-	var because string
+func formatJudgments(all []outcome.Judgement, isWanted func(outcome.Judgement) bool) (out []string) {
+	var reason string
 	for _, j := range all {
-		if !wanted(j) || j.Follows != "" && j.AsExpected {
+		if !isWanted(j) || j.ImpliedBy != "" && j.AsExpected {
 			continue
 		}
-		if n := len(out); n > 0 && j.Because == because {
-			out[n-1] = strings.TrimSuffix(out[n-1], ": "+because) + "\n"
+		if n := len(out); n > 0 && j.Because == reason {
+			out[n-1] = strings.TrimSuffix(out[n-1], ": "+reason) + "\n"
 		} else {
 			out = append(out, "")
 		}
-		because = j.Because
-		out[len(out)-1] += j.String() + ": " + because
+		reason = j.Because
+		out[len(out)-1] += j.String() + ": " + reason
 	}
 	return out
 }
@@ -495,31 +495,31 @@ func formatJudgments(all []outcome.Judgement, wanted func(outcome.Judgement) boo
 const maxErrorLen = 2000
 
 // explainError explains why a run has no result, and includes the stacks of the lock's goroutines.
-func explainError(o outcome.Outcome, where string) string {
-	why, _, _ := strings.Cut(o.Error, "; its stacks are in ")
-	if len(why) > maxErrorLen {
-		why = why[:maxErrorLen] + " …"
+func explainError(o outcome.Outcome, stackText string) string {
+	reason, _, _ := strings.Cut(o.Error, "; its stacks are in ")
+	if len(reason) > maxErrorLen {
+		reason = reason[:maxErrorLen] + " …"
 	}
-	if strings.HasPrefix(why, campaign.TimeoutMessage) {
-		why += "\nVirtual time advances while all goroutines wait for each other, for timers or for nodes. It stops while a goroutine computes,\n" +
+	if strings.HasPrefix(reason, campaign.TimeoutMessage) {
+		reason += "\nVirtual time advances while all goroutines wait for each other, for timers or for nodes. It stops while a goroutine computes,\n" +
 			"or waits for something outside the simulation: a connection not made with Env.Dial, or a channel or mutex created before New."
 	}
-	return strings.TrimSpace(why + "\n\n" + where)
+	return strings.TrimSpace(reason + "\n\n" + stackText)
 }
 
 // diagram draws the unexpected violation, or the whole run if there is none.
 func (r *run) diagram(o outcome.Outcome) []string {
-	s, err := campaign.OpenStored(o.Dir, r.known)
+	s, err := campaign.OpenStored(o.Dir, r.knownLocks)
 	if err != nil {
 		return []string{"no diagram: " + err.Error()}
 	}
 	v := checker.Check(s.History)
 	for _, j := range o.Judgements {
 		if x := v.Result(j.Property); x != nil && !j.AsExpected && x.Outcome == verdict.Violated && x.Witness != nil {
-			return []string{drawDiagram(sequence.Of(s.History, x))}
+			return []string{drawDiagram(sequence.ForResult(s.History, x))}
 		}
 	}
-	return []string{drawDiagram(sequence.OfVerdict(s.History, v))}
+	return []string{drawDiagram(sequence.ForVerdict(s.History, v))}
 }
 
 func drawDiagram(d sequence.Diagram) string {
@@ -552,9 +552,9 @@ func keepArtifacts(t *testing.T, dir string) string {
 	if !keepsArtifacts() {
 		return "use -artifacts to save the history and report.html"
 	}
-	to := t.ArtifactDir()
-	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+	target := t.ArtifactDir()
+	if err := os.CopyFS(target, os.DirFS(dir)); err != nil {
 		return "failed to save the history: " + err.Error()
 	}
-	return "history and report.html: " + to
+	return "history and report.html: " + target
 }

@@ -23,7 +23,7 @@ import (
 )
 
 type child struct {
-	*proc.Piped
+	*proc.PipedChild
 	name   string
 	paused atomic.Bool
 }
@@ -40,11 +40,11 @@ func (ch *child) Pause(context.Context) (string, error) {
 
 func (ch *child) Resume(context.Context) (string, error) {
 	defer ch.paused.Store(false)
-	back, err := ch.Continue()
+	readback, err := ch.Continue()
 	if errors.Is(err, proc.ErrEnded) {
 		return "it has ended", nil
 	}
-	return back, err
+	return readback, err
 }
 
 func (ch *child) Kill(context.Context) (string, error) {
@@ -76,7 +76,7 @@ func (c *cluster) startChild(name string) (*real.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &real.Client{Program: &child{Piped: p, name: name}, In: p.In, Out: p.Out, OnEnd: p.ClosePipes}, nil
+	return &real.Client{Program: &child{PipedChild: p, name: name}, In: p.In, Out: p.Out, OnExit: p.ClosePipes}, nil
 }
 
 func adapterName(client string) string { return client + "-adapter" }
@@ -120,25 +120,25 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 // setClocks makes it possible to change the clocks of nodes, clients and adapters, by making their
 // processes start under ptrace. Other processes are not affected.
 func (c *cluster) setClocks(s scenario.Scenario) {
-	all := map[string]*real.Clock{} // by process name
+	clocks := map[string]*real.Clock{} // by process name
 	add := func(name string, client bool) {
-		all[name] = real.NewClock(c.Ctx, client, proc.TrueClock)
-		c.group.Cleanup(all[name].Close)
+		clocks[name] = real.NewClock(c.Ctx, client, proc.TrueClock)
+		c.group.Cleanup(clocks[name].Close)
 	}
 	for _, name := range redisNodes(s) {
 		add(name, false)
-		c.AddClock(name, all[name])
+		c.AddClock(name, clocks[name])
 	}
 	for _, name := range s.ClientNames() {
 		add(name, true)
-		c.AddClock(name, all[name])
+		c.AddClock(name, clocks[name])
 		if s.Lock.Kind == lockexec.Name {
 			add(adapterName(name), true)
-			all[name].Paired = all[adapterName(name)]
+			clocks[name].PairedClock = clocks[adapterName(name)]
 		}
 	}
 	c.group.AtStart = func(name string, pid int) error {
-		if m := all[name]; m != nil {
+		if m := clocks[name]; m != nil {
 			return m.Start(pid)
 		}
 		return nil
@@ -181,14 +181,14 @@ func checkDateClock(ctx context.Context, group *proc.Group) error {
 // names: a replica that has replaced a node is still reported under its own name.
 func (c *cluster) MonitorProcesses(report func(harness.UnplannedEvent)) (stop func()) {
 	stopListening := c.group.Listen(func(x proc.UnexpectedEvent) {
-		if x.Kind == proc.Ended && x.Status > 0 && c.hasDiskFault(x.Child) {
+		if x.Kind == proc.EventEnded && x.Status > 0 && c.hasDiskFault(x.Child) {
 			return // after a disk fault, servers exit by themselves
 		}
 		report(unplannedEvent(x))
 	})
 	var probes []proc.Probe
 	for _, s := range c.Servers {
-		probes = append(probes, c.unresponsiveCheck(s.(*proc.Redis), report))
+		probes = append(probes, c.unresponsiveProbe(s.(*proc.Redis), report))
 	}
 	stopPolling := c.Poll(answerTimeout, probes...)
 	return func() {
@@ -198,7 +198,7 @@ func (c *cluster) MonitorProcesses(report func(harness.UnplannedEvent)) (stop fu
 }
 
 func unplannedEvent(x proc.UnexpectedEvent) harness.UnplannedEvent {
-	op := map[proc.EventKind]string{proc.Ended: "kill", proc.Stopped: "pause", proc.Continued: history.OpContinue}
+	op := map[proc.EventKind]string{proc.EventEnded: "kill", proc.EventStopped: "pause", proc.EventContinued: history.OpContinue}
 	return harness.UnplannedEvent{Op: op[x.Kind], Node: x.Child, Cause: x.Cause}
 }
 
@@ -219,14 +219,14 @@ const answerTimeout = 2 * time.Second
 
 // unresponsiveProbe returns a probe that reports a server if it doesn't answer although no signal
 // has stopped it and no planned fault keeps it from answering.
-func (c *cluster) unresponsiveCheck(s *proc.Redis, report func(harness.UnplannedEvent)) proc.Probe {
+func (c *cluster) unresponsiveProbe(s *proc.Redis, report func(harness.UnplannedEvent)) proc.Probe {
 	return proc.Probe{OnWait: func(waited time.Duration) {
 		if waited == answerTimeout {
 			report(harness.UnplannedEvent{Op: "pause", Node: s.Name, Cause: fmt.Sprintf("it did not answer for %v", answerTimeout)})
 		}
 	}, Ask: func(ctx context.Context) {
-		excused := func() bool { return s.MayBeUnresponsive() || c.Stalled(s.Name) }
-		proc.AwaitAnswer(ctx, excused, s.Ping)
+		isExpected := func() bool { return s.MayBeUnresponsive() || c.IsStalled(s.Name) }
+		proc.AwaitAnswer(ctx, isExpected, s.Ping)
 	}}
 }
 

@@ -41,7 +41,7 @@ func runWithClocks(t *testing.T, nodes int, body func(b testRun)) []history.Even
 
 func (b testRun) changeClock(target string, by time.Duration, rate float64) string {
 	b.Helper()
-	return b.do("turn clock of "+target, func() (string, error) { return b.TurnClock(target, by, rate) })
+	return b.mustDo("turn clock of "+target, func() (string, error) { return b.TurnClock(target, by, rate) })
 }
 
 func (b testRun) askNode(node string, args ...string) any {
@@ -80,12 +80,12 @@ func (b testRun) clockOffset(node string) bounds {
 func TestKeysExpireByNodeWallClock(t *testing.T) {
 	runWithClocks(t, 1, func(b testRun) {
 		b.askNode("n1", "SET", "k", "v", "PX", "10000")
-		back := b.changeClock("n1", 11*time.Second, 1)
+		readback := b.changeClock("n1", 11*time.Second, 1)
 		if v := b.askNode("n1", "GET", "k"); v != nil {
 			t.Errorf("the clock jumped ahead by 11 s, but a key with a TTL of 10 s is %v", v)
 		}
-		if !regexp.MustCompile(`TIME shows .*, 1[01][.\d]*s ahead, rate 1`).MatchString(back) {
-			t.Errorf("the jump was read back as %q", back)
+		if !regexp.MustCompile(`TIME shows .*, 1[01][.\d]*s ahead, rate 1`).MatchString(readback) {
+			t.Errorf("the jump was read back as %q", readback)
 		}
 		b.changeClock("n1", -11*time.Second, 1)
 		if d := b.clockOffset("n1"); !d.allows(0) {
@@ -110,31 +110,31 @@ func TestKeysExpireByNodeWallClock(t *testing.T) {
 
 func TestNodeClockRate(t *testing.T) {
 	runWithClocks(t, 1, func(b testRun) {
-		if back := b.changeClock("n1", 0, 2); !strings.Contains(back, "rate 2, seen over") {
-			t.Errorf("rate 2 was read back as %q", back)
+		if readback := b.changeClock("n1", 0, 2); !strings.Contains(readback, "rate 2, seen over") {
+			t.Errorf("rate 2 was read back as %q", readback)
 		}
-		asked := time.Now()
+		beforeSet := time.Now()
 		b.askNode("n1", "SET", "k", "v", "PX", "600")
-		set := time.Now()
-		var lived bounds
-		for asking := set; b.askNode("n1", "EXISTS", "k") == int64(1); asking = time.Now() {
-			lived.min = asking.Sub(set)
+		afterSet := time.Now()
+		var lifetime bounds
+		for askTime := afterSet; b.askNode("n1", "EXISTS", "k") == int64(1); askTime = time.Now() {
+			lifetime.min = askTime.Sub(afterSet)
 			time.Sleep(time.Millisecond)
 		}
-		if lived.max = time.Since(asked); !lived.allows(300 * time.Millisecond) {
-			t.Errorf("at rate 2, a key with a TTL of 600 ms lived for %v", lived)
+		if lifetime.max = time.Since(beforeSet); !lifetime.allows(300 * time.Millisecond) {
+			t.Errorf("at rate 2, a key with a TTL of 600 ms lived for %v", lifetime)
 		}
-		looked := time.Now()
-		was := b.clockOffset("n1")
+		lookTime := time.Now()
+		aheadBefore := b.clockOffset("n1")
 		b.changeClock("n1", 0, 1)
-		gained := time.Since(looked) // upper bound of the time until the clock was changed
+		maxGain := time.Since(lookTime) // upper bound of the time until the clock was changed
 		time.Sleep(50 * time.Millisecond)
-		if is := b.clockOffset("n1"); is.max < was.min || is.min > was.max+gained {
-			t.Errorf("the clock was ahead by %v and is now ahead by %v, changed %v later", was, is, gained)
+		if aheadAfter := b.clockOffset("n1"); aheadAfter.max < aheadBefore.min || aheadAfter.min > aheadBefore.max+maxGain {
+			t.Errorf("the clock was ahead by %v and is now ahead by %v, changed %v later", aheadBefore, aheadAfter, maxGain)
 		}
 		// A slew is too slow to be visible immediately.
-		if back := b.changeClock("n1", 0, 1.0005); !strings.HasSuffix(back, " ahead, rate 1.0005") {
-			t.Errorf("a slew was read back as %q", back)
+		if readback := b.changeClock("n1", 0, 1.0005); !strings.HasSuffix(readback, " ahead, rate 1.0005") {
+			t.Errorf("a slew was read back as %q", readback)
 		}
 	})
 }
@@ -143,13 +143,13 @@ func TestRestartedNodeKeepsItsClock(t *testing.T) {
 	runWithClocks(t, 2, func(b testRun) {
 		b.changeClock("n1", time.Hour, 1)
 		for range 2 {
-			b.do("kill", func() (string, error) { return b.Kill("n1") })
-			if back := b.changeClock("n1", time.Minute, 1); !strings.HasPrefix(back, "no process is running there; the machine's clock shows") {
-				t.Errorf("a dead node's clock was read back as %q", back)
+			b.mustDo("kill", func() (string, error) { return b.Kill("n1") })
+			if readback := b.changeClock("n1", time.Minute, 1); !strings.HasPrefix(readback, "no process is running there; the machine's clock shows") {
+				t.Errorf("a dead node's clock was read back as %q", readback)
 			}
-			back := b.do("restart", func() (string, error) { return b.Restart("n1") })
-			if !strings.Contains(back, "(keys: 0); TIME shows ") {
-				t.Errorf("the restart was read back as %q", back)
+			readback := b.mustDo("restart", func() (string, error) { return b.Restart("n1") })
+			if !strings.Contains(readback, "(keys: 0); TIME shows ") {
+				t.Errorf("the restart was read back as %q", readback)
 			}
 		}
 		if d := b.clockOffset("n1"); !d.allows(time.Hour + 2*time.Minute) {
@@ -164,60 +164,60 @@ func TestRestartedNodeKeepsItsClock(t *testing.T) {
 func TestClientClocks(t *testing.T) {
 	const hold, rate = 500 * time.Millisecond, 10
 	events := runWithClocks(t, 2, func(b testRun) {
-		back := b.changeClock("c1", -time.Hour, 1)
-		if !strings.HasPrefix(back, "it has not begun") {
-			t.Errorf("before the client's start: %q", back)
+		readback := b.changeClock("c1", -time.Hour, 1)
+		if !strings.HasPrefix(readback, "it has not begun") {
+			t.Errorf("before the client's start: %q", readback)
 		}
 		points := 0
-		s := spec("c1", 2, client.Point{Name: client.AfterAcquire})
-		s.Hold = client.Range{Min: hold, Max: hold}
+		s := clientSpec("c1", 2, client.Point{Name: client.AfterAcquire})
+		s.HoldTime = client.Range{Min: hold, Max: hold}
 		err := b.RunClient(t.Context(), s, func(string) {
 			if points++; points == 1 {
-				if back := b.changeClock("c1", 10*time.Second, 1); !strings.HasPrefix(back, "wall clock shows ") {
-					t.Errorf("while the client waits at a point: %q", back)
+				if readback := b.changeClock("c1", 10*time.Second, 1); !strings.HasPrefix(readback, "wall clock shows ") {
+					t.Errorf("while the client waits at a point: %q", readback)
 				}
 				return
 			}
 			b.changeClock("c1", 0, rate)
-			b.do("pause", func() (string, error) { return b.Pause("c1") })
-			if back := b.changeClock("c1", time.Second, rate); !strings.HasPrefix(back, "it is paused") {
-				t.Errorf("while the client is paused: %q", back)
+			b.mustDo("pause", func() (string, error) { return b.Pause("c1") })
+			if readback := b.changeClock("c1", time.Second, rate); !strings.HasPrefix(readback, "it is paused") {
+				t.Errorf("while the client is paused: %q", readback)
 			}
-			b.do("resume", func() (string, error) { return b.Resume("c1") })
+			b.mustDo("resume", func() (string, error) { return b.Resume("c1") })
 		})
 		if err != nil {
 			t.Error(err)
 		}
-		if back, err := b.TurnClock("c1", 0, 1); !errors.Is(err, nemesis.ErrEnded) {
-			t.Errorf("after the client's end: %q, %v", back, err)
+		if readback, err := b.TurnClock("c1", 0, 1); !errors.Is(err, nemesis.ErrEnded) {
+			t.Errorf("after the client's end: %q, %v", readback, err)
 		}
 	})
 	history.Sort(events)
 	// The client's own clock determines the duration of a hold.
-	var read []time.Duration
+	var holds []time.Duration
 	for i, e := range events {
 		if e.Process == "c1" && e.Op == history.OpRead && e.Type == history.OK {
 			j := slices.IndexFunc(events[i:], func(e history.Event) bool { return e.Op == history.OpCheck })
 			if j < 0 {
 				t.Fatal("no check after the read")
 			}
-			read = append(read, time.Duration(events[i+j].T-e.T))
+			holds = append(holds, time.Duration(events[i+j].T-e.T))
 		}
 	}
-	if len(read) != 2 || read[0] < hold || read[1] < hold/rate || read[1] >= hold {
-		t.Errorf("the client held the lock for %v, want %v and %v", read, hold, hold/rate)
+	if len(holds) != 2 || holds[0] < hold || holds[1] < hold/rate || holds[1] >= hold {
+		t.Errorf("the client held the lock for %v, want %v and %v", holds, hold, hold/rate)
 	}
-	turns := 0
+	numChanges := 0
 	for _, e := range events {
 		if e.Op == history.OpClock {
-			turns++
+			numChanges++
 			if e.Node != "c1" || e.Local == 0 {
 				t.Errorf("unexpected clock change %+v", e)
 			}
 		}
 	}
-	if turns != 8 {
-		t.Errorf("%d clock changes were recorded, want 8: 4 for each clock", turns)
+	if numChanges != 8 {
+		t.Errorf("%d clock changes were recorded, want 8: 4 for each clock", numChanges)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestClockChangesMatchClientReadings(t *testing.T) {
 	events := runWithClocks(t, 1, func(b testRun) {
 		ch := make(chan string)
 		proceed := make(chan bool)
-		done := b.start(spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(p string) { ch <- p; <-proceed })
+		done := b.start(clientSpec("c1", 1, client.Point{Name: client.AfterAcquire}), func(p string) { ch <- p; <-proceed })
 		receive(t, "point", ch)
 		for _, turn := range []struct {
 			by   time.Duration
@@ -248,22 +248,22 @@ func TestClockChangesMatchClientReadings(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	var turns []history.Event
+	var changes []history.Event
 	for _, e := range events {
 		if e.Op == history.OpClock {
-			turns = append(turns, e)
+			changes = append(changes, e)
 		}
 	}
 	for i, r := range readings {
-		for _, e := range turns[2*i : 2*i+2] {
-			passed := float64(int64(r.From) - e.T)
-			want := e.Local + int64(math.Round(passed*(1+float64(e.Drift)/1e9)))
+		for _, e := range changes[2*i : 2*i+2] {
+			elapsed := float64(int64(r.From) - e.T)
+			want := e.Local + int64(math.Round(elapsed*(1+float64(e.Drift)/1e9)))
 			got := r.Now
-			if e.Wall {
+			if e.WallClock {
 				got = r.Wall
 			}
 			if d := time.Duration(got - want); d.Abs() > time.Millisecond {
-				t.Errorf("change %d, wall clock %v: the client's clock is %v ahead of the recorded change", i+1, e.Wall, d)
+				t.Errorf("change %d, wall clock %v: the client's clock is %v ahead of the recorded change", i+1, e.WallClock, d)
 			}
 		}
 	}
@@ -309,9 +309,9 @@ func TestClockThatDoesNotFollowIsAnError(t *testing.T) {
 }
 
 // If five servers are started at the same time, each of them follows the changes to its own clock.
-func TestManyStarts(t *testing.T) { manyStarts(t, 4) }
+func TestManyStarts(t *testing.T) { testManyStarts(t, 4) }
 
-func manyStarts(t *testing.T, rounds int) {
+func testManyStarts(t *testing.T, rounds int) {
 	t.Helper()
 	needRedis(t)
 	if err := vdso.Available(); err != nil {
@@ -330,14 +330,14 @@ func manyStarts(t *testing.T, rounds int) {
 		return clocks[name].Start(pid)
 	}
 	for round := range rounds {
-		var all sync.WaitGroup
+		var wg sync.WaitGroup
 		for i := range 5 {
 			name := fmt.Sprintf("n%d", 5*round+i)
 			k := real.NewClock(t.Context(), false, proc.TrueClock)
 			mu.Lock()
 			clocks[name] = k
 			mu.Unlock()
-			all.Go(func() {
+			wg.Go(func() {
 				defer k.Close()
 				r, err := group.StartRedis(t.Context(), name, "redis-server", scenario.PersistNone)
 				if err != nil {
@@ -345,20 +345,20 @@ func manyStarts(t *testing.T, rounds int) {
 					return
 				}
 				_, err = k.Adjust(-time.Hour, 1)
-				_, see := k.ReadBack("TIME shows", func() (real.ClockReading, error) {
-					is, err := real.AskStamped(t.Context(), r.Addr(), "TIME")
+				_, readbackErr := k.ReadBack("TIME shows", func() (real.ClockReading, error) {
+					reply, err := real.AskTimed(t.Context(), r.Addr(), "TIME")
 					if err != nil {
 						return real.ClockReading{}, err
 					}
-					return real.ParseTimeReply(is.Value, is.From, is.To)
+					return real.ParseTimeReply(reply.Value, reply.From, reply.To)
 				})
-				_, kill := r.Kill(t.Context())
-				if err := errors.Join(err, see, kill); err != nil {
+				_, killErr := r.Kill(t.Context())
+				if err := errors.Join(err, readbackErr, killErr); err != nil {
 					t.Error(err)
 				}
 			})
 		}
-		all.Wait()
+		wg.Wait()
 	}
 }
 
@@ -371,7 +371,7 @@ func TestProbeChecksClocks(t *testing.T) {
 	}
 	t.Setenv("PATH", t.TempDir()) // no date
 	b := testBackend(dir)
-	if c := b.canChangeClocks(); vdso.Available() == nil && (c.Available || c.Remedy == "" || !strings.Contains(c.Reason, "date")) {
+	if c := b.probeClocks(); vdso.Available() == nil && (c.Available || c.Remedy == "" || !strings.Contains(c.Reason, "date")) {
 		t.Errorf("without the date program: %+v", c)
 	}
 }

@@ -39,7 +39,7 @@ func (c *cluster) addr(node string) string {
 	if n := c.Server(node); n != nil {
 		return n.Addr()
 	}
-	return c.Store.Addr()
+	return c.ResourceServer.Addr()
 }
 
 func (c *cluster) isDown(node string) bool {
@@ -50,7 +50,7 @@ func (c *cluster) isDown(node string) bool {
 // isUnresponsive reports whether a node is running but can't answer, even if its links work.
 func (c *cluster) isUnresponsive(node string) bool {
 	n := c.Server(node)
-	return c.Stalled(node) || n != nil && n.WhyUnresponsive() != ""
+	return c.IsStalled(node) || n != nil && n.WhyUnresponsive() != ""
 }
 
 // StampError returns a generous bound. All stamps are readings of the same clock, but by different

@@ -24,10 +24,10 @@ func noPoint(string) {}
 
 func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 	events := run(t, func(b testRun) {
-		if err := b.RunClient(t.Context(), spec("c1", 2), noPoint); err != nil {
+		if err := b.RunClient(t.Context(), clientSpec("c1", 2), noPoint); err != nil {
 			t.Error(err)
 		}
-		if err := b.RunClient(t.Context(), spec("c2", 1), noPoint); err != nil {
+		if err := b.RunClient(t.Context(), clientSpec("c2", 1), noPoint); err != nil {
 			t.Error(err)
 		}
 		if now := b.Now(); now <= 0 || now > time.Minute {
@@ -60,20 +60,20 @@ func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 	}
 }
 
-func TestPauseAtAPointIsExact(t *testing.T) {
+func TestPauseAtPointIsExact(t *testing.T) {
 	run(t, func(b testRun) {
 		at := make(chan string)
 		proceed := make(chan struct{})
-		done := b.start(spec("c1", 1, client.Point{Name: client.AfterAcquire, Nth: 1}), func(point string) {
+		done := b.start(clientSpec("c1", 1, client.Point{Name: client.AfterAcquire, Nth: 1}), func(point string) {
 			at <- point
 			<-proceed
 		})
 		if p := receive(t, "point", at); p != client.AfterAcquire {
 			t.Errorf("stopped at point %s", p)
 		}
-		back := b.do("pause", func() (string, error) { return b.Pause("c1") })
-		if states := back[strings.LastIndex(back, " ")+1:]; strings.Trim(states, "T") != "" || states == "" {
-			t.Errorf("read back %q, want all threads in state T", back)
+		readback := b.mustDo("pause", func() (string, error) { return b.Pause("c1") })
+		if states := readback[strings.LastIndex(readback, " ")+1:]; strings.Trim(states, "T") != "" || states == "" {
+			t.Errorf("read back %q, want all threads in state T", readback)
 		}
 		if _, err := b.Pause("c1"); err == nil {
 			t.Error("a paused client could be paused again")
@@ -82,7 +82,7 @@ func TestPauseAtAPointIsExact(t *testing.T) {
 		resumed := make(chan time.Duration, 1)
 		b.At(b.Now()+50*time.Millisecond, func() {
 			resumed <- b.Now()
-			b.do("resume", func() (string, error) { return b.Resume("c1") })
+			b.mustDo("resume", func() (string, error) { return b.Resume("c1") })
 		})
 		if err := receive(t, "end of the client", done); err != nil {
 			t.Error(err)
@@ -100,8 +100,8 @@ func TestPauseAtAPointIsExact(t *testing.T) {
 
 func TestKilledClientReturnsErrKilled(t *testing.T) {
 	run(t, func(b testRun) {
-		err := b.RunClient(t.Context(), spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
-			b.do("kill", func() (string, error) { return b.Kill("c1") })
+		err := b.RunClient(t.Context(), clientSpec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
+			b.mustDo("kill", func() (string, error) { return b.Kill("c1") })
 		})
 		if !errors.Is(err, harness.ErrKilled) {
 			t.Errorf("error: %v, want ErrKilled", err)
@@ -109,28 +109,28 @@ func TestKilledClientReturnsErrKilled(t *testing.T) {
 		if _, err := b.Pause("c1"); err == nil {
 			t.Error("a dead client could be paused")
 		}
-		if back := b.do("resume", func() (string, error) { return b.Resume("c1") }); back != "it has ended" {
-			t.Errorf("resume returned %q", back)
+		if readback := b.mustDo("resume", func() (string, error) { return b.Resume("c1") }); readback != "it has ended" {
+			t.Errorf("resume returned %q", readback)
 		}
 	})
 }
 
 func TestClientThatFailsToRun(t *testing.T) {
 	run(t, func(b testRun) {
-		s := spec("c1", 1)
+		s := clientSpec("c1", 1)
 		s.Lock.Kind = "padlock"
 		if err := b.RunClient(t.Context(), s, noPoint); err == nil || !strings.Contains(err.Error(), `unknown kind "padlock"`) {
 			t.Errorf("unknown lock: %v", err)
 		}
 		b.cfg.Self = []string{"/bin/sh", "-c", "echo it hurts >&2; exit 7"}
-		if err := b.RunClient(t.Context(), spec("c1", 1), noPoint); err == nil || !strings.Contains(err.Error(), "it hurts") && !strings.Contains(err.Error(), "pipe") {
+		if err := b.RunClient(t.Context(), clientSpec("c1", 1), noPoint); err == nil || !strings.Contains(err.Error(), "it hurts") && !strings.Contains(err.Error(), "pipe") {
 			t.Errorf("broken client: %v", err)
 		}
 		b.cfg.Self = []string{"/bin/echo", "nonsense"}
-		if err := b.RunClient(t.Context(), spec("c1", 1), noPoint); err == nil || !strings.Contains(err.Error(), "c1") {
+		if err := b.RunClient(t.Context(), clientSpec("c1", 1), noPoint); err == nil || !strings.Contains(err.Error(), "c1") {
 			t.Errorf("client with invalid output: %v", err)
 		}
-		if err := b.RunClient(t.Context(), spec("c9", 1), noPoint); err == nil {
+		if err := b.RunClient(t.Context(), clientSpec("c9", 1), noPoint); err == nil {
 			t.Error("a client that is not in the scenario could be run")
 		}
 	})
@@ -142,14 +142,14 @@ func TestKillAndRestartNode(t *testing.T) {
 		if _, err := proc.Ask(t.Context(), addr, "SET", "k", "v"); err != nil {
 			t.Fatal(err)
 		}
-		if back := b.do("kill", func() (string, error) { return b.Kill("n1") }); !strings.HasSuffix(back, "has ended") {
-			t.Errorf("kill returned %q", back)
+		if readback := b.mustDo("kill", func() (string, error) { return b.Kill("n1") }); !strings.HasSuffix(readback, "has ended") {
+			t.Errorf("kill returned %q", readback)
 		}
 		if _, err := b.Kill("n1"); err == nil {
 			t.Error("a dead node could be killed")
 		}
-		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.Contains(back, "run_id") || !strings.HasSuffix(back, "(keys: 0)") {
-			t.Errorf("restart returned %q", back)
+		if readback := b.mustDo("restart", func() (string, error) { return b.Restart("n1") }); !strings.Contains(readback, "run_id") || !strings.HasSuffix(readback, "(keys: 0)") {
+			t.Errorf("restart returned %q", readback)
 		}
 		if _, err := b.Restart("n1"); err == nil {
 			t.Error("a running node could be started again")
@@ -167,22 +167,22 @@ func TestKillAndRestartNode(t *testing.T) {
 // read back.
 func TestRestartIsReadBackBeforeClientsConnect(t *testing.T) {
 	run(t, func(b testRun) {
-		var over atomic.Bool
+		var done atomic.Bool
 		var clients sync.WaitGroup
 		for range 4 {
 			clients.Go(func() {
-				for !over.Load() {
+				for !done.Load() {
 					proc.Ask(t.Context(), b.addr("c1", 0), "SET", "k", "v")
 				}
 			})
 		}
 		for range 10 {
-			b.do("kill", func() (string, error) { return b.Kill("n1") })
-			if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, " (keys: 0)") {
-				t.Errorf("restart returned %q", back)
+			b.mustDo("kill", func() (string, error) { return b.Kill("n1") })
+			if readback := b.mustDo("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(readback, " (keys: 0)") {
+				t.Errorf("restart returned %q", readback)
 			}
 		}
-		over.Store(true)
+		done.Store(true)
 		clients.Wait()
 		if _, err := proc.Ask(t.Context(), b.addr("c1", 0), "SET", "k", "v"); err != nil {
 			t.Errorf("after the restarts: %v", err)
@@ -192,17 +192,17 @@ func TestRestartIsReadBackBeforeClientsConnect(t *testing.T) {
 
 func TestCutIsReadBack(t *testing.T) {
 	events := run(t, func(b testRun) {
-		if back := b.do("cut", func() (string, error) { return b.Cut("c1-n1", "", "") }); !strings.Contains(back, "no answer") {
-			t.Errorf("cut returned %q", back)
+		if readback := b.mustDo("cut", func() (string, error) { return b.Cut("c1-n1", "", "") }); !strings.Contains(readback, "no answer") {
+			t.Errorf("cut returned %q", readback)
 		}
-		if back := b.do("mend", func() (string, error) { return b.Mend("c1-n1") }); back != "PING was answered" {
-			t.Errorf("mend returned %q", back)
+		if readback := b.mustDo("mend", func() (string, error) { return b.Mend("c1-n1") }); readback != "PING was answered" {
+			t.Errorf("mend returned %q", readback)
 		}
-		b.do("cut", func() (string, error) { return b.Cut("c1-r1", nemesis.CutHold, "") })
-		b.do("kill", func() (string, error) { return b.Kill("n1") })
-		b.do("cut", func() (string, error) { return b.Cut("c1-n1", "", "") })
-		if back := b.do("mend", func() (string, error) { return b.Mend("c1-n1") }); !strings.Contains(back, "the node is down") {
-			t.Errorf("mend of a dead node's link returned %q", back)
+		b.mustDo("cut", func() (string, error) { return b.Cut("c1-r1", nemesis.CutHold, "") })
+		b.mustDo("kill", func() (string, error) { return b.Kill("n1") })
+		b.mustDo("cut", func() (string, error) { return b.Cut("c1-n1", "", "") })
+		if readback := b.mustDo("mend", func() (string, error) { return b.Mend("c1-n1") }); !strings.Contains(readback, "the node is down") {
+			t.Errorf("mend of a dead node's link returned %q", readback)
 		}
 		for _, link := range []string{"c2-n1", "c1-n9"} {
 			if _, err := b.Cut(link, "", ""); err == nil || !strings.Contains(err.Error(), link) {
@@ -213,7 +213,7 @@ func TestCutIsReadBack(t *testing.T) {
 			t.Error("an unknown mode was accepted")
 		}
 	})
-	events = slices.DeleteFunc(events, func(e history.Event) bool { return e.Life != nil && e.Life.What == history.KeyGap }) // caused by the kill
+	events = slices.DeleteFunc(events, func(e history.Event) bool { return e.Life != nil && e.Life.Kind == history.KeyGap }) // caused by the kill
 	if len(events) > 0 {
 		t.Errorf("the read-back was recorded: %+v", events)
 	}
@@ -226,7 +226,7 @@ func TestTapHoldsMessage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		done := b.start(spec("c1", 1), noPoint)
+		done := b.start(clientSpec("c1", 1), noPoint)
 		pass := receive(t, "message", hit)
 		if v, err := proc.Ask(t.Context(), b.Server("n1").Addr(), "GET", "lock-c1"); err != nil || v.Str == "" {
 			t.Errorf("while the reply is held, the key is %+v, %v", v, err)
@@ -260,7 +260,7 @@ func TestResourceRepliesAsGoValues(t *testing.T) {
 	})
 }
 
-func TestNoTimersAfterTheRun(t *testing.T) {
+func TestNoTimersAfterRun(t *testing.T) {
 	ran := make(chan string, 3)
 	var c *cluster
 	run(t, func(b testRun) {

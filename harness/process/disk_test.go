@@ -48,24 +48,24 @@ func TestPowerLossDropsUnsyncedData(t *testing.T) {
 	} {
 		t.Run(c.persistence, func(t *testing.T) {
 			t.Parallel()
-			for how, want := range map[string]string{"kill": c.afterKill, "power loss": c.afterPowerLoss} {
+			for event, want := range map[string]string{"kill": c.afterKill, "power loss": c.afterPowerLoss} {
 				runOn(t, withTopology(c.persistence, 0, powerLossN1), func(b testRun) {
 					addr := b.Server("n1").Addr()
 					if c.persistence == "everysec" { // the first write in a new second is synced at once
-						b.pause(1100 * time.Millisecond)
+						b.waitFor(1100 * time.Millisecond)
 					}
 					b.ask(addr, "SET", "old", "v")
 					b.awaitSync(addr)
 					b.ask(addr, "SET", "new", "v")
-					var back string
-					if how == "kill" {
-						b.do("kill", func() (string, error) { return b.Kill("n1") })
+					var readback string
+					if event == "kill" {
+						b.mustDo("kill", func() (string, error) { return b.Kill("n1") })
 					} else {
-						back = b.do("cut power", func() (string, error) { return b.LosePower("n1", false) })
+						readback = b.mustDo("cut power", func() (string, error) { return b.LosePower("n1", false) })
 					}
-					restarted := b.do("restart", func() (string, error) { return b.Restart("n1") })
+					restartReadback := b.mustDo("restart", func() (string, error) { return b.Restart("n1") })
 					if got := b.ask(addr, "GET", "old") + " " + b.ask(addr, "GET", "new"); got != want {
-						t.Errorf("after %s, old and new are %q, want %q; power loss returned %q, restart returned %q", how, got, want, back, restarted)
+						t.Errorf("after %s, old and new are %q, want %q; power loss returned %q, restart returned %q", event, got, want, readback, restartReadback)
 					}
 				})
 			}
@@ -74,7 +74,7 @@ func TestPowerLossDropsUnsyncedData(t *testing.T) {
 }
 
 // waitFor waits for d on the cluster's clock.
-func (b testRun) pause(d time.Duration) {
+func (b testRun) waitFor(d time.Duration) {
 	done := make(chan bool, 1)
 	b.At(b.Now()+d, func() { done <- true })
 	receive(b.T, "timer", done)
@@ -88,7 +88,7 @@ func (b testRun) awaitSync(addr string) {
 		if info := b.ask(addr, "INFO", "persistence"); !strings.Contains(info, "aof_pending_bio_fsync:") || strings.Contains(info, "aof_pending_bio_fsync:0") {
 			return
 		}
-		b.pause(time.Millisecond)
+		b.waitFor(time.Millisecond)
 	}
 	b.T.Fatal("a sync did not finish")
 }
@@ -98,12 +98,12 @@ func TestTornTailIsTruncated(t *testing.T) {
 	runOn(t, withTopology("no", 0, powerLossN1), func(b testRun) {
 		addr := b.Server("n1").Addr()
 		b.ask(addr, "SET", "k", "v")
-		back := b.do("cut power", func() (string, error) { return b.LosePower("n1", true) })
-		if !strings.Contains(back, "has ended; lost ") {
-			t.Errorf("power loss returned %q", back)
+		readback := b.mustDo("cut power", func() (string, error) { return b.LosePower("n1", true) })
+		if !strings.Contains(readback, "has ended; lost ") {
+			t.Errorf("power loss returned %q", readback)
 		}
-		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, " (keys: 0)") {
-			t.Errorf("restart returned %q", back)
+		if readback := b.mustDo("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(readback, " (keys: 0)") {
+			t.Errorf("restart returned %q", readback)
 		}
 		if log := b.Server("n1").Redis().Log(); !strings.Contains(log, "truncated") && !strings.Contains(log, "Truncating") {
 			t.Errorf("redis did not find the torn tail:\n%s", log)
@@ -115,20 +115,20 @@ func TestTornTailIsTruncated(t *testing.T) {
 func TestNodeThatFailsToRestartIsReported(t *testing.T) {
 	needDisk(t)
 	runOn(t, withTopology("always", 0, powerLossN1), func(b testRun) {
-		b.do("cut power", func() (string, error) { return b.LosePower("n1", false) })
-		mustShell(t, "echo nonsense > "+b.group.DataDir("n1")+"/appendonlydir/appendonly.aof.manifest")
-		back := b.do("restart", func() (string, error) { return b.Restart("n1") })
-		if !strings.HasPrefix(back, "it did not come back: ") {
-			t.Errorf("restart returned %q", back)
+		b.mustDo("cut power", func() (string, error) { return b.LosePower("n1", false) })
+		mustRunShell(t, "echo nonsense > "+b.group.DataDir("n1")+"/appendonlydir/appendonly.aof.manifest")
+		readback := b.mustDo("restart", func() (string, error) { return b.Restart("n1") })
+		if !strings.HasPrefix(readback, "it did not come back: ") {
+			t.Errorf("restart returned %q", readback)
 		}
 		if _, err := b.Touch("n1"); err == nil {
 			t.Error("the node is running anyway")
 		}
 		// n2 has an ordinary disk, and no plan explains the damage.
-		b.do("kill", func() (string, error) { return b.Kill("n2") })
-		mustShell(t, "echo nonsense > "+b.group.DataDir("n2")+"/appendonlydir/appendonly.aof.manifest")
-		if back, err := b.Restart("n2"); err == nil {
-			t.Errorf("restart of a node without a disk fault returned %q", back)
+		b.mustDo("kill", func() (string, error) { return b.Kill("n2") })
+		mustRunShell(t, "echo nonsense > "+b.group.DataDir("n2")+"/appendonlydir/appendonly.aof.manifest")
+		if readback, err := b.Restart("n2"); err == nil {
+			t.Errorf("restart of a node without a disk fault returned %q", readback)
 		}
 	})
 }
@@ -161,34 +161,34 @@ func TestStalledSyncBlocksWrites(t *testing.T) {
 	needDisk(t)
 	runOn(t, withTopology("always", 0, powerLossN1), func(b testRun) {
 		addr := b.Server("n1").Addr()
-		b.do("stall", func() (string, error) { return b.StallSync("n1") })
-		if back, err := b.FreeDisk("n1"); !errors.Is(err, nemesis.ErrIdle) || !strings.HasPrefix(back, "it met 0 ") {
-			t.Errorf("a stall without any sync ended with %q, %v", back, err)
+		b.mustDo("stall", func() (string, error) { return b.StallSync("n1") })
+		if readback, err := b.FreeDisk("n1"); !errors.Is(err, nemesis.ErrIdle) || !strings.HasPrefix(readback, "it met 0 ") {
+			t.Errorf("a stall without any sync ended with %q, %v", readback, err)
 		}
-		b.do("stall", func() (string, error) { return b.StallSync("n1") })
+		b.mustDo("stall", func() (string, error) { return b.StallSync("n1") })
 		if _, err := b.FillDisk("n1"); err == nil {
 			t.Error("a slow disk could be filled")
 		}
 		answer := make(chan string, 1)
 		go func() { answer <- b.ask(addr, "SET", "k", "v") }()
-		b.pause(100 * time.Millisecond)
+		b.waitFor(100 * time.Millisecond)
 		if len(answer) > 0 {
 			t.Errorf("with policy always and a stalled sync, the server answered %q", <-answer)
 		}
-		b.do("free", func() (string, error) { return b.FreeDisk("n1") })
+		b.mustDo("free", func() (string, error) { return b.FreeDisk("n1") })
 		if got := receive(t, "answer", answer); got != "OK" {
 			t.Errorf("after the stall, the server answered %q", got)
 		}
 		// A server that is killed while it waits for a sync exits nevertheless.
-		b.do("stall", func() (string, error) { return b.StallSync("n1") })
+		b.mustDo("stall", func() (string, error) { return b.StallSync("n1") })
 		go b.ask(addr, "SET", "k", "w")
-		b.pause(50 * time.Millisecond)
-		b.do("kill", func() (string, error) { return b.Kill("n1") })
-		b.do("free", func() (string, error) { return b.FreeDisk("n1") })
+		b.waitFor(50 * time.Millisecond)
+		b.mustDo("kill", func() (string, error) { return b.Kill("n1") })
+		b.mustDo("free", func() (string, error) { return b.FreeDisk("n1") })
 		if _, err := b.StallSync("n1"); err == nil || !strings.Contains(err.Error(), "n1: it is down") {
 			t.Errorf("stall on a node that is down: %v", err)
 		}
-		b.do("restart", func() (string, error) { return b.Restart("n1") })
+		b.mustDo("restart", func() (string, error) { return b.Restart("n1") })
 	})
 }
 
@@ -196,20 +196,20 @@ func TestFullDiskRefusesWrites(t *testing.T) {
 	needDisk(t)
 	runOn(t, withTopology("everysec", 0, powerLossN1), func(b testRun) {
 		addr := b.Server("n1").Addr()
-		b.do("fill", func() (string, error) { return b.FillDisk("n1") })
+		b.mustDo("fill", func() (string, error) { return b.FillDisk("n1") })
 		b.ask(addr, "SET", "k", "v") // accepted, but then not written
 		reply := ""
 		for range 40 {
 			if reply = b.ask(addr, "SET", "k", "w"); strings.HasPrefix(reply, "MISCONF") {
 				break
 			}
-			b.pause(50 * time.Millisecond)
+			b.waitFor(50 * time.Millisecond)
 		}
 		if !strings.HasPrefix(reply, "MISCONF") {
 			t.Errorf("with a full disk, the server answered %q", reply)
 		}
-		b.do("free", func() (string, error) { return b.FreeDisk("n1") })
-		for end := b.Now() + 5*time.Second; reply != "OK" && b.Now() < end; b.pause(50 * time.Millisecond) {
+		b.mustDo("free", func() (string, error) { return b.FreeDisk("n1") })
+		for end := b.Now() + 5*time.Second; reply != "OK" && b.Now() < end; b.waitFor(50 * time.Millisecond) {
 			reply = b.ask(addr, "SET", "k", "w")
 		}
 		if reply != "OK" {
@@ -218,9 +218,9 @@ func TestFullDiskRefusesWrites(t *testing.T) {
 	})
 }
 
-func mustShell(t *testing.T, script string) {
+func mustRunShell(t *testing.T, script string) {
 	t.Helper()
-	if out, err := shell(script); err != nil {
+	if out, err := runShell(script); err != nil {
 		t.Fatal(fmt.Errorf("%s: %w: %s", script, err, out))
 	}
 }

@@ -53,7 +53,7 @@ func (*backend) Name() string { return "process" }
 
 // Probe reports what the backend can do on this machine. It tries each capability.
 func (b *backend) Probe(ctx context.Context) []harness.Capability {
-	run := b.canRun()
+	run := b.probeRun()
 	if run.Available {
 		run = b.checkServer(ctx)
 	}
@@ -61,22 +61,22 @@ func (b *backend) Probe(ctx context.Context) []harness.Capability {
 	if run.Available {
 		machine = b.machineCapabilities(ctx)
 	}
-	return real.Abilities(run, faultCapabilities, machine, unsupported...)
+	return real.Capabilities(run, faultCapabilities, machine, unsupportedCapabilities...)
 }
 
-var unsupported = []harness.Capability{
-	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "nodes share this machine's network, and dropping packets needs a network of the node's own", Remedy: "use --backend docker, or cut with another mode"},
+var unsupportedCapabilities = []harness.Capability{
+	{Name: nemesis.Capability(nemesis.PacketsCapability, nemesis.Link), Reason: "nodes share this machine's network, and dropping packets needs a network of the node's own", Remedy: "use --backend docker, or cut with another mode"},
 	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "nodes share this machine's network, so none can be unplugged", Remedy: "use --backend docker, or cut the node's links"},
 	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "nodes share this machine's processors and memory, without limits of their own", Remedy: "use --backend docker, or pause the node"},
-	{Name: scenario.CanUseImage, Reason: "nodes run this machine's redis-server, not an image", Remedy: "run it in containers (--backend docker)"},
+	{Name: scenario.ImageCapability, Reason: "nodes run this machine's redis-server, not an image", Remedy: "run it in containers (--backend docker)"},
 }
 
 func needsClocks(s scenario.Scenario) bool {
-	return slices.ContainsFunc(s.Needs(), func(c string) bool { return slices.Contains(real.ClockCapabilities, c) })
+	return slices.ContainsFunc(s.RequiredCapabilities(), func(c string) bool { return slices.Contains(real.ClockCapabilities, c) })
 }
 
-func (b *backend) canRun() harness.Capability {
-	c := harness.Capability{Name: harness.CanRun}
+func (b *backend) probeRun() harness.Capability {
+	c := harness.Capability{Name: harness.RunCapability}
 	if runtime.GOOS != "linux" {
 		c.Reason = "this backend needs Linux, but this is " + runtime.GOOS
 		c.Remedy = "use the simulation (--backend sim)"

@@ -29,8 +29,8 @@ import (
 // afterward. The seed determines the random choices for messages. Clients get the seed in their
 // Spec.
 func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
-	if can := b.canRun(); !can.Available {
-		return fmt.Errorf("run: %s; to fix it: %s", can.Reason, can.Remedy)
+	if capability := b.probeRun(); !capability.Available {
+		return fmt.Errorf("run: %s; to fix it: %s", capability.Reason, capability.Remedy)
 	}
 	if err := checkFileLimit(s); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (c *cluster) setUp(ctx context.Context, s scenario.Scenario) error {
 	if needsClocks(s) {
 		c.setClocks(s)
 	}
-	if err := c.Disks.MountTargeted(s.Plan, s.NodeNames(), c.group); err != nil {
+	if err := c.Disks.MountForFaults(s.Plan, s.NodeNames(), c.group); err != nil {
 		return err
 	}
 	if err := c.startServers(s); err != nil {
@@ -80,8 +80,8 @@ func (c *cluster) setUp(ctx context.Context, s scenario.Scenario) error {
 func (b *backend) newCluster(ctx context.Context, seed uint64, group *proc.Group, rec *history.Recorder) *cluster {
 	c := &cluster{Run: real.New(ctx, rec), cfg: b.cfg, group: group}
 	c.network = real.NewNetwork(c.Ctx, seed, c.Now, rec.Record)
-	c.network.Addr, c.network.Down, c.network.Unresponsive, c.network.Go = c.addr, c.isDown, c.isUnresponsive, c.Timeline.Go
-	c.Links, c.Start = c.network, c.startChild
+	c.network.Addr, c.network.IsDown, c.network.IsUnresponsive, c.network.Go = c.addr, c.isDown, c.isUnresponsive, c.Timeline.Go
+	c.Links, c.NewClient = c.network, c.startChild
 	return c
 }
 
@@ -106,11 +106,11 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 	if err := retryTransient(func() (err error) { c.Version, err = store.AskVersion(ctx); return err }); err != nil {
 		return err
 	}
-	all, err := c.group.StartStore(c.Ctx, store, s.NodeNames())
+	members, err := c.group.StartStore(c.Ctx, store, s.NodeNames())
 	if err != nil {
 		return err
 	}
-	for _, m := range all {
+	for _, m := range members {
 		c.SetMaster(m.Name, m)
 		c.Servers = append(c.Servers, m)
 	}
@@ -120,14 +120,14 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 
 // startServers starts the resource, the nodes and their replicas concurrently.
 func (c *cluster) startServers(s scenario.Scenario) error {
-	failed := c.StartServers(s, redisNodes(s), func(r real.Role) (real.Server, error) {
+	errs := c.StartServers(s, redisNodes(s), func(r real.Role) (real.Server, error) {
 		return c.group.StartRedis(c.Ctx, r.Name, c.cfg.RedisServer, r.Persistence)
 	})
-	if len(failed) == 0 {
+	if len(errs) == 0 {
 		return nil
 	}
 	if c.Ctx.Err() != nil { // the run was canceled, so there is nothing to fix
-		return failed[0]
+		return errs[0]
 	}
 	// Usually all servers fail for the same reason, so one error is enough.
 	program, err := exec.LookPath(c.cfg.RedisServer)
@@ -135,7 +135,7 @@ func (c *cluster) startServers(s scenario.Scenario) error {
 		program = c.cfg.RedisServer
 	}
 	return fmt.Errorf("%w\n%d of %d servers did not start; try %s --port 0 by hand, and check that %s has space left",
-		failed[0], len(failed), len(failed)+len(c.Servers), program, filepath.Dir(c.group.Dir))
+		errs[0], len(errs), len(errs)+len(c.Servers), program, filepath.Dir(c.group.Dir))
 }
 
 // extraFiles is the number of files that servers, their logs and requests to them need to open
@@ -146,7 +146,7 @@ const extraFiles = 16
 // listener and both ends of a connection; for each client, two pipes. Without the check, the run
 // would fail only after starting hundreds of processes.
 func checkFileLimit(s scenario.Scenario) error {
-	open, err := os.ReadDir("/proc/self/fd")
+	openFiles, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return fmt.Errorf("count open files: %w", err)
 	}
@@ -154,20 +154,20 @@ func checkFileLimit(s scenario.Scenario) error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("count open files: %w", err)
 	}
-	need := len(open) + extraFiles
+	numNeeded := len(openFiles) + extraFiles
 	nodes := len(s.NodeNames())
 	for _, c := range s.Clients {
-		reached := nodes
+		numReached := nodes
 		if c.Reach != nil {
-			reached = len(c.Reach)
+			numReached = len(c.Reach)
 		}
-		need += nodes + 1 + 2*(reached+1) + 2
+		numNeeded += nodes + 1 + 2*(numReached+1) + 2
 	}
-	if uint64(need) <= limit.Cur {
+	if uint64(numNeeded) <= limit.Cur {
 		return nil
 	}
 	return fmt.Errorf("start %d clients with links to %d nodes: this needs at least %d open files, but the process may have only %d: %w",
-		len(s.Clients), nodes, need, limit.Cur, syscall.EMFILE)
+		len(s.Clients), nodes, numNeeded, limit.Cur, syscall.EMFILE)
 }
 
 // trialTimeout limits the duration of a trial. It must be long enough to start a server while
@@ -179,7 +179,7 @@ const maxTrials = 3
 
 // runTrial calls do to find out whether something works on this machine. Afterward, it ends all
 // processes that do started in the group. It repeats the trial if it fails for a transient reason.
-func (b *backend) onTrial(ctx context.Context, do func(context.Context, *proc.Group) error) error {
+func (b *backend) runTrial(ctx context.Context, do func(context.Context, *proc.Group) error) error {
 	return retryTransient(func() (err error) {
 		ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 		defer cancel()
@@ -237,9 +237,9 @@ func isUnknown(err error) bool {
 // machineCapabilities returns the capabilities that depend on the machine, by name. All of them are
 // tried, except stores, which only need to be on PATH.
 func (b *backend) machineCapabilities(ctx context.Context) map[string]harness.Capability {
-	disks, clocks := b.canMount(), b.canChangeClocks()
+	disks, clocks := b.probeMount(), b.probeClocks()
 	capabilities := map[string]harness.Capability{
-		fuse.PowerLoss: disks, fuse.DiskFaults: disks, scenario.CanReportKeyLife: b.canReportKeys(ctx), sentinelCapability: b.canRunSentinel(ctx),
+		fuse.PowerLoss: disks, fuse.DiskFaults: disks, scenario.KeyLifeCapability: b.probeKeyReports(ctx), sentinelCapability: b.probeSentinel(ctx),
 	}
 	for _, name := range real.ClockCapabilities {
 		capabilities[name] = clocks
@@ -279,16 +279,16 @@ func programCapability(err error, what, fallback string) harness.Capability {
 }
 
 // probeMount mounts a disk, because only this shows whether the user is allowed to.
-func (b *backend) canMount() harness.Capability {
+func (b *backend) probeMount() harness.Capability {
 	if reason, remedy := fuse.Missing(); reason != "" {
 		return harness.Capability{Reason: reason, Remedy: remedy}
 	}
-	return capabilityFrom(b.onTrial(context.Background(), func(_ context.Context, group *proc.Group) error {
-		at := group.DataDir("trial")
-		if err := os.Mkdir(at, 0o755); err != nil {
+	return capabilityFrom(b.runTrial(context.Background(), func(_ context.Context, group *proc.Group) error {
+		dir := group.DataDir("trial")
+		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
 		}
-		d, err := fuse.Mount(at)
+		d, err := fuse.Mount(dir)
 		if err == nil {
 			group.Cleanup(d.Unmount)
 		}
@@ -297,10 +297,10 @@ func (b *backend) canMount() harness.Capability {
 }
 
 // sentinelCapability is available if redis-server can run as a Sentinel. Some builds can't.
-var sentinelCapability = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
+var sentinelCapability = nemesis.Capability(nemesis.SentinelCapability, nemesis.Node)
 
-func (b *backend) canRunSentinel(ctx context.Context) harness.Capability {
-	err := b.onTrial(ctx, func(ctx context.Context, group *proc.Group) error {
+func (b *backend) probeSentinel(ctx context.Context) harness.Capability {
+	err := b.runTrial(ctx, func(ctx context.Context, group *proc.Group) error {
 		_, err := group.StartSentinel(ctx, "trial", b.cfg.RedisServer)
 		return err
 	})
@@ -310,23 +310,23 @@ func (b *backend) canRunSentinel(ctx context.Context) harness.Capability {
 
 // probeKeyReports checks whether nodes can report changes to their keys. Runs work without these
 // reports.
-func (b *backend) canReportKeys(ctx context.Context) harness.Capability {
-	err := b.onTrial(ctx, func(ctx context.Context, group *proc.Group) error {
+func (b *backend) probeKeyReports(ctx context.Context) harness.Capability {
+	err := b.runTrial(ctx, func(ctx context.Context, group *proc.Group) error {
 		r, err := group.StartRedis(ctx, "trial", b.cfg.RedisServer, "none")
 		if err != nil {
 			return err
 		}
-		lives := keylife.New(keylife.Config{Clock: proc.TrueClock, FromHarness: proc.AskedFrom, Record: func(history.Event) {}})
+		lives := keylife.New(keylife.Config{Clock: proc.TrueClock, FromHarness: proc.HasRecentlyAsked, Record: func(history.Event) {}})
 		return errors.Join(lives.Watch(map[string]string{"trial": r.Addr()}), lives.Close())
 	})
 	return withReasonPrefix("causes are derived only from what clients saw: ", capabilityFrom(err, "use Redis 7.0 or later with CONFIG and MONITOR allowed"))
 }
 
-func (b *backend) canChangeClocks() harness.Capability {
+func (b *backend) probeClocks() harness.Capability {
 	fallback, err := "use the simulation (--backend sim)", vdso.Available()
 	if err != nil {
 		fallback = "run it on Linux on amd64, or in the simulation (--backend sim)"
-	} else if err = b.onTrial(context.Background(), checkDateClock); errors.Is(err, fs.ErrPermission) {
+	} else if err = b.runTrial(context.Background(), checkDateClock); errors.Is(err, fs.ErrPermission) {
 		fallback = "allow ptrace: in a container, use --cap-add SYS_PTRACE and a seccomp profile that allows it; otherwise sysctl kernel.yama.ptrace_scope=1"
 	}
 	return withReasonPrefix("clocks of processes can't be changed: ", capabilityFrom(err, fallback))
@@ -348,7 +348,7 @@ func (b *backend) checkServer(ctx context.Context) harness.Capability {
 		err = retryTransient(func() error { _, err := b.Version(ctx); return err })
 	}
 	if err == nil {
-		err = b.onTrial(ctx, func(ctx context.Context, group *proc.Group) error {
+		err = b.runTrial(ctx, func(ctx context.Context, group *proc.Group) error {
 			if _, err := group.StartRedis(ctx, "trial", b.cfg.RedisServer, "none"); err != nil {
 				return fmt.Errorf("it does not answer PING: %w", err)
 			}
@@ -356,7 +356,7 @@ func (b *backend) checkServer(ctx context.Context) harness.Capability {
 		})
 	}
 	c := programCapability(err, program+" is not a working redis-server", "apt-get install redis-server, and make sure it comes first on PATH")
-	c.Name = harness.CanRun
+	c.Name = harness.RunCapability
 	return c
 }
 

@@ -13,7 +13,7 @@ import (
 
 // Run always fails. Probe gives the reason.
 func (b *backend) Run(context.Context, scenario.Scenario, uint64, *history.Recorder, harness.Body) error {
-	return errors.New("run: " + b.canRun().Reason)
+	return errors.New("run: " + b.probeRun().Reason)
 }
 
 var faultCapabilities any // runs are impossible, with or without faults

@@ -25,7 +25,7 @@ import (
 // and reports its progress on out. locks maps the name of each lock kind to its implementation.
 // After ClientMain returns, the process must exit, with a nonzero status if the error is not nil.
 func ClientMain(in io.Reader, out io.Writer, locks map[string]lock.Kind) error {
-	w := &clientConn{in: bufio.NewReader(in), out: json.NewEncoder(out), resume: make(chan struct{}), ended: make(chan struct{}), began: time.Now()}
+	w := &clientConn{in: bufio.NewReader(in), out: json.NewEncoder(out), resume: make(chan struct{}), harnessGone: make(chan struct{}), startTime: time.Now()}
 	err := w.run(locks)
 	if err != nil {
 		w.send(clientReport{Error: err.Error(), Broken: errors.Is(err, lock.ErrBroken)})
@@ -35,10 +35,10 @@ func ClientMain(in io.Reader, out io.Writer, locks map[string]lock.Kind) error {
 
 // clientConn is a client process's end of its connection to the harness.
 type clientConn struct {
-	in     *bufio.Reader
-	resume chan struct{} // receives a value when the harness sends goLine
-	ended  chan struct{} // closed when stdin ends
-	began  time.Time
+	in          *bufio.Reader
+	resume      chan struct{} // receives a value when the harness sends goLine
+	harnessGone chan struct{} // closed when stdin ends
+	startTime   time.Time
 
 	outMu sync.Mutex
 	out   *json.Encoder
@@ -69,21 +69,21 @@ func (w *clientConn) run(locks map[string]lock.Kind) error {
 	select {
 	case err := <-done:
 		return err
-	case <-w.ended:
+	case <-w.harnessGone:
 		return errors.New("stdin was closed: the harness is gone")
 	}
 }
 
 func (w *clientConn) env(o clientOrder, factory lock.Factory) client.Env {
 	return client.Env{
-		Dial:  new(net.Dialer).DialContext,
-		Now:   w.now,
-		Wall:  func() time.Time { return time.Now().Round(0) }, // without the monotonic reading
-		After: time.After,
-		True:  func() time.Duration { return proc.TrueClock() - o.Origin },
-		Emit:  func(e history.Event) { w.send(clientReport{Event: &e}) },
-		At: func(point string) {
-			if slices.ContainsFunc(o.Spec.Armed, func(p client.Point) bool { return p.Name == point }) {
+		Dial:     new(net.Dialer).DialContext,
+		Now:      w.now,
+		WallNow:  func() time.Time { return time.Now().Round(0) }, // without the monotonic reading
+		After:    time.After,
+		TrueTime: func() time.Duration { return proc.TrueClock() - o.Origin },
+		Emit:     func(e history.Event) { w.send(clientReport{Event: &e}) },
+		OnPoint: func(point string) {
+			if slices.ContainsFunc(o.Spec.ArmedPoints, func(p client.Point) bool { return p.Name == point }) {
 				w.waitAtPoint(point)
 			}
 		},
@@ -93,7 +93,7 @@ func (w *clientConn) env(o clientOrder, factory lock.Factory) client.Env {
 
 // listen handles the lines that follow the order.
 func (w *clientConn) listen() {
-	defer close(w.ended)
+	defer close(w.harnessGone)
 	for {
 		line, err := w.in.ReadString('\n')
 		switch {
@@ -108,7 +108,7 @@ func (w *clientConn) listen() {
 }
 
 // now returns the time by the monotonic clock. Setting the wall clock does not affect it.
-func (w *clientConn) now() time.Time { return w.began.Add(time.Since(w.began)) }
+func (w *clientConn) now() time.Time { return w.startTime.Add(time.Since(w.startTime)) }
 
 func (w *clientConn) sendClock() {
 	r := &ClockReading{From: proc.TrueClock()}
@@ -131,7 +131,7 @@ func (w *clientConn) waitAtPoint(point string) {
 	w.send(clientReport{At: point})
 	select {
 	case <-w.resume:
-	case <-w.ended:
+	case <-w.harnessGone:
 		select {} // the process is about to exit; until then, the client must do nothing
 	}
 }
@@ -207,25 +207,25 @@ const (
 
 // clientSession is the harness's end of the connection to a client.
 type clientSession struct {
-	In     io.Writer                // the client's stdin
-	Out    io.Reader                // the client's stdout
-	Record func(history.Event)      // records the client's events
-	At     func(point string)       // called at each point; the client waits until it returns
-	Began  func(ClockReading) error // checks the first clock reading
-	Clocks chan ClockReading        // receives the later readings; has capacity 1 and holds the latest
-	OnExit func(clientExit)         // called when ClientLoop reports the client's exit
+	In             io.Writer                // the client's stdin
+	Out            io.Reader                // the client's stdout
+	Record         func(history.Event)      // records the client's events
+	At             func(point string)       // called at each point; the client waits until it returns
+	OnFirstReading func(ClockReading) error // checks the first clock reading
+	Clocks         chan ClockReading        // receives the later readings; has capacity 1 and holds the latest
+	OnExit         func(clientExit)         // called when ClientLoop reports the client's exit
 }
 
 // maxLineBytes limits a line from a client. The lock under test may print to the same stdout.
-const maxLine = 16 << 20
+const maxLineBytes = 16 << 20
 
 func readLine(r *bufio.Reader) (line []byte, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
 		line = append(line, part...)
 		switch {
-		case len(line) > maxLine:
-			return nil, fmt.Errorf("line on stdout is longer than %d bytes: %.60q…", maxLine, line)
+		case len(line) > maxLineBytes:
+			return nil, fmt.Errorf("line on stdout is longer than %d bytes: %.60q…", maxLineBytes, line)
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return line, err
 		}
@@ -235,7 +235,7 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 // run sends the order and handles reports until the client's output ends. A client that waits at a
 // point still answers requests for its clocks.
 func (c clientSession) run(o clientOrder) error {
-	began := c.Began
+	onFirstReading := c.OnFirstReading
 	if err := json.NewEncoder(c.In).Encode(o); err != nil {
 		return fmt.Errorf("send order: %w", err)
 	}
@@ -264,11 +264,11 @@ func (c clientSession) run(o clientOrder) error {
 				c.At(r.At)
 				io.WriteString(c.In, goLine) // fails if the client was killed in the meantime; its stdout then ends
 			})
-		case r.Clock != nil && began != nil:
-			if err := began(*r.Clock); err != nil {
+		case r.Clock != nil && onFirstReading != nil:
+			if err := onFirstReading(*r.Clock); err != nil {
 				return err
 			}
-			began = nil
+			onFirstReading = nil
 		case r.Clock != nil:
 			select {
 			case <-c.Clocks: // drop an old reading that nobody received
@@ -302,14 +302,14 @@ func ClientLoop(in io.Reader, out, errs io.Writer, program []string, afterExit f
 		}
 	}()
 	for {
-		left, err := runNext(program, out, errs, lines)
-		if left == nil || err != nil {
+		exit, err := runNext(program, out, errs, lines)
+		if exit == nil || err != nil {
 			return err
 		}
 		if afterExit != nil {
 			afterExit()
 		}
-		text, err := json.Marshal(clientReport{Exit: left})
+		text, err := json.Marshal(clientReport{Exit: exit})
 		if err != nil {
 			return err
 		}
@@ -331,37 +331,37 @@ func runNext(program []string, out, errs io.Writer, lines <-chan string) (*clien
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start a client: %w", err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	waitErr := make(chan error, 1)
+	go func() { waitErr <- cmd.Wait() }()
 	for ordered := false; ; {
 		select {
-		case line, more := <-lines:
-			if !more {
+		case line, ok := <-lines:
+			if !ok {
 				cmd.Process.Kill() // fails if the client has exited
-				<-ended
+				<-waitErr
 				return nil, nil
 			}
 			// A late line for the previous client must not become the next one's order.
 			if ordered = ordered || strings.HasPrefix(line, "{"); ordered {
 				io.WriteString(in, line) // fails if the client has exited
 			}
-		case err := <-ended:
+		case err := <-waitErr:
 			if !ordered {
 				return nil, fmt.Errorf("a client exited before it received an order: %v", err)
 			}
 			if err == nil {
 				return &clientExit{}, nil
 			}
-			left := &clientExit{Error: err.Error()}
+			result := &clientExit{Error: err.Error()}
 			if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-				if is, ok := exit.Sys().(interface {
+				if status, ok := exit.Sys().(interface {
 					Signaled() bool
 					Signal() syscall.Signal
-				}); ok && is.Signaled() {
-					left.Signal = int(is.Signal())
+				}); ok && status.Signaled() {
+					result.Signal = int(status.Signal())
 				}
 			}
-			return left, nil
+			return result, nil
 		}
 	}
 }

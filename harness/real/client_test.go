@@ -34,8 +34,8 @@ func TestClientExitsWithoutHarness(t *testing.T) {
 		done <- err
 	}()
 	s := client.Spec{
-		Name: "c1", Seed: 1, Keys: []string{"k"}, Fence: client.FenceNone, Writes: 1, Cycles: 1, Until: time.Minute,
-		Armed: []client.Point{{Name: client.AfterAcquire}}, Lock: lock.Settings{Kind: "free", TTL: 10 * time.Second},
+		Name: "c1", Seed: 1, Keys: []string{"k"}, Fence: client.FenceNone, Writes: 1, Cycles: 1, EndTime: time.Minute,
+		ArmedPoints: []client.Point{{Name: client.AfterAcquire}}, Lock: lock.Settings{Kind: "free", TTL: 10 * time.Second},
 	}
 	if err := json.NewEncoder(orders).Encode(clientOrder{Spec: s, Origin: proc.TrueClock()}); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ import (
 // restart, the next process continues with the same clocks. If lockpick is not allowed to trace the
 // process, an agent changes its clocks.
 type Clock struct {
-	Paired *Clock // another clock that changes at the same instant, or nil
+	PairedClock *Clock // another clock that changes at the same instant, or nil
 
 	ctx      context.Context      // for calls to the agent
 	trueTime func() time.Duration // true time, by CLOCK_MONOTONIC on the process's machine
@@ -34,7 +34,7 @@ type Clock struct {
 	agent     *Caller         // nil if this process changes the clocks
 	lastState vdso.ClockState // last state reported by the agent
 
-	changing sync.Mutex // held during a change and its read-back, and while the process starts
+	changeMu sync.Mutex // held during a change and its read-back, and while the process starts
 
 	// minAhead and maxAhead bound how far a client's monotonic clock is ahead of its machine's, in
 	// nanoseconds.
@@ -43,8 +43,8 @@ type Clock struct {
 
 // NewClock returns correct clocks. Rate changes apply to the wall clock and, if includeMonotonic is
 // set, to the monotonic clock.
-func NewClock(ctx context.Context, both bool, trueTime func() time.Duration) *Clock {
-	return &Clock{ctx: ctx, trueTime: trueTime, machine: vdso.Machine{Monotonic: both}}
+func NewClock(ctx context.Context, includeMonotonic bool, trueTime func() time.Duration) *Clock {
+	return &Clock{ctx: ctx, trueTime: trueTime, machine: vdso.Machine{Monotonic: includeMonotonic}}
 }
 
 // Start applies the clocks to a process traced by the calling thread. See vdso.Machine.
@@ -60,12 +60,12 @@ func (m *Clock) Start(pid int) error {
 // these clocks.
 func (m *Clock) StartGate(pid int) error {
 	m.assignAgent(nil)
-	started := make(chan error, 1)
-	go func() { started <- m.machine.StartGate(pid) }()
+	startErr := make(chan error, 1)
+	go func() { startErr <- m.machine.StartGate(pid) }()
 	ctx, cancel := context.WithTimeout(m.ctx, agentTimeout) // a frozen process never passes the gate
 	defer cancel()
 	select {
-	case err := <-started:
+	case err := <-startErr:
 		return err
 	case <-ctx.Done():
 		return fmt.Errorf("pass gate: %w", context.Cause(ctx))
@@ -75,19 +75,19 @@ func (m *Clock) StartGate(pid int) error {
 // StartWithAgent is like StartGate, but lets an agent change the clocks. The agent exits together
 // with the process. pid is the process ID as seen by the agent.
 func (m *Clock) StartWithAgent(agent *Caller, pid int) error {
-	shown := m.assignAgent(agent)
-	return m.call(agent, "Start", CallArgs{pid, shown, m.machine.Monotonic})
+	state := m.assignAgent(agent)
+	return m.call(agent, "Start", CallArgs{pid, state, m.machine.Monotonic})
 }
 
 // assignAgent makes the agent responsible for the clocks, or this process if agent is nil. It
 // returns the current clock state.
 func (m *Clock) assignAgent(agent *Caller) vdso.ClockState {
-	shown := m.State()
+	state := m.State()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.machine.SetClockState(shown)
-	m.agent, m.lastState = agent, shown
-	return shown
+	m.machine.SetClockState(state)
+	m.agent, m.lastState = agent, state
+	return state
 }
 
 // Close stops tracing the process.
@@ -109,57 +109,57 @@ const agentTimeout = 10 * time.Second
 func (m *Clock) call(agent *Caller, call string, args CallArgs, results ...any) error {
 	ctx, cancel := context.WithTimeout(m.ctx, agentTimeout)
 	defer cancel()
-	var shown vdso.ClockState
-	if err := agent.Call(ctx, call, args, append(results, &shown)...); err != nil {
+	var state vdso.ClockState
+	if err := agent.Call(ctx, call, args, append(results, &state)...); err != nil {
 		return err
 	}
-	m.setState(shown)
+	m.setState(state)
 	return nil
 }
 
-func (m *Clock) setState(shown vdso.ClockState) {
+func (m *Clock) setState(state vdso.ClockState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lastState = shown
+	m.lastState = state
 }
 
 // change steps the wall clock and sets the rate. The change took effect at some instant of true
 // time between from and to. If no process is running, the change applies to the next one.
-func (m *Clock) change(by time.Duration, rate float64) (from, to time.Duration, err error) {
-	other := make(chan error, 1)
+func (m *Clock) change(step time.Duration, rate float64) (from, to time.Duration, err error) {
+	pairedErr := make(chan error, 1)
 	go func() {
 		var err error
-		if m.Paired != nil {
-			_, _, err = m.Paired.change(by, rate)
+		if m.PairedClock != nil {
+			_, _, err = m.PairedClock.change(step, rate)
 		}
-		other <- err
+		pairedErr <- err
 	}()
 	m.mu.Lock()
 	agent := m.agent
 	m.mu.Unlock()
 	if agent == nil {
-		from, to, err = m.machine.Adjust(by, rate)
+		from, to, err = m.machine.Adjust(step, rate)
 	} else {
-		err = m.call(agent, "Turn", CallArgs{by, rate}, &from, &to)
+		err = m.call(agent, "Turn", CallArgs{step, rate}, &from, &to)
 	}
 	if errors.Is(err, ErrAgentGone) {
-		var shown vdso.ClockState
+		var state vdso.ClockState
 		from = m.trueTime()
 		to = from
-		if shown, err = m.State().Adjusted(from, by, rate, m.machine.Monotonic); err == nil {
-			m.setState(shown)
+		if state, err = m.State().AfterChange(from, step, rate, m.machine.Monotonic); err == nil {
+			m.setState(state)
 		}
 	}
-	return from, to, errors.Join(err, <-other)
+	return from, to, errors.Join(err, <-pairedErr)
 }
 
 // Adjust changes the clocks and returns the true time from which the change counts. The checker
 // uses a client's clocks to compute how long the client considered itself the holder, so Adjust
 // picks the instant that makes this period shorter.
-func (m *Clock) Adjust(by time.Duration, rate float64) (at time.Duration, err error) {
+func (m *Clock) Adjust(step time.Duration, rate float64) (at time.Duration, err error) {
 	before := m.State().Rate()
-	from, to, err := m.change(by, rate)
-	if by < 0 || by == 0 && rate < before {
+	from, to, err := m.change(step, rate)
+	if step < 0 || step == 0 && rate < before {
 		return to, err
 	}
 	return from, err
@@ -167,47 +167,47 @@ func (m *Clock) Adjust(by time.Duration, rate float64) (at time.Duration, err er
 
 // record adds clock events to the history: from the given true time on, a node's wall clock or a
 // client's clocks show the recorded times.
-func (m *Clock) record(rec *history.Recorder, whose string, at, origin time.Duration) {
+func (m *Clock) record(rec *history.Recorder, target string, at, origin time.Duration) {
 	s := m.State()
-	shown, _ := s.Wall(at)
+	wall, _ := s.Wall(at)
 	e := history.Event{
-		T: int64(at) - int64(origin), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: whose,
+		T: int64(at) - int64(origin), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: target,
 		Drift: int64(math.Round((s.Rate() - 1) * 1e9)),
 	}
-	e.Wall, e.Local = true, shown.UnixNano()
+	e.WallClock, e.Local = true, wall.UnixNano()
 	rec.Record(e)
 	if !m.machine.Monotonic { // a node's monotonic clock stays correct
 		return
 	}
-	e.Wall, e.Local = false, int64(s.Mono(at))+m.maxAhead
+	e.WallClock, e.Local = false, int64(s.Monotonic(at))+m.maxAhead
 	rec.Record(e)
 }
 
-func (m *Clock) withoutProcess() string { return m.unreadable("no process is running there") }
+func (m *Clock) noProcessReadBack() string { return m.memoryReadBack("no process is running there") }
 
 // memoryReadBack returns the read-back for a process that can't report its clocks. It describes the
 // clock state that was written to the process's memory and read back from there.
-func (m *Clock) unreadable(why string) string {
-	shown, right := m.State().Wall(m.trueTime())
-	return m.describe(why+"; the machine's clock shows", shown, right)
+func (m *Clock) memoryReadBack(why string) string {
+	wall, trueWall := m.State().Wall(m.trueTime())
+	return m.describe(why+"; the machine's clock shows", wall, trueWall)
 }
 
-func (m *Clock) describe(who string, shown, right time.Time) string {
-	off := shown.Sub(right).Round(time.Millisecond) // a reading takes a tenth of that
-	return fmt.Sprintf("%s %s, %s", who, formatTime(shown), nemesis.DescribeClock(off, m.State().Rate()))
+func (m *Clock) describe(prefix string, wall, trueWall time.Time) string {
+	offset := wall.Sub(trueWall).Round(time.Millisecond) // a reading takes a tenth of that
+	return fmt.Sprintf("%s %s, %s", prefix, formatTime(wall), nemesis.DescribeClock(offset, m.State().Rate()))
 }
 
 func formatTime(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 
 const (
-	clockError = time.Millisecond      // error of a reading beyond its duration, because Redis caches the time during a command
-	rateWatch  = 50 * time.Millisecond // to observe a rate
+	clockError    = time.Millisecond      // error of a reading beyond its duration, because Redis caches the time during a command
+	rateWatchTime = 50 * time.Millisecond // to observe a rate
 )
 
 // ReadBack reads the clocks and compares them with their expected state. After a rate change, it
 // keeps reading until the rate has made a measurable difference. If the rate is too close to 1 for
 // that, the next change checks its effect.
-func (m *Clock) ReadBack(who string, read func() (ClockReading, error)) (string, error) {
+func (m *Clock) ReadBack(prefix string, read func() (ClockReading, error)) (string, error) {
 	var first ClockReading
 	rate := m.State().Rate()
 	for {
@@ -221,17 +221,17 @@ func (m *Clock) ReadBack(who string, read func() (ClockReading, error)) (string,
 		if first == (ClockReading{}) {
 			first = r
 		}
-		passed := r.From - first.To
-		gained := time.Duration(float64(passed) * math.Abs(rate-1))
-		seen := gained > clockError+(first.To-first.From)+(r.To-r.From)
-		if !seen && passed < rateWatch && rate != 1 {
+		elapsed := r.From - first.To
+		expectedGain := time.Duration(float64(elapsed) * math.Abs(rate-1))
+		seen := expectedGain > clockError+(first.To-first.From)+(r.To-r.From)
+		if !seen && elapsed < rateWatchTime && rate != 1 {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		_, right := m.State().Wall(r.To)
-		back := m.describe(who, time.Unix(0, r.Wall), right)
+		_, trueWall := m.State().Wall(r.To)
+		back := m.describe(prefix, time.Unix(0, r.Wall), trueWall)
 		if seen {
-			back += fmt.Sprintf(", seen over %v", passed.Round(time.Millisecond))
+			back += fmt.Sprintf(", seen over %v", elapsed.Round(time.Millisecond))
 		}
 		return back, nil
 	}
@@ -240,9 +240,9 @@ func (m *Clock) ReadBack(who string, read func() (ClockReading, error)) (string,
 // CheckWallClock returns an error if the wall clock does not show the expected time.
 func CheckWallClock(s vdso.ClockState, r ClockReading) error {
 	from, _ := s.Wall(r.From)
-	to, right := s.Wall(r.To)
-	if shown := time.Unix(0, r.Wall); shown.Before(from.Add(-clockError)) || shown.After(to.Add(clockError)) {
-		return fmt.Errorf("its wall clock shows %s but should show %s; true time is %s", formatTime(shown), formatTime(to), formatTime(right))
+	to, trueWall := s.Wall(r.To)
+	if wall := time.Unix(0, r.Wall); wall.Before(from.Add(-clockError)) || wall.After(to.Add(clockError)) {
+		return fmt.Errorf("its wall clock shows %s but should show %s; true time is %s", formatTime(wall), formatTime(to), formatTime(trueWall))
 	}
 	return nil
 }
@@ -253,21 +253,21 @@ func (m *Clock) check(r ClockReading) error {
 	if err := CheckWallClock(s, r); err != nil || r.Now == 0 || m.maxAhead == 0 {
 		return err
 	}
-	least, most := int64(s.Mono(r.From))+m.minAhead, int64(s.Mono(r.To))+m.maxAhead
-	if r.Now < least-int64(clockError) || r.Now > most+int64(clockError) {
-		return fmt.Errorf("its monotonic clock is off by %v", time.Duration(r.Now-most))
+	minNow, maxNow := int64(s.Monotonic(r.From))+m.minAhead, int64(s.Monotonic(r.To))+m.maxAhead
+	if r.Now < minNow-int64(clockError) || r.Now > maxNow+int64(clockError) {
+		return fmt.Errorf("its monotonic clock is off by %v", time.Duration(r.Now-maxNow))
 	}
 	return nil
 }
 
 // lockChanges prevents other changes to the clocks until unlock is called. Further calls of unlock
 // do nothing.
-func (m *Clock) lockUntilStarted() (started func()) {
+func (m *Clock) lockChanges() (unlock func()) {
 	if m == nil {
 		return func() {}
 	}
-	m.changing.Lock()
-	return sync.OnceFunc(m.changing.Unlock)
+	m.changeMu.Lock()
+	return sync.OnceFunc(m.changeMu.Unlock)
 }
 
 // checkFirstReading checks a client's first clock reading. It computes minAhead and maxAhead.
@@ -276,7 +276,7 @@ func (m *Clock) checkFirstReading(r ClockReading) error {
 		return errors.New("it reported its clocks without being asked")
 	}
 	s := m.State()
-	m.minAhead, m.maxAhead = r.Now-int64(s.Mono(r.To)), r.Now-int64(s.Mono(r.From))
+	m.minAhead, m.maxAhead = r.Now-int64(s.Monotonic(r.To)), r.Now-int64(s.Monotonic(r.From))
 	return m.check(r)
 }
 
@@ -284,24 +284,24 @@ func (m *Clock) checkFirstReading(r ClockReading) error {
 type clocks struct {
 	CheckOthers func(m *Clock) error // checks that no other node's clock has changed; may be nil
 
-	run *Run
-	all map[string]*Clock
+	run    *Run
+	byName map[string]*Clock
 }
 
 // AddClock makes a node's or client's clocks adjustable. It must be called before the run begins.
 func (cs *clocks) AddClock(name string, m *Clock) {
-	if cs.all == nil {
-		cs.all = map[string]*Clock{}
+	if cs.byName == nil {
+		cs.byName = map[string]*Clock{}
 	}
-	cs.all[name] = m
+	cs.byName[name] = m
 }
 
 // Clock returns the clocks of a node or client, or nil if they can't be changed.
-func (cs *clocks) Clock(name string) *Clock { return cs.all[name] }
+func (cs *clocks) Clock(name string) *Clock { return cs.byName[name] }
 
 // TurnClock changes the clocks of a node or client and reads them back from its process. If no
 // process is running, the next one is read back when it starts.
-func (cs *clocks) TurnClock(target string, by time.Duration, rate float64) (string, error) {
+func (cs *clocks) TurnClock(target string, step time.Duration, rate float64) (string, error) {
 	name := target
 	n, isNode := cs.run.Find(target)
 	if isNode {
@@ -314,8 +314,8 @@ func (cs *clocks) TurnClock(target string, by time.Duration, rate float64) (stri
 	case !isNode && cs.run.clientEnded(target):
 		return "", fmt.Errorf("turn clock of %s: %w", target, nemesis.ErrEnded)
 	}
-	defer m.lockUntilStarted()()
-	at, err := m.Adjust(by, rate)
+	defer m.lockChanges()()
+	at, err := m.Adjust(step, rate)
 	var back string
 	if err == nil {
 		m.record(cs.run.rec, target, at, cs.run.Origin())
@@ -344,15 +344,15 @@ func (cs *clocks) readRestartedClock(n Server) (string, error) {
 
 func (cs *clocks) readNodeClock(n Server, m *Clock) (string, error) {
 	if !n.Running() {
-		return m.withoutProcess(), nil
+		return m.noProcessReadBack(), nil
 	}
 	if reason := n.WhyUnresponsive(); reason != "" {
-		return m.unreadable(reason), nil
+		return m.memoryReadBack(reason), nil
 	}
 	back, err := m.ReadBack("TIME shows", func() (ClockReading, error) { return cs.run.ReadTime(n) })
 	switch {
 	case err != nil && n.Ended():
-		return m.withoutProcess(), nil
+		return m.noProcessReadBack(), nil
 	case err != nil || cs.CheckOthers == nil:
 		return back, err
 	}
@@ -365,14 +365,14 @@ func (cs *clocks) readClientClocks(client string, m *Clock) (string, error) {
 	case c == nil && cs.run.clientEnded(client):
 		return "", nemesis.ErrEnded
 	case c == nil:
-		return m.unreadable("it has not begun"), nil
+		return m.memoryReadBack("it has not begun"), nil
 	}
 	back, err := m.ReadBack("wall clock shows", func() (ClockReading, error) { return c.ReadClocks(cs.run.TrueTime) })
 	switch {
 	case errors.Is(err, proc.ErrEnded):
 		return "", nemesis.ErrEnded
 	case errors.Is(err, errPaused):
-		return m.unreadable(errPaused.Error()), nil
+		return m.memoryReadBack(errPaused.Error()), nil
 	}
 	return back, err
 }
@@ -397,25 +397,25 @@ var errPaused = errors.New("it is paused")
 // ReadClocks requests a clock reading from the client. trueTime returns true time on the client's
 // machine.
 func (p *Client) ReadClocks(trueTime func() time.Duration) (ClockReading, error) {
-	asked, began, ended := trueTime(), time.Now(), p.Done()
+	requestTime, start, done := trueTime(), time.Now(), p.Done()
 	if _, err := io.WriteString(p.In, clockLine); err != nil {
 		return ClockReading{}, proc.ErrEnded // the process no longer reads its stdin
 	}
-	look := time.NewTicker(10 * time.Millisecond)
-	defer look.Stop()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
 	for {
 		select {
 		case r := <-p.clocks:
-			if r.From >= asked { // otherwise, it answers an earlier request
+			if r.From >= requestTime { // otherwise, it answers an earlier request
 				return r, nil
 			}
-		case <-ended:
+		case <-done:
 			return ClockReading{}, proc.ErrEnded
-		case <-look.C:
+		case <-ticker.C:
 			switch {
 			case p.Paused():
 				return ClockReading{}, errPaused
-			case time.Since(began) > clockReplyTimeout:
+			case time.Since(start) > clockReplyTimeout:
 				return ClockReading{}, fmt.Errorf("it did not report its clocks within %v", clockReplyTimeout)
 			}
 		}
@@ -426,15 +426,15 @@ type clockServer struct{ m vdso.Machine }
 
 // Start lets a process through its gate and gives it the clocks of its predecessor. Rate changes
 // apply to the wall clock and, if includeMonotonic is set, to the monotonic clock.
-func (a *clockServer) Start(pid int, shown vdso.ClockState, both bool) (vdso.ClockState, error) {
-	a.m.Monotonic = both
-	a.m.SetClockState(shown)
+func (a *clockServer) Start(pid int, state vdso.ClockState, includeMonotonic bool) (vdso.ClockState, error) {
+	a.m.Monotonic = includeMonotonic
+	a.m.SetClockState(state)
 	return a.m.ClockState(), a.m.StartGate(pid)
 }
 
 // Turn changes the clocks. The change took effect at some instant of true time between from and to.
-func (a *clockServer) Turn(by time.Duration, rate float64) (from, to time.Duration, shown vdso.ClockState, err error) {
-	from, to, err = a.m.Adjust(by, rate)
+func (a *clockServer) Turn(step time.Duration, rate float64) (from, to time.Duration, state vdso.ClockState, err error) {
+	from, to, err = a.m.Adjust(step, rate)
 	return from, to, a.m.ClockState(), err
 }
 

@@ -43,13 +43,13 @@ func (n *Nodes) replicate(node string, replica Server, addr string) error {
 	return nil
 }
 
-func (n *Nodes) setServer(in *map[string]Server, node string, s Server) {
+func (n *Nodes) setServer(servers *map[string]Server, node string, s Server) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if *in == nil {
-		*in = map[string]Server{}
+	if *servers == nil {
+		*servers = map[string]Server{}
 	}
-	(*in)[node] = s
+	(*servers)[node] = s
 }
 
 // Server returns the server that currently runs as the node, or nil if there is no such node.
@@ -89,12 +89,12 @@ func (n *Nodes) FailOver(node string) (readBack string, err error) {
 	if err != nil {
 		return "", err
 	}
-	open, err := n.run.HoldTraffic(node)
+	release, err := n.run.HoldTraffic(node)
 	if err != nil {
 		return "", fmt.Errorf("fail over %s: %w", node, err)
 	}
-	defer func() { err = errors.Join(err, open()) }()
-	dead, err := n.run.Kill(node)
+	defer func() { err = errors.Join(err, release()) }()
+	killReadBack, err := n.run.Kill(node)
 	if err != nil {
 		return "", err
 	}
@@ -105,7 +105,7 @@ func (n *Nodes) FailOver(node string) (readBack string, err error) {
 	if _, err := n.switchToReplica(node); err != nil {
 		return "", err
 	}
-	return back + "; " + dead, nil
+	return back + "; " + killReadBack, nil
 }
 
 // switchToReplica redirects the clients' links to the promoted replica and returns the former
@@ -181,7 +181,7 @@ func (n *Nodes) forEachSentinel(f func(i int) error) error {
 
 // FailOverBySentinel pauses or kills a node's master. It waits until a quorum of sentinels and the
 // replica itself report the replica as master, and then redirects the clients' links.
-func (n *Nodes) FailOverBySentinel(node string, stop bool) (readBack string, err error) {
+func (n *Nodes) FailOverBySentinel(node string, pause bool) (readBack string, err error) {
 	replica, err := n.replicaServer(node)
 	if err != nil {
 		return "", err
@@ -189,24 +189,24 @@ func (n *Nodes) FailOverBySentinel(node string, stop bool) (readBack string, err
 	if k := n.countAgreeing(node, n.Server(node).Addr()); k < sentinelQuorum {
 		return "", fmt.Errorf("fail over %s: only %d sentinels monitor its master", node, k)
 	}
-	take := n.run.Kill
-	if stop {
-		take = n.run.Pause
+	disable := n.run.Kill
+	if pause {
+		disable = n.run.Pause
 	}
-	gone, err := take(node)
+	disableReadBack, err := disable(node)
 	if err != nil {
 		return "", err
 	}
-	began := time.Now()
+	start := time.Now()
 	if err := n.awaitPromotion(node, replica); err != nil {
 		return "", fmt.Errorf("fail over %s: %w", node, err)
 	}
-	took := time.Since(began).Round(time.Millisecond)
-	open, err := n.run.HoldTraffic(node)
+	elapsed := time.Since(start).Round(time.Millisecond)
+	release, err := n.run.HoldTraffic(node)
 	if err != nil {
 		return "", fmt.Errorf("fail over %s: %w", node, err)
 	}
-	defer func() { err = errors.Join(err, open()) }()
+	defer func() { err = errors.Join(err, release()) }()
 	back, err := replica.ConfirmPromoted(n.run.Ctx)
 	if err != nil {
 		return "", err
@@ -216,14 +216,14 @@ func (n *Nodes) FailOverBySentinel(node string, stop bool) (readBack string, err
 		return "", err
 	}
 	n.setServer(&n.formerMasters, node, former)
-	return fmt.Sprintf("promoted by its sentinels after %v: %s; %s", took, back, gone), nil
+	return fmt.Sprintf("promoted by its sentinels after %v: %s; %s", elapsed, back, disableReadBack), nil
 }
 
 // countAgreeing counts the sentinels that report addr as the node's master.
 func (n *Nodes) countAgreeing(node, addr string) int {
 	count := 0
 	for _, s := range n.Sentinels {
-		if is, err := s.Master(n.run.Ctx, node); err == nil && is == addr {
+		if master, err := s.Master(n.run.Ctx, node); err == nil && master == addr {
 			count++
 		}
 	}
@@ -235,9 +235,9 @@ var errNoPromotion = errors.New("the sentinels did not promote the replica")
 func (n *Nodes) awaitPromotion(node string, replica *proc.Server) error {
 	ctx, cancel := context.WithTimeoutCause(n.run.Ctx, n.promoteTimeout(), errNoPromotion)
 	defer cancel()
-	hurried := map[*proc.Sentinel]bool{}
+	urgentSentinels := map[*proc.Sentinel]bool{}
 	for n.countAgreeing(node, replica.Addr()) < sentinelQuorum {
-		n.shortenTimeouts(node, hurried)
+		n.shortenTimeouts(node, urgentSentinels)
 		select {
 		case <-ctx.Done():
 			if n.run.Ctx.Err() != nil {
@@ -273,39 +273,39 @@ func lastLine(text string) string { return text[strings.LastIndexByte(text, '\n'
 // not an error.
 func (n *Nodes) ReturnMaster(node string) (string, error) {
 	n.mu.Lock()
-	back, now := n.formerMasters[node], n.masters[node]
+	former, current := n.formerMasters[node], n.masters[node]
 	delete(n.formerMasters, node)
 	n.mu.Unlock()
-	if back == nil {
+	if former == nil {
 		return "", fmt.Errorf("return the old master of %s: its sentinels have not replaced it", node)
 	}
-	bringBack := back.Restart
-	if back.Running() {
-		bringBack = back.Resume
+	start := former.Restart
+	if former.Running() {
+		start = former.Resume
 	}
-	if _, err := bringBack(n.run.Ctx); err != nil {
+	if _, err := start(n.run.Ctx); err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", node, err)
 	}
-	old := back.Redis()
-	had, err := old.Keys(n.run.Ctx)
+	old := former.Redis()
+	keysBefore, err := old.Keys(n.run.Ctx)
 	if err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", node, err)
 	}
 	ctx, cancel := context.WithTimeout(n.run.Ctx, demoteTimeout)
 	defer cancel()
 	for {
-		if follows, err := old.IsReplicaOf(ctx, now.Addr()); err == nil && follows {
+		if follows, err := old.IsReplicaOf(ctx, current.Addr()); err == nil && follows {
 			break
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Sprintf("the old master is back (keys: %d) but does not follow the new one after %v", had, demoteTimeout), nil
+			return fmt.Sprintf("the old master is back (keys: %d) but does not follow the new one after %v", keysBefore, demoteTimeout), nil
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	has, err := old.Keys(n.run.Ctx)
+	keysAfter, err := old.Keys(n.run.Ctx)
 	if err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", node, err)
 	}
-	return fmt.Sprintf("the old master is back and follows the new one (keys: %d, now %d)", had, has), nil
+	return fmt.Sprintf("the old master is back and follows the new one (keys: %d, now %d)", keysBefore, keysAfter), nil
 }

@@ -37,16 +37,16 @@ func (m *Monitor) Handle(u harness.UnplannedEvent) {
 	case m.receiver != nil:
 		m.receiver(u)
 	case m.first == nil:
-		m.first = &harness.Interference{UnplannedEvent: u, When: m.when}
+		m.first = &harness.Interference{UnplannedEvent: u, Phase: m.when}
 		m.fail(m.first)
 	}
 }
 
 // SetReceiver sets the function that receives all further interference; nil means no receiver.
-func (m *Monitor) SetReceiver(to func(harness.UnplannedEvent), when string) {
+func (m *Monitor) SetReceiver(receiver func(harness.UnplannedEvent), when string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.receiver, m.when = to, when
+	m.receiver, m.when = receiver, when
 }
 
 // SettingUp reports whether the run is still being set up and has no history yet.
@@ -80,19 +80,19 @@ func (m *Monitor) Explain(err error) error {
 }
 
 // Poll sends all probes repeatedly until stop is called, and then sends each probe a last time.
-func (r *Run) Poll(patience time.Duration, all ...proc.Probe) (stop func()) {
+func (r *Run) Poll(patience time.Duration, probes ...proc.Probe) (stop func()) {
 	ctx, cancel := context.WithCancel(r.Ctx)
-	var asking sync.WaitGroup
-	for _, q := range all {
-		asking.Go(func() {
-			q.Run(ctx)
+	var wg sync.WaitGroup
+	for _, probe := range probes {
+		wg.Go(func() {
+			probe.Run(ctx)
 			if r.Ctx.Err() == nil { // otherwise, the run is over and its programs are stopped
-				q.AskOnce(patience)
+				probe.AskOnce(patience)
 			}
 		})
 	}
 	return func() {
 		cancel()
-		asking.Wait()
+		wg.Wait()
 	}
 }

@@ -44,8 +44,8 @@ func TestRemoteNodesReportKeys(t *testing.T) {
 		must(t, r.WatchKeys(map[string]string{"n1": node.Addr()}))
 		epoch, err := r.Begin(proc.TrueClock())
 		must(t, err)
-		if off := time.Since(time.Unix(0, epoch)); off.Abs() > time.Minute {
-			t.Errorf("the epoch is off by %v", off)
+		if offset := time.Since(time.Unix(0, epoch)); offset.Abs() > time.Minute {
+			t.Errorf("the epoch is off by %v", offset)
 		}
 		a, _ := r.Addresses("c1")
 		if _, err := proc.Ask(t.Context(), a.Nodes[0].Addr, "SET", "k", "v"); err != nil {
@@ -55,15 +55,15 @@ func TestRemoteNodesReportKeys(t *testing.T) {
 		if !killed {
 			must(t, r.Close(t.Context()))
 			mu.Lock()
-			if len(facts) != 1 || facts[0].Key != "k" || facts[0].Life.By != "c1-n1" {
+			if len(facts) != 1 || facts[0].Key != "k" || facts[0].Life.Sender != "c1-n1" {
 				t.Errorf("reported: %+v", facts)
 			}
 			mu.Unlock()
 		}
 		calls.Close()
 		must(t, <-served)
-		if is := setting(); is != "xE" {
-			t.Errorf("killed %v: the setting is %q, want xE", killed, is)
+		if got := setting(); got != "xE" {
+			t.Errorf("killed %v: the setting is %q, want xE", killed, got)
 		}
 		_, err = proc.Ask(t.Context(), node.Addr(), "FLUSHALL")
 		must(t, err)

@@ -23,18 +23,18 @@ import (
 // Network holds the links of one run and records changes to its nodes' keys. Methods that take a
 // node accept the resource too. Once the network is open, all methods may be called at any time.
 type Network struct {
-	Addr         func(node string) string // returns a node's own address, which bypasses links
-	Down         func(node string) bool   // reports whether a node is not running
-	Unresponsive func(node string) bool   // reports whether a node is running but can't answer, regardless of links
-	Go           func(func())             // runs a function in a goroutine that the run waits for
-	Mesh         *proxy.Mesh              // Host and Ports must be set before Open
+	Addr           func(node string) string // returns a node's own address, which bypasses links
+	IsDown         func(node string) bool   // reports whether a node is not running
+	IsUnresponsive func(node string) bool   // reports whether a node is running but can't answer, regardless of links
+	Go             func(func())             // runs a function in a goroutine that the run waits for
+	Mesh           *proxy.Mesh              // Host and Ports must be set before Open
 	// Store is the nodes' server software. It must be set before Open; nil means Redis.
 	Store *proc.Store
 
-	ctx         context.Context // canceled when the run ends
-	keyRecorder *keylife.Recorder
-	addrs       map[string]clientAddresses // addresses used by each client; set by Open
-	refused     map[string]func() error    // links that refuse connections; the functions free their addresses
+	ctx          context.Context // canceled when the run ends
+	keyRecorder  *keylife.Recorder
+	addrs        map[string]clientAddresses // addresses used by each client; set by Open
+	refusedLinks map[string]func() error    // links that refuse connections; the functions free their addresses
 }
 
 // NewNetwork returns a network without links. seed determines which messages random faults affect.
@@ -42,7 +42,7 @@ type Network struct {
 func NewNetwork(ctx context.Context, seed uint64, now func() time.Duration, record func(history.Event)) *Network {
 	return &Network{
 		ctx: ctx, Mesh: proxy.NewMesh(seed, now, record),
-		keyRecorder: keylife.New(keylife.Config{Clock: proc.TrueClock, FromHarness: proc.AskedFrom, Record: record}),
+		keyRecorder: keylife.New(keylife.Config{Clock: proc.TrueClock, FromHarness: proc.HasRecentlyAsked, Record: record}),
 	}
 }
 
@@ -63,7 +63,7 @@ var _ nemesis.Tapper = (*Network)(nil)
 // Open opens links from each client to all nodes and the resource. If a client can't reach a node,
 // Open reserves an address that refuses connections.
 func (n *Network) Open(nodes []string, clients []scenario.Client) error {
-	n.addrs, n.refused = map[string]clientAddresses{}, map[string]func() error{}
+	n.addrs, n.refusedLinks = map[string]clientAddresses{}, map[string]func() error{}
 	n.Mesh.Witness = n.witness
 	for _, client := range clients {
 		a := clientAddresses{}
@@ -88,7 +88,7 @@ func (n *Network) openLink(client scenario.Client, node string) (addr string, er
 	if client.Reach != nil && !slices.Contains(client.Reach, node) {
 		addr, release, err := n.Mesh.Refuse()
 		if err == nil {
-			n.refused[nemesis.LinkName(client.Name, node)] = release
+			n.refusedLinks[nemesis.LinkName(client.Name, node)] = release
 		}
 		return addr, err
 	}
@@ -115,7 +115,7 @@ func (n *Network) witness(name, node, from string) proxy.Witness {
 func (n *Network) Close() error {
 	n.keyRecorder.Close() // if a node's setting can't be restored, the node itself has failed, which is reported elsewhere
 	errs := []error{n.Mesh.Close()}
-	for _, release := range n.refused {
+	for _, release := range n.refusedLinks {
 		errs = append(errs, release())
 	}
 	return errors.Join(errs...)
@@ -147,8 +147,8 @@ func (n *Network) StopWatchingKeys() { n.keyRecorder.Close() }
 
 // HoldTraffic holds all data to and from a node until release is called.
 func (n *Network) HoldTraffic(node string) (release func() error, err error) {
-	end := n.Mesh.Gate(node)
-	return func() error { end(); return nil }, nil
+	openGate := n.Mesh.Gate(node)
+	return func() error { openGate(); return nil }, nil
 }
 
 // Redirect makes a node's links lead to another server.
@@ -180,7 +180,7 @@ func (n *Network) link(verb, name string) (*proxy.Link, error) {
 	if l := n.Mesh.Link(name); l != nil {
 		return l, nil
 	}
-	if _, ok := n.refused[name]; ok {
+	if _, ok := n.refusedLinks[name]; ok {
 		return nil, fmt.Errorf("%s %s: there is no link, because the client can't reach that node", verb, name)
 	}
 	return nil, fmt.Errorf("%s %s: there is no such link", verb, name)
@@ -188,7 +188,7 @@ func (n *Network) link(verb, name string) (*proxy.Link, error) {
 
 // timedReply is a server's reply, with the true times on the server's machine before the request
 // and after the reply.
-type stampedReply struct {
+type timedReply struct {
 	Value resp.Value    `json:"value"`
 	From  time.Duration `json:"from"`
 	To    time.Duration `json:"to"`
@@ -196,7 +196,7 @@ type stampedReply struct {
 
 // AskTimed sends a command to a server like proc.Ask, bypassing links, and returns the reply with
 // its times.
-func AskStamped(ctx context.Context, addr string, args ...string) (r stampedReply, err error) {
+func AskTimed(ctx context.Context, addr string, args ...string) (r timedReply, err error) {
 	if len(args) == 0 {
 		return r, fmt.Errorf("ask %s: no command", addr)
 	}
@@ -207,8 +207,8 @@ func AskStamped(ctx context.Context, addr string, args ...string) (r stampedRepl
 }
 
 // AskTimed calls the function AskTimed in this process.
-func (*Network) AskStamped(ctx context.Context, addr string, args ...string) (stampedReply, error) {
-	return AskStamped(ctx, addr, args...)
+func (*Network) AskTimed(ctx context.Context, addr string, args ...string) (timedReply, error) {
+	return AskTimed(ctx, addr, args...)
 }
 
 // serverState is the part of a server's state that links can't observe.
@@ -220,12 +220,12 @@ type serverState struct {
 // clockID identifies the clock read by proc.TrueClock, using the machine's boot ID and the time
 // namespace. It returns "" if the clock can't be identified.
 func clockID() string {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	bootID, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""
 	}
-	space, _ := os.Readlink("/proc/self/ns/time") // Linux before 5.6 has just one
-	return strings.TrimSpace(string(boot)) + space
+	timeNamespace, _ := os.Readlink("/proc/self/ns/time") // Linux before 5.6 has just one
+	return strings.TrimSpace(string(bootID)) + timeNamespace
 }
 
 var _ nemesis.Cutter = (*Network)(nil)
@@ -256,44 +256,44 @@ func (n *Network) Cut(name, mode, way string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	before, within := -1, cutWait
-	if way == nemesis.Reply && !n.Unresponsive(nodeOf(l)) && !leadsToStore(n, l) {
-		before = countPings(n, name)
+	pingsBefore, timeout := -1, cutWait
+	if way == nemesis.Reply && !n.IsUnresponsive(nodeOf(l)) && !leadsToStore(n, l) {
+		pingsBefore = countPings(n, name)
 	}
-	if l.Disturbed() {
-		within = slowPingTimeout // the link may be slow too
+	if l.IsDisturbed() {
+		timeout = slowPingTimeout // the link may be slow too
 	}
 	if err := l.Cut(mode, way); err != nil {
 		return "", err
 	}
-	err = n.ping(l, within)
-	asked := pingCommand(n, l)
+	err = n.ping(l, timeout)
+	command := pingCommand(n, l)
 	switch {
 	case err == nil:
-		return "", fmt.Errorf("cut %s: %s is still answered", name, asked)
+		return "", fmt.Errorf("cut %s: %s is still answered", name, command)
 	case mode == nemesis.CutReset:
 		if !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
-			return "", fmt.Errorf("cut %s: %s was not reset: %w", name, asked, err)
+			return "", fmt.Errorf("cut %s: %s was not reset: %w", name, command, err)
 		}
-		return asked + " was reset", nil
+		return command + " was reset", nil
 	case mode == nemesis.CutRefuse:
 		if !errors.Is(err, syscall.ECONNREFUSED) {
-			return "", fmt.Errorf("cut %s: %s was not refused: %w", name, asked, err)
+			return "", fmt.Errorf("cut %s: %s was not refused: %w", name, command, err)
 		}
-		return asked + " was refused", nil
-	case way == nemesis.Reply && before >= 0:
-		if !awaitPing(n, name, before) {
+		return command + " was refused", nil
+	case way == nemesis.Reply && pingsBefore >= 0:
+		if !awaitPing(n, name, pingsBefore) {
 			return "", fmt.Errorf("cut %s: PING did not reach the node, but only replies are cut", name)
 		}
 		return fmt.Sprintf("PING got no answer, though the node gave one: %v", err), nil
 	}
-	return fmt.Sprintf("%s got no answer: %v", asked, err), nil
+	return fmt.Sprintf("%s got no answer: %v", command, err), nil
 }
 
 // awaitPing waits until a link's node has answered more PINGs than oldCount. On a busy machine, a
 // PING may still be on its way when its sender gives up.
-func awaitPing(n *Network, name string, before int) bool {
-	for end := time.Now().Add(mendTimeout); countPings(n, name) <= before; time.Sleep(time.Millisecond) {
+func awaitPing(n *Network, name string, oldCount int) bool {
+	for end := time.Now().Add(mendTimeout); countPings(n, name) <= oldCount; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) || n.ctx.Err() != nil {
 			return false
 		}
@@ -304,7 +304,7 @@ func awaitPing(n *Network, name string, before int) bool {
 // countPings returns how many PINGs a link's node has answered, or -1 if the node is down.
 func countPings(n *Network, name string) int {
 	_, node, _ := nemesis.SplitLink(name)
-	if n.Down(node) {
+	if n.IsDown(node) {
 		return -1
 	}
 	v, err := proc.Ask(n.ctx, n.Addr(node), "INFO", "commandstats")
@@ -336,23 +336,23 @@ func (n *Network) Mend(name string) (string, error) {
 // checkAnswers checks that PING is answered over a link, unless the node can't answer or another
 // fault affects the link.
 func (n *Network) checkAnswers(l *proxy.Link) (string, error) {
-	if l.Disturbed() {
+	if l.IsDisturbed() {
 		return "another fault affects the link", nil
 	}
-	if n.Unresponsive(nodeOf(l)) {
+	if n.IsUnresponsive(nodeOf(l)) {
 		return "the node is stopped or waiting for its disk, and does not answer", nil
 	}
 	err := n.ping(l, mendTimeout)
 	switch {
 	case err == nil:
 		return pingCommand(n, l) + " was answered", nil
-	case l.Disturbed():
+	case l.IsDisturbed():
 		return "another fault affects the link", nil
-	case n.Unresponsive(nodeOf(l)):
+	case n.IsUnresponsive(nodeOf(l)):
 		return "the node was stopped or is waiting for its disk, and does not answer", nil
-	case errors.Is(err, context.DeadlineExceeded) && leadsToStore(n, l) && !n.Down(nodeOf(l)):
+	case errors.Is(err, context.DeadlineExceeded) && leadsToStore(n, l) && !n.IsDown(nodeOf(l)):
 		return "the node is running but has not joined a majority", nil
-	case errors.Is(err, context.DeadlineExceeded) && !n.Down(nodeOf(l)): // the address of a node that is down may swallow packets
+	case errors.Is(err, context.DeadlineExceeded) && !n.IsDown(nodeOf(l)): // the address of a node that is down may swallow packets
 		return "", err
 	}
 	return fmt.Sprintf("the node is down: %v", err), nil
@@ -363,8 +363,8 @@ func nodeOf(l *proxy.Link) string {
 	return node
 }
 
-func (n *Network) ping(l *proxy.Link, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(n.ctx, within)
+func (n *Network) ping(l *proxy.Link, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(n.ctx, timeout)
 	defer cancel()
 	var err error
 	if leadsToStore(n, l) {
@@ -373,7 +373,7 @@ func (n *Network) ping(l *proxy.Link, within time.Duration) error {
 		_, err = proc.Ask(ctx, l.Addr(), "PING")
 	}
 	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("none within %v: %w", within, ctx.Err())
+		return fmt.Errorf("none within %v: %w", timeout, ctx.Err())
 	}
 	return err
 }
@@ -432,32 +432,32 @@ func (n *Network) Shape(name string, t nemesis.Traffic) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	disturbed := l.Disturbed()
+	disturbed := l.IsDisturbed()
 	l.Shape(t)
 	if !t.HitsAll() || t.Lose || disturbed {
 		return t.String(), nil
 	}
 	ctx, cancel := context.WithTimeout(n.ctx, slowPingTimeout)
 	defer cancel()
-	text, asked := pingPayload(t), "PING"
-	began := proc.TrueClock()
+	text, command := pingPayload(t), "PING"
+	start := proc.TrueClock()
 	if leadsToStore(n, l) {
-		text, asked = "", pingCommand(n, l)
+		text, command = "", pingCommand(n, l)
 		err = n.Store.Ask(ctx, l.Addr())
 	} else {
 		_, err = proc.Ask(ctx, l.Addr(), "PING", text)
 	}
-	took := proc.TrueClock() - began
-	least := minRoundTrip(t, len(text))
+	elapsed := proc.TrueClock() - start
+	minTime := minRoundTrip(t, len(text))
 	switch {
 	case ctx.Err() != nil && n.ctx.Err() == nil:
-		return fmt.Sprintf("%v; %s got no answer within %v", t, asked, slowPingTimeout), nil
+		return fmt.Sprintf("%v; %s got no answer within %v", t, command, slowPingTimeout), nil
 	case err != nil:
 		return fmt.Sprintf("%v; the node is down: %v", t, err), nil
-	case took < least:
-		return "", errors.Join(fmt.Errorf("shape %s: %s was answered after %v, earlier than the minimum of %v", name, asked, took, least), undoShape(n, name, t))
+	case elapsed < minTime:
+		return "", errors.Join(fmt.Errorf("shape %s: %s was answered after %v, earlier than the minimum of %v", name, command, elapsed, minTime), undoShape(n, name, t))
 	}
-	return fmt.Sprintf("%v; %s of %d bytes was answered after %v", t, asked, len(text), took.Round(10*time.Microsecond)), nil
+	return fmt.Sprintf("%v; %s of %d bytes was answered after %v", t, command, len(text), elapsed.Round(10*time.Microsecond)), nil
 }
 
 func undoShape(n *Network, name string, t nemesis.Traffic) error {
@@ -475,12 +475,12 @@ func pingPayload(t nemesis.Traffic) string {
 }
 
 // minRoundTrip returns the minimum time for PING and its answer.
-func minRoundTrip(t nemesis.Traffic, bytes int) time.Duration {
-	ways := 1
+func minRoundTrip(t nemesis.Traffic, size int) time.Duration {
+	directions := 1
 	if t.Way == "" {
-		ways = 2
+		directions = 2
 	}
-	return time.Duration(ways) * (t.DelayMin + t.TransmitTime(bytes))
+	return time.Duration(directions) * (t.DelayMin + t.TransmitTime(size))
 }
 
 // Unshape undoes a Shape, reports how many messages it affected, and checks that PING is answered.
@@ -489,7 +489,7 @@ func (n *Network) Unshape(name string, t nemesis.Traffic) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	met, err := l.Unshape(t)
+	impact, err := l.Unshape(t)
 	if err != nil {
 		return "", err
 	}
@@ -497,5 +497,5 @@ func (n *Network) Unshape(name string, t nemesis.Traffic) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("remove shape from %s: %w", name, err)
 	}
-	return met.ReadBack(back)
+	return impact.ReadBack(back)
 }

@@ -48,33 +48,33 @@ func DialNetwork(in io.Writer, out io.Reader) *RemoteNetwork {
 }
 
 // Done returns a channel that is closed when the process stops serving the network.
-func (r *RemoteNetwork) Ended() <-chan struct{} { return r.caller.Ended() }
+func (r *RemoteNetwork) Done() <-chan struct{} { return r.caller.Done() }
 
 // notices has the methods that the serving process calls by name.
 type notices struct{ r *RemoteNetwork }
 
 func (n notices) Event(e history.Event) {
-	if run := n.r.current(); run.Record != nil {
+	if run := n.r.currentRun(); run.Record != nil {
 		run.Record(e)
 	}
 }
 
 // Hit handles the notice that a tap has caught its message.
 func (n notices) Hit(id int64) {
-	run := n.r.current()
+	run := n.r.currentRun()
 	n.r.mu.Lock()
 	hit := n.r.taps[id]
 	n.r.mu.Unlock()
 	if hit == nil || run.Go == nil {
 		return // the run is over
 	}
-	let := func(call string) func() {
+	remoteCall := func(call string) func() {
 		return func() { n.r.caller.Call(run.Context, call, CallArgs{id}) } // fails after the run, when no message is held
 	}
-	run.Go(func() { hit(nemesis.HeldMessage{Pass: let("Pass"), Lose: let("Lose")}) })
+	run.Go(func() { hit(nemesis.HeldMessage{Pass: remoteCall("Pass"), Lose: remoteCall("Lose")}) })
 }
 
-func (r *RemoteNetwork) current() NetworkRun {
+func (r *RemoteNetwork) currentRun() NetworkRun {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.run
@@ -82,7 +82,7 @@ func (r *RemoteNetwork) current() NetworkRun {
 
 // call calls a remote method with the run's context.
 func (r *RemoteNetwork) call(name string, args CallArgs, results ...any) error {
-	return r.caller.Call(r.current().Context, name, args, results...)
+	return r.caller.Call(r.currentRun().Context, name, args, results...)
 }
 
 // callReadBack calls a remote method that returns a read-back.
@@ -148,13 +148,13 @@ func (r *RemoteNetwork) Close(ctx context.Context) error {
 }
 
 // SetServerState tells the links whether the server at addr is running and whether it can answer.
-func (r *RemoteNetwork) SetServerState(ctx context.Context, addr string, runs, answers bool) error {
-	return r.caller.Call(ctx, "State", CallArgs{addr, serverState{Down: !runs, Unresponsive: runs && !answers}})
+func (r *RemoteNetwork) SetServerState(ctx context.Context, addr string, running, responsive bool) error {
+	return r.caller.Call(ctx, "State", CallArgs{addr, serverState{Down: !running, Unresponsive: running && !responsive}})
 }
 
 // HoldTraffic holds all data to and from a node until release is called.
 func (r *RemoteNetwork) HoldTraffic(node string) (release func() error, err error) {
-	ctx := r.current().Context
+	ctx := r.currentRun().Context
 	if err := r.call("Keep", CallArgs{node}); err != nil {
 		return nil, err
 	}
@@ -173,14 +173,14 @@ func (r *RemoteNetwork) OpenReplication(node, addr string) (link string, err err
 }
 
 // AskTimed sends a command to a server, bypassing links. The context's deadline applies.
-func (r *RemoteNetwork) AskStamped(ctx context.Context, addr string, args ...string) (reply stampedReply, err error) {
-	within := time.Duration(0) // 0 means the default timeout
+func (r *RemoteNetwork) AskTimed(ctx context.Context, addr string, args ...string) (reply timedReply, err error) {
+	timeout := time.Duration(0) // 0 means the default timeout
 	if end, ok := ctx.Deadline(); ok {
-		if within = time.Until(end); within <= 0 {
+		if timeout = time.Until(end); timeout <= 0 {
 			return reply, fmt.Errorf("ask %s: %w", addr, context.DeadlineExceeded)
 		}
 	}
-	err = r.caller.Call(ctx, "Ask", CallArgs{addr, args, within}, &reply)
+	err = r.caller.Call(ctx, "Ask", CallArgs{addr, args, timeout}, &reply)
 	return reply, err
 }
 
@@ -236,25 +236,25 @@ func (r *RemoteNetwork) Clock(ctx context.Context) (now time.Duration, id string
 // like NTP (RFC 5905, section 8): it uses the exchange that took the least time and assumes that
 // the other clock was read in the middle of it. In the worst case, the clock was read at one of its
 // ends.
-func (r *RemoteNetwork) Offset(ctx context.Context) (offset, within time.Duration, err error) {
-	here := clockID()
+func (r *RemoteNetwork) Offset(ctx context.Context) (offset, maxError time.Duration, err error) {
+	localID := clockID()
 	const exchanges = 20
-	within = time.Hour
+	maxError = time.Hour
 	for range exchanges {
 		from := proc.TrueClock()
-		there, id, err := r.Clock(ctx)
+		remoteNow, id, err := r.Clock(ctx)
 		if err != nil {
 			return 0, 0, err
 		}
 		to := proc.TrueClock()
-		if id == here && here != "" {
+		if id == localID && localID != "" {
 			return 0, 0, nil
 		}
-		if half := (to - from) / 2; half < within {
-			offset, within = there-(from+half), half
+		if half := (to - from) / 2; half < maxError {
+			offset, maxError = remoteNow-(from+half), half
 		}
 	}
-	return offset, within, nil
+	return offset, maxError, nil
 }
 
 // networkServer serves networks for runs in another process. A RemoteNetwork calls the exported
@@ -272,11 +272,11 @@ type servedRun struct {
 	origin atomic.Int64 // true time zero of the run
 	cancel context.CancelFunc
 
-	mu     sync.Mutex
-	addrs  map[string]string      // addresses of nodes and resource
-	states map[string]serverState // server states by address
-	held   map[int64]nemesis.HeldMessage
-	holds  map[string][]func() error // functions that end a node's holds
+	mu           sync.Mutex
+	addrs        map[string]string      // addresses of nodes and resource
+	states       map[string]serverState // server states by address
+	heldMessages map[int64]nemesis.HeldMessage
+	endHolds     map[string][]func() error // functions that end a node's holds
 }
 
 // ServeLinks serves the links of one run after another until in is closed. It answers the calls of
@@ -298,14 +298,14 @@ func ServeLinks(in io.Reader, out io.Writer) error {
 func (s *networkServer) Clock() (now time.Duration, id string) { return proc.TrueClock(), clockID() }
 
 // Ask sends a command to a server.
-func (s *networkServer) Ask(addr string, args []string, within time.Duration) (stampedReply, error) {
+func (s *networkServer) Ask(addr string, args []string, timeout time.Duration) (timedReply, error) {
 	ctx := context.Background()
-	if within > 0 {
+	if timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, within)
+		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	return AskStamped(ctx, addr, args...)
+	return AskTimed(ctx, addr, args...)
 }
 
 // Open opens the links of a run on the address host. The links connect from local ports starting at
@@ -317,13 +317,13 @@ func (s *networkServer) Open(seed uint64, host string, ports int, addrs map[stri
 		return nil, errors.New("open links: another run's links are still open")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &servedRun{notify: s.rpc.notify, cancel: cancel, addrs: addrs, states: map[string]serverState{}, held: map[int64]nemesis.HeldMessage{}, holds: map[string][]func() error{}}
+	r := &servedRun{notify: s.rpc.notify, cancel: cancel, addrs: addrs, states: map[string]serverState{}, heldMessages: map[int64]nemesis.HeldMessage{}, endHolds: map[string][]func() error{}}
 	r.origin.Store(int64(proc.TrueClock()))
 	now := func() time.Duration { return proc.TrueClock() - time.Duration(r.origin.Load()) }
 	r.Network = NewNetwork(ctx, seed, now, func(e history.Event) { r.notify("Event", e) })
 	r.Addr, r.Go = r.addr, func(f func()) { go f() }
-	r.Down = func(node string) bool { return r.stateOf(node).Down }
-	r.Unresponsive = func(node string) bool { return r.stateOf(node).Unresponsive }
+	r.IsDown = func(node string) bool { return r.stateOf(node).Down }
+	r.IsUnresponsive = func(node string) bool { return r.stateOf(node).Unresponsive }
 	r.Mesh.Host, r.Mesh.Ports = host, ports
 	s.run = r // lets Close clean up if Open fails halfway
 	err := r.Network.Open(nodes, clients)
@@ -372,24 +372,24 @@ func (r *servedRun) State(addr string, state serverState) {
 
 // Keep holds all data to and from a node until Release is called.
 func (r *servedRun) Keep(node string) error {
-	open, err := r.HoldTraffic(node)
+	release, err := r.HoldTraffic(node)
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.holds[node] = append(r.holds[node], open)
+	r.endHolds[node] = append(r.endHolds[node], release)
 	return nil
 }
 
 func (r *servedRun) Release(node string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := r.holds[node]
+	all := r.endHolds[node]
 	if len(all) == 0 {
 		return nil
 	}
-	r.holds[node] = all[1:]
+	r.endHolds[node] = all[1:]
 	return all[0]()
 }
 
@@ -413,7 +413,7 @@ func (r *servedRun) GoesOn(node string) { r.keyRecorder.CancelEnd(node) }
 func (r *servedRun) Watch(id int64, m nemesis.OnMessage) error {
 	return r.Tap(m, func(held nemesis.HeldMessage) {
 		r.mu.Lock()
-		r.held[id] = held
+		r.heldMessages[id] = held
 		r.mu.Unlock()
 		r.notify("Hit", id)
 	})
@@ -429,8 +429,8 @@ func (r *servedRun) Lose(id int64) { r.takeMessage(id).Lose() }
 func (r *servedRun) takeMessage(id int64) nemesis.HeldMessage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	held, ok := r.held[id]
-	delete(r.held, id)
+	held, ok := r.heldMessages[id]
+	delete(r.heldMessages, id)
 	if !ok {
 		return nemesis.HeldMessage{Pass: func() {}, Lose: func() {}}
 	}

@@ -21,8 +21,8 @@ func remoteNetwork(t *testing.T, ports int) *RemoteNetwork {
 	node := startRedis(t, "n1")[0]
 	in, calls := io.Pipe()
 	answers, out := io.Pipe()
-	over := make(chan error, 1)
-	go func() { over <- ServeLinks(in, out) }()
+	served := make(chan error, 1)
+	go func() { served <- ServeLinks(in, out) }()
 	r := DialNetwork(calls, answers)
 	run := NetworkRun{Context: t.Context(), Record: func(history.Event) {}, Go: func(f func()) { go f() }, Ports: ports}
 	if err := r.Open(run, 1, "127.0.0.1", map[string]string{"n1": node.Addr(), "r1": node.Addr()}, []string{"n1"}, []scenario.Client{{Name: "c1"}}); err != nil {
@@ -33,7 +33,7 @@ func remoteNetwork(t *testing.T, ports int) *RemoteNetwork {
 		defer cancel()
 		checkErr(t, r.Close(ctx))
 		calls.Close()
-		checkErr(t, <-over)
+		checkErr(t, <-served)
 	})
 	return r
 }

@@ -54,9 +54,9 @@ type Cluster interface {
 // ClockCapabilities lists the capabilities for clock faults. They require more from a machine than
 // other capabilities.
 var ClockCapabilities = []string{
-	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
-	nemesis.Capability(nemesis.PowerClock, nemesis.Node),
-	scenario.CanSetOwnTime,
+	nemesis.Capability(nemesis.ClockCapability, nemesis.Client),
+	nemesis.Capability(nemesis.ClockCapability, nemesis.Node),
+	scenario.OwnTimeCapability,
 }
 
 // SmokeStep is the result of one step of the smoke test.
@@ -71,22 +71,22 @@ type SmokeStep struct {
 // from faultInterfaces, a value with the fault interfaces of the backend's cluster. If run is
 // unavailable, so are all others. Otherwise, overrides replaces individual capabilities, and
 // unsupported lists capabilities that the backend does not support on any machine.
-func Abilities(run harness.Capability, faultInterfaces any, overrides map[string]harness.Capability, unsupported ...harness.Capability) []harness.Capability {
+func Capabilities(run harness.Capability, faultInterfaces any, overrides map[string]harness.Capability, unsupported ...harness.Capability) []harness.Capability {
 	all := []harness.Capability{run}
-	for _, name := range append([]string{scenario.CanPersist, scenario.CanReplicate, scenario.CanReportKeyLife, scenario.CanSetOwnTime, scenario.CanUseImage}, lock.Servers()...) {
+	for _, name := range append([]string{scenario.PersistenceCapability, scenario.ReplicasCapability, scenario.KeyLifeCapability, scenario.OwnTimeCapability, scenario.ImageCapability}, lock.Servers()...) {
 		all = append(all, harness.Capability{Name: name, Available: true})
 	}
 	all = append(all, harness.CapabilitiesOf(faultInterfaces)...)
 	for i, c := range all {
-		what, tried := overrides[c.Name]
-		no := slices.IndexFunc(unsupported, func(n harness.Capability) bool { return n.Name == c.Name })
+		override, ok := overrides[c.Name]
+		index := slices.IndexFunc(unsupported, func(n harness.Capability) bool { return n.Name == c.Name })
 		switch {
-		case no >= 0:
-			all[i] = unsupported[no]
+		case index >= 0:
+			all[i] = unsupported[index]
 		case !run.Available:
 			all[i] = run
-		case tried:
-			all[i] = what
+		case ok:
+			all[i] = override
 		}
 		all[i].Name = c.Name
 	}

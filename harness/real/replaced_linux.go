@@ -22,11 +22,11 @@ func ReplacedCommand(pid int, program string) []string {
 	if err != nil {
 		return nil
 	}
-	if started, err := osexec.LookPath(program); err != nil || path == started {
+	if expectedPath, err := osexec.LookPath(program); err != nil || path == expectedPath {
 		return nil
 	}
-	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	argv := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	argv := strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")
 	if err != nil || argv[0] == "" {
 		return nil
 	}
@@ -47,9 +47,9 @@ func isScript(path string) bool {
 		return false
 	}
 	defer f.Close()
-	var mark [2]byte
-	_, err = io.ReadFull(f, mark[:])
-	return err == nil && mark == [2]byte{'#', '!'}
+	var magic [2]byte
+	_, err = io.ReadFull(f, magic[:])
+	return err == nil && magic == [2]byte{'#', '!'}
 }
 
 // atExecFn is the type of the auxiliary vector entry for the path of the executed program. See
@@ -58,19 +58,19 @@ const atExecFn = 31
 
 // executedPath returns the path of the program that a process last executed.
 func executedPath(pid int) (string, error) {
-	aux, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", pid))
+	auxv, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", pid))
 	if err != nil {
 		return "", err
 	}
-	word := int(unsafe.Sizeof(uintptr(0)))
-	read := func(b []byte) uint64 {
-		if word == 4 {
+	wordSize := int(unsafe.Sizeof(uintptr(0)))
+	readWord := func(b []byte) uint64 {
+		if wordSize == 4 {
 			return uint64(binary.NativeEndian.Uint32(b))
 		}
 		return binary.NativeEndian.Uint64(b)
 	}
-	for ; len(aux) >= 2*word; aux = aux[2*word:] {
-		if read(aux) != atExecFn {
+	for ; len(auxv) >= 2*wordSize; auxv = auxv[2*wordSize:] {
+		if readWord(auxv) != atExecFn {
 			continue
 		}
 		memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
@@ -79,7 +79,7 @@ func executedPath(pid int) (string, error) {
 		}
 		defer memory.Close()
 		text := make([]byte, 4096)
-		n, err := memory.ReadAt(text, int64(read(aux[word:])))
+		n, err := memory.ReadAt(text, int64(readWord(auxv[wordSize:])))
 		if end := bytes.IndexByte(text[:n], 0); end >= 0 {
 			return string(text[:end]), nil
 		}

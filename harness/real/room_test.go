@@ -17,10 +17,10 @@ const echoClient = `while read -r line; do echo "{\"at\":\"$$ $line\"}"; case "$
 func TestClientLoop(t *testing.T) {
 	in, input := io.Pipe()
 	replies, out := io.Pipe()
-	cleared := 0
+	afterExitCalls := 0
 	done := make(chan error, 1)
 	go func() {
-		done <- ClientLoop(in, out, os.Stderr, []string{"sh", "-c", echoClient}, func() { cleared++ })
+		done <- ClientLoop(in, out, os.Stderr, []string{"sh", "-c", echoClient}, func() { afterExitCalls++ })
 		out.Close()
 	}()
 	lines := bufio.NewScanner(replies)
@@ -61,12 +61,12 @@ func TestClientLoop(t *testing.T) {
 	}
 	send("4")
 	expect("4")
-	if broken, got := nextLine(), nextLine(); broken != `{"at":"bro` || got != `{"left":{"error":"exit status 4"}}` {
-		t.Errorf("exit was reported as %s, after %s", got, broken)
+	if partialLine, got := nextLine(), nextLine(); partialLine != `{"at":"bro` || got != `{"left":{"error":"exit status 4"}}` {
+		t.Errorf("exit was reported as %s, after %s", got, partialLine)
 	}
 	input.Close()
-	if err := <-done; err != nil || cleared != 2 {
-		t.Errorf("ClientLoop returned %v and called afterExit %d times, want 2", err, cleared)
+	if err := <-done; err != nil || afterExitCalls != 2 {
+		t.Errorf("ClientLoop returned %v and called afterExit %d times, want 2", err, afterExitCalls)
 	}
 }
 

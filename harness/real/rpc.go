@@ -29,9 +29,9 @@ type message struct {
 
 func marshalAll(values []any) (all []json.RawMessage, err error) {
 	for _, v := range values {
-		text, bad := json.Marshal(v)
-		if bad != nil {
-			return nil, bad
+		text, marshalErr := json.Marshal(v)
+		if marshalErr != nil {
+			return nil, marshalErr
 		}
 		all = append(all, text)
 	}
@@ -109,8 +109,8 @@ func (s *CallServer) Serve(in io.Reader, out io.Writer) error {
 func (s *CallServer) answer(m message) {
 	reply := message{ID: m.ID}
 	results, err := invoke(s.Targets(), m)
-	text, bad := marshalAll(results)
-	if err = errors.Join(err, bad); err != nil {
+	text, marshalErr := marshalAll(results)
+	if err = errors.Join(err, marshalErr); err != nil {
 		reply.Error, reply.Is = err.Error(), errorNames(err)
 	}
 	reply.Results = text
@@ -147,20 +147,20 @@ func invoke(receivers []any, m message) (results []any, err error) {
 	if !method.IsValid() {
 		return nil, fmt.Errorf("unknown call %q", m.Call)
 	}
-	is := method.Type()
-	if len(m.Args) != is.NumIn() {
-		return nil, fmt.Errorf("call %s: got %d arguments, want %d", m.Call, len(m.Args), is.NumIn())
+	methodType := method.Type()
+	if len(m.Args) != methodType.NumIn() {
+		return nil, fmt.Errorf("call %s: got %d arguments, want %d", m.Call, len(m.Args), methodType.NumIn())
 	}
 	args := make([]reflect.Value, len(m.Args))
 	for i, text := range m.Args {
-		arg := reflect.New(is.In(i))
+		arg := reflect.New(methodType.In(i))
 		if err := json.Unmarshal(text, arg.Interface()); err != nil {
 			return nil, fmt.Errorf("call %s: read argument %.100q: %w", m.Call, text, err)
 		}
 		args[i] = arg.Elem()
 	}
 	for i, v := range method.Call(args) {
-		if is.Out(i) == reflect.TypeFor[error]() {
+		if methodType.Out(i) == reflect.TypeFor[error]() {
 			err, _ = v.Interface().(error)
 			continue
 		}
@@ -175,7 +175,7 @@ var ErrAgentGone = errors.New("the other end has exited")
 // Caller makes calls to a CallServer.
 type Caller struct {
 	noticeTarget any // has the methods for notices; nil if there are no notices
-	ended        chan struct{}
+	done         chan struct{}
 
 	mu      sync.Mutex // guards the fields below and keeps lines from being interleaved
 	in      *json.Encoder
@@ -187,19 +187,19 @@ type Caller struct {
 // NewCaller returns a Caller that writes to in and reads from out until out is closed. Notices call
 // the methods of noticeTarget, one at a time, before any later reply is delivered.
 func NewCaller(in io.Writer, out io.Reader, noticeTarget any) *Caller {
-	c := &Caller{noticeTarget: noticeTarget, ended: make(chan struct{}), in: json.NewEncoder(in), pending: map[int64]chan message{}}
+	c := &Caller{noticeTarget: noticeTarget, done: make(chan struct{}), in: json.NewEncoder(in), pending: map[int64]chan message{}}
 	go func() {
 		err := c.read(out)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.err = err
-		close(c.ended)
+		close(c.done)
 	}()
 	return c
 }
 
 // Done returns a channel that is closed when the other end has exited.
-func (c *Caller) Ended() <-chan struct{} { return c.ended }
+func (c *Caller) Done() <-chan struct{} { return c.done }
 
 func (c *Caller) read(out io.Reader) error {
 	for lines := bufio.NewReader(out); ; {
@@ -221,11 +221,11 @@ func (c *Caller) read(out io.Reader) error {
 			continue
 		}
 		c.mu.Lock()
-		wait := c.pending[m.ID]
+		replies := c.pending[m.ID]
 		delete(c.pending, m.ID)
 		c.mu.Unlock()
-		if wait != nil { // otherwise, the caller has given up
-			wait <- m
+		if replies != nil { // otherwise, the caller has given up
+			replies <- m
 		}
 	}
 }
@@ -236,7 +236,7 @@ type CallArgs []any
 // Call makes a call, waits for the reply, and stores each result in the value that the
 // corresponding pointer in results points to. Most calls that return an error return results too.
 func (c *Caller) Call(ctx context.Context, call string, args CallArgs, results ...any) error {
-	written, err := marshalAll(args)
+	encodedArgs, err := marshalAll(args)
 	if err != nil {
 		return fmt.Errorf("call %s: %w", call, err)
 	}
@@ -245,7 +245,7 @@ func (c *Caller) Call(ctx context.Context, call string, args CallArgs, results .
 	c.lastID++
 	id := c.lastID
 	c.pending[id] = answer
-	err = c.in.Encode(message{ID: id, Call: call, Args: written})
+	err = c.in.Encode(message{ID: id, Call: call, Args: encodedArgs})
 	c.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("call %s: %w: %w", call, ErrAgentGone, err)
@@ -253,7 +253,7 @@ func (c *Caller) Call(ctx context.Context, call string, args CallArgs, results .
 	select {
 	case m := <-answer:
 		return c.readReply(m, call, results)
-	case <-c.ended:
+	case <-c.done:
 		select { // the answer may have arrived just before
 		case m := <-answer:
 			return c.readReply(m, call, results)

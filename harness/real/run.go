@@ -31,7 +31,7 @@ type Links interface {
 	nemesis.Shaper
 	nemesis.Tapper
 	Addresses(client string) (a clientAddresses, ok bool)
-	AskStamped(ctx context.Context, addr string, args ...string) (stampedReply, error)
+	AskTimed(ctx context.Context, addr string, args ...string) (timedReply, error)
 	Begin(origin time.Duration) (epoch int64, err error)
 	HoldTraffic(node string) (release func() error, err error)
 	Redirect(node, upstream string) error
@@ -66,14 +66,14 @@ type Run struct {
 	Links // set before SetUp
 	*fuse.Disks
 	*Nodes
-	*clocks                 // adjustable clocks of nodes and clients
-	Ctx     context.Context // canceled when the run ends
-	Store   Server          // the resource's server
-	Servers []Server        // all servers including replicas, in start order
-	Version string          // version of the nodes' server software, or "" if not reported
+	*clocks                        // adjustable clocks of nodes and clients
+	Ctx            context.Context // canceled when the run ends
+	ResourceServer Server          // the resource's server
+	Servers        []Server        // all servers including replicas, in start order
+	Version        string          // version of the nodes' server software, or "" if not reported
 
 	// NewClient starts a client's process, or returns one that is already waiting for its order.
-	Start func(name string) (*Client, error)
+	NewClient func(name string) (*Client, error)
 	// TrueTime returns true time, by CLOCK_MONOTONIC of the machine that runs the servers and
 	// clients. The default is proc.TrueClock.
 	TrueTime func() time.Duration
@@ -82,10 +82,10 @@ type Run struct {
 	reportsKeys bool  // whether the nodes report their keys
 	epoch       int64 // correct wall clock time at true time zero, in nanoseconds since 1970
 
-	mu        sync.Mutex
-	replicaOf map[string]Server  // replicas by their master's node
-	clients   map[string]*Client // running clients
-	ended     map[string]bool    // names of clients that have run and exited
+	mu           sync.Mutex
+	replicaOf    map[string]Server  // replicas by their master's node
+	clients      map[string]*Client // running clients
+	endedClients map[string]bool    // names of clients that have run and exited
 }
 
 // Begin makes the current instant true time zero.
@@ -111,7 +111,7 @@ func (r *Run) server(verb, node string) (Server, error) {
 
 // Resource sends a command straight to the resource. It returns an error reply as an error.
 func (r *Run) Resource(ctx context.Context, args ...string) (any, error) {
-	return r.Store.Redis().Command(ctx, "the resource", args)
+	return r.ResourceServer.Redis().Command(ctx, "the resource", args)
 }
 
 // Touch writes a key directly on a node, bypassing links, and reads it back.
@@ -123,16 +123,16 @@ func (r *Run) Touch(node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	back, err := n.Redis().Touch(r.Ctx, r.Now().String())
+	readBack, err := n.Redis().Touch(r.Ctx, r.Now().String())
 	if err != nil {
 		return "", err
 	}
-	return back + r.Unsynced(node), nil
+	return readBack + r.DescribeUnsynced(node), nil
 }
 
 // New returns a run that has no servers and has not begun.
 func New(ctx context.Context, rec *history.Recorder) *Run {
-	r := &Run{rec: rec, TrueTime: proc.TrueClock, replicaOf: map[string]Server{}, clients: map[string]*Client{}, ended: map[string]bool{}}
+	r := &Run{rec: rec, TrueTime: proc.TrueClock, replicaOf: map[string]Server{}, clients: map[string]*Client{}, endedClients: map[string]bool{}}
 	r.Timeline = proc.NewTimeline(ctx)
 	r.Ctx = r.Timeline.Context()
 	r.clocks, r.Nodes = &clocks{run: r}, &Nodes{run: r}
@@ -149,7 +149,7 @@ type Role struct {
 
 // StartServers starts the resource, the given nodes as redis-servers, and their replicas. All of
 // them start concurrently, along with otherJobs. It returns all errors.
-func (r *Run) StartServers(s scenario.Scenario, nodes []string, start func(Role) (Server, error), otherJobs ...func() error) (failed []error) {
+func (r *Run) StartServers(s scenario.Scenario, nodes []string, start func(Role) (Server, error), otherJobs ...func() error) (errs []error) {
 	add := func(role Role) {
 		otherJobs = append(otherJobs, func() error {
 			server, err := start(role)
@@ -177,7 +177,7 @@ func (r *Run) addServer(role Role, server Server) {
 	r.Servers = append(r.Servers, server)
 	switch {
 	case role.Name == scenario.ResourceName:
-		r.Store = server
+		r.ResourceServer = server
 	case role.Master != "":
 		r.replicaOf[role.Master] = server
 	default:
@@ -299,43 +299,43 @@ func (r *Run) Shutdown(node string) (string, error) {
 
 // EndNode calls end, which stops a node, after telling the links to expect the node's last key
 // reports.
-func (r *Run) EndNode(node string, inOrder bool, end func() (string, error)) (string, error) {
-	stillRuns := r.NodeEnding(node, inOrder)
-	back, err := end()
+func (r *Run) EndNode(node string, clean bool, end func() (string, error)) (string, error) {
+	cancel := r.NodeEnding(node, clean)
+	readBack, err := end()
 	if err != nil {
-		stillRuns()
+		cancel()
 	}
-	return back, err
+	return readBack, err
 }
 
 // Restart restarts a node that is down. If the node's disk loses data or is full, the node may fail
 // to start. That is an effect of the fault, not an error.
-func (r *Run) Restart(node string) (back string, err error) {
+func (r *Run) Restart(node string) (readBack string, err error) {
 	n, err := r.server("restart", node)
 	if err != nil {
 		return "", err
 	}
-	open, err := r.Links.HoldTraffic(node)
+	release, err := r.Links.HoldTraffic(node)
 	if err != nil {
 		return "", fmt.Errorf("restart %s: %w", node, err)
 	}
-	defer func() { err = errors.Join(err, open()) }()
-	defer r.Clock(n.Redis().Name).lockUntilStarted()()
-	back, err = n.Restart(r.Ctx)
+	defer func() { err = errors.Join(err, release()) }()
+	defer r.Clock(n.Redis().Name).lockChanges()()
+	readBack, err = n.Restart(r.Ctx)
 	if errors.Is(err, proc.ErrWontStart) && r.Disk(node) != nil {
 		return "it did not come back: " + err.Error(), nil
 	}
 	if err != nil {
-		return back, err
+		return readBack, err
 	}
 	r.NodeReturned(node, n.Addr(), history.Restart)
-	shown, err := r.readRestartedClock(n)
-	return back + shown, err
+	clockReadBack, err := r.readRestartedClock(n)
+	return readBack + clockReadBack, err
 }
 
 // ReadTime reads a server's clock, bypassing links.
 func (r *Run) ReadTime(s Server) (ClockReading, error) {
-	reply, err := r.AskStamped(r.Ctx, s.Addr(), "TIME")
+	reply, err := r.AskTimed(r.Ctx, s.Addr(), "TIME")
 	if err != nil {
 		return ClockReading{}, err
 	}
@@ -344,38 +344,38 @@ func (r *Run) ReadTime(s Server) (ClockReading, error) {
 
 // RunClient runs a client until it exits. It returns harness.ErrKilled if the client was killed.
 func (r *Run) RunClient(ctx context.Context, s client.Spec, onPoint func(point string)) error {
-	a, ok := r.Addresses(s.Name)
+	addrs, ok := r.Addresses(s.Name)
 	if !ok {
 		return fmt.Errorf("run client %s: the scenario has no such client", s.Name)
 	}
-	s.Nodes, s.Resource, s.Start = a.Nodes, a.Resource, r.Now()
-	m := r.Clock(s.Name)
-	started := m.lockUntilStarted()
-	defer started()
+	s.Nodes, s.Resource, s.StartTime = addrs.Nodes, addrs.Resource, r.Now()
+	clock := r.Clock(s.Name)
+	unlock := clock.lockChanges()
+	defer unlock()
 	p, err := r.startClient(s.Name)
 	if err != nil {
 		return fmt.Errorf("run client %s: %w", s.Name, err)
 	}
-	if p.OnEnd != nil {
-		defer p.OnEnd()
+	if p.OnExit != nil {
+		defer p.OnExit()
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(r.Ctx, cancel)()
 	kill := sync.OnceFunc(p.kill)
 	defer context.AfterFunc(ctx, kill)()
-	began := func(first ClockReading) error {
-		defer started()
-		return m.checkFirstReading(first)
+	checkFirst := func(first ClockReading) error {
+		defer unlock()
+		return clock.checkFirstReading(first)
 	}
-	left := func(l clientExit) {
+	onExit := func(l clientExit) {
 		p.exit = &l
 		if l.Signal > 0 && !p.killed.Load() && ctx.Err() == nil {
 			p.OnSignal(l.Signal)
 		}
 	}
-	talk := clientSession{In: p.In, Out: p.Out, Record: r.rec.Record, At: onPoint, Clocks: p.clocks, Began: began, OnExit: left}
-	if err = talk.run(clientOrder{Spec: s, Origin: r.Origin(), Clocks: m != nil}); err != nil {
+	session := clientSession{In: p.In, Out: p.Out, Record: r.rec.Record, At: onPoint, Clocks: p.clocks, OnFirstReading: checkFirst, OnExit: onExit}
+	if err = session.run(clientOrder{Spec: s, Origin: r.Origin(), Clocks: clock != nil}); err != nil {
 		kill()
 	}
 	if p.exit == nil {
@@ -385,15 +385,15 @@ func (r *Run) RunClient(ctx context.Context, s client.Spec, onPoint func(point s
 			kill()
 		}
 	}
-	end := p.exitErr()
+	exitErr := p.exitErr()
 	if p.AwaitCause != nil {
-		p.AwaitCause(ctx, end)
+		p.AwaitCause(ctx, exitErr)
 	}
 	r.mu.Lock()
 	delete(r.clients, s.Name)
-	r.ended[s.Name] = true
+	r.endedClients[s.Name] = true
 	r.mu.Unlock()
-	if err = p.result(ctx, err, end); err != nil && err != harness.ErrKilled {
+	if err = p.result(ctx, err, exitErr); err != nil && err != harness.ErrKilled {
 		err = fmt.Errorf("run client %s: %w", s.Name, err)
 	}
 	return err
@@ -406,7 +406,7 @@ func (r *Run) startClient(name string) (*Client, error) {
 	if r.clients[name] != nil {
 		return nil, errors.New("already running")
 	}
-	p, err := r.Start(name)
+	p, err := r.NewClient(name)
 	if err != nil {
 		return nil, err
 	}
@@ -433,7 +433,7 @@ func (r *Run) Clients() map[string]*Client {
 func (r *Run) clientEnded(client string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.ended[client] && r.clients[client] == nil
+	return r.endedClients[client] && r.clients[client] == nil
 }
 
 // Program is a client program on its machine. Once it has exited, Pause and Kill return
@@ -454,7 +454,7 @@ type Client struct {
 	Out io.Reader // the client's stdout
 
 	// OnExit, if set, is called after the client has exited.
-	OnEnd func()
+	OnExit func()
 	// OnSignal is called if a signal that this run did not send has killed a client run by
 	// ClientLoop.
 	OnSignal func(signal int)
@@ -477,8 +477,8 @@ func (p *Client) kill() {
 	select {
 	case <-p.Done():
 	case <-time.After(killTimeout):
-		stuck := errors.Join(proc.TimeoutError(fmt.Sprintf("still running %v after SIGKILL", killTimeout)), err)
-		p.killErr.Store(&stuck)
+		killErr := errors.Join(proc.TimeoutError(fmt.Sprintf("still running %v after SIGKILL", killTimeout)), err)
+		p.killErr.Store(&killErr)
 		if out, ok := p.Out.(io.Closer); ok {
 			out.Close()
 		}
@@ -487,10 +487,10 @@ func (p *Client) kill() {
 
 // exitErr waits for the client to exit and returns its error; nil means exit status 0.
 func (p *Client) exitErr() error {
-	stuck := p.killErr.Load()
+	killErr := p.killErr.Load()
 	switch {
-	case stuck != nil:
-		return *stuck
+	case killErr != nil:
+		return *killErr
 	case p.exit == nil:
 		return p.End()
 	case p.exit.Error != "":
@@ -500,11 +500,11 @@ func (p *Client) exitErr() error {
 }
 
 // result derives the client's error from its last report and its exit.
-func (p *Client) result(ctx context.Context, reported, end error) error {
+func (p *Client) result(ctx context.Context, reportErr, exitErr error) error {
 	switch {
 	case p.killErr.Load() != nil:
-		return end
-	case reported == nil && end == nil:
+		return exitErr
+	case reportErr == nil && exitErr == nil:
 		return nil
 	case p.killed.Load():
 		return harness.ErrKilled
@@ -512,14 +512,14 @@ func (p *Client) result(ctx context.Context, reported, end error) error {
 		return context.Cause(ctx)
 	case p.exit != nil && p.exit.Signal > 0, p.exit == nil && p.KilledExternally(): // the kill is recorded elsewhere
 		return harness.ErrKilled
-	case reported != nil:
-		return reported
+	case reportErr != nil:
+		return reportErr
 	}
-	return fmt.Errorf("%w: %s", end, p.StderrTail())
+	return fmt.Errorf("%w: %s", exitErr, p.StderrTail())
 }
 
 // AdapterProcess is a running adapter.
-type AdapterProcess struct{ *proc.Piped }
+type AdapterProcess struct{ *proc.PipedChild }
 
 // StartAdapter starts an adapter in a group. The adapter runs in lockpick's working directory, so
 // that relative paths in argv mean what the user expects.
@@ -544,9 +544,9 @@ func StartAdapter(g *proc.Group, name string, argv []string) (*AdapterProcess, e
 }
 
 // AwaitOutput waits until the adapter writes to stdout.
-func (p *AdapterProcess) AwaitOutput(ctx context.Context, bound time.Duration) error {
+func (p *AdapterProcess) AwaitOutput(ctx context.Context, timeout time.Duration) error {
 	fds := []unix.PollFd{{Fd: int32(p.Out.Fd()), Events: unix.POLLIN}}
-	for end := time.Now().Add(bound); ; {
+	for end := time.Now().Add(timeout); ; {
 		n, err := unix.Poll(fds, 50)
 		switch {
 		case err != nil && !errors.Is(err, unix.EINTR):
@@ -558,7 +558,7 @@ func (p *AdapterProcess) AwaitOutput(ctx context.Context, bound time.Duration) e
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case time.Now().After(end):
-			return fmt.Errorf("no hello within %v", bound)
+			return fmt.Errorf("no hello within %v", timeout)
 		}
 	}
 }
@@ -566,9 +566,9 @@ func (p *AdapterProcess) AwaitOutput(ctx context.Context, bound time.Duration) e
 // StderrSuffix returns the last lines of the adapter's stderr as a suffix for an error message, or
 // "" if there are none.
 func (p *AdapterProcess) StderrSuffix() string {
-	words := p.Piped.StderrTail()
-	if words == "" {
+	text := p.PipedChild.StderrTail()
+	if text == "" {
 		return ""
 	}
-	return "\nlast output on stderr:\n" + words
+	return "\nlast output on stderr:\n" + text
 }

@@ -26,13 +26,13 @@ const (
 	maxErrorLen = 300 // in characters; a longer error is cut off
 )
 
-var settings = lock.Settings{Kind: exec.Name, TTL: smokeTTL, Timeout: 200 * time.Millisecond, Drift: 0.01, RetryMin: 10 * time.Millisecond, RetryMax: 30 * time.Millisecond}
+var smokeSettings = lock.Settings{Kind: exec.Name, TTL: smokeTTL, Timeout: 200 * time.Millisecond, Drift: 0.01, RetryMin: 10 * time.Millisecond, RetryMax: 30 * time.Millisecond}
 
 // errSlow means that the lock may have expired before the end of a step, which then proves nothing.
 var errSlow = fmt.Errorf("a step took longer than the lock's TTL of %v", smokeTTL)
 
 // smokeRun is one run of the smoke test, with two clients and its own servers.
-type smoke struct {
+type smokeRun struct {
 	ctx     context.Context
 	group   *proc.Group
 	argv    []string
@@ -50,7 +50,7 @@ func SmokeTest(ctx context.Context, dir, redis string, argv []string, report fun
 		return false, err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
-	s := &smoke{ctx: ctx, group: g, argv: argv, redis: redis}
+	s := &smokeRun{ctx: ctx, group: g, argv: argv, redis: redis}
 	for _, step := range []struct {
 		name, expected string // a step without a name is lockpick's own and is not reported
 		run            func() (got string, err error)
@@ -67,7 +67,7 @@ func SmokeTest(ctx context.Context, dir, redis string, argv []string, report fun
 		{"", "", s.continueServers},
 		{"close", fmt.Sprintf("an answer and the exit of the process within %v", answerLimit), s.close},
 	} {
-		began := time.Now()
+		start := time.Now()
 		got, err := step.run()
 		switch {
 		case errors.Is(err, errSlow), step.name == "" && err != nil:
@@ -76,14 +76,14 @@ func SmokeTest(ctx context.Context, dir, redis string, argv []string, report fun
 			report(SmokeStep{step.name, step.expected, fmt.Sprintf("%.*s%s", maxErrorLen, err, s.stderr()), true})
 			return false, nil
 		case step.name != "":
-			report(SmokeStep{step.name, step.expected, fmt.Sprintf("%s after %v", got, time.Since(began).Round(time.Microsecond)), false})
+			report(SmokeStep{step.name, step.expected, fmt.Sprintf("%s after %v", got, time.Since(start).Round(time.Microsecond)), false})
 		}
 	}
 	return true, nil
 }
 
 // stderr returns the last lines of the adapters' stderr, with duplicates removed.
-func (s *smoke) stderr() string {
+func (s *smokeRun) stderr() string {
 	var all []string
 	for _, c := range s.clients {
 		if c != nil {
@@ -93,7 +93,7 @@ func (s *smoke) stderr() string {
 	return strings.Join(slices.Compact(all), "")
 }
 
-func (s *smoke) hello() (string, error) {
+func (s *smokeRun) hello() (string, error) {
 	for i := range s.clients {
 		p, err := StartAdapter(s.group, fmt.Sprintf("the adapter of c%d", i+1), s.argv)
 		if err != nil {
@@ -135,13 +135,13 @@ func withTimeout(limit time.Duration, do func() error) error {
 }
 
 // startServers starts the servers that the lock needs according to the adapter's hello.
-func (s *smoke) startServers() (_ string, err error) {
+func (s *smokeRun) startServers() (_ string, err error) {
 	hello := s.clients[0].adapter.Hello
 	names := []string{"n1", "n2", "n3", "n4", "n5"}
 	if name := hello.Store(); name != "" {
-		of, err := proc.StoreOf(name)
+		store, err := proc.StoreOf(name)
 		if err == nil {
-			s.nodes, err = s.group.StartStore(s.ctx, of, names)
+			s.nodes, err = s.group.StartStore(s.ctx, store, names)
 		}
 		return "", err
 	}
@@ -158,13 +158,13 @@ func (s *smoke) startServers() (_ string, err error) {
 	return "", nil
 }
 
-func (s *smoke) open() (string, error) {
+func (s *smokeRun) open() (string, error) {
 	var nodes []lock.Node
 	for _, n := range s.nodes {
 		nodes = append(nodes, lock.Node{Name: n.Name, Addr: n.Addr()})
 	}
 	for i, c := range s.clients {
-		if err := c.adapter.Open(s.ctx, "c"+strconv.Itoa(i+1), nodes, settings); err != nil {
+		if err := c.adapter.Open(s.ctx, "c"+strconv.Itoa(i+1), nodes, smokeSettings); err != nil {
 			return "", err
 		}
 	}
@@ -173,7 +173,7 @@ func (s *smoke) open() (string, error) {
 
 // acquire acquires a lock for each client. The second client's lock is a different one: acquiring
 // it proves that this client is connected before it contends for the first client's lock.
-func (s *smoke) acquire() (string, error) {
+func (s *smokeRun) acquire() (string, error) {
 	first, second := s.clients[0], s.clients[1]
 	err := second.acquireWithin(s.ctx, "other", answerLimit)
 	if err == nil {
@@ -187,7 +187,7 @@ func (s *smoke) acquire() (string, error) {
 
 // contend leaves the acquire pending if the library waits for the lock. The smoke test does not
 // check how long it may wait; real runs do.
-func (s *smoke) contend() (string, error) {
+func (s *smokeRun) contend() (string, error) {
 	first, second := s.clients[0], s.clients[1]
 	a := second.startAcquire(s.ctx, smokeKey)
 	select {
@@ -195,35 +195,35 @@ func (s *smoke) contend() (string, error) {
 	case <-time.After(contendTime):
 		return "no answer yet", nil
 	}
-	switch no, refused := errors.AsType[*exec.RefusedError](a.err); {
+	switch refusal, refused := errors.AsType[*exec.RefusedError](a.err); {
 	case refused:
 		second.pending = nil
-		return no.Error(), nil
+		return refusal.Error(), nil
 	case a.err != nil:
 		return "", a.err
-	case time.Since(first.held.sent) > smokeTTL:
+	case time.Since(first.lastAcquired.sentTime) > smokeTTL:
 		return "", errSlow
 	}
 	return "", errors.New("the lock")
 }
 
-func (s *smoke) release() (string, error) {
+func (s *smokeRun) release() (string, error) {
 	first, second := s.clients[0], s.clients[1]
-	left := func() time.Duration { return smokeTTL - time.Since(first.held.sent) }
+	remaining := func() time.Duration { return smokeTTL - time.Since(first.lastAcquired.sentTime) }
 	err := first.release(s.ctx)
 	_, refused := errors.AsType[*exec.RefusedError](err)
 	switch {
-	case left() <= 0 && (err == nil || refused):
+	case remaining() <= 0 && (err == nil || refused):
 		return "", errSlow
 	case err != nil:
 		return "", err
 	}
-	return "it", second.acquireWithin(s.ctx, smokeKey, left())
+	return "it", second.acquireWithin(s.ctx, smokeKey, remaining())
 }
 
 // expire kills the holder, because a library may keep extending its lock as long as the process
 // lives.
-func (s *smoke) expire() (string, error) {
+func (s *smokeRun) expire() (string, error) {
 	first, second := s.clients[0], s.clients[1]
 	if err := second.Kill(); err != nil {
 		return "", err
@@ -236,24 +236,24 @@ func (s *smoke) expire() (string, error) {
 }
 
 // stopServers stops the servers and starts an acquire that must wait for them.
-func (s *smoke) stopServers() (_ string, err error) {
+func (s *smokeRun) stopServers() (_ string, err error) {
 	for _, n := range s.nodes {
-		_, failed := n.Pause(s.ctx)
-		err = errors.Join(err, failed)
+		_, pauseErr := n.Pause(s.ctx)
+		err = errors.Join(err, pauseErr)
 	}
 	s.clients[0].startAcquire(s.ctx, smokeKey)
 	time.Sleep(100 * time.Millisecond) // until the library has sent its requests
 	return "", err
 }
 
-func (s *smoke) ping() (string, error) { return "it", s.clients[0].adapter.Ping(s.ctx) }
+func (s *smokeRun) ping() (string, error) { return "it", s.clients[0].adapter.Ping(s.ctx) }
 
 // continueServers resumes the servers and waits for the acquire to complete. It does not test how
 // soon a library reconnects.
-func (s *smoke) continueServers() (_ string, err error) {
+func (s *smokeRun) continueServers() (_ string, err error) {
 	for _, n := range s.nodes {
-		_, failed := n.Resume(s.ctx)
-		err = errors.Join(err, failed)
+		_, resumeErr := n.Resume(s.ctx)
+		err = errors.Join(err, resumeErr)
 	}
 	select {
 	case <-s.clients[0].pending.done:
@@ -262,7 +262,7 @@ func (s *smoke) continueServers() (_ string, err error) {
 	return "", err
 }
 
-func (s *smoke) close() (string, error) {
+func (s *smokeRun) close() (string, error) {
 	c := s.clients[0]
 	if err := withTimeout(answerLimit, func() error { return c.adapter.Close(s.ctx) }); err != nil {
 		return "", err
@@ -280,29 +280,29 @@ func (s *smoke) close() (string, error) {
 // smokeClient is one client of a smoke test, with its adapter.
 type smokeClient struct {
 	*AdapterProcess
-	adapter *exec.Adapter
-	pending *attempt // pending acquire, or nil
-	held    *attempt // last acquire that succeeded
+	adapter      *exec.Adapter
+	pending      *acquireAttempt // pending acquire, or nil
+	lastAcquired *acquireAttempt // last acquire that succeeded
 }
 
 // acquireAttempt is an acquire request. handle and err are set once done is closed.
-type attempt struct {
-	sent   time.Time
-	done   chan struct{} // closed once the request is answered
-	handle *exec.Handle
-	err    error
+type acquireAttempt struct {
+	sentTime time.Time
+	done     chan struct{} // closed once the request is answered
+	handle   *exec.Handle
+	err      error
 }
 
 // startAcquire starts to acquire a lock.
-func (c *smokeClient) startAcquire(ctx context.Context, key string) *attempt {
-	a := &attempt{sent: time.Now(), done: make(chan struct{})}
-	within := time.Duration(0)
+func (c *smokeClient) startAcquire(ctx context.Context, key string) *acquireAttempt {
+	a := &acquireAttempt{sentTime: time.Now(), done: make(chan struct{})}
+	waitTime := time.Duration(0)
 	if c.adapter.Hello.Retries == "library" {
-		within = contendTime / 2
+		waitTime = contendTime / 2
 	}
 	go func() {
 		defer close(a.done)
-		a.handle, a.err = c.adapter.Acquire(ctx, key, within)
+		a.handle, a.err = c.adapter.Acquire(ctx, key, waitTime)
 	}()
 	c.pending = a
 	return a
@@ -312,7 +312,7 @@ func (c *smokeClient) startAcquire(ctx context.Context, key string) *attempt {
 // earlier acquire is pending, acquireWithin first waits for its answer.
 func (c *smokeClient) acquireWithin(ctx context.Context, key string, limit time.Duration) error {
 	last := "no answer"
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(settings.RetryMax) {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(smokeSettings.RetryMax) {
 		if c.pending == nil {
 			c.startAcquire(ctx, key)
 		}
@@ -323,12 +323,12 @@ func (c *smokeClient) acquireWithin(ctx context.Context, key string, limit time.
 		}
 		a := c.pending
 		c.pending = nil
-		no, refused := errors.AsType[*exec.RefusedError](a.err)
+		refusal, refused := errors.AsType[*exec.RefusedError](a.err)
 		if !refused {
-			c.held = a
+			c.lastAcquired = a
 			return a.err
 		}
-		last = no.Error()
+		last = refusal.Error()
 	}
 	return fmt.Errorf("%s, for %v", last, limit.Round(time.Millisecond))
 }
@@ -336,8 +336,8 @@ func (c *smokeClient) acquireWithin(ctx context.Context, key string, limit time.
 // release releases the lock. A library may answer that it does not know whether it still held the
 // lock.
 func (c *smokeClient) release(ctx context.Context) error {
-	err := withTimeout(answerLimit, func() error { return c.held.handle.Release(ctx) })
-	if no, refused := errors.AsType[*exec.RefusedError](err); refused && no.No == "unknown" {
+	err := withTimeout(answerLimit, func() error { return c.lastAcquired.handle.Release(ctx) })
+	if refusal, refused := errors.AsType[*exec.RefusedError](err); refused && refusal.No == "unknown" {
 		return nil
 	}
 	return err

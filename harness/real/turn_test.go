@@ -19,7 +19,7 @@ import (
 func TestRemoteRedirectsToReplica(t *testing.T) {
 	nodes := startRedis(t, "n1", "n1-replica")
 	master, replica := nodes[0], nodes[1]
-	r := dial(t)
+	r := dialNetwork(t)
 	run := NetworkRun{Context: t.Context(), Record: func(history.Event) {}, Go: func(f func()) { go f() }}
 	addrs := map[string]string{"n1": master.Addr(), scenario.ResourceName: master.Addr()}
 	must(t, r.Open(run, 1, "", addrs, []string{"n1"}, []scenario.Client{{Name: "c1"}}))
@@ -56,11 +56,11 @@ func TestRemoteRedirectsToReplica(t *testing.T) {
 }
 
 // dialNetwork returns a network served by this process.
-func dial(t *testing.T) *RemoteNetwork {
-	asks, in := io.Pipe()
+func dialNetwork(t *testing.T) *RemoteNetwork {
+	calls, in := io.Pipe()
 	out, answers := io.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- ServeLinks(asks, answers) }()
+	go func() { served <- ServeLinks(calls, answers) }()
 	t.Cleanup(func() {
 		in.Close()
 		must(t, <-served)

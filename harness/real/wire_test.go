@@ -13,21 +13,21 @@ import (
 // newPair returns a caller that is connected to the server by pipes.
 func newPair(t *testing.T, s *CallServer, noticeTarget any) (c *Caller, end func()) {
 	t.Helper()
-	in, ask := io.Pipe()
+	in, calls := io.Pipe()
 	answers, out := io.Pipe()
 	served := make(chan error, 1)
 	go func() {
 		served <- s.Serve(in, out)
 		out.Close()
 	}()
-	end = func() { ask.Close() }
+	end = func() { calls.Close() }
 	t.Cleanup(func() {
 		end()
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
 	})
-	return NewCaller(ask, answers, noticeTarget), end
+	return NewCaller(calls, answers, noticeTarget), end
 }
 
 // testMethods has the methods that the tests call.
@@ -49,11 +49,11 @@ type noticeRecorder struct{ notices []string }
 func (h *noticeRecorder) Gone(how string) { h.notices = append(h.notices, "gone "+how) }
 
 func TestCalls(t *testing.T) {
-	heard := &noticeRecorder{}
+	recorder := &noticeRecorder{}
 	s := &CallServer{}
 	m := &testMethods{s, make(chan struct{})}
-	s.Targets = func() []any { return []any{heard, m} } // m gets the calls for which heard has no method
-	c, end := newPair(t, s, heard)
+	s.Targets = func() []any { return []any{recorder, m} } // m gets the calls for which heard has no method
+	c, end := newPair(t, s, recorder)
 	ctx := t.Context()
 
 	var four int
@@ -68,8 +68,8 @@ func TestCalls(t *testing.T) {
 	if err := <-waited; err != nil { // Wait must not block Go
 		t.Error(err)
 	}
-	if fmt.Sprint(heard.notices) != "[gone on]" {
-		t.Errorf("notices: %v", heard.notices)
+	if fmt.Sprint(recorder.notices) != "[gone on]" {
+		t.Errorf("notices: %v", recorder.notices)
 	}
 
 	var back string
@@ -89,19 +89,19 @@ func TestCalls(t *testing.T) {
 	}
 
 	end()
-	<-c.Ended()
+	<-c.Done()
 	if err := c.Call(ctx, "Twice", CallArgs{2}, &four); !errors.Is(err, ErrAgentGone) {
 		t.Errorf("after the end: %v", err)
 	}
 }
 
-func TestCallEndsWithItsContext(t *testing.T) {
+func TestCallEndsWithContext(t *testing.T) {
 	m := &testMethods{release: make(chan struct{})}
 	c, _ := newPair(t, &CallServer{Targets: func() []any { return []any{m} }}, nil)
 	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("enough")
-	cancel(why)
-	if err := c.Call(ctx, "Wait", nil); !errors.Is(err, why) {
+	cause := errors.New("enough")
+	cancel(cause)
+	if err := c.Call(ctx, "Wait", nil); !errors.Is(err, cause) {
 		t.Error(err)
 	}
 	close(m.release)

@@ -31,14 +31,14 @@ type Scripts struct {
 
 // script says what a script does. op is "" if the script performs no lock operation.
 type script struct {
-	text, op   string
-	resource   bool // belongs to the protected resource and names its own operation
-	ttl        int  // index of the TTL in ARGV, from 1; 0: none
-	token      int  // index of the lock's random value in ARGV, from 1
-	seconds    bool // the TTL is in seconds
-	returnsTTL bool // returns nil if it has set the lock, or else the lock's remaining time
-	zeroIsOK   bool // returns 0 for success, or else a reason for the refusal
-	everyKey   bool // does the same to each key, with the argument at the key's index
+	text, op     string
+	isResource   bool // belongs to the protected resource and names its own operation
+	ttlArg       int  // index of the TTL in ARGV, from 1; 0: none
+	tokenArg     int  // index of the lock's random value in ARGV, from 1
+	ttlInSeconds bool // the TTL is in seconds
+	returnsTTL   bool // returns nil if it has set the lock, or else the lock's remaining time
+	zeroIsOK     bool // returns 0 for success, or else a reason for the refusal
+	argPerKey    bool // does the same to each key, with the argument at the key's index
 }
 
 func (s *Scripts) add(text string) *script {
@@ -97,51 +97,51 @@ var returnTTLPattern = regexp.MustCompile(`return\s+redis\.call\(\s*["']p?ttl["'
 // newScript classifies a script by its text. Each lock library has its own scripts, but all of them
 // use the same few commands.
 func newScript(text string) *script {
-	s := &script{text: text, ttl: 2, token: 1}
-	named, isNamed := strings.CutPrefix(text, marker)
+	s := &script{text: text, ttlArg: 2, tokenArg: 1}
+	afterMarker, isNamed := strings.CutPrefix(text, marker)
 	if isNamed {
-		s.op, _, _ = strings.Cut(named, "\n")
+		s.op, _, _ = strings.Cut(afterMarker, "\n")
 		if s.op = strings.TrimSpace(s.op); !slices.Contains(lockOps, s.op) {
-			s.resource = true
+			s.isResource = true
 			return s
 		}
 	}
 	lower := strings.ToLower(text)
-	has := func(word string) bool {
+	hasWord := func(word string) bool {
 		return strings.Contains(lower, `"`+word+`"`) || strings.Contains(lower, `'`+word+`'`)
 	}
 	if m := ttlArgPattern.FindStringSubmatch(lower); m != nil {
-		s.ttl, _ = strconv.Atoi(m[2])
-		s.seconds = m[1] == "ex" || m[1] == "expire"
-	} else if has("pxat") || has("pexpireat") {
-		s.ttl = 0 // the argument is a time, not a duration
+		s.ttlArg, _ = strconv.Atoi(m[2])
+		s.ttlInSeconds = m[1] == "ex" || m[1] == "expire"
+	} else if hasWord("pxat") || hasWord("pexpireat") {
+		s.ttlArg = 0 // the argument is a time, not a duration
 	}
 	if m := tokenArgPattern.FindStringSubmatch(lower); m != nil {
-		s.token, _ = strconv.Atoi(m[1] + m[2])
+		s.tokenArg, _ = strconv.Atoi(m[1] + m[2])
 	}
-	expires := has("set") && (has("px") || has("ex"))
-	fields := has("hincrby") || has("hset") || has("hsetnx")
+	setsExpiry := hasWord("set") && (hasWord("px") || hasWord("ex"))
+	usesFields := hasWord("hincrby") || hasWord("hset") || hasWord("hsetnx")
 	switch {
 	case isNamed:
 	case deletePattern.MatchString(lower) && !expirePattern.MatchString(lower) && !setPattern.MatchString(lower):
 		s.op = history.OpRelease
-	case fields && (has("del") || has("hdel")) && !setPattern.MatchString(lower): // a reentrant lock: each release counts down, and the last one deletes the key
+	case usesFields && (hasWord("del") || hasWord("hdel")) && !setPattern.MatchString(lower): // a reentrant lock: each release counts down, and the last one deletes the key
 		s.op = history.OpRelease
-	case expires && !has("nx") && refusalPattern.MatchString(lower): // sets a key that the client owns again
+	case setsExpiry && !hasWord("nx") && refusalPattern.MatchString(lower): // sets a key that the client owns again
 		s.op = history.OpExtend
-	case has("nx"), has("setnx"), expires && !has("xx"):
+	case hasWord("nx"), hasWord("setnx"), setsExpiry && !hasWord("xx"):
 		s.op = history.OpSet
-	case fields && has("exists") && (has("pexpire") || has("expire")):
+	case usesFields && hasWord("exists") && (hasWord("pexpire") || hasWord("expire")):
 		s.op = history.OpSet
-	case expires, has("pexpire"), has("expire"), has("pexpireat"):
+	case setsExpiry, hasWord("pexpire"), hasWord("expire"), hasWord("pexpireat"):
 		s.op = history.OpExtend
-	case has("del"), has("unlink"):
+	case hasWord("del"), hasWord("unlink"):
 		s.op = history.OpRelease
-	case has("get") && has("set"):
+	case hasWord("get") && hasWord("set"):
 		s.op = history.OpFence
 	}
 	if m := keyLoopPattern.FindStringSubmatch(lower); m != nil {
-		s.everyKey = regexp.MustCompile(`argv\[\s*` + m[1] + `\s*\]`).MatchString(lower)
+		s.argPerKey = regexp.MustCompile(`argv\[\s*` + m[1] + `\s*\]`).MatchString(lower)
 	}
 	s.zeroIsOK = numericRefusalPattern.MatchString(lower)
 	s.returnsTTL = s.op == history.OpSet && returnTTLPattern.MatchString(lower)
@@ -155,7 +155,7 @@ func (c *Command) classify(scripts *Scripts) {
 	}
 	switch name, a := strings.ToUpper(c.Args[0]), c.Args; name {
 	case "SET":
-		c.plainSet()
+		c.parseSet()
 	case "SETNX":
 		if len(a) > 2 {
 			c.Op, c.Key, c.Token = history.OpSet, a[1], a[2]
@@ -168,7 +168,7 @@ func (c *Command) classify(scripts *Scripts) {
 		}
 	case "PEXPIRE", "EXPIRE":
 		if len(a) > 2 {
-			c.Op, c.Key, c.TTL = history.OpExtend, a[1], millis(a[2])
+			c.Op, c.Key, c.TTL = history.OpExtend, a[1], parseMillis(a[2])
 			if name == "EXPIRE" {
 				c.TTL *= 1000
 			}
@@ -184,7 +184,7 @@ func (c *Command) classify(scripts *Scripts) {
 	}
 }
 
-func (c *Command) plainSet() {
+func (c *Command) parseSet() {
 	if len(c.Args) < 3 {
 		return
 	}
@@ -192,9 +192,9 @@ func (c *Command) plainSet() {
 	for i := 3; i+1 < len(c.Args); i++ {
 		switch strings.ToUpper(c.Args[i]) {
 		case "PX":
-			c.TTL = millis(c.Args[i+1])
+			c.TTL = parseMillis(c.Args[i+1])
 		case "EX":
-			c.TTL = 1000 * millis(c.Args[i+1])
+			c.TTL = 1000 * parseMillis(c.Args[i+1])
 		}
 	}
 }
@@ -216,24 +216,24 @@ func (c *Command) parseScriptArgs(s *script) {
 		return
 	}
 	c.Op, c.Key = s.op, c.Args[3]
-	if s.resource {
+	if s.isResource {
 		c.parseResourceArgs(argv)
 		return
 	}
 	if c.Op == "" {
 		return
 	}
-	if s.everyKey && len(argv) == n {
-		c.keys, c.Token = n, argv[0]
+	if s.argPerKey && len(argv) == n {
+		c.numKeys, c.Token = n, argv[0]
 		return
 	}
-	if len(argv) >= s.token {
-		c.Token = argv[s.token-1]
+	if len(argv) >= s.tokenArg {
+		c.Token = argv[s.tokenArg-1]
 	}
 	c.returnsTTL, c.zeroIsOK = s.returnsTTL, s.zeroIsOK
-	if s.ttl > 0 && len(argv) >= s.ttl && (c.Op == history.OpSet || c.Op == history.OpExtend) {
-		c.TTL = millis(argv[s.ttl-1])
-		if s.seconds {
+	if s.ttlArg > 0 && len(argv) >= s.ttlArg && (c.Op == history.OpSet || c.Op == history.OpExtend) {
+		c.TTL = parseMillis(argv[s.ttlArg-1])
+		if s.ttlInSeconds {
 			c.TTL *= 1000
 		}
 	}
@@ -251,7 +251,7 @@ func (c *Command) parseResourceArgs(argv []string) {
 	c.Fence, _ = strconv.ParseInt(a[3], 10, 64)
 }
 
-func millis(s string) int64 {
+func parseMillis(s string) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
 		return 0

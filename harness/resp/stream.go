@@ -23,24 +23,24 @@ import (
 type Command struct {
 	history.Event // what the command does and when; Op is "" if it is not a lock command
 	Args          []string
-	// Retry marks an EVAL sent because the node did not know the script of an EVALSHA. The two
+	// IsRetry marks an EVAL sent because the node did not know the script of an EVALSHA. The two
 	// count as one message.
-	Retry        bool
+	IsRetry      bool
 	Reply        Value
 	answered     bool
 	returnsTTL   bool // a null reply means success; any other is the lock's remaining time
 	zeroIsOK     bool // 0 means success; any other reply is the reason for a refusal
-	keys         int  // number of keys if the script does the same to each, with its own token; 0: a single key
+	numKeys      int  // number of keys if the script does the same to each, with its own token; 0: a single key
 	pendingParts int  // missing parts of the reply to a subscribe or unsubscribe; 0: unsubscribe from all channels, which is complete when no subscriptions are left
 }
 
 // Stream follows one connection between a client and a node.
 type Stream struct {
-	scripts      *Scripts
-	in, out      Scanner
-	waiting      []*Command
-	queued       []*Command      // commands in an open transaction
-	unknownTexts map[string]bool // texts of scripts that the node didn't know (NOSCRIPT)
+	scripts         *Scripts
+	in, out         Scanner
+	waitingCommands []*Command
+	queuedCommands  []*Command      // commands in an open transaction
+	unknownScripts  map[string]bool // texts of scripts that the node didn't know (NOSCRIPT)
 }
 
 // NewStream returns a stream. All streams of a run must share the same scripts.
@@ -50,20 +50,20 @@ func NewStream(scripts *Scripts) *Stream { return &Stream{scripts: scripts} }
 // complete.
 func (s *Stream) Request(b []byte, now int64) []*Command {
 	commands, _ := s.in.Commands(b) // bytes that are not RESP are ignored
-	before := len(s.waiting)
+	before := len(s.waitingCommands)
 	for _, args := range commands {
 		if len(args) == 0 {
 			continue // an empty command has no reply
 		}
-		c := &Command{Args: args, Event: history.Event{Sent: now}, pendingParts: len(args) - 1}
+		c := &Command{Args: args, Event: history.Event{SentAt: now}, pendingParts: len(args) - 1}
 		c.classify(s.scripts)
-		if len(c.Args) > 1 && strings.EqualFold(c.Args[0], "EVAL") && s.unknownTexts[c.Args[1]] {
-			c.Retry = true
-			delete(s.unknownTexts, c.Args[1])
+		if len(c.Args) > 1 && strings.EqualFold(c.Args[0], "EVAL") && s.unknownScripts[c.Args[1]] {
+			c.IsRetry = true
+			delete(s.unknownScripts, c.Args[1])
 		}
-		s.waiting = append(s.waiting, c)
+		s.waitingCommands = append(s.waitingCommands, c)
 	}
-	return slices.Clip(s.waiting[before:])
+	return slices.Clip(s.waitingCommands[before:])
 }
 
 // ProtocolError returns the error that Redis would report for the client's input, or nil if the
@@ -76,24 +76,24 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 	values, _ := s.out.Feed(b)
 	var out []*Command
 	for _, v := range values {
-		if len(s.waiting) == 0 || !s.waiting[0].isLastReply(v) { // no command is waiting, or v is a push or part of a reply
+		if len(s.waitingCommands) == 0 || !s.waitingCommands[0].isLastReply(v) { // no command is waiting, or v is a push or part of a reply
 			continue
 		}
-		first := s.waiting[:1:1]
+		first := s.waitingCommands[:1:1]
 		c := first[0]
-		s.waiting = s.waiting[1:]
+		s.waitingCommands = s.waitingCommands[1:]
 		if v.Kind == '+' && v.Str == "QUEUED" {
-			s.queued = append(s.queued, c)
+			s.queuedCommands = append(s.queuedCommands, c)
 			continue
 		}
 		c.answer(v, now)
 		out = append(out, s.finishTransaction(c, now)...)
 		if c.isUnknownScript() && c.Op != "" {
-			if s.unknownTexts == nil {
-				s.unknownTexts = map[string]bool{}
+			if s.unknownScripts == nil {
+				s.unknownScripts = map[string]bool{}
 			}
-			if known := s.scripts.lookup(c.Args[1]); known != nil {
-				s.unknownTexts[known.text] = true
+			if script := s.scripts.lookup(c.Args[1]); script != nil {
+				s.unknownScripts[script.text] = true
 			}
 		}
 		if out == nil {
@@ -105,19 +105,19 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 	return out
 }
 
-func (c *Command) answer(v Value, now int64) { c.Reply, c.Applied, c.answered = v, now, true }
+func (c *Command) answer(v Value, now int64) { c.Reply, c.AppliedAt, c.answered = v, now, true }
 
 // finishTransaction returns the queued commands that end completes, if end is an EXEC or a DISCARD.
-func (s *Stream) finishTransaction(by *Command, now int64) (all []*Command) {
-	exec := strings.EqualFold(by.Args[0], "EXEC")
-	if !exec && !strings.EqualFold(by.Args[0], "DISCARD") {
+func (s *Stream) finishTransaction(end *Command, now int64) (all []*Command) {
+	exec := strings.EqualFold(end.Args[0], "EXEC")
+	if !exec && !strings.EqualFold(end.Args[0], "DISCARD") {
 		return nil
 	}
-	all, s.queued = s.queued, nil
+	all, s.queuedCommands = s.queuedCommands, nil
 	for i, c := range all {
 		v := Value{Kind: '-', Str: "the transaction was discarded"}
-		if exec && i < len(by.Reply.Items) {
-			v = by.Reply.Items[i]
+		if exec && i < len(end.Reply.Items) {
+			v = end.Reply.Items[i]
 		}
 		c.answer(v, now)
 	}
@@ -130,9 +130,9 @@ func (c *Command) isLastReply(v Value) bool {
 	if v.Kind != '>' && v.Kind != '*' {
 		return true
 	}
-	name, first, of := strings.ToLower(c.Args[0]), "", int64(0)
+	name, first, count := strings.ToLower(c.Args[0]), "", int64(0)
 	if len(v.Items) == 3 {
-		first, of = v.Items[0].Str, v.Items[2].Int
+		first, count = v.Items[0].Str, v.Items[2].Int
 	}
 	switch {
 	case name == "subscribe" || name == "unsubscribe":
@@ -140,7 +140,7 @@ func (c *Command) isLastReply(v Value) bool {
 			return false
 		}
 		c.pendingParts--
-		return c.pendingParts == 0 || c.pendingParts < 0 && of == 0
+		return c.pendingParts == 0 || c.pendingParts < 0 && count == 0
 	case v.Kind == '>':
 		return false
 	}
@@ -148,7 +148,7 @@ func (c *Command) isLastReply(v Value) bool {
 }
 
 // Pending returns the commands that have no reply yet, for use when the connection ends.
-func (s *Stream) Pending() []*Command { return slices.Concat(s.queued, s.waiting) }
+func (s *Stream) Pending() []*Command { return slices.Concat(s.queuedCommands, s.waitingCommands) }
 
 func (c *Command) isUnknownScript() bool {
 	text, isErr := c.Reply.Error()
@@ -156,7 +156,7 @@ func (c *Command) isUnknownScript() bool {
 }
 
 // IsMessage reports whether c counts as a message with operation op.
-func (c *Command) IsMessage(op string) bool { return c.Op == op && !c.Retry && c.Op != "" }
+func (c *Command) IsMessage(op string) bool { return c.Op == op && !c.IsRetry && c.Op != "" }
 
 // IsReply reports whether the reply to c counts as a reply to operation op. The reply that a script
 // is unknown doesn't count, because the subsequent EVAL will be answered.
@@ -169,14 +169,14 @@ func (c *Command) IsRecorded() bool { return c.Op != "" && !c.isUnknownScript() 
 // the link.
 func (c *Command) Events(out []history.Event, link, node string) []history.Event {
 	e := c.Event
-	e.T, e.Process, e.Node = max(c.Sent, c.Applied, c.Answered), link, node
-	if c.keys == 0 {
+	e.T, e.Process, e.Node = max(c.SentAt, c.AppliedAt, c.AnsweredAt), link, node
+	if c.numKeys == 0 {
 		return append(out, c.outcome(e, c.Reply))
 	}
-	for i, key := range c.Args[3 : 3+c.keys] {
-		e.Key, e.Token = key, c.Args[3+c.keys+i]
+	for i, key := range c.Args[3 : 3+c.numKeys] {
+		e.Key, e.Token = key, c.Args[3+c.numKeys+i]
 		reply := c.Reply
-		if reply.Kind == '*' && len(reply.Items) == c.keys {
+		if reply.Kind == '*' && len(reply.Items) == c.numKeys {
 			reply = reply.Items[i]
 		}
 		out = append(out, c.outcome(e, reply))
@@ -196,14 +196,14 @@ func (c *Command) outcome(e history.Event, reply Value) history.Event {
 		e.Cause = text
 		return e
 	}
-	done := isSuccess(reply)
+	success := isSuccess(reply)
 	switch {
 	case c.returnsTTL:
-		done = reply.Null
+		success = reply.Null
 	case c.zeroIsOK:
-		done = reply.Kind == ':' && reply.Int == 0
+		success = reply.Kind == ':' && reply.Int == 0
 	}
-	if done {
+	if success {
 		e.Type = history.OK
 		if c.Op == history.OpSet && reply.Kind == ':' {
 			e.Fence = reply.Int // the acquire script returns the number of grants as the fencing token
@@ -241,10 +241,10 @@ func (v Value) Error() (string, bool) { return v.Str, v.Kind == '-' }
 // Strings returns the items of v as strings, such as the words of a command.
 func (v Value) Strings() []string {
 	out := make([]string, len(v.Items))
-	for i, it := range v.Items {
-		out[i] = it.Str
-		if it.Kind == ':' {
-			out[i] = strconv.FormatInt(it.Int, 10)
+	for i, item := range v.Items {
+		out[i] = item.Str
+		if item.Kind == ':' {
+			out[i] = strconv.FormatInt(item.Int, 10)
 		}
 	}
 	return out
@@ -262,16 +262,16 @@ const (
 
 // Scanner splits a stream of bytes into values, however the stream is divided into chunks.
 type Scanner struct {
-	pending  []byte // beginning of an incomplete value
-	err      error
-	commands [][]string // result of the last call to Commands
-	ends     []int      // start and end of each word in a command
+	pending    []byte // beginning of an incomplete value
+	err        error
+	commands   [][]string // result of the last call to Commands
+	wordBounds []int      // start and end of each word in a command
 }
 
 // Feed takes the next bytes and returns the values that they complete. After an error the stream
 // can't be parsed further, and Feed keeps returning that error.
 func (s *Scanner) Feed(b []byte) (out []Value, err error) {
-	rest := s.withPending(b)
+	rest := s.prependPending(b)
 	for len(rest) > 0 && s.err == nil {
 		v, r, err := parse(rest, 0)
 		if !s.check(err) {
@@ -286,7 +286,7 @@ func (s *Scanner) Feed(b []byte) (out []Value, err error) {
 // Commands is like Feed, but for commands, which it returns as lists of words. Errors have Redis's
 // own texts. The outer slice is valid only until the next call.
 func (s *Scanner) Commands(b []byte) ([][]string, error) {
-	rest := s.withPending(b)
+	rest := s.prependPending(b)
 	s.commands = s.commands[:0]
 	for len(rest) > 0 && s.err == nil {
 		args, r, err := s.parseCommand(rest)
@@ -300,25 +300,25 @@ func (s *Scanner) Commands(b []byte) ([][]string, error) {
 }
 
 // Split splits b after each value that ends in it. It does not split bytes that are not RESP.
-func (s *Scanner) Cut(b []byte) (pieces [][]byte) {
-	rest := s.withPending(b)
+func (s *Scanner) Split(b []byte) (parts [][]byte) {
+	rest := s.prependPending(b)
 	for len(rest) > 0 && s.err == nil {
 		_, r, err := parse(rest, 0)
 		if !s.check(err) {
 			break
 		}
 		n := len(b) - len(r)
-		pieces, b, rest = append(pieces, b[:n]), b[n:], r
+		parts, b, rest = append(parts, b[:n]), b[n:], r
 	}
 	s.savePending(rest)
 	if len(b) > 0 {
-		pieces = append(pieces, b)
+		parts = append(parts, b)
 	}
-	return pieces
+	return parts
 }
 
 // prependPending returns the bytes of the incomplete value, followed by b.
-func (s *Scanner) withPending(b []byte) []byte {
+func (s *Scanner) prependPending(b []byte) []byte {
 	if len(s.pending) == 0 {
 		return b
 	}
@@ -346,7 +346,7 @@ func (s *Scanner) savePending(rest []byte) {
 // of a command share one string. Commands are parsed in the clients' many short-lived goroutines,
 // which start with a small stack, so this function avoids deep calls.
 func (s *Scanner) parseCommand(b []byte) (args []string, rest []byte, err error) {
-	line, rest, err := cutLine(b)
+	line, rest, err := splitLine(b)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -360,9 +360,9 @@ func (s *Scanner) parseCommand(b []byte) (args []string, rest []byte, err error)
 	if n <= 0 {
 		return nil, rest, nil
 	}
-	s.ends = s.ends[:0]
+	s.wordBounds = s.wordBounds[:0]
 	for range n {
-		if line, rest, err = cutLine(rest); err != nil {
+		if line, rest, err = splitLine(rest); err != nil {
 			return nil, nil, err
 		}
 		if len(line) == 0 || line[0] != '$' {
@@ -376,18 +376,18 @@ func (s *Scanner) parseCommand(b []byte) (args []string, rest []byte, err error)
 			return nil, nil, errShort
 		}
 		at := len(b) - len(rest)
-		s.ends, rest = append(s.ends, at, at+int(size)), rest[size+2:]
+		s.wordBounds, rest = append(s.wordBounds, at, at+int(size)), rest[size+2:]
 	}
-	text := string(b[s.ends[0]:s.ends[len(s.ends)-1]])
+	text := string(b[s.wordBounds[0]:s.wordBounds[len(s.wordBounds)-1]])
 	args = make([]string, n)
 	for i := range args {
-		args[i] = text[s.ends[2*i]-s.ends[0] : s.ends[2*i+1]-s.ends[0]]
+		args[i] = text[s.wordBounds[2*i]-s.wordBounds[0] : s.wordBounds[2*i+1]-s.wordBounds[0]]
 	}
 	return args, rest, nil
 }
 
 // splitLine splits b after its first line. As in Redis, a bare newline ends an inline command, too.
-func cutLine(b []byte) (line, rest []byte, err error) {
+func splitLine(b []byte) (line, rest []byte, err error) {
 	i := bytes.IndexByte(b, '\n')
 	if i < 0 {
 		if len(b) > 64<<10 {
@@ -485,11 +485,11 @@ func parseItems(v Value, n int64, rest []byte, depth int) (Value, []byte, error)
 	}
 	v.Items = make([]Value, 0, min(n, 8)) // don't allocate for n items because n may be wrong
 	for range n {
-		it, r, err := parse(rest, depth+1)
+		item, r, err := parse(rest, depth+1)
 		if err != nil {
 			return Value{}, nil, err
 		}
-		v.Items, rest = append(v.Items, it), r
+		v.Items, rest = append(v.Items, item), r
 	}
 	return v, rest, nil
 }

@@ -29,7 +29,7 @@ func catalog(t testing.TB) map[string][]byte {
 }
 
 // parseCatalogOnce parses the catalog once for all tests.
-var parsedOnce = sync.OnceValues(func() (map[string][]Scenario, error) {
+var parseCatalogOnce = sync.OnceValues(func() (map[string][]Scenario, error) {
 	paths, err := filepath.Glob("../../scenarios/*.yaml")
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ var parsedOnce = sync.OnceValues(func() (map[string][]Scenario, error) {
 			return nil, err
 		}
 		name := filepath.Base(path)
-		if files[strings.TrimSuffix(name, ".yaml")], err = Parse(name, data, known); err != nil {
+		if files[strings.TrimSuffix(name, ".yaml")], err = Parse(name, data, testNames); err != nil {
 			return nil, err
 		}
 	}
@@ -51,7 +51,7 @@ var parsedOnce = sync.OnceValues(func() (map[string][]Scenario, error) {
 // parsedCatalog returns the scenarios of each file. Tests share them and must not change them.
 func parsedCatalog(t *testing.T) map[string][]Scenario {
 	t.Helper()
-	files, err := parsedOnce()
+	files, err := parseCatalogOnce()
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scenarios: %v", err)
 	}
@@ -100,7 +100,7 @@ func TestCatalogExpectations(t *testing.T) {
 			for property, e := range s.Expect {
 				if e.Want == "violated" {
 					violated = true
-					if e.Cause == "" && e.Follows == "" {
+					if e.Cause == "" && e.LeadProperty == "" {
 						t.Errorf("%s: the expected violation of %s has no cause", s.ID(), property)
 					}
 				}
@@ -118,10 +118,10 @@ func TestSharedNodeQuorums(t *testing.T) {
 	files := parsedCatalog(t)
 	for _, name := range []string{"restart-forgets", "delayed-restart", "clock-jump"} {
 		s := files[name][0]
-		wantSame(t, name+": reach", [][]string{s.Clients[0].Reach, s.Clients[1].Reach}, [][]string{{"n1", "n2", "n3"}, {"n3", "n4", "n5"}})
-		wantSame(t, name+": hold", []time.Duration{s.Clients[0].Hold.Min, s.Clients[1].Hold.Min}, []time.Duration{8 * time.Second, time.Second})
-		wantSame(t, name+": start", s.Clients[1].Start.String(), "c1 acquired")
-		wantSame(t, name+": step", s.Plan[0].When.String(), "10ms after c1 acquired")
+		checkSame(t, name+": reach", [][]string{s.Clients[0].Reach, s.Clients[1].Reach}, [][]string{{"n1", "n2", "n3"}, {"n3", "n4", "n5"}})
+		checkSame(t, name+": hold", []time.Duration{s.Clients[0].Hold.Min, s.Clients[1].Hold.Min}, []time.Duration{8 * time.Second, time.Second})
+		checkSame(t, name+": start", s.Clients[1].Start.String(), "c1 acquired")
+		checkSame(t, name+": step", s.Plan[0].When.String(), "10ms after c1 acquired")
 		if len(s.Clients) != 2 || s.Workload.Cycles != 1 || s.Lock.RetryMin != 20*ms || s.Lock.RetryMax != 100*ms {
 			t.Errorf("%s: the quorums don't share exactly one node: %+v", name, s)
 		}
@@ -133,7 +133,7 @@ func TestSharedNodeQuorums(t *testing.T) {
 func checkDebates(t *testing.T) {
 	t.Helper()
 	names := map[string]string{"kleppmann": "Kleppmann", "antirez": "antirez", "redis": "Redis documentation"}
-	had := map[string]int{}
+	numStances := map[string]int{}
 	files := parsedCatalog(t)
 	for _, all := range files {
 		for _, s := range all {
@@ -143,7 +143,7 @@ func checkDebates(t *testing.T) {
 				}
 			}
 			for party := range s.Debate {
-				had[party]++
+				numStances[party]++
 				if !strings.Contains(s.Source, names[party]) {
 					t.Errorf("%s: %s is in the debate but not in the source", s.ID(), party)
 				}
@@ -151,8 +151,8 @@ func checkDebates(t *testing.T) {
 		}
 	}
 	for _, party := range parties() {
-		if had[party] < 5 {
-			t.Errorf("%s has a stance on only %d claims", party, had[party])
+		if numStances[party] < 5 {
+			t.Errorf("%s has a stance on only %d claims", party, numStances[party])
 		}
 	}
 }

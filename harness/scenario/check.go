@@ -16,7 +16,7 @@ import (
 
 // checkConsistency checks rules that involve more than one key. It sets default fault modes, and
 // settings that follow from the lock kind.
-func checkConsistency(s *Scenario, k Known) error {
+func checkConsistency(s *Scenario, k KnownNames) error {
 	s.Lock = s.Lock.ForKind(k.Kinds[s.Lock.Kind], s.Topology.Nodes)
 	if s.Lock.Kind == brokenLock && s.Lock.Mistake == "" {
 		return pathProblem("lock.kind", suggest("", "add mistake: and one of these", k.Mistakes), "lock kind %q requires a mistake", brokenLock)
@@ -24,27 +24,27 @@ func checkConsistency(s *Scenario, k Known) error {
 	if err := checkOptions(s, k); err != nil {
 		return err
 	}
-	for _, part := range []func(*Scenario) error{checkLock, checkAddresses, checkClients, checkStarts, checkWorkload, checkPlan, checkRandom, checkExpect, checkWork} {
-		if err := part(s); err != nil {
+	for _, check := range []func(*Scenario) error{checkLock, checkAddresses, checkClients, checkStarts, checkWorkload, checkPlan, checkRandom, checkExpect, checkWork} {
+		if err := check(s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func checkOptions(s *Scenario, k Known) error {
-	var has []string
+func checkOptions(s *Scenario, k KnownNames) error {
+	var optionNames []string
 	values := map[string][]string{}
 	for _, o := range k.Kinds[s.Lock.Kind].Options {
-		has = append(has, o.Name)
+		optionNames = append(optionNames, o.Name)
 		values[o.Name] = o.Values
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Lock.Options)) {
 		switch {
-		case len(has) == 0:
+		case len(optionNames) == 0:
 			return pathProblem("lock.options", "leave it out", "lock kind %q has no options", s.Lock.Kind)
-		case !slices.Contains(has, name):
-			return pathProblem("lock.options."+name, suggest(name, "can be set", has), "lock kind %q has no option %q", s.Lock.Kind, name)
+		case !slices.Contains(optionNames, name):
+			return pathProblem("lock.options."+name, suggest(name, "can be set", optionNames), "lock kind %q has no option %q", s.Lock.Kind, name)
 		case !slices.Contains(values[name], s.Lock.Options[name]):
 			return pathProblem("lock.options."+name, "use one of "+strings.Join(values[name], ", "), "lock kind %q does not support %s=%s", s.Lock.Kind, name, s.Lock.Options[name])
 		}
@@ -95,15 +95,15 @@ func checkClients(s *Scenario) error {
 
 // checkStarts rejects clients that wait for each other in a cycle and would never start.
 func checkStarts(s *Scenario) error {
-	waits := map[string]string{}
+	awaitedClient := map[string]string{}
 	for _, c := range s.Clients {
 		if c.Start != nil {
-			waits[c.Name] = c.Start.Client
+			awaitedClient[c.Name] = c.Start.Client
 		}
 	}
 	for _, c := range s.Clients {
 		seen := []string{c.Name}
-		for next := waits[c.Name]; next != ""; next = waits[next] {
+		for next := awaitedClient[c.Name]; next != ""; next = awaitedClient[next] {
 			seen = append(seen, next)
 			if next == c.Name {
 				return pathProblem("clients."+c.Name+".start.client", "give one of them a start time, as in start: 0s",
@@ -175,11 +175,11 @@ func checkMessage(s *Scenario, path string, m nemesis.OnMessage) error {
 		return err
 	}
 	_, end, _ := nemesis.SplitLink(m.Link)
-	toResource := m.Message == history.OpWrite
+	isWrite := m.Message == history.OpWrite
 	switch {
-	case toResource && end != ResourceName:
+	case isWrite && end != ResourceName:
 		return pathProblem(path+".link", "use a link to the resource, as in c1-"+ResourceName, "no %s is sent on %s", m.Message, m.Link)
-	case !toResource && end == ResourceName:
+	case !isWrite && end == ResourceName:
 		return pathProblem(path+".message", "messages on this link: "+history.OpWrite, "no %s is sent on %s", m.Message, m.Link)
 	}
 	return nil
@@ -201,7 +201,7 @@ func checkFault(s *Scenario, path string, step *nemesis.Step) error {
 	if o := kind.Validate(*f, s.faultTopology()); o != nil {
 		return objectionError(path, o)
 	}
-	if kind.ByMode[f.Mode].Capability == sentinelCapability {
+	if kind.ModeActions[f.Mode].Capability == sentinelCapability {
 		s.Topology.DownAfter = cmp.Or(s.Topology.DownAfter, defaultDownAfter)
 	}
 	if f.Until != nil {
@@ -235,27 +235,27 @@ func checkMessageFault(path string, step *nemesis.Step) error {
 }
 
 func checkTarget(s *Scenario, path, target string, kind nemesis.Kind, f *nemesis.Fault) error {
-	on := nemesis.Client
+	targetKind := nemesis.Client
 	switch {
 	case strings.Contains(target, "-"):
-		on = nemesis.Link
+		targetKind = nemesis.Link
 		if err := checkLink(s, path, target); err != nil {
 			return err
 		}
 	case s.hasNode(target):
-		on = nemesis.Node
+		targetKind = nemesis.Node
 	case !s.hasClient(target):
 		return pathProblem(path, s.clientsHint()+"; "+s.nodesHint(), "unknown target %s", target)
 	}
 	// For a link fault, a client or node stands for all of its links.
-	if !kind.Hits(on) && !kind.Hits(nemesis.Link) {
-		return pathProblem(path, "it can affect "+targetKinds(kind), "the fault %s can't affect a %s", kind.Name, on)
+	if !kind.Hits(targetKind) && !kind.Hits(nemesis.Link) {
+		return pathProblem(path, "it can affect "+targetKinds(kind), "the fault %s can't affect a %s", kind.Name, targetKind)
 	}
 	if _, end, _ := nemesis.SplitLink(target); end == nemesis.Replica && !kind.HitsReplication {
 		return pathProblem(path, "it can only be cut", "the fault %s can't affect a replication link", kind.Name)
 	}
 	if kind.CheckTarget != nil {
-		if o := kind.CheckTarget(*f, target, on); o != nil {
+		if o := kind.CheckTarget(*f, target, targetKind); o != nil {
 			return objectionError(path, o)
 		}
 	}
@@ -272,7 +272,7 @@ func objectionError(path string, o *nemesis.Problem) error {
 
 func targetKinds(k nemesis.Kind) string {
 	var all []string
-	for _, t := range k.On {
+	for _, t := range k.TargetTypes {
 		all = append(all, string(t)+"s")
 	}
 	return strings.Join(all, " and ")
@@ -285,7 +285,7 @@ func checkRandom(s *Scenario) error {
 		return nil
 	}
 	const path = "plan.random"
-	steady, _ := longRunningClients(*s)
+	longRunning, _ := longRunningClients(*s)
 	safety := time.Duration(r.Safety * float64(s.Limit))
 	switch {
 	case r.Lasts.Min > safety/10:
@@ -294,20 +294,20 @@ func checkRandom(s *Scenario) error {
 		return pathProblem(path+".every", fmt.Sprintf("lower the minimum to %v or less, or set a longer limit", safety/2), "hardly any fault fits into a safety phase of %v", safety)
 	case s.Workload.For <= safety:
 		return pathProblem("workload", fmt.Sprintf("set workload.for to more than %v, when the safety phase ends", safety), "the clients may finish before the random plan's last faults")
-	case len(steady) == 0:
+	case len(longRunning) == 0:
 		return pathProblem("clients", fmt.Sprintf("let one of them start by %v, and work until workload.for", time.Duration(latestStart*float64(s.Limit))), "the random plan has no client to target")
 	}
 	for _, c := range r.Choices() {
-		if slices.ContainsFunc(r.ModesOf(c.Kind), func(mode string) bool { return c.Kind.ByMode[mode].Capability == sentinelCapability }) {
+		if slices.ContainsFunc(r.ModesOf(c.Kind), func(mode string) bool { return c.Kind.ModeActions[mode].Capability == sentinelCapability }) {
 			s.Topology.DownAfter = cmp.Or(s.Topology.DownAfter, defaultDownAfter)
 		}
 		if o := c.Kind.ValidateTopology(s.faultTopology()); o != nil {
 			return pathProblem(path+".faults", o.Hint, "%s", o.What)
 		}
 		switch {
-		case c.Kind.Allowed == "" && r.Within != "":
+		case c.Kind.AllowedFaults == "" && r.Within != "":
 			return pathProblem(path+".within", "remove one of them", "the fault %s violates Redlock's assumptions", c.Kind.Name)
-		case c.Fatal() && len(steady) <= nemesis.MinSurvivors && slices.Contains(r.Faults, c.Name):
+		case c.Fatal() && len(longRunning) <= nemesis.MinSurvivors && slices.Contains(r.Faults, c.Name):
 			return pathProblem(path+".faults", "add clients", "%d clients must survive, so none can be killed", nemesis.MinSurvivors)
 		case len(c.Kind.Modes) > 0 && len(r.ModesOf(c.Kind)) == 0:
 			return pathProblem(path+".modes", suggest("", "modes of "+c.Kind.Name, c.Kind.Modes), "the fault %s has none of these modes", c.Kind.Name)
@@ -343,11 +343,11 @@ func checkWork(s *Scenario) error {
 	total = 0
 	for i, step := range s.Plan {
 		f := step.Fault
-		lasts := s.Limit
+		length := s.Limit
 		if f.For != nil {
-			lasts = min(lasts, *f.For)
+			length = min(length, *f.For)
 		}
-		if err := addRepeats(&total, fmt.Sprintf("plan.%d.fault.every", i+1), lasts, f.Every.Min, len(f.Targets)); err != nil {
+		if err := addRepeats(&total, fmt.Sprintf("plan.%d.fault.every", i+1), length, f.Every.Min, len(f.Targets)); err != nil {
 			return err
 		}
 	}
@@ -356,32 +356,32 @@ func checkWork(s *Scenario) error {
 
 // addRepeats adds the number of times that something happens on all targets to total, and limits
 // the total. It happens once per interval for the given length of time.
-func addRepeats(total *int, path string, length, every time.Duration, targets int) error {
-	if every <= 0 {
+func addRepeats(total *int, path string, length, interval time.Duration, targets int) error {
+	if interval <= 0 {
 		return nil // happens only once
 	}
 	// The microseconds in a day times a thousand targets fit in an int.
-	if *total += int(length/every) * targets; *total > history.MaxEvents {
-		return pathProblem(path, fmt.Sprintf("at most %d times per run: use a longer interval or a shorter run", history.MaxEvents), "every %v is too often: %d times in this run", every, *total)
+	if *total += int(length/interval) * targets; *total > history.MaxEvents {
+		return pathProblem(path, fmt.Sprintf("at most %d times per run: use a longer interval or a shorter run", history.MaxEvents), "every %v is too often: %d times in this run", interval, *total)
 	}
 	return nil
 }
 
 // Capabilities that a scenario may need in addition to those that its faults need.
 const (
-	CanReplicate        = "replicas"
-	CanPersist          = "persistence"
-	CanUseExactInstants = "exact-instants"
-	CanExpireMonotonic  = "monotonic-expiry" // no version of Redis supports it
-	CanUseImage         = "image"            // nodes are containers that run a given image
-	CanReportKeyLife    = "life"             // nodes report changes to keys (history.Life); no scenario needs it
-	CanSetOwnTime       = "set-own-time"     // can set the clock of a client whose lock calls package time directly
+	ReplicasCapability        = "replicas"
+	PersistenceCapability     = "persistence"
+	ExactInstantsCapability   = "exact-instants"
+	MonotonicExpiryCapability = "monotonic-expiry" // no version of Redis supports it
+	ImageCapability           = "image"            // nodes are containers that run a given image
+	KeyLifeCapability         = "life"             // nodes report changes to keys (history.Life); no scenario needs it
+	OwnTimeCapability         = "set-own-time"     // can set the clock of a client whose lock calls package time directly
 )
 
 // Capabilities lists everything that a backend may support besides harness.RunCapability: features
 // of topologies, and each fault on each kind of target.
 func Capabilities() []string {
-	all := []string{CanPersist, CanReplicate, CanUseImage, CanExpireMonotonic, CanSetOwnTime, CanUseExactInstants}
+	all := []string{PersistenceCapability, ReplicasCapability, ImageCapability, MonotonicExpiryCapability, OwnTimeCapability, ExactInstantsCapability}
 	all = append(all, lock.Servers()...)
 	faults, _ := nemesis.Capabilities(nil)
 	return append(all, faults...)
@@ -389,22 +389,22 @@ func Capabilities() []string {
 
 // RequiredCapabilitiesForLock returns the capabilities required to run the scenario with a lock of
 // kind k.
-func (s Scenario) NeedsForLock(k lock.Kind) []string {
-	needs := s.Needs()
+func (s Scenario) RequiredCapabilitiesForLock(k lock.Kind) []string {
+	capabilities := s.RequiredCapabilities()
 	if k.OwnTime && setsClientClock(s) {
-		needs = append(needs, CanSetOwnTime)
+		capabilities = append(capabilities, OwnTimeCapability)
 	}
 	if k.Server != s.Topology.Server {
-		needs = append(needs, lockNeed(s.Topology.Server))
+		capabilities = append(capabilities, lockCapability(s.Topology.Server))
 	}
-	slices.Sort(needs)
-	return needs
+	slices.Sort(capabilities)
+	return capabilities
 }
 
 // setsClientClock reports whether the plan may set a client's clock, as opposed to changing its
 // rate.
 func setsClientClock(s Scenario) bool {
-	if s.Random != nil && slices.ContainsFunc(s.Random.Choices(), func(c nemesis.Choice) bool { return c.Kind.SetsClock && c.On == nemesis.Client }) {
+	if s.Random != nil && slices.ContainsFunc(s.Random.Choices(), func(c nemesis.Choice) bool { return c.Kind.SetsClock && c.TargetType == nemesis.Client }) {
 		return true
 	}
 	return slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool {
@@ -414,7 +414,7 @@ func setsClientClock(s Scenario) bool {
 }
 
 // RequiredCapabilities returns the capabilities that a cluster must have for the scenario, sorted.
-func (s Scenario) Needs() []string {
+func (s Scenario) RequiredCapabilities() []string {
 	var out []string
 	add := func(c string) {
 		if c != "" && !slices.Contains(out, c) {
@@ -426,7 +426,7 @@ func (s Scenario) Needs() []string {
 		if st.When.Message != nil {
 			add(nemesis.Capability(nemesis.Hold, nemesis.Message)) // the message is held until the fault, whatever its kind, has been injected
 		}
-		add(kind.ByMode[st.Fault.Mode].Capability)
+		add(kind.ModeActions[st.Fault.Mode].Capability)
 		if kind.Hits(nemesis.Message) {
 			add(kind.Capability(nemesis.Message))
 		}
@@ -443,28 +443,28 @@ func (s Scenario) Needs() []string {
 	}
 	if s.Random != nil { // include faults that a seed doesn't draw: a backend runs all seeds or none
 		for _, c := range s.Random.Choices() {
-			add(c.Kind.Capability(c.On))
+			add(c.Kind.Capability(c.TargetType))
 			for _, mode := range s.Random.ModesOf(c.Kind) {
-				add(c.Kind.ByMode[mode].Capability)
+				add(c.Kind.ModeActions[mode].Capability)
 			}
-			for _, besides := range c.Kind.AlsoNeeds {
-				add(besides)
+			for _, capability := range c.Kind.ExtraCapabilities {
+				add(capability)
 			}
-			if c.On == nemesis.Message {
+			if c.TargetType == nemesis.Message {
 				add(nemesis.Capability(nemesis.Hold, nemesis.Message))
 			}
 		}
 	}
-	for need, is := range map[string]bool{
-		CanReplicate: s.Topology.Replicas > 0, CanPersist: s.Topology.Persistence != PersistNone && s.Topology.Server == "", CanUseImage: s.Topology.Image != "",
-		CanExpireMonotonic: s.Topology.Expiry == ExpiryMonotonic, CanUseExactInstants: s.Exact,
+	for capability, isNeeded := range map[string]bool{
+		ReplicasCapability: s.Topology.Replicas > 0, PersistenceCapability: s.Topology.Persistence != PersistNone && s.Topology.Server == "", ImageCapability: s.Topology.Image != "",
+		MonotonicExpiryCapability: s.Topology.Expiry == ExpiryMonotonic, ExactInstantsCapability: s.Exact,
 	} {
-		if is {
-			add(need)
+		if isNeeded {
+			add(capability)
 		}
 	}
 	if store := s.Topology.Server; store != "" {
-		out = convertNeeds(store, out)
+		out = convertCapabilities(store, out)
 		add(store)
 	}
 	slices.Sort(out)
@@ -473,7 +473,7 @@ func (s Scenario) Needs() []string {
 
 // faultTopology returns the topology in the form that fault kinds expect.
 func (s *Scenario) faultTopology() nemesis.Topology {
-	return nemesis.Topology{Replicas: s.Topology.Replicas, Persists: s.Topology.Persistence != PersistNone}
+	return nemesis.Topology{Replicas: s.Topology.Replicas, HasPersistence: s.Topology.Persistence != PersistNone}
 }
 
 // SentinelNodes returns the nodes whose failover the plan leaves to sentinels.
@@ -482,7 +482,7 @@ func (s Scenario) SentinelNodes() []string {
 	for _, st := range s.Plan {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
 		for _, node := range st.Fault.Targets {
-			if kind.ByMode[st.Fault.Mode].Capability == sentinelCapability && !slices.Contains(nodes, node) {
+			if kind.ModeActions[st.Fault.Mode].Capability == sentinelCapability && !slices.Contains(nodes, node) {
 				nodes = append(nodes, node)
 			}
 		}
@@ -491,4 +491,4 @@ func (s Scenario) SentinelNodes() []string {
 }
 
 // sentinelCapability is the capability of clusters that run sentinels.
-var sentinelCapability = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
+var sentinelCapability = nemesis.Capability(nemesis.SentinelCapability, nemesis.Node)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-const randomFile = head + `clients: 3
+const randomFile = requiredKeys + `clients: 3
 limit: 30s
 workload: {for: 27s}
 plan:
@@ -19,7 +19,7 @@ expect: {deadlock-freedom: holds}
 
 func randomScenario(t *testing.T) Scenario {
 	t.Helper()
-	all, err := Parse("f.yaml", []byte(randomFile), known)
+	all, err := Parse("f.yaml", []byte(randomFile), testNames)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestWithRandomPlan(t *testing.T) {
 func TestRandomPlanScales(t *testing.T) {
 	s := randomScenario(t)
 	for seed := range uint64(50) {
-		before, after := s.WithRandomPlan(seed).Scaled(0.1).Plan, s.Scaled(0.1).WithRandomPlan(seed).Plan
+		before, after := s.WithRandomPlan(seed).ScaledCopy(0.1).Plan, s.ScaledCopy(0.1).WithRandomPlan(seed).Plan
 		if len(before) != len(after) {
 			t.Fatalf("seed %d: %d steps, but %d steps if scaled before drawing", seed, len(before), len(after))
 		}
@@ -69,12 +69,12 @@ func TestRandomPlanScales(t *testing.T) {
 
 // The required capabilities include those of everything that may be drawn, because a plan must not
 // depend on the backend.
-func TestRandomNeeds(t *testing.T) {
+func TestRandomPlanCapabilities(t *testing.T) {
 	s := randomScenario(t)
-	wantSame(t, "required capabilities", s.Needs(), []string{"cut-link", "hold-message", "kill-client", "kill-node", "pause-client"})
+	checkSame(t, "required capabilities", s.RequiredCapabilities(), []string{"cut-link", "hold-message", "kill-client", "kill-node", "pause-client"})
 	for seed := range uint64(20) {
-		for _, need := range s.WithRandomPlan(seed).Needs() {
-			if !slices.Contains(s.Needs(), need) {
+		for _, need := range s.WithRandomPlan(seed).RequiredCapabilities() {
+			if !slices.Contains(s.RequiredCapabilities(), need) {
 				t.Errorf("seed %d requires %s, too", seed, need)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 // testNames contains the names used by the tests.
-var known = Known{
+var testNames = KnownNames{
 	Backends: []string{"sim", "process"},
 	Locks:    []string{"broken", "failover", "hardened", "redislock", "redlock", "redsync", "rueidis", "single"},
 	Mistakes: mistakes,
@@ -38,7 +38,7 @@ var known = Known{
 }
 
 // requiredKeys contains the required keys of a scenario.
-const head = "name: x\nclaim: Something.\nsource: nobody\n"
+const requiredKeys = "name: x\nclaim: Something.\nsource: nobody\n"
 
 // The archives in testdata/scenario-errors contain pairs of files: CASE.yaml and CASE.err, the
 // complete error message. CASE.part is a file without the three lines of requiredKeys.
@@ -64,7 +64,7 @@ func TestParseErrors(t *testing.T) {
 			case "err":
 				continue
 			case "part":
-				text = head + text
+				text = requiredKeys + text
 			}
 			got := parseError(t, name, text)
 			out.Files = append(out.Files, f, txtar.File{Name: name + ".err", Data: []byte(got)})
@@ -90,7 +90,7 @@ func parseError(t *testing.T, name, text string) string {
 			sets = append(sets, strings.TrimSpace(s))
 		}
 	}
-	_, err := ParseWith(name+".yaml", []byte(text), known, sets, nil)
+	_, err := ParseWithOverrides(name+".yaml", []byte(text), testNames, sets, nil)
 	if err == nil {
 		t.Errorf("%s: no error", name)
 		return ""
@@ -114,19 +114,19 @@ var kindListRemover = func() *strings.Replacer {
 
 func TestParseRejectsInvalidText(t *testing.T) {
 	for name, data := range map[string][]byte{
-		"too large":  []byte(head + "# " + strings.Repeat("x", MaxFile)),
-		"not UTF-8":  []byte(head + "tags: [\xff]"),
+		"too large":  []byte(requiredKeys + "# " + strings.Repeat("x", MaxFile)),
+		"not UTF-8":  []byte(requiredKeys + "tags: [\xff]"),
 		"empty":      nil,
 		"blank":      []byte(" \n\n"),
 		"a comment":  []byte("# nothing"),
 		"NUL":        []byte("name: \x00"),
 		"anchor":     []byte("a: *" + strings.Repeat("x", 5000)),
-		"long plan":  []byte(head + "plan: [" + strings.Repeat("{}, ", 5000) + "]"),
-		"long range": []byte(head + "workload: {hold: " + strings.Repeat("0", 5000) + "2s..1s}"),
+		"long plan":  []byte(requiredKeys + "plan: [" + strings.Repeat("{}, ", 5000) + "]"),
+		"long range": []byte(requiredKeys + "workload: {hold: " + strings.Repeat("0", 5000) + "2s..1s}"),
 		"deep":       []byte(strings.Repeat("[", 100_000)),
 		"deep block": []byte(strings.Repeat("- ", 100_000)),
 	} {
-		_, err := Parse("f.yaml", data, known)
+		_, err := Parse("f.yaml", data, testNames)
 		var e *Error
 		if !errors.As(err, &e) {
 			t.Errorf("%s: %v", name, err)
@@ -155,17 +155,17 @@ func FuzzParse(f *testing.F) {
 			f.Fatal(err)
 		}
 		for _, x := range a.Files {
-			f.Add(head+string(x.Data), "plan.1.fault.for=20s")
+			f.Add(requiredKeys+string(x.Data), "plan.1.fault.for=20s")
 		}
 	}
 	f.Fuzz(func(t *testing.T, text, set string) {
-		all, err := ParseWith("f.yaml", []byte(text), known, []string{set}, nil)
+		all, err := ParseWithOverrides("f.yaml", []byte(text), testNames, []string{set}, nil)
 		if err != nil {
 			var e *Error
 			if !errors.As(err, &e) {
 				t.Fatalf("not a scenario error: %v", err)
 			}
-			if e.Line < 1 || e.Column < 1 || e.What == "" || e.Error() == "" {
+			if e.Line < 1 || e.Column < 1 || e.Message == "" || e.Error() == "" {
 				t.Fatalf("the error has no position: %#v", e)
 			}
 			return
@@ -174,7 +174,7 @@ func FuzzParse(f *testing.F) {
 			if s.Lock.Timeout >= s.Lock.TTL/2 || s.Topology.Nodes < 1 || len(s.Clients) < 1 || s.Limit <= 0 {
 				t.Fatalf("an impossible scenario was accepted: %+v", s)
 			}
-			s.Scaled(0.1)
+			s.ScaledCopy(0.1)
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 
 // KnownNames lists the names that a scenario may use but this package doesn't define. Faults,
 // events, points and message kinds are defined by packages nemesis and client.
-type Known struct {
+type KnownNames struct {
 	Locks      []string             // lock kinds
 	Kinds      map[string]lock.Kind // options and features of lock kinds; for a missing kind, Check derives them from the lock's settings
 	Mistakes   []string             // mistakes of lock kind broken
@@ -31,7 +31,7 @@ type Known struct {
 }
 
 // WithKinds returns a copy of k with the given lock kinds.
-func (k Known) With(kinds map[string]lock.Kind) Known {
+func (k KnownNames) WithKinds(kinds map[string]lock.Kind) KnownNames {
 	k.Locks, k.Kinds = slices.Sorted(maps.Keys(kinds)), kinds
 	return k
 }
@@ -48,7 +48,7 @@ type reader struct {
 }
 
 func newReader(unit time.Duration, variant string) *reader {
-	expect := map[string]Expectation{mutualExclusion: implied, resourceSafety: implied}
+	expect := map[string]Expectation{mutualExclusion: impliedExpectation, resourceSafety: impliedExpectation}
 	return &reader{scenario: Scenario{Variant: variant, Expect: expect}, minDuration: unit, maxSteps: maxItems}
 }
 
@@ -65,16 +65,16 @@ const (
 
 // form returns the description of a scenario file. Together with the functions below, it contains
 // every key.
-func (r *reader) form(k Known) object {
+func (r *reader) form(k KnownNames) object {
 	expect := r.expectForm(k)
 	return object{"the scenario", []field{
 		{key: "name", doc: "the name on the command line", shape: dashedName("scenario"), required: true},
 		{key: "claim", doc: "the scenario's conclusion, in one plain sentence", shape: nonEmptyText, required: true},
 		{key: "source", doc: "author and place of the claim", shape: nonEmptyText, required: true},
-		{key: "tags", doc: "words for selecting scenarios", shape: wordsOf("tags", dashedName("tag"))},
+		{key: "tags", doc: "words for selecting scenarios", shape: distinctWords("tags", dashedName("tag"))},
 		{key: "debate", doc: "who affirms the claim, and who denies it", shape: debateForm()},
 		{key: "tier", doc: "other locks that must meet the expectations: every lock, or quorum locks; by default none", shape: oneOf("tier", tiers()...)},
-		{key: "cures", doc: "scenarios whose damage this one avoids with a single change", shape: wordsOf("cures", dashedName("scenario"))},
+		{key: "cures", doc: "scenarios whose damage this one avoids with a single change", shape: distinctWords("cures", dashedName("scenario"))},
 		{key: "topology", doc: "the lock servers", shape: topologyForm(r.minDuration)},
 		{key: "lock", doc: "the lock under test and its settings", shape: lockForm(k, r.minDuration)},
 		{key: "clients", doc: "the number of clients, or each client with its start and the nodes it reaches", shape: clientsForm(r.minDuration)},
@@ -85,7 +85,7 @@ func (r *reader) form(k Known) object {
 		{key: "limit", doc: "the run is stopped after this time", shape: duration(r.minDuration), defaultText: "2m0s"},
 		{key: "exact", doc: "whether events must coincide to the microsecond, which is only possible in virtual time", shape: boolean},
 		{key: "scale", doc: "factor by which all durations are multiplied on real backends, if it must be fixed", shape: scaleFactor},
-		{key: "variants", doc: "the same scenario with different values for some keys", to: &r.variants, shape: dict{"variants", dashedName("variant"), maxVariants, object{"a variant", []field{
+		{key: "variants", doc: "the same scenario with different values for some keys", dest: &r.variants, shape: dict{"variants", dashedName("variant"), maxVariants, object{"a variant", []field{
 			{key: "set", doc: "new values for keys (lock.ttl) or whole sections (plan)", shape: deferredShape{scalar{jsonSchema: setSchema()}}, required: true},
 			{key: "claim", doc: "replaces the scenario's claim", shape: deferredShape{nonEmptyText}},
 			{key: "debate", doc: "who affirms and denies the variant's own claim", shape: deferredShape{debateForm()}},
@@ -97,7 +97,7 @@ func (r *reader) form(k Known) object {
 func debateForm() object {
 	o := object{name: "debate"}
 	for _, party := range parties() {
-		o.fields = append(o.fields, field{key: party, doc: "this party's stance on the claim", shape: oneOf("stance", affirms, denies)})
+		o.fields = append(o.fields, field{key: party, doc: "this party's stance on the claim", shape: oneOf("stance", stanceAffirms, stanceDenies)})
 	}
 	return o
 }
@@ -115,16 +115,16 @@ func topologyForm(unit time.Duration) object {
 	}}
 }
 
-func lockForm(k Known, unit time.Duration) object {
+func lockForm(k KnownNames, unit time.Duration) object {
 	retry := durationRange(unit)
-	span := retry.format
-	retry.store = func(to reflect.Value, v any) {
+	formatRange := retry.format
+	retry.assign = func(to reflect.Value, v any) {
 		l, r := to.Addr().Interface().(*lock.Settings), v.(client.Range)
 		l.RetryMin, l.RetryMax = r.Min, r.Max
 	}
 	retry.format = func(v reflect.Value) string {
 		l := v.Interface().(lock.Settings)
-		return span(reflect.ValueOf(client.Range{Min: l.RetryMin, Max: l.RetryMax}))
+		return formatRange(reflect.ValueOf(client.Range{Min: l.RetryMin, Max: l.RetryMax}))
 	}
 	return object{"lock", []field{
 		{key: "kind", doc: "the lock to test", shape: oneOf("lock kind", k.Locks...), defaultText: "redlock"},
@@ -132,7 +132,7 @@ func lockForm(k Known, unit time.Duration) object {
 		{key: "ttl", doc: "a key's time to live", shape: duration(unit), defaultText: "10s"},
 		{key: "drift", doc: "the lock's allowance for clock drift, as a share of the TTL", shape: percent(0.5), defaultText: "1%"},
 		{key: "timeout", doc: "timeout of a request to one node, less than half of the TTL", shape: duration(unit), defaultText: "50ms"},
-		{key: "retry", doc: "range of the random delay between attempts", shape: retry, goPath: wholeSection, stored: "retryMin..retryMax", defaultText: "50ms..250ms"},
+		{key: "retry", doc: "range of the random delay between attempts", shape: retry, goPath: wholeSection, jsonPath: "retryMin..retryMax", defaultText: "50ms..250ms"},
 		{key: "tries", doc: "attempts per acquire; 0: no limit", shape: integer(0, maxCount)},
 		{key: "ask", doc: "whether to contact the nodes all at once or one after another", shape: oneOf("ask setting", "multiplexed", askSequential)},
 		{key: "fence", doc: "whether the lock issues fencing tokens", shape: boolean},
@@ -144,7 +144,7 @@ func lockForm(k Known, unit time.Duration) object {
 // optionsForm contains the options of all lock kinds. If two kinds have an option of the same name
 // with different values, the field accepts the values of both, and checkOptions rejects those of
 // other kinds.
-func optionsForm(k Known) object {
+func optionsForm(k KnownNames) object {
 	o := object{name: "options"}
 	values := map[string][]string{}
 	for _, kind := range slices.Sorted(maps.Keys(k.Kinds)) {
@@ -168,14 +168,14 @@ func optionsForm(k Known) object {
 // clientsForm describes either the number of clients or a list of clients.
 func clientsForm(unit time.Duration) shape {
 	number := integer(1, maxClients)
-	number.store = func(to reflect.Value, n any) { to.Set(reflect.ValueOf(newClients(n.(int)))) }
+	number.assign = func(to reflect.Value, n any) { to.Set(reflect.ValueOf(newClients(n.(int)))) }
 	start := alternatives{
 		{field: field{key: "delay", shape: duration(0)}},
 		{field{key: "start", shape: object{"start", eventFields("")}}, isSection, "start"},
 	}
-	one := object{"a client", []field{
+	clientForm := object{"a client", []field{
 		{key: "start", doc: "when the client starts: a time, or another client's event", shape: start, goPath: wholeSection},
-		{key: "reach", doc: "the nodes it can reach; the others refuse its connections", shape: wordsOf("reach", nodeName)},
+		{key: "reach", doc: "the nodes it can reach; the others refuse its connections", shape: distinctWords("reach", nodeName)},
 		{key: "think", doc: "overrides the workload's value", shape: durationRange(0)},
 		{key: "hold", doc: "overrides the workload's value", shape: durationRange(0)},
 		{key: "cycles", doc: "overrides the workload's value", shape: integer(1, maxCount)},
@@ -183,7 +183,7 @@ func clientsForm(unit time.Duration) shape {
 	}}
 	return alternatives{
 		{field: field{goPath: wholeSection, shape: number}},
-		{field{goPath: wholeSection, shape: dict{"clients", clientName, maxClients, one}}, isSection, wholeSection},
+		{field{goPath: wholeSection, shape: dict{"clients", clientName, maxClients, clientForm}}, isSection, wholeSection},
 	}
 }
 
@@ -196,7 +196,7 @@ func newClients(n int) (all []Client) {
 
 func workloadForm(unit time.Duration) object {
 	check := boolean
-	check.store = func(to reflect.Value, v any) { to.SetBool(!v.(bool)) }
+	check.assign = func(to reflect.Value, v any) { to.SetBool(!v.(bool)) }
 	check.format = func(v reflect.Value) string { return strconv.FormatBool(!v.Bool()) }
 	return object{"workload", []field{
 		{key: "kind", doc: "what a critical section does", shape: oneOf("workload", "read-modify-write"), defaultText: "read-modify-write"},
@@ -223,7 +223,7 @@ func limitsForm(unit time.Duration) object {
 }
 
 // expectForm contains the properties and the other keys of the section expect.
-func (r *reader) expectForm(k Known) object {
+func (r *reader) expectForm(k KnownNames) object {
 	outcome := oneOf("outcome", wantHolds, wantViolated, wantAny)
 	cause := oneOf("cause", k.Causes...)
 	if k.CanonicalCause != nil {
@@ -247,12 +247,12 @@ func (r *reader) expectForm(k Known) object {
 		numbers.fields = append(numbers.fields, field{key: name, doc: "bound on this number", shape: bound})
 	}
 	if len(k.Numbers) > 0 {
-		o.fields = append(o.fields, field{key: "numbers", doc: "bounds on measured numbers", shape: numbers, to: &r.scenario.Numbers})
+		o.fields = append(o.fields, field{key: "numbers", doc: "bounds on measured numbers", shape: numbers, dest: &r.scenario.Numbers})
 	}
 	vacuous := oneOf("vacuous setting", "allowed")
-	vacuous.store = func(to reflect.Value, _ any) { to.SetBool(true) }
+	vacuous.assign = func(to reflect.Value, _ any) { to.SetBool(true) }
 	vacuous.format = func(reflect.Value) string { return "allowed" }
-	o.fields = append(o.fields, field{key: "vacuous", doc: "whether the run is valid even if no client acquires the lock", shape: vacuous, to: &r.scenario.Vacuous})
+	o.fields = append(o.fields, field{key: "vacuous", doc: "whether the run is valid even if no client acquires the lock", shape: vacuous, dest: &r.scenario.MayBeVacuous})
 	return o
 }
 
@@ -267,9 +267,9 @@ func setSchema() map[string]any {
 }
 
 // planForm describes a list of steps, or the settings of a random plan.
-func planForm(unit time.Duration, most int) shape {
+func planForm(unit time.Duration, maxSteps int) shape {
 	random := object{"plan", []field{{key: "random", doc: "each seed draws its own plan from these settings", shape: randomForm(unit), required: true}}}
-	steps := sequence{"plan", 0, most, object{"a step", []field{
+	steps := sequence{"plan", 0, maxSteps, object{"a step", []field{
 		{key: "when", doc: "trigger of the fault", shape: triggerForm(unit), required: true},
 		{key: "fault", doc: "the fault and its targets", shape: faultForm(unit), required: true},
 		{key: "drawn", doc: "whether it counts as drawn at random, and so may never occur or have no effect", shape: boolean},
@@ -320,7 +320,7 @@ func faultForm(unit time.Duration) object {
 	}}
 	return object{"fault", []field{
 		{key: "kind", doc: "kind of fault", shape: oneOf("fault", kinds...), required: true},
-		{key: "targets", doc: "clients, nodes or links", shape: wordsOf("targets", target)},
+		{key: "targets", doc: "clients, nodes or links", shape: distinctWords("targets", target)},
 		{key: "mode", doc: "variant of the fault", shape: oneOf("mode", modes...)},
 		{key: "for", doc: "how long it lasts", shape: duration(unit)},
 		{key: "until", doc: "the event that ends it", shape: object{"until", eventFields("")}},
@@ -344,13 +344,13 @@ func randomForm(unit time.Duration) object {
 		modes = append(modes, nemesis.Random{}.ModesOf(k)...)
 	}
 	return object{"random", []field{
-		{key: "faults", doc: "faults to draw from; each seed uses about half of them", shape: wordsOf("faults", oneOf("fault", nemesis.Choices()...)), required: true},
+		{key: "faults", doc: "faults to draw from; each seed uses about half of them", shape: distinctWords("faults", oneOf("fault", nemesis.Choices()...)), required: true},
 		{key: "within", doc: "keeps clocks and restarts within Redlock's assumptions", shape: oneOf("within setting", nemesis.Assumptions)},
 		{key: "every", doc: "range of the mean time between two faults of a kind; each seed draws its own mean", shape: durationRange(unit), defaultText: "1s..5s"},
 		{key: "lasts", doc: "range of the faults' durations; most are short", shape: durationRange(unit), defaultText: "10ms..20s"},
 		{key: "safety", doc: "share of the limit after which all faults are healed and some client must acquire the lock", shape: percent(1), defaultText: "60%"},
-		{key: "modes", doc: "modes to draw from, for faults with several modes; by default all", shape: wordsOf("modes", oneOf("mode", modes...))},
-		{key: "shapes", doc: "shapes of link faults; by default all", shape: wordsOf("shapes", oneOf("shape", nemesis.Shapes...))},
+		{key: "modes", doc: "modes to draw from, for faults with several modes; by default all", shape: distinctWords("modes", oneOf("mode", modes...))},
+		{key: "shapes", doc: "shapes of link faults; by default all", shape: distinctWords("shapes", oneOf("shape", nemesis.Shapes...))},
 	}}
 }
 
@@ -361,16 +361,16 @@ func (s Scenario) WithRandomPlan(seed uint64) Scenario {
 		return s
 	}
 	clients, begin := longRunningClients(s)
-	linked := func(name, node string) bool {
-		return slices.ContainsFunc(s.Clients, func(c Client) bool { return c.Name == name && c.reaches(node) })
+	isLinked := func(name, node string) bool {
+		return slices.ContainsFunc(s.Clients, func(c Client) bool { return c.Name == name && c.canReach(node) })
 	}
-	w := nemesis.Environment{
-		Clients: clients, Begin: begin, Nodes: s.NodeNames(), Resource: ResourceName, Linked: linked,
-		Limit: s.Limit, TTL: s.Lock.TTL, Margin: driftAllowance(s),
-		Persists: s.Topology.Persistence != PersistNone, Durable: s.Topology.Persistence == PersistAlways,
+	env := nemesis.Environment{
+		Clients: clients, Start: begin, Nodes: s.NodeNames(), Resource: ResourceName, HasLink: isLinked,
+		TimeLimit: s.Limit, TTL: s.Lock.TTL, DriftMargin: driftAllowance(s),
+		HasPersistence: s.Topology.Persistence != PersistNone, SyncsWrites: s.Topology.Persistence == PersistAlways,
 		RandomSource: func(names ...string) uint64 { return client.Random(seed, append([]string{"plan"}, names...)...) },
 	}
-	s.Plan = s.Random.Draw(w)
+	s.Plan = s.Random.Draw(env)
 	s.Random = nil
 	return s
 }
@@ -408,19 +408,19 @@ const MinDownAfter = time.Second
 // ScaledCopy returns a deep copy with every duration multiplied by f, so that a scenario of several
 // minutes takes seconds of real time. It doesn't scale the node timeout below MinTimeout or
 // DownAfter below MinDownAfter unless they were shorter to begin with.
-func (s Scenario) Scaled(f float64) Scenario {
-	is := s
+func (s Scenario) ScaledCopy(f float64) Scenario {
+	original := s
 	scale(reflect.ValueOf(&s).Elem(), f)
-	s.Lock.Timeout = max(s.Lock.Timeout, min(is.Lock.Timeout, MinTimeout))
+	s.Lock.Timeout = max(s.Lock.Timeout, min(original.Lock.Timeout, MinTimeout))
 	s.Lock.TTL = s.Lock.TTL.Round(time.Millisecond) // Redis counts in milliseconds
-	s.Topology.DownAfter = max(s.Topology.DownAfter, min(is.Topology.DownAfter, MinDownAfter))
+	s.Topology.DownAfter = max(s.Topology.DownAfter, min(original.Topology.DownAfter, MinDownAfter))
 	return s
 }
 
 // scale multiplies every duration in a value by f. It copies everything that the value shares with
 // other values.
 func scale(v reflect.Value, f float64) {
-	own := v
+	copied := v
 	switch v.Kind() {
 	case reflect.Int64:
 		if d, ok := v.Interface().(time.Duration); ok {
@@ -432,25 +432,25 @@ func scale(v reflect.Value, f float64) {
 		}
 	case reflect.Pointer:
 		if !v.IsNil() {
-			own = reflect.New(v.Type().Elem())
-			own.Elem().Set(v.Elem())
-			scale(own.Elem(), f)
+			copied = reflect.New(v.Type().Elem())
+			copied.Elem().Set(v.Elem())
+			scale(copied.Elem(), f)
 		}
 	case reflect.Slice:
 		if !v.IsNil() {
-			own = reflect.MakeSlice(v.Type(), v.Len(), v.Len())
-			reflect.Copy(own, v)
+			copied = reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+			reflect.Copy(copied, v)
 			for i := range v.Len() {
-				scale(own.Index(i), f)
+				scale(copied.Index(i), f)
 			}
 		}
 	case reflect.Map: // no map contains durations
 		if !v.IsNil() {
-			own = reflect.MakeMap(v.Type())
+			copied = reflect.MakeMap(v.Type())
 			for _, key := range v.MapKeys() {
-				own.SetMapIndex(key, v.MapIndex(key))
+				copied.SetMapIndex(key, v.MapIndex(key))
 			}
 		}
 	}
-	v.Set(own)
+	v.Set(copied)
 }

@@ -17,21 +17,21 @@ func FuzzManifest(f *testing.F) {
 		}
 		f.Add(text)
 	}
-	for _, text := range []string{head, everything, drawing} {
-		all, err := Parse("f.yaml", []byte(text), known)
+	for _, text := range []string{requiredKeys, allFieldsFile, randomPlanFile} {
+		all, err := Parse("f.yaml", []byte(text), testNames)
 		if err != nil {
 			f.Fatal(err)
 		}
 		for _, s := range all {
 			add(s)
-			add(s.Scaled(0.5).WithRandomPlan(1))
+			add(s.ScaledCopy(0.5).WithRandomPlan(1))
 		}
 	}
 	for _, text := range []string{"", "{}", "[]", "null", `{"schema":1}`, `{"schema":1,"backend":"sim","scenario":{"name":"x"}}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		m, err := ReadManifest("run.json", text, known)
+		m, err := ReadManifest("run.json", text, testNames)
 		if err != nil {
 			if m != nil || err.Error() == "" || len(err.Error()) > 5000 {
 				t.Fatalf("got manifest %v and an error of %d bytes", m, len(err.Error()))
@@ -56,7 +56,7 @@ func FuzzManifest(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := ReadManifest("run.json", second, known)
+		back, err := ReadManifest("run.json", second, testNames)
 		if err != nil || !reflect.DeepEqual(normalizedJSON(t, m), normalizedJSON(t, back)) {
 			t.Fatalf("after writing and reading: %v", err)
 		}

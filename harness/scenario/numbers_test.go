@@ -2,7 +2,7 @@ package scenario
 
 import "testing"
 
-func TestBounds(t *testing.T) {
+func TestParseBound(t *testing.T) {
 	for text, want := range map[string]Bound{
 		">= 0.8": {Operator: ">=", Value: 0.8}, " <0 ": {Operator: "<", Value: 0}, "> -1.5": {Operator: ">", Value: -1.5}, "<= 1e3": {Operator: "<=", Value: 1000},
 		"< 0.2 * no-jitter": {Operator: "<", Value: 0.2, Variant: "no-jitter"}, ">base": {Operator: ">", Value: 1, Variant: "base"}, "<=2*a": {Operator: "<=", Value: 2, Variant: "a"},
@@ -22,12 +22,12 @@ func TestBounds(t *testing.T) {
 
 // A variant inherits the base's bounds, except those relative to that variant.
 func TestVariantsInheritBounds(t *testing.T) {
-	all, err := Parse("f.yaml", []byte(head+`expect: {numbers: {grants: '>= 3', split-vote-rate: '< 0.2 * a'}}
+	all, err := Parse("f.yaml", []byte(requiredKeys+`expect: {numbers: {grants: '>= 3', split-vote-rate: '< 0.2 * a'}}
 variants:
   a: {set: {lock.ttl: 5s}}
   b: {set: {lock.ttl: 5s}}
   c: {set: {lock.ttl: 5s}, expect: {numbers: {grants: '> base'}}}
-`), known)
+`), testNames)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,6 +36,6 @@ variants:
 		{"grants": grants, "split-vote-rate": split}, {"grants": grants}, {"grants": grants, "split-vote-rate": split},
 		{"grants": {Operator: ">", Value: 1, Variant: "base"}},
 	} {
-		wantSame(t, all[i].ID(), all[i].Numbers, want)
+		checkSame(t, all[i].ID(), all[i].Numbers, want)
 	}
 }

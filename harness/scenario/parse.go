@@ -23,8 +23,8 @@ import (
 
 // Parse reads a scenario file: the base first, then its variants in file order. It is strict and
 // returns an *Error for any mistake. name is used in errors only.
-func Parse(name string, data []byte, known Known) ([]Scenario, error) {
-	return ParseWith(name, data, known, nil, nil)
+func Parse(name string, data []byte, known KnownNames) ([]Scenario, error) {
+	return ParseWithOverrides(name, data, known, nil, nil)
 }
 
 // ParseWithOverrides is like Parse, but applies overrides of the form key=value, which take
@@ -32,7 +32,7 @@ func Parse(name string, data []byte, known Known) ([]Scenario, error) {
 // lock.ttl, plan.1.fault.for, or a whole section. The scenario's expectations may no longer apply;
 // the caller must report that. includeVariant selects the variants to build, so that an override
 // need not fit the others. If it is nil, all are built.
-func ParseWith(name string, data []byte, known Known, sets []string, wanted func(variant string) bool) ([]Scenario, error) {
+func ParseWithOverrides(name string, data []byte, known KnownNames, overrides []string, includeVariant func(variant string) bool) ([]Scenario, error) {
 	doc, err := load(name, data)
 	if err != nil {
 		return nil, err
@@ -47,14 +47,14 @@ func ParseWith(name string, data []byte, known Known, sets []string, wanted func
 	file := *doc
 	var out []Scenario
 	for _, v := range append([]variantEntry{{}}, base.variants...) {
-		if wanted != nil && !wanted(v.Name) {
+		if includeVariant != nil && !includeVariant(v.Name) {
 			continue
 		}
-		tree, err := file.apply(v)
+		tree, err := file.applyVariant(v)
 		if err != nil {
 			return nil, file.locate(err, v.Name)
 		}
-		if tree, err = doc.override(tree, sets); err != nil {
+		if tree, err = doc.applyOverrides(tree, overrides); err != nil {
 			return nil, doc.locate(err, v.Name)
 		}
 		doc.root = tree
@@ -73,7 +73,7 @@ func ParseWith(name string, data []byte, known Known, sets []string, wanted func
 // Schema returns the JSON Schema of scenario files, for editors. It is generated from the same
 // tables that Parse uses. Rules that involve more than one key, such as the existence of targets or
 // a timeout below the TTL, are checked by Parse only.
-func Schema(known Known) []byte {
+func Schema(known KnownNames) []byte {
 	s := newReader(minFileDuration, "").form(known).schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["title"] = "lockpick scenario"
@@ -84,16 +84,16 @@ func Schema(known Known) []byte {
 	return append(out, '\n')
 }
 
-func (d *document) read(tree *yaml.Node, known Known, variant string) (*reader, error) {
+func (d *document) read(tree *yaml.Node, known KnownNames, variant string) (*reader, error) {
 	r := newReader(minFileDuration, variant)
 	return r, d.locate(r.read(tree, known), variant)
 }
 
-func (r *reader) read(tree *yaml.Node, known Known) error {
+func (r *reader) read(tree *yaml.Node, known KnownNames) error {
 	if err := r.form(known).read(tree, reflect.ValueOf(&r.scenario).Elem()); err != nil {
 		return err
 	}
-	r.finish()
+	r.setDerivedValues()
 	if name := r.scenario.Name; slices.Contains(known.Folders, name) {
 		return pathProblem("name", "choose another name: a store uses the folder "+name+" for other purposes", "a scenario can't be named %s", quote(name))
 	}
@@ -101,7 +101,7 @@ func (r *reader) read(tree *yaml.Node, known Known) error {
 }
 
 // setDerivedValues sets the values that depend on more than one key.
-func (r *reader) finish() {
+func (r *reader) setDerivedValues() {
 	s := &r.scenario
 	if s.Workload.Cycles == 0 && s.Workload.For == 0 {
 		s.Workload.Cycles = defaultCycles
@@ -116,7 +116,7 @@ func (r *reader) finish() {
 		}
 	}
 	AddImplied(s.Expect, s.Tier)
-	if s.Random != nil || s.Vacuous {
+	if s.Random != nil || s.MayBeVacuous {
 		allowUnexercised(s.Expect)
 	}
 }
@@ -133,13 +133,13 @@ func (r *reader) checkBoundVariants(variants []variantEntry) error {
 	}
 	self := r.scenario.Variant
 	for _, name := range slices.Sorted(maps.Keys(r.scenario.Numbers)) {
-		switch than := r.scenario.Numbers[name].Variant; {
-		case than == "":
-		case than == BaseVariant && self == "":
+		switch other := r.scenario.Numbers[name].Variant; {
+		case other == "":
+		case other == BaseVariant && self == "":
 			return pathProblem("expect.numbers."+name, "name a variant", "the number is compared with itself")
-		case !slices.Contains(names, than):
-			return pathProblem("expect.numbers."+name, suggest(than, "variants", names), "there is no variant %s", quote(than))
-		case than == self:
+		case !slices.Contains(names, other):
+			return pathProblem("expect.numbers."+name, suggest(other, "variants", names), "there is no variant %s", quote(other))
+		case other == self:
 			delete(r.scenario.Numbers, name)
 		}
 	}
@@ -154,9 +154,9 @@ type source struct {
 
 // document is the tree of a file. Parts of it may have been replaced by overrides.
 type document struct {
-	file    *source
-	foreign map[*yaml.Node]*source // nodes from other sources, such as --set
-	root    *yaml.Node
+	file         *source
+	foreignNodes map[*yaml.Node]*source // nodes from other sources, such as --set
+	root         *yaml.Node
 }
 
 // lineEnds normalizes YAML line breaks.
@@ -166,8 +166,8 @@ func newSource(name, text string) *source {
 	return &source{name, strings.Split(lineEnds.Replace(text), "\n")}
 }
 
-func (s *source) fail(line, column int, what, hint string) *Error {
-	e := &Error{File: s.name, Line: max(line, 1), Column: max(column, 1), What: what, Hint: hint}
+func (s *source) newError(line, column int, what, hint string) *Error {
+	e := &Error{File: s.name, Line: max(line, 1), Column: max(column, 1), Message: what, Hint: hint}
 	if e.Line <= len(s.lines) {
 		e.Text = s.lines[e.Line-1]
 	}
@@ -177,11 +177,11 @@ func (s *source) fail(line, column int, what, hint string) *Error {
 // load reads the tree of a scenario file.
 func load(name string, data []byte) (*document, error) {
 	if len(data) > MaxFile {
-		return nil, newSource(name, "").fail(1, 1, fmt.Sprintf("the file has %d bytes", len(data)),
+		return nil, newSource(name, "").newError(1, 1, fmt.Sprintf("the file has %d bytes", len(data)),
 			fmt.Sprintf("a scenario file has at most %d bytes", MaxFile))
 	}
 	if !utf8.Valid(data) {
-		return nil, newSource(name, "").fail(1, 1, "the file is not UTF-8 text", "save it as UTF-8")
+		return nil, newSource(name, "").newError(1, 1, "the file is not UTF-8 text", "save it as UTF-8")
 	}
 	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
 	src := newSource(name, string(data))
@@ -189,7 +189,7 @@ func load(name string, data []byte) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc := &document{file: src, foreign: map[*yaml.Node]*source{}, root: root}
+	doc := &document{file: src, foreignNodes: map[*yaml.Node]*source{}, root: root}
 	if err := checkPlainYAML(root); err != nil {
 		return nil, doc.locate(err, "")
 	}
@@ -200,7 +200,7 @@ var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
 // parseYAML returns the single root node of a text.
 func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
-	fail := func(err error) error {
+	syntaxError := func(err error) error {
 		text, line := err.Error(), 1
 		if m := yamlLine.FindStringSubmatch(text); m != nil {
 			text = text[len(m[0]):]
@@ -208,29 +208,29 @@ func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
 				line = min(n, len(src.lines))
 			}
 		}
-		return src.fail(line, 1, "this is not YAML: "+clip(text, 200), "check indentation, brackets and quotes on this line and the one above")
+		return src.newError(line, 1, "this is not YAML: "+clip(text, 200), "check indentation, brackets and quotes on this line and the one above")
 	}
 	// A panic would be a bug in the YAML library, but a file must not crash the program.
 	defer func() {
 		if r := recover(); r != nil {
-			root, err = nil, fail(fmt.Errorf("%v", r))
+			root, err = nil, syntaxError(fmt.Errorf("%v", r))
 		}
 	}()
 	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, more yaml.Node
+	var doc, second yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, src.fail(1, 1, "the file is empty", "a scenario needs at least a name, a claim and a source")
+		return nil, src.newError(1, 1, "the file is empty", "a scenario needs at least a name, a claim and a source")
 	} else if err != nil {
-		return nil, fail(err)
+		return nil, syntaxError(err)
 	}
-	switch err := dec.Decode(&more); {
+	switch err := dec.Decode(&second); {
 	case err == nil:
-		return nil, src.fail(more.Line, more.Column, "a second document begins here", "a file contains one scenario; use variants instead")
+		return nil, src.newError(second.Line, second.Column, "a second document begins here", "a file contains one scenario; use variants instead")
 	case !errors.Is(err, io.EOF):
-		return nil, fail(err)
+		return nil, syntaxError(err)
 	}
 	if len(doc.Content) != 1 {
-		return nil, src.fail(1, 1, "the file is empty", "a scenario needs at least a name, a claim and a source")
+		return nil, src.newError(1, 1, "the file is empty", "a scenario needs at least a name, a claim and a source")
 	}
 	return doc.Content[0], nil
 }
@@ -260,31 +260,31 @@ func (d *document) locate(err error, name string) error {
 	if !ok {
 		return err
 	}
-	n, what := p.nodeIn(d.root), p.what
+	n, what := p.nodeIn(d.root), p.message
 	if name != "" {
 		what = "in variant " + name + ": " + what
 	}
-	return cmp.Or(d.foreign[n], d.file).fail(n.Line, n.Column, what, p.hint)
+	return cmp.Or(d.foreignNodes[n], d.file).newError(n.Line, n.Column, what, p.hint)
 }
 
 // find returns the node at a dotted path, as in plan.1.fault.for, or the deepest existing node on
 // that path.
 func find(n *yaml.Node, path string) *yaml.Node {
-	show := n
+	deepest := n
 	for segment := range strings.SplitSeq(path, ".") {
 		i := childIndex(n, segment)
 		if i < 0 {
-			return show
+			return deepest
 		}
 		if n.Kind == yaml.MappingNode {
-			show = n.Content[i-1] // point to the key rather than the whole section
+			deepest = n.Content[i-1] // point to the key rather than the whole section
 		}
 		n = n.Content[i]
 		if n.Kind == yaml.ScalarNode || n.Style&yaml.FlowStyle != 0 {
-			show = n
+			deepest = n
 		}
 	}
-	return show
+	return deepest
 }
 
 // childIndex returns the index in n.Content of the value with the given key, or of the item with
@@ -323,7 +323,7 @@ func (d *document) replace(n *yaml.Node, path []*yaml.Node, value *yaml.Node) (*
 	c.Content = slices.Clone(n.Content)
 	if i < 0 {
 		section := &yaml.Node{Kind: yaml.MappingNode, Line: key.Line, Column: key.Column}
-		d.foreign[section] = d.foreign[key]
+		d.foreignNodes[section] = d.foreignNodes[key]
 		c.Content = append(c.Content, key, section)
 		i = len(c.Content) - 1
 	} else if n.Kind == yaml.MappingNode && len(path) == 1 {
@@ -336,13 +336,13 @@ func (d *document) replace(n *yaml.Node, path []*yaml.Node, value *yaml.Node) (*
 
 // Error reports a mistake in a scenario file, with its position.
 type Error struct {
-	File   string // as named by the caller, or "--set" for an override
-	Field  string // field of a run.json, instead of a line: scenario.clients[0].name
-	Line   int    // from 1
-	Column int    // from 1, in characters
-	Text   string // text of the line
-	What   string // the mistake
-	Hint   string // how to fix the mistake, or the allowed values
+	File    string // as named by the caller, or "--set" for an override
+	Field   string // field of a run.json, instead of a line: scenario.clients[0].name
+	Line    int    // from 1
+	Column  int    // from 1, in characters
+	Text    string // text of the line
+	Message string // the mistake
+	Hint    string // how to fix the mistake, or the allowed values
 }
 
 // Error returns the position and the mistake, the line with a caret below the column, and the hint:
@@ -361,7 +361,7 @@ func (e *Error) Error() string {
 	default:
 		fmt.Fprintf(&b, "%s: %s: ", e.File, e.Field)
 	}
-	b.WriteString(e.What)
+	b.WriteString(e.Message)
 	if text, caret := excerpt(e.Text, e.Column); strings.TrimSpace(text) != "" {
 		fmt.Fprintf(&b, "\n    %s\n    %s^", text, caret)
 	}
@@ -376,15 +376,15 @@ const excerptWidth = 100
 
 // excerpt returns the relevant part of a line, and the blanks that place a caret below column.
 func excerpt(line string, column int) (text, blanks string) {
-	all := []rune(line)
-	at := min(max(column-1, 0), len(all))
+	runes := []rune(line)
+	at := min(max(column-1, 0), len(runes))
 	from := 0
-	if len(all) > excerptWidth {
+	if len(runes) > excerptWidth {
 		from = max(0, at-excerptWidth/2)
 	}
-	shown := all[from:min(len(all), from+excerptWidth)]
+	visible := runes[from:min(len(runes), from+excerptWidth)]
 	var t, b strings.Builder
-	for i, r := range shown {
+	for i, r := range visible {
 		if !unicode.IsPrint(r) && r != '\t' {
 			r = '\uFFFD'
 		}
@@ -403,13 +403,13 @@ func excerpt(line string, column int) (text, blanks string) {
 // problem is an error located by a node, or by a path that document.locate looks up in the tree.
 // The reader returns problems, and the document converts them to Errors.
 type problem struct {
-	node *yaml.Node
-	path string
-	what string
-	hint string
+	node    *yaml.Node
+	path    string
+	message string
+	hint    string
 }
 
-func (p *problem) Error() string { return p.what }
+func (p *problem) Error() string { return p.message }
 
 // nodeIn returns the problem's node in a tree.
 func (p *problem) nodeIn(root *yaml.Node) *yaml.Node {
@@ -419,12 +419,12 @@ func (p *problem) nodeIn(root *yaml.Node) *yaml.Node {
 	return find(root, p.path)
 }
 
-func nodeProblem(n *yaml.Node, hint, what string, args ...any) error {
-	return &problem{node: n, what: fmt.Sprintf(what, args...), hint: hint}
+func nodeProblem(n *yaml.Node, hint, format string, args ...any) error {
+	return &problem{node: n, message: fmt.Sprintf(format, args...), hint: hint}
 }
 
-func pathProblem(path, hint, what string, args ...any) error {
-	return &problem{path: path, what: fmt.Sprintf(what, args...), hint: hint}
+func pathProblem(path, hint, format string, args ...any) error {
+	return &problem{path: path, message: fmt.Sprintf(format, args...), hint: hint}
 }
 
 // quote quotes a piece of the file for a message, shortened if necessary.
@@ -443,8 +443,8 @@ func suggest(given, label string, allowed []string) string {
 	if len(allowed) == 0 {
 		all = label + ": none"
 	}
-	if near := Nearest(strings.ToLower(given), allowed); near != "" {
-		return "did you mean " + near + "? " + strings.ToUpper(all[:1]) + all[1:]
+	if nearest := Nearest(strings.ToLower(given), allowed); nearest != "" {
+		return "did you mean " + nearest + "? " + strings.ToUpper(all[:1]) + all[1:]
 	}
 	return all
 }
@@ -452,14 +452,14 @@ func suggest(given, label string, allowed []string) string {
 // Nearest returns the name that was probably intended by word, which differs by one typing mistake
 // or by up to a third of the letters. It returns "" if there is none.
 func Nearest(word string, names []string) string {
-	const longest = 40
-	if len(word) > longest {
+	const maxLen = 40
+	if len(word) > maxLen {
 		return ""
 	}
-	best, fewest := "", 1+max(1, len(word)/3)
+	best, bestDistance := "", 1+max(1, len(word)/3)
 	for _, n := range names {
-		if d := distance(word, n); d < fewest {
-			best, fewest = n, d
+		if d := distance(word, n); d < bestDistance {
+			best, bestDistance = n, d
 		}
 	}
 	return best
@@ -468,24 +468,24 @@ func Nearest(word string, names []string) string {
 // distance is the Damerau–Levenshtein distance: the number of letters to insert, delete, replace,
 // or swap with a neighbor to turn one word into the other.
 func distance(a, b string) int {
-	before, row := []int(nil), make([]int, len(b)+1)
+	prevRow, row := []int(nil), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		next := make([]int, len(b)+1)
-		next[0] = i + 1
+		nextRow := make([]int, len(b)+1)
+		nextRow[0] = i + 1
 		for j := range len(b) {
-			change := 1
+			cost := 1
 			if a[i] == b[j] {
-				change = 0
+				cost = 0
 			}
-			next[j+1] = min(row[j+1]+1, next[j]+1, row[j]+change)
+			nextRow[j+1] = min(row[j+1]+1, nextRow[j]+1, row[j]+cost)
 			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
+				nextRow[j+1] = min(nextRow[j+1], prevRow[j-1]+1)
 			}
 		}
-		before, row = row, next
+		prevRow, row = row, nextRow
 	}
 	return row[len(b)]
 }
@@ -550,7 +550,7 @@ func checkLink(s *Scenario, path, link string) error {
 		return pathProblem(path, s.nodesHint()+"; the resource is r1", "there is no node %s", end)
 	}
 	for _, c := range s.Clients {
-		if c.Name == name && !c.reaches(end) {
+		if c.Name == name && !c.canReach(end) {
 			return pathProblem(path, name+" reaches "+strings.Join(c.Reach, ", "), "there is no link %s: %s can't reach %s", link, name, end)
 		}
 	}

@@ -77,9 +77,9 @@ type Scenario struct {
 	Exact  bool            `json:"exact,omitempty"` // events must coincide to the microsecond
 	Scale  float64         `json:"scale,omitempty"` // fixed factor for all durations on real backends; 0: the backend's default
 
-	Expect  map[string]Expectation `json:"expect"`
-	Numbers map[string]Bound       `json:"numbers,omitempty"`
-	Vacuous bool                   `json:"vacuous,omitempty"` // the run is valid even if no client acquires the lock
+	Expect       map[string]Expectation `json:"expect"`
+	Numbers      map[string]Bound       `json:"numbers,omitempty"`
+	MayBeVacuous bool                   `json:"vacuous,omitempty"` // the run is valid even if no client acquires the lock
 }
 
 // parties returns the parties whose claims a scenario may test: Martin Kleppmann and antirez, who
@@ -88,8 +88,8 @@ func parties() []string { return []string{"kleppmann", "antirez", "redis"} }
 
 // A party's stances on a claim.
 const (
-	affirms = "affirms"
-	denies  = "denies"
+	stanceAffirms = "affirms"
+	stanceDenies  = "denies"
 )
 
 // Topology describes the lock servers.
@@ -136,7 +136,7 @@ type Client struct {
 	CancelAfter *time.Duration `json:"cancelAfter,omitempty"`
 }
 
-func (c Client) reaches(node string) bool { return c.Reach == nil || slices.Contains(c.Reach, node) }
+func (c Client) canReach(node string) bool { return c.Reach == nil || slices.Contains(c.Reach, node) }
 
 // Workload describes what each client does.
 type Workload struct {
@@ -209,7 +209,7 @@ type Expectation struct {
 	// doesn't list the property, or because the plan is random.
 	Implied bool `json:"implied,omitempty"`
 	// LeadProperty is the property whose outcome this one must share if the file doesn't list it.
-	Follows string `json:"follows,omitempty"`
+	LeadProperty string `json:"follows,omitempty"`
 }
 
 // Possible values of Expectation.Want.
@@ -235,16 +235,16 @@ func (e Expectation) String() string {
 // that lead to two simultaneous holders can't come from a single lease lock, and a scenario that
 // rules out two simultaneous holders rules out all other replies that a lease lock can't give.
 func AddImplied(expect map[string]Expectation, tier string) {
-	for _, property := range required[tier] {
+	for _, property := range requiredProperties[tier] {
 		if _, named := expect[property]; !named {
-			expect[property] = implied
+			expect[property] = impliedExpectation
 		}
 	}
-	if e, ok := expect[leaseLinearizable]; ok && e.Follows == "" {
+	if e, ok := expect[leaseLinearizable]; ok && e.LeadProperty == "" {
 		return
 	}
 	if lead, ok := expect[mutualExclusion]; ok {
-		expect[leaseLinearizable] = Expectation{Want: lead.Want, Implied: true, Follows: mutualExclusion}
+		expect[leaseLinearizable] = Expectation{Want: lead.Want, Implied: true, LeadProperty: mutualExclusion}
 	}
 }
 
@@ -359,7 +359,7 @@ func (s Scenario) links(target string) []string {
 	var out []string
 	for _, c := range s.Clients {
 		for _, n := range s.NodeNames() {
-			if l := nemesis.LinkName(c.Name, n); c.reaches(n) && (target == c.Name || target == n || target == l) {
+			if l := nemesis.LinkName(c.Name, n); c.canReach(n) && (target == c.Name || target == n || target == l) {
 				out = append(out, l)
 			}
 		}
@@ -434,12 +434,12 @@ func CheckHistorySize(h *history.History) error {
 			keys[e.Key] = true
 		}
 	}
-	var longest, reach, targets int
+	var maxTargets, maxReach, numTargets int
 	for _, r := range h.Params.Reach {
-		reach = max(reach, len(r.Nodes))
+		maxReach = max(maxReach, len(r.Nodes))
 	}
 	for _, s := range h.Params.Steps {
-		longest, targets = max(longest, len(s.Targets)), targets+len(s.Targets)
+		maxTargets, numTargets = max(maxTargets, len(s.Targets)), numTargets+len(s.Targets)
 	}
 	for _, b := range []struct {
 		noun         string
@@ -448,11 +448,11 @@ func CheckHistorySize(h *history.History) error {
 		{"clients", len(h.Params.Clients), maxClients},
 		{"nodes", len(h.Params.Nodes), maxNodes},
 		{"clients that can't reach every node", len(h.Params.Reach), maxClients},
-		{"nodes that a client can reach", reach, maxNodes},
+		{"nodes that a client can reach", maxReach, maxNodes},
 		{"links between clients and nodes", len(h.Params.Clients) * len(h.Params.Nodes), maxLinks},
 		{"steps in its plan", len(h.Params.Steps), maxDrawnSteps},
-		{"targets in a step of its plan", longest, maxLinks},
-		{"targets in its plan", targets, history.MaxEvents},
+		{"targets in a step of its plan", maxTargets, maxLinks},
+		{"targets in its plan", numTargets, history.MaxEvents},
 		{"keys that clients lock", len(keys), maxKeys},
 		{"processes", len(processes), maxProcesses},
 	} {
@@ -468,34 +468,34 @@ func CheckHistorySize(h *history.History) error {
 const maxProcesses = maxLinks + maxClients + 3*maxNodes + 100
 
 var bound = newScalar("a bound", "write '>= 0.8', or '< 0.2 * NAME' to compare with another variant or with base",
-	textLike(`^ *(>=|<=|>|<) *[-+.0-9a-z]+( *\* *[-a-z0-9]+)? *$`), parseBound)
+	patternSchema(`^ *(>=|<=|>|<) *[-+.0-9a-z]+( *\* *[-a-z0-9]+)? *$`), parseBound)
 
 // parseBound is the inverse of Bound.String. errText describes a mistake, or is "".
-func parseBound(text string) (b Bound, wrong string) {
+func parseBound(text string) (b Bound, errText string) {
 	rest := strings.TrimSpace(text)
-	for _, is := range operators {
-		if after, ok := strings.CutPrefix(rest, is); ok {
-			b.Operator, rest = is, strings.TrimSpace(after)
+	for _, op := range operators {
+		if after, ok := strings.CutPrefix(rest, op); ok {
+			b.Operator, rest = op, strings.TrimSpace(after)
 			break
 		}
 	}
 	if b.Operator == "" {
 		return b, quote(text) + " has no comparison operator"
 	}
-	value, than, product := strings.Cut(rest, "*")
-	if !product && namePattern.MatchString(rest) && !isNumber(rest) {
-		value, than, product = "1", rest, true
+	value, variant, isProduct := strings.Cut(rest, "*")
+	if !isProduct && namePattern.MatchString(rest) && !isNumber(rest) {
+		value, variant, isProduct = "1", rest, true
 	}
-	value, b.Variant = strings.TrimSpace(value), strings.TrimSpace(than)
+	value, b.Variant = strings.TrimSpace(value), strings.TrimSpace(variant)
 	v, err := strconv.ParseFloat(value, 64)
 	switch {
 	case err != nil || v-v != 0: // Inf or NaN
 		return b, quote(value) + " is not a number"
-	case product && (!namePattern.MatchString(b.Variant) || isNumber(b.Variant)):
+	case isProduct && (!namePattern.MatchString(b.Variant) || isNumber(b.Variant)):
 		return b, quote(b.Variant) + " is not the name of a variant"
 	case len(b.Variant) > maxNameLen:
 		return b, quote(b.Variant) + " is too long for a variant's name"
-	case product && v <= 0:
+	case isProduct && v <= 0:
 		return b, "the factor " + quote(value) + " is not positive"
 	}
 	b.Value = v

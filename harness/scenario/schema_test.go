@@ -24,14 +24,14 @@ func TestSchemaAcceptsCatalog(t *testing.T) {
 // The schema rejects the same single-key mistakes as Parse.
 func TestSchemaRejectsMistakes(t *testing.T) {
 	schema := readSchema(t)
-	if err := checkConforms(t, schema, []byte(head)); err != nil {
+	if err := checkConforms(t, schema, []byte(requiredKeys)); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{
-		"name: x\nclaim: y", head + "topolgy: {nodes: 5}", head + "topology: {nodes: 0}", head + "topology: {image: Redis}", head + "lock: {ttl: -10s}", head + "lock: {kind: redlok}",
-		head + "clients: {alice: {}}", head + "clients: {}", head + "workload: {hold: 2s..}", head + "workload: {check: 1}",
-		head + "plan: [{when: {at: 3s, point: before-release}, fault: {kind: kill}}]", head + "plan: [{when: {at: 3s}}]",
-		head + "expect: {mutual-exclusion: hold}", head + "variants: {a: {}}", head + "variants: {a: {set: {expect: {}}}}",
+		"name: x\nclaim: y", requiredKeys + "topolgy: {nodes: 5}", requiredKeys + "topology: {nodes: 0}", requiredKeys + "topology: {image: Redis}", requiredKeys + "lock: {ttl: -10s}", requiredKeys + "lock: {kind: redlok}",
+		requiredKeys + "clients: {alice: {}}", requiredKeys + "clients: {}", requiredKeys + "workload: {hold: 2s..}", requiredKeys + "workload: {check: 1}",
+		requiredKeys + "plan: [{when: {at: 3s, point: before-release}, fault: {kind: kill}}]", requiredKeys + "plan: [{when: {at: 3s}}]",
+		requiredKeys + "expect: {mutual-exclusion: hold}", requiredKeys + "variants: {a: {}}", requiredKeys + "variants: {a: {set: {expect: {}}}}",
 	} {
 		if checkConforms(t, schema, []byte(text)) == nil {
 			t.Errorf("the schema accepts\n%s", text)
@@ -40,7 +40,7 @@ func TestSchemaRejectsMistakes(t *testing.T) {
 }
 
 func TestSchemaIsDeterministic(t *testing.T) {
-	if !bytes.Equal(Schema(known), Schema(known)) {
+	if !bytes.Equal(Schema(testNames), Schema(testNames)) {
 		t.Error("two schemas for the same names differ")
 	}
 }
@@ -48,7 +48,7 @@ func TestSchemaIsDeterministic(t *testing.T) {
 func readSchema(t *testing.T) map[string]any {
 	t.Helper()
 	var schema map[string]any
-	if err := json.Unmarshal(Schema(known), &schema); err != nil {
+	if err := json.Unmarshal(Schema(testNames), &schema); err != nil {
 		t.Fatal(err)
 	}
 	return schema

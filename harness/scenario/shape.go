@@ -37,10 +37,10 @@ type field struct {
 	// goPath is the path of Go fields from the section's value to this one, as in event.nth. ""
 	// means the field whose name is key, and wholeSection means the section's value itself.
 	goPath string
-	to     any // pointer to the value, if it is stored outside the section's value
+	dest   any // pointer to the value, if it is stored outside the section's value
 	// jsonPath is the value's path in a run.json if it differs from goPath. It is relative to the
 	// section's path, or to the scenario's if dest is set.
-	stored string
+	jsonPath string
 }
 
 // wholeSection is the goPath of a field whose value is the section's value.
@@ -51,8 +51,8 @@ const wholeSection = "."
 // is set, created; the caller must put a created value into its map.
 func (f *field) value(section reflect.Value, create bool) (v reflect.Value, optional bool) {
 	switch {
-	case f.to != nil:
-		return reflect.ValueOf(f.to).Elem(), false
+	case f.dest != nil:
+		return reflect.ValueOf(f.dest).Elem(), false
 	case f.goPath == wholeSection:
 		return section, false
 	case section.Kind() == reflect.Map && create:
@@ -78,7 +78,7 @@ func (f *field) value(section reflect.Value, create bool) (v reflect.Value, opti
 
 func (f *field) read(n *yaml.Node, section reflect.Value) error {
 	v, _ := f.value(section, true)
-	if err := f.shape.read(n, v); err != nil || section.Kind() != reflect.Map || f.to != nil {
+	if err := f.shape.read(n, v); err != nil || section.Kind() != reflect.Map || f.dest != nil {
 		return err
 	}
 	if section.IsNil() {
@@ -95,7 +95,7 @@ func (f *field) write(w writer, path string, section reflect.Value) *yaml.Node {
 		return nil
 	}
 	if def := reflect.New(v.Type()).Elem(); !f.required && !optional && f.defaultText == "" {
-		if f.fill(def); reflect.DeepEqual(v.Interface(), def.Interface()) {
+		if f.setDefault(def); reflect.DeepEqual(v.Interface(), def.Interface()) {
 			return nil
 		}
 	}
@@ -107,10 +107,10 @@ func (f *field) write(w writer, path string, section reflect.Value) *yaml.Node {
 }
 
 // setDefault sets a value to its default.
-func (f *field) fill(v reflect.Value) {
+func (f *field) setDefault(v reflect.Value) {
 	switch s := f.shape.(type) {
 	case object:
-		s.fill(v, &yaml.Node{})
+		s.setDefaults(v, &yaml.Node{})
 	case scalar:
 		if f.defaultText != "" {
 			def, _, _ := s.parse(f.defaultText)
@@ -122,10 +122,10 @@ func (f *field) fill(v reflect.Value) {
 // path returns the field's path in a run.json, given its section's path.
 func (f *field) path(section string) string {
 	switch {
-	case f.to != nil:
-		return "scenario." + cmp.Or(f.stored, f.key)
-	case f.stored != "":
-		return section + "." + f.stored
+	case f.dest != nil:
+		return "scenario." + cmp.Or(f.jsonPath, f.key)
+	case f.jsonPath != "":
+		return section + "." + f.jsonPath
 	case f.goPath == wholeSection:
 		return section
 	}
@@ -144,11 +144,11 @@ type object struct {
 }
 
 func (o object) read(n *yaml.Node, to reflect.Value) error {
-	given, err := pairs(n, o.name, "write key: value pairs; keys here: "+strings.Join(o.keys(), ", "))
+	entries, err := pairs(n, o.name, "write key: value pairs; keys here: "+strings.Join(o.keys(), ", "))
 	if err != nil {
 		return err
 	}
-	for _, p := range given {
+	for _, p := range entries {
 		i := slices.Index(o.keys(), p.key.Value)
 		if i < 0 {
 			hint := cmp.Or(removedKeys[p.key.Value], suggest(p.key.Value, "keys here", o.keys()))
@@ -163,18 +163,18 @@ func (o object) read(n *yaml.Node, to reflect.Value) error {
 			return nodeProblem(n, "add "+f.key+": "+f.doc, "%s has no %s", o.name, f.key)
 		}
 	}
-	o.fill(to, n)
+	o.setDefaults(to, n)
 	return nil
 }
 
 // setDefaults sets the fields that a section omits to their defaults.
-func (o object) fill(to reflect.Value, n *yaml.Node) {
+func (o object) setDefaults(to reflect.Value, n *yaml.Node) {
 	for _, f := range o.fields {
 		if childIndex(n, f.key) >= 0 {
 			continue
 		}
 		if v, _ := f.value(to, f.defaultText != ""); v.IsValid() {
-			f.fill(v)
+			f.setDefault(v)
 		}
 	}
 }
@@ -270,8 +270,8 @@ func (f *form) matches(v reflect.Value) bool {
 	if f.marker == "" {
 		return false
 	}
-	mark, optional := (&field{goPath: f.marker}).value(v, false)
-	return mark.IsValid() && (optional || !mark.IsZero())
+	marked, optional := (&field{goPath: f.marker}).value(v, false)
+	return marked.IsValid() && (optional || !marked.IsZero())
 }
 
 // isSection reports whether a node is a section rather than a single value.
@@ -298,11 +298,11 @@ func (e alternatives) write(w writer, path string, v reflect.Value) (n *yaml.Nod
 		if !f.matches(v) {
 			continue
 		}
-		more := f.write(w, path, v)
+		next := f.write(w, path, v)
 		if n != nil && isSection(n) {
-			more.Content = append(n.Content, more.Content...)
+			next.Content = append(n.Content, next.Content...)
 		}
-		n = more
+		n = next
 	}
 	if n == nil {
 		n = e[0].write(w, path, v)
@@ -326,26 +326,26 @@ func (t trigger) read(n *yaml.Node, to reflect.Value) error {
 	for _, f := range t.alternatives {
 		keys, forms = append(keys, f.marker), append(forms, "{"+strings.Join(f.shape.(object).keys(), ", ")+"}")
 	}
-	given, err := pairs(n, "when", "write one of: "+strings.Join(keys, ", "))
+	entries, err := pairs(n, "when", "write one of: "+strings.Join(keys, ", "))
 	if err != nil {
 		return err
 	}
-	given = slices.DeleteFunc(given, func(p pair) bool { return !slices.Contains(keys, p.key.Value) })
+	entries = slices.DeleteFunc(entries, func(p pair) bool { return !slices.Contains(keys, p.key.Value) })
 	switch {
-	case len(given) == 0:
+	case len(entries) == 0:
 		return nodeProblem(n, "use one of "+strings.Join(forms, " or "), `"when" needs one of %s`, strings.Join(keys, ", "))
-	case len(given) > 1:
-		return nodeProblem(given[1].key, "keep one, or use two steps", `two triggers in one "when": %s and %s`, given[0].key.Value, given[1].key.Value)
+	case len(entries) > 1:
+		return nodeProblem(entries[1].key, "keep one, or use two steps", `two triggers in one "when": %s and %s`, entries[0].key.Value, entries[1].key.Value)
 	}
 	return t.alternatives.read(n, to)
 }
 
 type sequence struct {
-	name     string
-	min      int
-	max      int
-	item     shape
-	distinct bool // the items are words, which must be distinct
+	name       string
+	min        int
+	max        int
+	item       shape
+	isDistinct bool // the items are words, which must be distinct
 }
 
 func (l sequence) read(n *yaml.Node, to reflect.Value) error {
@@ -369,7 +369,7 @@ func (l sequence) read(n *yaml.Node, to reflect.Value) error {
 	}
 	seen := map[string]bool{}
 	for _, c := range n.Content {
-		if l.distinct && seen[c.Value] {
+		if l.isDistinct && seen[c.Value] {
 			return nodeProblem(c, "remove one of them", "%s is repeated in %s", quote(c.Value), l.name)
 		}
 		seen[c.Value] = true
@@ -392,14 +392,14 @@ func (l sequence) write(w writer, path string, v reflect.Value) *yaml.Node {
 
 func (l sequence) schema() map[string]any {
 	s := map[string]any{"type": "array", "minItems": l.min, "maxItems": l.max, "items": l.item.schema()}
-	if l.distinct {
+	if l.isDistinct {
 		s["uniqueItems"] = true
 	}
 	return s
 }
 
-// wordsOf returns a list of distinct words.
-func wordsOf(name string, item scalar) shape { return sequence{name, 1, maxItems, item, true} }
+// distinctWords returns a list of distinct words.
+func distinctWords(name string, word scalar) shape { return sequence{name, 1, maxItems, word, true} }
 
 // dict is a mapping with names as keys. It is stored as a slice of structs in the same order.
 type dict struct {
@@ -410,18 +410,18 @@ type dict struct {
 }
 
 func (m dict) read(n *yaml.Node, to reflect.Value) error {
-	given, err := pairs(n, m.name, "write name: … pairs")
+	entries, err := pairs(n, m.name, "write name: … pairs")
 	if err != nil {
 		return err
 	}
-	if len(given) == 0 {
+	if len(entries) == 0 {
 		return nodeProblem(n, "leave it out, or add at least one entry", "%s is empty", m.name)
 	}
-	if len(given) > m.max {
-		return nodeProblem(given[m.max].key, fmt.Sprintf("at most %d are allowed", m.max), "too many entries in %s", m.name)
+	if len(entries) > m.max {
+		return nodeProblem(entries[m.max].key, fmt.Sprintf("at most %d are allowed", m.max), "too many entries in %s", m.name)
 	}
-	all := reflect.MakeSlice(to.Type(), len(given), len(given))
-	for i, p := range given {
+	all := reflect.MakeSlice(to.Type(), len(entries), len(entries))
+	for i, p := range entries {
 		if err := m.key.read(p.key, all.Index(i).FieldByName("Name")); err != nil {
 			return err
 		}
@@ -465,7 +465,7 @@ type scalar struct {
 	name, hint string
 	jsonSchema map[string]any
 	parse      func(text string) (v any, wrong, hint string)
-	store      func(to reflect.Value, v any) // nil means assignment
+	assign     func(to reflect.Value, v any) // nil means assignment
 	format     func(v reflect.Value) string  // nil means fmt.Sprint
 }
 
@@ -473,17 +473,17 @@ func (s scalar) read(n *yaml.Node, to reflect.Value) error {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		return nodeProblem(n, s.hint, "expected %s, not %s", s.name, describeNode(n))
 	}
-	v, wrong, hint := s.parse(n.Value)
-	if wrong != "" {
-		return nodeProblem(n, cmp.Or(hint, s.hint), "%s", wrong)
+	v, errText, hint := s.parse(n.Value)
+	if errText != "" {
+		return nodeProblem(n, cmp.Or(hint, s.hint), "%s", errText)
 	}
 	s.set(to, v)
 	return nil
 }
 
 func (s scalar) set(to reflect.Value, v any) {
-	if s.store != nil {
-		s.store(to, v)
+	if s.assign != nil {
+		s.assign(to, v)
 	} else {
 		to.Set(reflect.ValueOf(v).Convert(to.Type()))
 	}
@@ -503,18 +503,18 @@ func (s scalar) write(w writer, path string, v reflect.Value) *yaml.Node {
 func (s scalar) schema() map[string]any { return maps.Clone(s.jsonSchema) }
 
 // newScalar returns a scalar with the same hint for all errors.
-func newScalar[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, wrong string)) scalar {
+func newScalar[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, errText string)) scalar {
 	return scalar{name: name, hint: hint, jsonSchema: jsonSchema, parse: func(s string) (any, string, string) {
-		v, wrong := parse(s)
-		return v, wrong, ""
+		v, errText := parse(s)
+		return v, errText, ""
 	}}
 }
 
 // newScalarFunc returns a scalar with the same message and hint for all errors.
-func newScalarFunc[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, fits bool)) scalar {
+func newScalarFunc[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, ok bool)) scalar {
 	return newScalar(name, hint, jsonSchema, func(s string) (T, string) {
-		v, fits := parse(s)
-		if !fits {
+		v, ok := parse(s)
+		if !ok {
 			return v, quote(s) + " is not allowed here"
 		}
 		return v, ""
@@ -547,7 +547,7 @@ func withArticle(noun string) string {
 
 // nameScalar accepts names that match a pattern.
 func nameScalar(noun string, pattern *regexp.Regexp, hint string) scalar {
-	return scalar{name: "a " + noun, hint: "known: none", jsonSchema: textLike(pattern.String()), parse: func(s string) (any, string, string) {
+	return scalar{name: "a " + noun, hint: "known: none", jsonSchema: patternSchema(pattern.String()), parse: func(s string) (any, string, string) {
 		switch {
 		case !pattern.MatchString(s):
 			return nil, quote(s) + " is not a valid name for a " + noun, hint
@@ -558,7 +558,7 @@ func nameScalar(noun string, pattern *regexp.Regexp, hint string) scalar {
 	}}
 }
 
-func textLike(pattern string) map[string]any {
+func patternSchema(pattern string) map[string]any {
 	return map[string]any{"type": "string", "pattern": pattern}
 }
 
@@ -585,7 +585,7 @@ var imagePattern = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([.
 // maxImageLen is the maximum length of an image name in registries.
 const maxImageLen = 255
 
-var imageName = newScalar("the name of an image", "as in redis:7, valkey/valkey:8 or localhost:5000/redis:7", textLike(imagePattern.String()), func(s string) (string, string) {
+var imageName = newScalar("the name of an image", "as in redis:7, valkey/valkey:8 or localhost:5000/redis:7", patternSchema(imagePattern.String()), func(s string) (string, string) {
 	if len(s) > maxImageLen || !imagePattern.MatchString(s) {
 		return "", quote(s) + " is not an image name"
 	}
@@ -593,19 +593,19 @@ var imageName = newScalar("the name of an image", "as in redis:7, valkey/valkey:
 })
 
 // integer accepts whole numbers from lower to upper.
-func integer(least, most int) scalar {
-	return newScalarFunc("a number", fmt.Sprintf("a whole number from %d to %d", least, most), map[string]any{"type": "integer", "minimum": least, "maximum": most},
+func integer(lower, upper int) scalar {
+	return newScalarFunc("a number", fmt.Sprintf("a whole number from %d to %d", lower, upper), map[string]any{"type": "integer", "minimum": lower, "maximum": upper},
 		func(s string) (int, bool) {
 			v, err := strconv.Atoi(s)
-			return v, err == nil && v >= least && v <= most
+			return v, err == nil && v >= lower && v <= upper
 		})
 }
 
-func decimal(name, hint string, jsonSchema map[string]any, fits func(float64) bool) scalar {
+func decimal(name, hint string, jsonSchema map[string]any, isAllowed func(float64) bool) scalar {
 	jsonSchema["type"] = "number"
 	return newScalarFunc(name, hint, jsonSchema, func(s string) (float64, bool) {
 		v, err := strconv.ParseFloat(s, 64)
-		return v, err == nil && fits(v)
+		return v, err == nil && isAllowed(v)
 	})
 }
 
@@ -632,18 +632,18 @@ var boolean = newScalar("true or false", "write true or false", map[string]any{"
 })
 
 // percent accepts percentages below a limit, written as "1%" or "0.5%".
-func percent(below float64) scalar {
-	return share(fmt.Sprintf("to less than %g%%", 100*below), func(v float64) bool { return v < below })
+func percent(limit float64) scalar {
+	return share(fmt.Sprintf("to less than %g%%", 100*limit), func(v float64) bool { return v < limit })
 }
 
 // fullShare accepts percentages up to 100%.
 var fullShare = share("to 100%", func(v float64) bool { return v <= 1 })
 
-func share(until string, fits func(float64) bool) scalar {
-	p := newScalarFunc("a percentage", "a percentage from 0% "+until+", as in 1%", textLike(`^[0-9.]+%$`), func(s string) (float64, bool) {
+func share(upperBound string, isAllowed func(float64) bool) scalar {
+	p := newScalarFunc("a percentage", "a percentage from 0% "+upperBound+", as in 1%", patternSchema(`^[0-9.]+%$`), func(s string) (float64, bool) {
 		digits, ok := strings.CutSuffix(s, "%")
 		v, err := strconv.ParseFloat(digits+"e-2", 64) // dividing by 100 would round twice
-		return v, ok && err == nil && v >= 0 && fits(v)
+		return v, ok && err == nil && v >= 0 && isAllowed(v)
 	})
 	p.format = func(v reflect.Value) string { return formatPercent(v.Float()) }
 	return p
@@ -659,22 +659,22 @@ func formatPercent(x float64) string {
 	}
 	digits, exponent, _ := strings.Cut(strconv.FormatFloat(x, 'e', -1, 64), "e")
 	e, _ := strconv.Atoi(exponent)
-	whole, fraction, _ := strings.Cut(digits, ".")
+	intPart, fraction, _ := strings.Cut(digits, ".")
 	point := e + 2 // number of digits before the decimal point, minus one
-	all := whole + fraction
+	allDigits := intPart + fraction
 	switch {
 	case point < 0:
-		return "0." + strings.Repeat("0", -point-1) + all + "%"
-	case point+1 >= len(all):
-		return all + strings.Repeat("0", point+1-len(all)) + "%"
+		return "0." + strings.Repeat("0", -point-1) + allDigits + "%"
+	case point+1 >= len(allDigits):
+		return allDigits + strings.Repeat("0", point+1-len(allDigits)) + "%"
 	}
-	return all[:point+1] + "." + all[point+1:] + "%"
+	return allDigits[:point+1] + "." + allDigits[point+1:] + "%"
 }
 
 // byteSize accepts a number of bytes with a unit. The minimum is the least memory that a container
 // can have.
 var byteSize = func() scalar {
-	p := newScalarFunc("a number of bytes", "a number with a unit, from 6MB to 1GB, as in 8MB or 6500KB", textLike(`^[0-9]+(KB|MB|GB)$`),
+	p := newScalarFunc("a number of bytes", "a number with a unit, from 6MB to 1GB, as in 8MB or 6500KB", patternSchema(`^[0-9]+(KB|MB|GB)$`),
 		func(s string) (int, bool) {
 			digits := strings.TrimRight(s, "KMGB")
 			n, err := strconv.Atoi(digits)
@@ -695,54 +695,54 @@ const (
 	durationJSON = `([0-9.]+(ms|us|µs|s|m|h))+|0`
 )
 
-func parseDuration(s string, least time.Duration) (d time.Duration, wrong, hint string) {
+func parseDuration(s string, minimum time.Duration) (d time.Duration, errText, hint string) {
 	if d, err := time.ParseDuration(s); err == nil && d < 0 {
 		return 0, quote(s) + " is negative", "time only runs forward"
 	}
-	return parseSigned(s, least)
+	return parseSignedDuration(s, minimum)
 }
 
 // parseSignedDuration is like parseDuration, but accepts negative durations.
-func parseSigned(s string, least time.Duration) (d time.Duration, wrong, hint string) {
+func parseSignedDuration(s string, minimum time.Duration) (d time.Duration, errText, hint string) {
 	d, err := time.ParseDuration(s)
 	switch {
 	case err != nil:
 		return 0, quote(s) + " is not a duration", durationHint
-	case d.Abs() < least:
-		return 0, quote(s) + " is too short", fmt.Sprintf("at least %v", least)
+	case d.Abs() < minimum:
+		return 0, quote(s) + " is too short", fmt.Sprintf("at least %v", minimum)
 	case d.Abs() > maxDuration:
 		return 0, quote(s) + " is too long", fmt.Sprintf("at most %v", maxDuration)
 	}
 	return d, "", ""
 }
 
-func duration(least time.Duration) scalar {
-	return scalar{name: "a duration", hint: durationHint, jsonSchema: textLike("^(" + durationJSON + ")$"), parse: func(s string) (any, string, string) { return parseDuration(s, least) }}
+func duration(minimum time.Duration) scalar {
+	return scalar{name: "a duration", hint: durationHint, jsonSchema: patternSchema("^(" + durationJSON + ")$"), parse: func(s string) (any, string, string) { return parseDuration(s, minimum) }}
 }
 
-func signedDuration(unit time.Duration) scalar {
-	return scalar{name: "a duration", hint: "a number with a unit, as in 11s, or -5s to go back", jsonSchema: textLike("^-?(" + durationJSON + ")$"),
-		parse: func(s string) (any, string, string) { return parseSigned(s, unit) }}
+func signedDuration(minimum time.Duration) scalar {
+	return scalar{name: "a duration", hint: "a number with a unit, as in 11s, or -5s to go back", jsonSchema: patternSchema("^-?(" + durationJSON + ")$"),
+		parse: func(s string) (any, string, string) { return parseSignedDuration(s, minimum) }}
 }
 
 // durationRange accepts a range of durations, as in 50ms..500ms, or a single duration.
-func durationRange(least time.Duration) scalar {
+func durationRange(minimum time.Duration) scalar {
 	return scalar{name: "a range of durations", hint: "a duration, as in 2s, or a range, as in 50ms..500ms",
-		jsonSchema: textLike(fmt.Sprintf(`^(%s)(\.\.(%s))?$`, durationJSON, durationJSON)),
+		jsonSchema: patternSchema(fmt.Sprintf(`^(%s)(\.\.(%s))?$`, durationJSON, durationJSON)),
 		parse: func(s string) (any, string, string) {
-			from, upto, isRange := strings.Cut(s, "..")
+			from, to, isRange := strings.Cut(s, "..")
 			if !isRange {
-				upto = from
+				to = from
 			}
-			shortest, wrong, hint := parseDuration(strings.TrimSpace(from), least)
-			if wrong != "" {
-				return nil, wrong, hint
+			lower, errText, hint := parseDuration(strings.TrimSpace(from), minimum)
+			if errText != "" {
+				return nil, errText, hint
 			}
-			longest, wrong, hint := parseDuration(strings.TrimSpace(upto), least)
-			if wrong == "" && shortest > longest {
-				return nil, "the range " + quote(s) + " is reversed", fmt.Sprintf("write the shorter duration first: %v..%v", longest, shortest)
+			upper, errText, hint := parseDuration(strings.TrimSpace(to), minimum)
+			if errText == "" && lower > upper {
+				return nil, "the range " + quote(s) + " is reversed", fmt.Sprintf("write the shorter duration first: %v..%v", upper, lower)
 			}
-			return client.Range{Min: shortest, Max: longest}, wrong, hint
+			return client.Range{Min: lower, Max: upper}, errText, hint
 		},
 		format: func(v reflect.Value) string {
 			return fmt.Sprint(v.Convert(reflect.TypeFor[nemesis.Span]()).Interface())

@@ -17,20 +17,20 @@ import (
 )
 
 // applyVariant returns the tree of a variant. The variant without a name is the base.
-func (d *document) apply(v variantEntry) (*yaml.Node, error) {
+func (d *document) applyVariant(v variantEntry) (*yaml.Node, error) {
 	tree := withoutKey(d.root, "variants")
 	if v.Name == "" {
 		return tree, nil
 	}
-	given, err := pairs(v.Set, "set", "write key: value pairs, as in lock.ttl: 5s")
+	entries, err := pairs(v.Set, "set", "write key: value pairs, as in lock.ttl: 5s")
 	if err != nil {
 		return nil, err
 	}
-	if len(given) == 0 {
+	if len(entries) == 0 {
 		return nil, nodeProblem(v.Set, "set at least one key", "the variant doesn't change anything")
 	}
-	for _, p := range given {
-		if tree, err = d.set(tree, p.key, p.value); err != nil {
+	for _, p := range entries {
+		if tree, err = d.setValue(tree, p.key, p.value); err != nil {
 			return nil, err
 		}
 	}
@@ -52,10 +52,10 @@ func (d *document) apply(v variantEntry) (*yaml.Node, error) {
 	if v.Expect == nil {
 		return tree, nil
 	}
-	if given, err = pairs(v.Expect, "expect", "write property: outcome pairs"); err != nil {
+	if entries, err = pairs(v.Expect, "expect", "write property: outcome pairs"); err != nil {
 		return nil, err
 	}
-	for _, p := range given {
+	for _, p := range entries {
 		if tree, err = d.replace(tree, []*yaml.Node{leafAt("expect", p.key), p.key}, p.value); err != nil {
 			return nil, err
 		}
@@ -64,24 +64,24 @@ func (d *document) apply(v variantEntry) (*yaml.Node, error) {
 }
 
 // applyOverrides applies overrides of the form key=value.
-func (d *document) override(tree *yaml.Node, sets []string) (*yaml.Node, error) {
-	for _, s := range sets {
+func (d *document) applyOverrides(tree *yaml.Node, overrides []string) (*yaml.Node, error) {
+	for _, s := range overrides {
 		src := newSource("--set", s)
 		key, text, ok := strings.Cut(s, "=")
 		if !ok || key == "" || strings.TrimSpace(text) == "" {
-			return nil, src.fail(1, 1, "an override must have the form key=value", "as in --set lock.ttl=5s")
+			return nil, src.newError(1, 1, "an override must have the form key=value", "as in --set lock.ttl=5s")
 		}
 		value, err := parseYAML(src, []byte(text))
 		if err != nil {
 			return nil, err
 		}
 		name := &yaml.Node{Kind: yaml.ScalarNode, Value: key, Line: 1, Column: 1}
-		d.foreign[name] = src
+		d.foreignNodes[name] = src
 		d.recordSource(value, src, len([]rune(key))+1)
 		if err := checkPlainYAML(value); err != nil {
 			return nil, err
 		}
-		if tree, err = d.set(tree, name, value); err != nil {
+		if tree, err = d.setValue(tree, name, value); err != nil {
 			return nil, err
 		}
 	}
@@ -90,7 +90,7 @@ func (d *document) override(tree *yaml.Node, sets []string) (*yaml.Node, error) 
 
 // recordSource records that a tree comes from src, and shifts the columns of its first line.
 func (d *document) recordSource(n *yaml.Node, src *source, shift int) {
-	d.foreign[n] = src
+	d.foreignNodes[n] = src
 	if n.Line == 1 {
 		n.Column += shift
 	}
@@ -103,7 +103,7 @@ func (d *document) recordSource(n *yaml.Node, src *source, shift int) {
 const maxDepth = 8
 
 // setValue returns a tree with another value at a dotted key.
-func (d *document) set(tree, key, value *yaml.Node) (*yaml.Node, error) {
+func (d *document) setValue(tree, key, value *yaml.Node) (*yaml.Node, error) {
 	segments := strings.Split(key.Value, ".")
 	if !slices.Contains(sections, segments[0]) {
 		return nil, nodeProblem(key, suggest(segments[0], "can be set", sections), "%s can't be set", quote(key.Value))
@@ -118,7 +118,7 @@ func (d *document) set(tree, key, value *yaml.Node) (*yaml.Node, error) {
 	}
 	for _, s := range segments {
 		n := &yaml.Node{Kind: yaml.ScalarNode, Value: s, Line: key.Line, Column: column}
-		d.foreign[n] = d.foreign[key]
+		d.foreignNodes[n] = d.foreignNodes[key]
 		path = append(path, n)
 		column += len([]rune(s)) + 1
 	}
@@ -145,12 +145,12 @@ func tiers() []string { return []string{TierEvery, TierQuorum} }
 
 // requiredProperties lists the properties that every lock must satisfy in all scenarios of a tier,
 // even if the scenario doesn't list them.
-var required = map[string][]string{
+var requiredProperties = map[string][]string{
 	TierEvery: {validOnReturn}, // a lock that has expired before its acquire returns is useless
 }
 
 // impliedExpectation is the expectation for a property that the tier requires.
-var implied = Expectation{Want: wantHolds, Implied: true}
+var impliedExpectation = Expectation{Want: wantHolds, Implied: true}
 
 // ForLock returns the scenario with a lock of another kind, and with only those expectations that
 // the tier requires of it. For a lock that uses a single node, the topology has one node, and every
@@ -179,12 +179,12 @@ func (s Scenario) ForLock(name string, k lock.Kind) (Scenario, error) {
 		return s, errors.New("this lock can't be extended")
 	case l.Ask == askSequential && !k.Can.Sequential && !k.OneNode && s.Tier != TierEvery:
 		return s, errors.New("this lock can't contact its nodes sequentially")
-	case k.OwnTime && slices.ContainsFunc(s.Plan, DuringAcquire):
+	case k.OwnTime && slices.ContainsFunc(s.Plan, IsDuringAcquire):
 		return s, fmt.Errorf("this lock has no %s hook", client.DuringAcquire)
 	}
 	s.Lock.Kind = name
 	if k.Server != "" {
-		s.Topology = s.Topology.onStore(k.Server)
+		s.Topology = s.Topology.withStore(k.Server)
 	}
 	if !k.Can.Sequential {
 		s.Lock.Ask = ""
@@ -207,9 +207,9 @@ func (s Scenario) WithOptions(k lock.Kind, options map[string]string) Scenario {
 		return s
 	}
 	s.Expect = maps.Clone(s.Expect)
-	own := s.Lock.Options
+	ownOptions := s.Lock.Options
 	s.Lock.Options = maps.Clone(options)
-	for name, value := range own {
+	for name, value := range ownOptions {
 		if _, set := options[name]; !set {
 			s.Lock.Options[name] = value
 		}
@@ -228,7 +228,7 @@ func (s Scenario) WithOptions(k lock.Kind, options map[string]string) Scenario {
 const askSequential = "sequential"
 
 // IsDuringAcquire reports whether a step waits for the second clock reading in an acquire.
-func DuringAcquire(st nemesis.Step) bool {
+func IsDuringAcquire(st nemesis.Step) bool {
 	return st.When.Point != nil && st.When.Point.Point == client.DuringAcquire
 }
 
@@ -239,7 +239,7 @@ func (s Scenario) WithoutClientClockSteps() (_ Scenario, omitted []string) {
 	if s.Random == nil {
 		return s, nil
 	}
-	r, omitted := s.Random.Without(func(c nemesis.Choice) bool { return c.Kind.SetsClock && c.On == nemesis.Client })
+	r, omitted := s.Random.Without(func(c nemesis.Choice) bool { return c.Kind.SetsClock && c.TargetType == nemesis.Client })
 	s.Random = &r
 	return s, omitted
 }
@@ -249,7 +249,7 @@ func (s Scenario) WithoutClientClockSteps() (_ Scenario, omitted []string) {
 func expectationsOf(s Scenario, k lock.Kind) map[string]Expectation {
 	expect := map[string]Expectation{}
 	for property, e := range s.Expect {
-		if s.Tier == "" || e.Want != wantHolds || !promises(s, k, property) {
+		if s.Tier == "" || e.Want != wantHolds || !isPromised(s, k, property) {
 			e = Expectation{Want: wantAny}
 		}
 		expect[property] = e
@@ -263,7 +263,7 @@ func Guarantees(expected map[string]Expectation) map[string]Expectation {
 	expect := map[string]Expectation{}
 	for property, e := range expected {
 		if e.Want != wantHolds {
-			e = Expectation{Want: wantAny, Follows: e.Follows}
+			e = Expectation{Want: wantAny, LeadProperty: e.LeadProperty}
 		}
 		expect[property] = e
 	}
@@ -271,7 +271,7 @@ func Guarantees(expected map[string]Expectation) map[string]Expectation {
 }
 
 // isPromised reports whether a kind of lock promises a property.
-func promises(s Scenario, k lock.Kind, property string) bool {
+func isPromised(s Scenario, k lock.Kind, property string) bool {
 	switch property {
 	case boundedHold:
 		return k.Can.Limit
@@ -292,7 +292,7 @@ func reduceToOneNode(s Scenario) Scenario {
 	if len(nodes) == 1 {
 		return s
 	}
-	renamed := func(name string) string {
+	rename := func(name string) string {
 		if left, right, ok := nemesis.SplitLink(name); ok {
 			if slices.Contains(nodes, left) { // a replication link
 				return nodes[0] + strings.TrimPrefix(name, left)
@@ -318,17 +318,17 @@ func reduceToOneNode(s Scenario) Scenario {
 	for _, st := range plan {
 		var targets []string
 		for _, t := range st.Fault.Targets {
-			if t = renamed(t); !slices.Contains(targets, t) {
+			if t = rename(t); !slices.Contains(targets, t) {
 				targets = append(targets, t)
 			}
 		}
 		st.Fault.Targets = targets
 		if m := st.When.Message; m != nil {
-			to := *m
-			to.Link = renamed(m.Link)
-			st.When.Message = &to
+			message := *m
+			message.Link = rename(m.Link)
+			st.When.Message = &message
 		}
-		if !slices.ContainsFunc(s.Plan, func(had nemesis.Step) bool { return reflect.DeepEqual(had, st) }) {
+		if !slices.ContainsFunc(s.Plan, func(other nemesis.Step) bool { return reflect.DeepEqual(other, st) }) {
 			s.Plan = append(s.Plan, st)
 		}
 	}

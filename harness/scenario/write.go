@@ -13,8 +13,8 @@ import (
 // written as a separate scenario, without the bounds that compare it with other variants. A random
 // plan that has been drawn is written as a fixed plan. Write returns an error if no file can
 // express the scenario, for example because its durations were scaled.
-func Write(s Scenario, comment string, known Known) ([]byte, error) {
-	s = standalone(s)
+func Write(s Scenario, comment string, known KnownNames) ([]byte, error) {
+	s = standaloneCopy(s)
 	root, _ := s.tree(known)
 	layOut(root)
 	var text bytes.Buffer
@@ -24,11 +24,11 @@ func Write(s Scenario, comment string, known Known) ([]byte, error) {
 	e := yaml.NewEncoder(&text)
 	e.SetIndent(2)
 	if err := e.Encode(root); err != nil {
-		return nil, &Error{Field: "scenario", What: clip(err.Error(), 200), Hint: "write the file by hand"}
+		return nil, &Error{Field: "scenario", Message: clip(err.Error(), 200), Hint: "write the file by hand"}
 	}
-	back, err := Parse(s.ID(), text.Bytes(), known)
+	reread, err := Parse(s.ID(), text.Bytes(), known)
 	if err == nil {
-		err = s.roundTripError(back[0])
+		err = s.roundTripError(reread[0])
 	}
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func Write(s Scenario, comment string, known Known) ([]byte, error) {
 }
 
 // standaloneCopy returns a variant as a separate scenario.
-func standalone(s Scenario) Scenario {
+func standaloneCopy(s Scenario) Scenario {
 	s.Variant = ""
 	s.Numbers = maps.Clone(s.Numbers)
 	maps.DeleteFunc(s.Numbers, func(_ string, b Bound) bool { return b.Variant != "" })

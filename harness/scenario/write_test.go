@@ -13,21 +13,21 @@ import (
 // It returns the text.
 func checkRoundTrip(t *testing.T, s Scenario) []byte {
 	t.Helper()
-	text, err := Write(s, "what comes first\nis a comment", known)
+	text, err := Write(s, "what comes first\nis a comment", testNames)
 	if err != nil {
 		t.Fatalf("%s: %v", s.ID(), err)
 	}
-	back, err := Parse("f.yaml", text, known)
+	back, err := Parse("f.yaml", text, testNames)
 	if err != nil || len(back) != 1 {
 		t.Fatalf("%s: %v\n%s", s.ID(), err, text)
 	}
-	want := standalone(s)
+	want := standaloneCopy(s)
 	for property, e := range want.Expect { // files don't contain Implied
 		e.Implied = back[0].Expect[property].Implied
 		want.Expect[property] = e
 	}
-	wantSame(t, s.ID(), readBack(t, back[0]), readBack(t, want))
-	second, err := Write(back[0], "what comes first\nis a comment", known)
+	checkSame(t, s.ID(), readBack(t, back[0]), readBack(t, want))
+	second, err := Write(back[0], "what comes first\nis a comment", testNames)
 	if err != nil || !bytes.Equal(text, second) {
 		t.Errorf("%s: the second text is different, error %v\n%s\n%s", s.ID(), err, text, second)
 	}
@@ -59,7 +59,7 @@ func TestWrite(t *testing.T) {
 }
 
 func TestWriteIsReadable(t *testing.T) {
-	all, err := Parse("restart-forgets.yaml", catalog(t)["restart-forgets"], known)
+	all, err := Parse("restart-forgets.yaml", catalog(t)["restart-forgets"], testNames)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,9 +82,9 @@ claim: A node that restarts at once without its data votes a second time, and tw
 	}
 }
 
-func TestWriteRejectsInexpressible(t *testing.T) {
-	s := randomScenario(t).WithRandomPlan(1).Scaled(0.001)
-	if text, err := Write(s, "", known); err == nil {
+func TestWriteRejectsInexpressibleScenario(t *testing.T) {
+	s := randomScenario(t).WithRandomPlan(1).ScaledCopy(0.001)
+	if text, err := Write(s, "", testNames); err == nil {
 		t.Errorf("durations of microseconds were written:\n%s", text)
 	}
 }
@@ -117,16 +117,16 @@ func FuzzWrite(f *testing.F) {
 	for _, name := range []string{"restart-forgets", "random-faults", "gc-pause-after-acquire", "loss-is-told", "redlock-on-replicas", "unlimited-extension"} {
 		f.Add(files[name], uint64(1))
 	}
-	f.Add([]byte(head+"tags: [\"1\", null-1]\nclients: 3\n"), uint64(0))
+	f.Add([]byte(requiredKeys+"tags: [\"1\", null-1]\nclients: 3\n"), uint64(0))
 	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
-		all, err := Parse("f.yaml", data, known)
+		all, err := Parse("f.yaml", data, testNames)
 		if err != nil || slices.ContainsFunc(all, func(s Scenario) bool { return len(s.Clients) > 50 }) {
 			return
 		}
 		for _, s := range all[:min(len(all), 5)] {
 			checkRoundTrip(t, readBack(t, s))
-			if text, err := Write(s.WithRandomPlan(seed), "", known); err == nil {
-				if _, err := Parse("f.yaml", text, known); err != nil {
+			if text, err := Write(s.WithRandomPlan(seed), "", testNames); err == nil {
+				if _, err := Parse("f.yaml", text, testNames); err != nil {
 					t.Errorf("%v\n%s", err, text)
 				}
 			}

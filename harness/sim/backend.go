@@ -72,22 +72,22 @@ func (b *Backend) Name() string { return "sim" }
 
 // Probe lists the simulation's capabilities, which are the same on every machine.
 func (b *Backend) Probe(context.Context) []harness.Capability {
-	var out []harness.Capability
-	for _, name := range []string{harness.CanRun, scenario.CanUseExactInstants, scenario.CanPersist, scenario.CanReplicate, scenario.CanReportKeyLife, scenario.CanExpireMonotonic} {
-		out = append(out, harness.Capability{Name: name, Available: true})
+	var capabilities []harness.Capability
+	for _, name := range []string{harness.RunCapability, scenario.ExactInstantsCapability, scenario.PersistenceCapability, scenario.ReplicasCapability, scenario.KeyLifeCapability, scenario.MonotonicExpiryCapability} {
+		capabilities = append(capabilities, harness.Capability{Name: name, Available: true})
 	}
-	out = append(out,
-		harness.Capability{Name: scenario.CanUseImage, Reason: "simulated nodes do not run images", Remedy: "run it in containers (--backend docker)"},
-		harness.Capability{Name: scenario.CanSetOwnTime, Reason: oneClockReason, Remedy: "run it on real processes (--backend process)"})
+	capabilities = append(capabilities,
+		harness.Capability{Name: scenario.ImageCapability, Reason: "simulated nodes do not run images", Remedy: "run it in containers (--backend docker)"},
+		harness.Capability{Name: scenario.OwnTimeCapability, Reason: oneClockReason, Remedy: "run it on real processes (--backend process)"})
 	for _, store := range lock.Servers() {
-		out = append(out, harness.Capability{Name: store, Reason: "simulated nodes are Redis", Remedy: "run it on real processes (--backend process)"})
+		capabilities = append(capabilities, harness.Capability{Name: store, Reason: "simulated nodes are Redis", Remedy: "run it on real processes (--backend process)"})
 	}
-	return append(out, harness.CapabilitiesOf((*cluster)(nil), containerCapabilities...)...)
+	return append(capabilities, harness.CapabilitiesOf((*cluster)(nil), containerCapabilities...)...)
 }
 
 // containerCapabilities are the capabilities that require containers.
 var containerCapabilities = []harness.Capability{
-	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "simulated connections carry messages, not packets", Remedy: "use --backend docker, or a cut in another mode"},
+	{Name: nemesis.Capability(nemesis.PacketsCapability, nemesis.Link), Reason: "simulated connections carry messages, not packets", Remedy: "use --backend docker, or a cut in another mode"},
 	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "simulated nodes have links but no network cable", Remedy: "use --backend docker, or cut the node's links"},
 	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "simulated nodes use neither CPU nor memory", Remedy: "use --backend docker, or pause the node"},
 }
@@ -102,10 +102,10 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if err := checkSupported(s, b.locks[s.Lock.Kind]); err != nil {
 		return fmt.Errorf("simulate %s: %w", s.ID(), err)
 	}
-	var bodyErr, crash error
+	var bodyErr, panicErr error
 	var digest uint64
-	var hung bool
-	bubbles, over := b.newClientBubbles(s)
+	var anyHung bool
+	bubbles, runEnded := b.newClientBubbles(s)
 	bubbleErr := inBubble(func() {
 		c := newCluster(s, seed, rec, bubbles)
 		c.preserve = b.preserve
@@ -113,26 +113,26 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 		if b.locks[s.Lock.Kind].OwnTokens {
 			c.tokens = tokens{}
 		}
-		crash = protect("run scenario", func() { bodyErr = body(context.Background(), c) })
+		panicErr = protect("run scenario", func() { bodyErr = body(context.Background(), c) })
 		c.close()
 		digest = c.digest()
-		hung = slices.ContainsFunc(c.hosts, func(h *host) bool { return h.hung })
+		anyHung = slices.ContainsFunc(c.hosts, func(h *host) bool { return h.hung })
 	})
-	close(over)
+	close(runEnded)
 	if b.locks[s.Lock.Kind].OwnTime {
 		emptyPools()
 	}
-	ends := []error{bubbleErr}
+	errs := []error{bubbleErr}
 	for _, o := range bubbles {
-		ends = append(ends, o.close())
+		errs = append(errs, o.close())
 	}
-	if hung { // the history already shows the hung client
-		ends = slices.DeleteFunc(ends, onlyLeaks)
+	if anyHung { // the history already shows the hung client
+		errs = slices.DeleteFunc(errs, isLeakError)
 	}
 	if b.Digest != nil {
 		b.Digest(digest)
 	}
-	return errors.Join(bodyErr, crash, errors.Join(ends...))
+	return errors.Join(bodyErr, panicErr, errors.Join(errs...))
 }
 
 // emptyPools empties the sync.Pools of libraries, because a timer created in one bubble must not be
@@ -144,23 +144,23 @@ func emptyPools() {
 
 // newClientBubbles creates a bubble for each client, or none if the clients share the run's bubble.
 // The caller must close runEnded after the run.
-func (b *Backend) newClientBubbles(s scenario.Scenario) (bubbles []*clientBubble, over chan struct{}) {
-	over = make(chan struct{})
+func (b *Backend) newClientBubbles(s scenario.Scenario) (bubbles []*clientBubble, runEnded chan struct{}) {
+	runEnded = make(chan struct{})
 	if needsClientBubbles(s, b.locks[s.Lock.Kind]) {
 		for _, c := range s.Clients {
 			o := newClientBubble()
 			bubbles = append(bubbles, o)
-			go o.watch(c.Name, cmp.Or(b.stepTimeout, 30*time.Second), over)
+			go o.watch(c.Name, cmp.Or(b.stepTimeout, 30*time.Second), runEnded)
 		}
 	}
-	return bubbles, over
+	return bubbles, runEnded
 }
 
 func checkSupported(s scenario.Scenario, k lock.Kind) error {
-	switch p := s.Topology.Persistence; {
-	case !slices.Contains([]string{"", scenario.PersistNone, string(node.EverySec), string(node.Always), string(node.No)}, p):
-		return fmt.Errorf("nodes with persistence %q can't be simulated: use \"none\", \"everysec\", \"always\" or \"no\"", p)
-	case slices.Contains(s.NeedsForLock(k), scenario.CanSetOwnTime):
+	switch persistence := s.Topology.Persistence; {
+	case !slices.Contains([]string{"", scenario.PersistNone, string(node.EverySec), string(node.Always), string(node.No)}, persistence):
+		return fmt.Errorf("nodes with persistence %q can't be simulated: use \"none\", \"everysec\", \"always\" or \"no\"", persistence)
+	case slices.Contains(s.RequiredCapabilitiesForLock(k), scenario.OwnTimeCapability):
 		return fmt.Errorf("a client's clock can't be set: %s", oneClockReason)
 	case s.Topology.Replicas > 1:
 		return fmt.Errorf("%d replicas of each node can't be simulated: use one", s.Topology.Replicas)
@@ -212,7 +212,7 @@ func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, bubbles
 	}
 	n.resource = n.servers[len(n.servers)-1]
 	for i, c := range s.Clients {
-		h := &host{net: n, name: c.Name, addr: address(1, i), slot: slot(firstClientSlot + i), dead: make(chan struct{}),
+		h := &host{net: n, name: c.Name, addr: address(1, i), slot: slot(firstClientSlot + i), killSignal: make(chan struct{}),
 			clocks: clocks{wall: node.NewClock(time.Now().UnixNano(), n.now), monotonic: node.NewClock(time.Now().UnixNano(), n.now)}}
 		if bubbles != nil {
 			h.bubble = bubbles[i]
@@ -220,7 +220,7 @@ func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, bubbles
 		n.hosts = append(n.hosts, h)
 		for _, srv := range n.servers {
 			l := n.connect(h, srv)
-			l.refuses = c.Reach != nil && srv.name != scenario.ResourceName && !slices.Contains(c.Reach, srv.name)
+			l.unreachable = c.Reach != nil && srv.name != scenario.ResourceName && !slices.Contains(c.Reach, srv.name)
 		}
 	}
 	if bubbles != nil {
@@ -273,7 +273,7 @@ func (c *cluster) NodeReport() harness.NodeReport {
 	r := harness.NodeReport{ReportsKeys: true, Epoch: c.start.UnixNano()}
 	for _, s := range c.servers {
 		for _, command := range slices.Sorted(maps.Keys(s.unsupported)) {
-			r.Unsupported = append(r.Unsupported, harness.UnsupportedCommand{Node: s.name, Command: command, Times: s.unsupported[command]})
+			r.Unsupported = append(r.Unsupported, harness.UnsupportedCommand{Node: s.name, Command: command, Count: s.unsupported[command]})
 		}
 	}
 	return r
@@ -324,35 +324,35 @@ func (c *cluster) close() {
 // version rejects an empty T, testing.MainStart with a custom testDeps and one InternalTest
 // provides a real one.
 func inBubble(f func()) (err error) {
-	var inner error
+	var bodyErr error
 	defer func() {
 		if r := recover(); r != nil {
-			err = errors.Join(inner, fmt.Errorf("run simulation: %v", r))
+			err = errors.Join(bodyErr, fmt.Errorf("run simulation: %v", r))
 		}
 	}()
 	resetTimers()
 	synctest.Test(new(testing.T), func(*testing.T) {
-		inner = protect("run simulation", f)
+		bodyErr = protect("run simulation", f)
 	})
-	return inner
+	return bodyErr
 }
 
 // isLeakError reports whether err consists of leaked goroutines only.
-func onlyLeaks(err error) bool {
+func isLeakError(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "main bubble goroutine has exited but blocked goroutines remain")
 }
 
 // protect runs f in a new goroutine and returns an error if f panics or calls runtime.Goexit.
-func protect(what string, f func()) (err error) {
+func protect(name string, f func()) (err error) {
 	returned := false
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer func() {
 			if r := recover(); r != nil {
-				err = fmt.Errorf("%s: panic: %v\n%s", what, r, debug.Stack())
+				err = fmt.Errorf("%s: panic: %v\n%s", name, r, debug.Stack())
 			} else if !returned {
-				err = fmt.Errorf("%s: called runtime.Goexit", what)
+				err = fmt.Errorf("%s: called runtime.Goexit", name)
 			}
 		}()
 		f()
@@ -372,13 +372,13 @@ func protect(what string, f func()) (err error) {
 // by then. While several clients are reading, clocks advance by at most minLatency.
 func (n *network) lockStep() {
 	defer close(n.ended)
-	for idle := int64(0); ; {
+	for idleSince := int64(0); ; {
 		synctest.Wait()
-		if n.stopped() {
+		if n.isStopped() {
 			return
 		}
 		if n.runPending() {
-			idle = n.now()
+			idleSince = n.now()
 			continue
 		}
 		n.timeline.mu.Lock()
@@ -386,18 +386,18 @@ func (n *network) lockStep() {
 		n.timeline.mu.Unlock()
 		hasEvent := next < math.MaxInt64
 		if !hasEvent {
-			if n.now()-idle > int64(coolDown) || !n.anyAwake() {
-				<-n.never // nothing can happen any more: the runtime reports the deadlock
+			if n.now()-idleSince > int64(coolDown) || !n.anyClientAwake() {
+				<-n.neverClosed // nothing can happen any more: the runtime reports the deadlock
 			}
 			next = n.now() + int64(time.Second)
 		}
-		until := n.horizon(next)
-		if n.runClients(until) {
+		limit := n.horizon(next)
+		if n.runClients(limit) {
 			continue
 		}
-		n.advance(until)
-		if until == next && hasEvent {
-			idle = until
+		n.advance(limit)
+		if limit == next && hasEvent {
+			idleSince = limit
 			n.fire()
 		}
 	}
@@ -409,9 +409,9 @@ func (n *network) runPending() (found bool) {
 	for _, h := range n.hosts {
 		o := h.bubble
 		o.mu.Lock()
-		act := len(o.insideCalls) > 0
+		hasCalls := len(o.insideCalls) > 0
 		o.mu.Unlock()
-		if act && !o.gone {
+		if hasCalls && !o.exited {
 			found = true
 			o.execute(order{from: h.clockAt(n.now())})
 		}
@@ -424,10 +424,10 @@ func (n *network) runPending() (found bool) {
 			}()
 			synctest.Wait()
 		}
-		if o.gone && o.onGone != nil {
+		if o.exited && o.onExit != nil {
 			found = true
-			f := o.onGone
-			o.onGone = nil
+			f := o.onExit
+			o.onExit = nil
 			go f(o.wait())
 			synctest.Wait()
 		}
@@ -437,15 +437,15 @@ func (n *network) runPending() (found bool) {
 
 // runClients advances each client's clock to its reading at true time limit. It stops early and
 // returns true if a client acts before then.
-func (n *network) runClients(until int64) (acted bool) {
-	for _, reading := range []bool{false, true} {
+func (n *network) runClients(limit int64) (clientActed bool) {
+	for _, isReading := range []bool{false, true} {
 		for _, h := range n.hosts {
-			to := h.clockAt(until)
-			if !h.awake() || h.bubble.reading != reading || h.bubble.lastReading >= to {
+			reading := h.clockAt(limit)
+			if !h.isAwake() || h.bubble.isReading != isReading || h.bubble.lastReading >= reading {
 				continue
 			}
-			h.bubble.execute(order{until: to})
-			if h.bubble.gone || h.bubble.lastReading < to {
+			h.bubble.execute(order{to: reading})
+			if h.bubble.exited || h.bubble.lastReading < reading {
 				return true
 			}
 		}
@@ -459,14 +459,14 @@ func (n *network) horizon(next int64) int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, h := range n.hosts {
-		h.bubble.reading = false
+		h.bubble.isReading = false
 	}
 	readers := 0
 	for _, l := range n.links {
-		if l.host.bubble.reading || !l.host.awake() || !slices.ContainsFunc(l.conns, (*conn).awaitsData) {
+		if l.host.bubble.isReading || !l.host.isAwake() || !slices.ContainsFunc(l.conns, (*conn).awaitsData) {
 			continue
 		}
-		l.host.bubble.reading = true
+		l.host.bubble.isReading = true
 		readers++
 	}
 	if readers > 1 {
@@ -476,19 +476,19 @@ func (n *network) horizon(next int64) int64 {
 }
 
 // awaitsData reports whether a read or a dial is waiting on the connection.
-func (c *conn) awaitsData() bool { return (c.reading || !c.answered.Load()) && !c.closed }
+func (c *conn) awaitsData() bool { return (c.reading || !c.dialDone.Load()) && !c.closed }
 
 // anyClientAwake reports whether any client can still act on its own.
-func (n *network) anyAwake() bool {
+func (n *network) anyClientAwake() bool {
 	for _, h := range n.hosts {
-		if h.awake() {
+		if h.isAwake() {
 			return true
 		}
 	}
 	return false
 }
 
-func (h *host) awake() bool { return h.bubble.begun && !h.bubble.gone && !h.killed && !h.ended }
+func (h *host) isAwake() bool { return h.bubble.started && !h.bubble.exited && !h.killed && !h.ended }
 
 // clockAt returns the host's clock reading at true time t.
 func (h *host) clockAt(t int64) int64 {
@@ -499,14 +499,14 @@ func (h *host) clockAt(t int64) int64 {
 
 // advance moves true time and the clock in the run's bubble to t.
 func (tl *timeline) advance(t int64) {
-	time.Sleep(time.Duration(t - tl.moment.Load()))
-	tl.moment.Store(t)
+	time.Sleep(time.Duration(t - tl.steppedTime.Load()))
+	tl.steppedTime.Store(t)
 }
 
-func (tl *timeline) stopped() bool {
+func (tl *timeline) isStopped() bool {
 	tl.mu.Lock()
 	defer tl.mu.Unlock()
-	return tl.over
+	return tl.closed
 }
 
 // waitTurn waits until an instant when no other node can act. A fault that hits several nodes thus
@@ -523,7 +523,7 @@ func (n *network) waitTurn(target string) {
 // waitIdle waits until the node has no pending sync and no backlog, unless its disk is stalled. The
 // caller must hold the network's mutex, which is released during the wait.
 func (n *network) waitIdle(s *server) {
-	for s.node != nil && !s.paused && (s.disk == nil || !s.disk.Stalled) && !s.running() {
+	for s.node != nil && !s.paused && (s.disk == nil || !s.disk.Stalled) && !s.isReady() {
 		slot, next := s.slot, n.now()+int64(minSync)
 		n.mu.Unlock()
 		n.sleep(slot, next)
@@ -568,29 +568,29 @@ func (f actionFunc) fire() { f() }
 // time from now and schedule events with at. A single goroutine runs all events, since a goroutine
 // per event would spend most of its time growing its stack.
 type timeline struct {
-	start   time.Time
-	began   int64       // start as Unix time in nanoseconds
-	netLock sync.Locker // held while an action runs
-	mu      sync.Mutex
-	queue   []event // latest event first: most new events are due soon and thus near the end
-	timer   *time.Timer
-	armed   int64         // when timer fires
-	over    bool          // run no more events
-	ended   chan struct{} // closed when loop returns
+	start      time.Time
+	startNanos int64       // start as Unix time in nanoseconds
+	netLock    sync.Locker // held while an action runs
+	mu         sync.Mutex
+	queue      []event // latest event first: most new events are due soon and thus near the end
+	timer      *time.Timer
+	timerDue   int64         // when timer fires
+	closed     bool          // run no more events
+	ended      chan struct{} // closed when loop returns
 
-	settling chan struct{} // a mutex for settle
+	settleLock chan struct{} // a mutex for settle
 
 	// stepped is set if clients have their own bubbles. lockStep then replaces loop and sets true
 	// time, since package time differs between bubbles.
-	stepped bool
-	moment  atomic.Int64
-	never   chan struct{}
+	stepped     bool
+	steppedTime atomic.Int64
+	neverClosed chan struct{}
 }
 
 func newTimeline(stepped bool, netLock sync.Locker) *timeline {
 	start := time.Now()
-	tl := &timeline{start: start, began: start.UnixNano(), netLock: netLock, timer: time.NewTimer(time.Hour), armed: math.MaxInt64, ended: make(chan struct{}), settling: make(chan struct{}, 1),
-		stepped: stepped, never: make(chan struct{})}
+	tl := &timeline{start: start, startNanos: start.UnixNano(), netLock: netLock, timer: time.NewTimer(time.Hour), timerDue: math.MaxInt64, ended: make(chan struct{}), settleLock: make(chan struct{}, 1),
+		stepped: stepped, neverClosed: make(chan struct{})}
 	tl.timer.Stop()
 	if !stepped {
 		go tl.loop()
@@ -602,9 +602,9 @@ func newTimeline(stepped bool, netLock sync.Locker) *timeline {
 // short-lived goroutines call it very often from deep in their stacks.
 func (tl *timeline) now() int64 {
 	if tl.stepped {
-		return tl.moment.Load()
+		return tl.steppedTime.Load()
 	}
-	return time.Now().UnixNano() - tl.began
+	return time.Now().UnixNano() - tl.startNanos
 }
 
 // Now returns true time since the start of the run.
@@ -615,7 +615,7 @@ func (tl *timeline) at(s slot, t int64, f func()) int64 { return tl.schedule(s, 
 
 // schedule schedules an action at the slot's first free instant that is later than now and not
 // before t, and returns that instant. An instant is free if no event is scheduled for it.
-func (tl *timeline) schedule(s slot, t int64, what action) int64 {
+func (tl *timeline) schedule(s slot, t int64, act action) int64 {
 	tl.mu.Lock()
 	now := tl.now()
 	t = s.align(max(t, now+1))
@@ -624,7 +624,7 @@ func (tl *timeline) schedule(s slot, t int64, what action) int64 {
 		for t += quantum; i > 0 && tl.queue[i-1].at <= t; i-- {
 		}
 	}
-	tl.queue = slices.Insert(tl.queue, i, event{t, what})
+	tl.queue = slices.Insert(tl.queue, i, event{t, act})
 	tl.arm(now)
 	tl.mu.Unlock()
 	return t
@@ -640,16 +640,16 @@ func (tl *timeline) sleep(s slot, t int64) {
 // settle waits until all other goroutines have blocked at this instant, so that a fault triggered
 // at a client's point finds the client's other goroutines blocked.
 func (tl *timeline) settle() {
-	tl.settling <- struct{}{} // synctest.Wait allows only one caller at a time
+	tl.settleLock <- struct{}{} // synctest.Wait allows only one caller at a time
 	synctest.Wait()
-	<-tl.settling
+	<-tl.settleLock
 }
 
 // stop ends the timeline and waits until its loop returns, because virtual time stops as soon as
 // the run's main function returns.
 func (tl *timeline) stop() {
 	tl.mu.Lock()
-	tl.over = true
+	tl.closed = true
 	if !tl.stepped {
 		tl.timer.Reset(0)
 	}
@@ -662,11 +662,11 @@ func (tl *timeline) loop() {
 	for {
 		<-tl.timer.C
 		tl.mu.Lock()
-		if tl.over {
+		if tl.closed {
 			tl.mu.Unlock()
 			return
 		}
-		tl.armed = math.MaxInt64
+		tl.timerDue = math.MaxInt64
 		for tl.nextDue() <= tl.now() {
 			tl.mu.Unlock()
 			tl.fire()
@@ -683,18 +683,18 @@ func (tl *timeline) fire() {
 	defer tl.netLock.Unlock()
 	tl.mu.Lock()
 	last := len(tl.queue) - 1
-	what := tl.queue[last].action
+	act := tl.queue[last].action
 	tl.queue[last] = event{}
 	tl.queue = tl.queue[:last]
 	tl.mu.Unlock()
-	what.fire()
+	act.fire()
 }
 
 // arm sets the timer to the earliest event, unless the timer already fires by then.
 func (tl *timeline) arm(now int64) {
-	if due := tl.nextDue(); !tl.stepped && !tl.over && due < tl.armed {
-		tl.armed = due
-		tl.timer.Reset(time.Duration(tl.armed - now))
+	if due := tl.nextDue(); !tl.stepped && !tl.closed && due < tl.timerDue {
+		tl.timerDue = due
+		tl.timer.Reset(time.Duration(tl.timerDue - now))
 	}
 }
 

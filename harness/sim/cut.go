@@ -61,17 +61,17 @@ func (w *linkSet) Mend(name string) (string, error) {
 // a message.
 func (l *link) mend() {
 	l.cut = nemesis.LinkCut{}
-	l.resetBroken()
+	l.resetBrokenConns()
 	for _, c := range l.conns {
-		c.up.resume()
-		c.down.resume()
+		c.upstream.resume()
+		c.downstream.resume()
 	}
 }
 
 // resetBrokenConns resets connections that lost a message: TCP delivers everything or fails.
-func (l *link) resetBroken() {
+func (l *link) resetBrokenConns() {
 	for _, c := range l.conns {
-		if c.up.broken || c.down.broken {
+		if c.upstream.broken || c.downstream.broken {
 			c.reset()
 		}
 	}
@@ -113,12 +113,12 @@ func (l *link) ping() string {
 // Under CutDrop, the beginning and the end of a connection wait, because TCP retransmits them.
 func (d *direction) holds(m *message) bool {
 	cut := d.link.cut
-	return cut.Blocks(d.carries) && (cut.Mode == nemesis.CutHold || m.size == 0)
+	return cut.Blocks(d.content) && (cut.Mode == nemesis.CutHold || m.size == 0)
 }
 
 // drops reports whether a message that is due for delivery is lost.
 func (f *flow) drops(m *message) bool {
-	return m.size > 0 && (f.broken || f.dir.link.cut.Blocks(f.dir.carries) || f.dir.losesMessage(m))
+	return m.size > 0 && (f.broken || f.dir.link.cut.Blocks(f.dir.content) || f.dir.losesMessage(m))
 }
 
 // A client gets its own bubble if its lock reads package time directly and the plan changes a
@@ -132,7 +132,7 @@ func needsClientBubbles(s scenario.Scenario, k lock.Kind) bool {
 
 func changesClientClock(s scenario.Scenario, st nemesis.Step) bool {
 	kind, _ := nemesis.KindOf(st.Fault.Kind)
-	return kind.Power == nemesis.PowerClock && slices.ContainsFunc(st.Fault.Targets, func(t string) bool {
+	return kind.CapabilityName == nemesis.ClockCapability && slices.ContainsFunc(st.Fault.Targets, func(t string) bool {
 		return slices.Contains(s.ClientNames(), t)
 	})
 }
@@ -163,9 +163,9 @@ func (h *host) waitForTrueTime(w waiter) {
 // releaseAheadAt resumes all aheadWaiters at the true time at which the host's clock shows t.
 func (h *host) releaseAheadAt(t time.Time) {
 	h.net.at(h.slot, h.trueTimeOf(t), func() {
-		ahead := h.aheadWaiters
+		waiters := h.aheadWaiters
 		h.aheadWaiters = nil
-		for _, w := range ahead {
+		for _, w := range waiters {
 			h.whenRunning(w.slot, w.f)
 		}
 	})
@@ -173,7 +173,7 @@ func (h *host) releaseAheadAt(t time.Time) {
 
 // onRateChange reschedules everything that waits for the host's clock. The caller must hold the
 // network's mutex.
-func (h *host) rateChanged() {
+func (h *host) onRateChange() {
 	if h.bubble == nil {
 		return
 	}
@@ -189,7 +189,7 @@ func (h *host) rateChanged() {
 
 // waitForSlot waits until the slot's next free instant, unless the host was killed. It must be
 // called in the host's bubble.
-func (h *host) nap(s slot) {
+func (h *host) waitForSlot(s slot) {
 	h.net.mu.Lock()
 	if h.killed {
 		h.net.mu.Unlock()
@@ -209,7 +209,7 @@ func (h *host) nap(s slot) {
 // launch starts the program in the host's own bubble, with a new context because ctx is not valid
 // there.
 func (h *host) launch(ctx context.Context, at func(string), program func(context.Context, client.Env) error, done chan<- error) {
-	h.bubble.onGone = func(err error) { done <- err }
+	h.bubble.onExit = func(err error) { done <- err }
 	h.bubble.runInside(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		h.bubble.cancel = cancel

@@ -28,9 +28,9 @@ var (
 
 // runContender runs a client with a crude Redlock that uses many concurrent goroutines, timeouts
 // and connections. It checks nothing.
-func contend(ctx context.Context, c *cluster, e client.Env, name string, until time.Duration) {
-	draw := func(what string, i int, most time.Duration) time.Duration {
-		return time.Duration(mix(c.seed, sum(name), sum(what), uint64(i)) % uint64(most))
+func runContender(ctx context.Context, c *cluster, e client.Env, name string, end time.Duration) {
+	randomDelay := func(purpose string, i int, limit time.Duration) time.Duration {
+		return time.Duration(hashWords(c.seed, hashBytes(name), hashBytes(purpose), uint64(i)) % uint64(limit))
 	}
 	var nodes []*redis.Client
 	for _, s := range c.servers {
@@ -41,7 +41,7 @@ func contend(ctx context.Context, c *cluster, e client.Env, name string, until t
 			r.Close()
 		}
 	}()
-	all := func(script *redis.Script, args ...any) (yes int) {
+	runOnNodes := func(script *redis.Script, args ...any) (votes int) {
 		var mu sync.Mutex
 		var wg sync.WaitGroup
 		for _, r := range nodes[:len(nodes)-1] {
@@ -52,29 +52,29 @@ func contend(ctx context.Context, c *cluster, e client.Env, name string, until t
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
-					yes += n
+					votes += n
 				}
 			})
 		}
 		wg.Wait()
-		return yes
+		return votes
 	}
-	note := func(op string, t history.Type) {
-		e.Emit(history.Event{T: int64(e.True()), Process: name, Op: op, Type: t, Local: e.Now().UnixNano()})
+	record := func(op string, t history.Type) {
+		e.Emit(history.Event{T: int64(e.TrueTime()), Process: name, Op: op, Type: t, Local: e.Now().UnixNano()})
 	}
-	for i := 0; e.True() < until && ctx.Err() == nil; i++ {
-		<-e.After(draw("think", i, 300*time.Millisecond))
-		note(history.OpAcquire, history.Invoke)
+	for i := 0; e.TrueTime() < end && ctx.Err() == nil; i++ {
+		<-e.After(randomDelay("think", i, 300*time.Millisecond))
+		record(history.OpAcquire, history.Invoke)
 		token := fmt.Sprintf("%s-%d", name, i)
-		if all(acquireScript, token, 10000) > len(nodes)/2-1 {
-			note(history.OpAcquire, history.OK)
+		if runOnNodes(acquireScript, token, 10000) > len(nodes)/2-1 {
+			record(history.OpAcquire, history.OK)
 			nodes[len(nodes)-1].Incr(ctx, "counter")
-			<-e.After(draw("hold", i, 30*time.Millisecond))
+			<-e.After(randomDelay("hold", i, 30*time.Millisecond))
 		} else {
-			note(history.OpAcquire, history.Fail)
+			record(history.OpAcquire, history.Fail)
 		}
-		all(releaseScript, token)
-		note(history.OpRelease, history.OK)
+		runOnNodes(releaseScript, token)
+		record(history.OpRelease, history.OK)
 	}
 }
 
@@ -90,10 +90,10 @@ func injectFaults(c *cluster) {
 	at(3300, func() { c.Pause("c2"); c.Cut("c2-n5", "", "") })
 	shapeTraffic(c, at)
 	at(3500, func() { c.Resume("c2") })
-	for _, of := range []string{nemesis.Request, nemesis.Reply} {
-		c.Tap(nemesis.OnMessage{Link: "c1-n4", Message: history.OpSet, Of: of, Nth: 5}, func(m nemesis.HeldMessage) {
-			pass := m.Pass
-			c.At(c.Now()+300*time.Millisecond, pass)
+	for _, dir := range []string{nemesis.Request, nemesis.Reply} {
+		c.Tap(nemesis.OnMessage{Link: "c1-n4", Message: history.OpSet, Of: dir, Nth: 5}, func(m nemesis.HeldMessage) {
+			letThrough := m.Pass
+			c.At(c.Now()+300*time.Millisecond, letThrough)
 		})
 	}
 }
@@ -116,17 +116,17 @@ func shapeTraffic(c *cluster, at func(ms int, f func())) {
 		at(900+50*i, func() { c.Cut(link, mode, "") })
 		at(1400+50*i, func() { c.Mend(link) })
 	}
-	for _, of := range []string{nemesis.Request, nemesis.Reply} {
-		c.Tap(nemesis.OnMessage{Link: "c2-n3", Message: history.OpSet, Of: of, Nth: 4}, func(m nemesis.HeldMessage) { m.Lose() })
+	for _, dir := range []string{nemesis.Request, nemesis.Reply} {
+		c.Tap(nemesis.OnMessage{Link: "c2-n3", Message: history.OpSet, Of: dir, Nth: 4}, func(m nemesis.HeldMessage) { m.Lose() })
 	}
 }
 
-func runContention(t testing.TB, seed uint64, clients int, until time.Duration, faults func(*cluster)) (string, uint64) {
+func runContention(t testing.TB, seed uint64, clients int, duration time.Duration, faults func(*cluster)) (string, uint64) {
 	t.Helper()
-	return runContentionOn(t, testScenario(clients, 5), seed, until, faults)
+	return runContentionOn(t, testScenario(clients, 5), seed, duration, faults)
 }
 
-func runContentionOn(t testing.TB, s scenario.Scenario, seed uint64, until time.Duration, faults func(*cluster)) (string, uint64) {
+func runContentionOn(t testing.TB, s scenario.Scenario, seed uint64, duration time.Duration, faults func(*cluster)) (string, uint64) {
 	t.Helper()
 	tt, ok := t.(*testing.T)
 	if !ok {
@@ -138,7 +138,7 @@ func runContentionOn(t testing.TB, s scenario.Scenario, seed uint64, until time.
 		for _, h := range c.hosts {
 			wg.Go(func() {
 				err := c.run(context.Background(), h.name, func(string) {}, func(ctx context.Context, e client.Env) error {
-					contend(ctx, c, e, h.name, until)
+					runContender(ctx, c, e, h.name, duration)
 					return nil
 				})
 				if err != nil && !errors.Is(err, harness.ErrKilled) {
@@ -152,7 +152,7 @@ func runContentionOn(t testing.TB, s scenario.Scenario, seed uint64, until time.
 	return text, digest
 }
 
-func TestSameSeedSameHistory(t *testing.T) {
+func TestSameSeedGivesSameHistory(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	text, digest := runContention(t, 7, 3, 4*time.Second, injectFaults)
 	if len(text) < 40000 {
@@ -165,8 +165,8 @@ func TestSameSeedSameHistory(t *testing.T) {
 			t.Fatalf("run %d with GOMAXPROCS=%d differs: history differs: %v, digest differs: %v", i, 1+i%2, repeated != text, d != digest)
 		}
 	}
-	other, d := runContention(t, 8, 3, 4*time.Second, injectFaults)
-	if other == text || d == digest {
+	otherText, d := runContention(t, 8, 3, 4*time.Second, injectFaults)
+	if otherText == text || d == digest {
 		t.Error("a different seed gives the same run")
 	}
 }
@@ -243,7 +243,7 @@ func TestWriteErrorsAreOrdered(t *testing.T) {
 			}
 			var mu sync.Mutex
 			var wg sync.WaitGroup
-			failed := map[time.Duration]int{}
+			failures := map[time.Duration]int{}
 			for _, conn := range conns {
 				wg.Go(func() {
 					if _, err := conn.Write([]byte("PING")); err == nil {
@@ -251,12 +251,12 @@ func TestWriteErrorsAreOrdered(t *testing.T) {
 					}
 					mu.Lock()
 					defer mu.Unlock()
-					failed[c.Now()]++
+					failures[c.Now()]++
 				})
 			}
 			wg.Wait()
-			if len(failed) != 5 {
-				t.Errorf("five writes failed at %d distinct instants: %v", len(failed), failed)
+			if len(failures) != 5 {
+				t.Errorf("five writes failed at %d distinct instants: %v", len(failures), failures)
 			}
 			return nil
 		})
@@ -267,17 +267,17 @@ func TestWriteErrorsAreOrdered(t *testing.T) {
 func TestPointsRunLast(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
-		var looked atomic.Bool
+		var clockRead atomic.Bool
 		return c.run(context.Background(), "c1", func(string) {
-			if !looked.Load() {
+			if !clockRead.Load() {
 				t.Error("a running goroutine did not read the clock before the fault was triggered")
 			}
 		}, func(ctx context.Context, e client.Env) error {
 			go func() {
 				e.Now()
-				looked.Store(true)
+				clockRead.Store(true)
 			}()
-			e.At("acquired")
+			e.OnPoint("acquired")
 			return nil
 		})
 	})

@@ -15,30 +15,30 @@ import (
 	"lockpick/harness/scenario"
 )
 
-func persistentScenario(policy string) scenario.Scenario {
+func persistentScenario(fsync string) scenario.Scenario {
 	s := testScenario(1, 1)
-	s.Topology.Persistence = policy
+	s.Topology.Persistence = fsync
 	return s
 }
 
 // mustSucceed returns a function that fails the test unless a fault was injected and its read-back
 // contains want.
-func mustSucceed(t *testing.T, want string) func(back string, err error) {
-	return func(back string, err error) {
+func mustSucceed(t *testing.T, want string) func(readBack string, err error) {
+	return func(readBack string, err error) {
 		t.Helper()
-		if err != nil || !strings.Contains(back, want) {
-			t.Errorf("read-back %q, error %v, want read-back %q", back, err, want)
+		if err != nil || !strings.Contains(readBack, want) {
+			t.Errorf("read-back %q, error %v, want read-back %q", readBack, err, want)
 		}
 	}
 }
 
 // mustFail returns a function that fails the test unless injecting a fault failed with an error
 // that contains want.
-func mustFail(t *testing.T, want string) func(back string, err error) {
-	return func(back string, err error) {
+func mustFail(t *testing.T, want string) func(readBack string, err error) {
+	return func(readBack string, err error) {
 		t.Helper()
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("read-back %q, error %v, want error %q", back, err, want)
+			t.Errorf("read-back %q, error %v, want error %q", readBack, err, want)
 		}
 	}
 }
@@ -46,22 +46,22 @@ func mustFail(t *testing.T, want string) func(back string, err error) {
 // Each policy preserves different data. One key is set at 0.3 s and another at 1.3 s. Under
 // everysec, the first write is synced once the wall clock shows the next second.
 func TestPersistence(t *testing.T) {
-	const early, late, both, none = "early", "late", "early late", ""
+	const early, late, earlyAndLate, none = "early", "late", "early late", ""
 	for name, tt := range map[string]struct {
 		policy string
 		fault  func(c *cluster, t *testing.T)
 		want   string
 	}{
 		"none, kill":           {"none", kill, none},
-		"everysec, kill":       {"everysec", kill, both},
+		"everysec, kill":       {"everysec", kill, earlyAndLate},
 		"everysec, power loss": {"everysec", losePower, early},
 		"everysec, torn":       {"everysec", losePowerTorn, early},
-		"everysec, shutdown":   {"everysec", shutDown, both},
-		"always, kill":         {"always", kill, both},
-		"always, power loss":   {"always", losePower, both},
-		"no, kill":             {"no", kill, both},
+		"everysec, shutdown":   {"everysec", shutDown, earlyAndLate},
+		"always, kill":         {"always", kill, earlyAndLate},
+		"always, power loss":   {"always", losePower, earlyAndLate},
+		"no, kill":             {"no", kill, earlyAndLate},
 		"no, power loss":       {"no", losePower, none},
-		"no, shutdown":         {"no", shutDown, both},
+		"no, shutdown":         {"no", shutDown, earlyAndLate},
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, persistentScenario(tt.policy), 1, func(c *cluster) error {
@@ -77,8 +77,8 @@ func TestPersistence(t *testing.T) {
 				for _, key := range []string{early, late} {
 					if c.do(t, "n1", "EXISTS", key) == int64(1) {
 						got = append(got, key)
-						if left := c.do(t, "n1", "PTTL", key).(int64); left > 60000 || left < 58000 {
-							t.Errorf("%s expires in %d ms", key, left)
+						if remaining := c.do(t, "n1", "PTTL", key).(int64); remaining > 60000 || remaining < 58000 {
+							t.Errorf("%s expires in %d ms", key, remaining)
 						}
 					}
 				}
@@ -112,16 +112,16 @@ func TestExpiryWhilePoweredOff(t *testing.T) {
 // The policy everysec relies on the wall clock: if the clock is set back by an hour, nothing is
 // synced for an hour.
 func TestEverySecUsesWallClock(t *testing.T) {
-	for _, by := range []time.Duration{0, -time.Hour} {
+	for _, offset := range []time.Duration{0, -time.Hour} {
 		simulate(t, persistentScenario("everysec"), 1, func(c *cluster) error {
 			<-c.after(1500 * time.Millisecond)
-			c.TurnClock("n1", by, 1)
+			c.TurnClock("n1", offset, 1)
 			c.do(t, "n1", "SET", "k", "v")
 			<-c.after(5 * time.Second)
 			losePower(c, t)
 			c.Restart("n1")
-			if kept := c.do(t, "n1", "DBSIZE") == int64(1); kept != (by == 0) {
-				t.Errorf("clock moved by %v: key survived: %v", by, kept)
+			if survived := c.do(t, "n1", "DBSIZE") == int64(1); survived != (offset == 0) {
+				t.Errorf("clock moved by %v: key survived: %v", offset, survived)
 			}
 			return nil
 		})
@@ -150,8 +150,8 @@ func TestSlowDiskEverySec(t *testing.T) {
 			}
 			<-c.after(tt.killDelay)
 			kill(c, t)
-			if back, err := c.Restart("n1"); err != nil || !strings.Contains(back, fmt.Sprintf("(keys: %d)", tt.wantKeys)) {
-				t.Errorf("%s: %s, %v", name, back, err)
+			if readBack, err := c.Restart("n1"); err != nil || !strings.Contains(readBack, fmt.Sprintf("(keys: %d)", tt.wantKeys)) {
+				t.Errorf("%s: %s, %v", name, readBack, err)
 			}
 			return nil
 		})
@@ -167,11 +167,11 @@ func TestSlowDiskAlways(t *testing.T) {
 			if err := errors.Join(err1, err2); err != nil {
 				return err
 			}
-			began := c.Now()
+			start := c.Now()
 			if reply, err := ask(writer, "SET k v"); reply != "+OK\r\n" {
 				t.Errorf("SET: %q, %v", reply, err)
 			}
-			checkBetween(t, "answered", c.Now()-began, 2*minLatency+minSync, 2*(minLatency+latencySpread)+minSync+syncSpread+100*time.Microsecond)
+			checkBetween(t, "answered", c.Now()-start, 2*minLatency+minSync, 2*(minLatency+latencySpread)+minSync+syncSpread+100*time.Microsecond)
 			mustSucceed(t, "touched = 1")(c.Touch("n1"))
 			mustSucceed(t, "touched = 2")(c.Touch("n1")) // waits for the first Touch's sync
 			c.StallSync("n1")
@@ -234,7 +234,7 @@ func TestFullDisk(t *testing.T) {
 				}
 			}
 			mustSucceed(t, "write: ok")(c.FreeDisk("n1"))
-			<-e.After(2 * tick)
+			<-e.After(2 * tickInterval)
 			if reply, err := ask(conn, "SET b 1"); reply != "+OK\r\n" {
 				t.Errorf("after the disk was freed: %q, %v", reply, err)
 			}
@@ -260,7 +260,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 // A machine without power doesn't answer. When it is up again, it rejects its old connections.
-func TestPowerLossAndConnections(t *testing.T) {
+func TestPowerLossResetsConnections(t *testing.T) {
 	simulate(t, persistentScenario("always"), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			var conns [3]io.ReadWriteCloser
@@ -274,9 +274,9 @@ func TestPowerLossAndConnections(t *testing.T) {
 			c.At(time.Second, func() { losePower(c, t) })
 			c.At(3*time.Second, func() { c.Restart("n1") })
 			<-e.After(time.Second + 10*time.Millisecond)
-			dialing, cancel := context.WithTimeout(ctx, time.Second)
+			dialCtx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
-			if _, err := e.Dial(dialing, "tcp", c.addr("n1")); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := e.Dial(dialCtx, "tcp", c.addr("n1")); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("dial: %v", err)
 			}
 			if _, err := ask(conns[0], "PING"); !errors.Is(err, syscall.ECONNRESET) {
@@ -304,7 +304,7 @@ func TestPowerLossAndConnections(t *testing.T) {
 	})
 }
 
-func TestNoDisk(t *testing.T) {
+func TestFaultsWithoutDisk(t *testing.T) {
 	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		mustFail(t, "set topology.persistence")(c.StallSync("n1"))
 		mustFail(t, "set topology.persistence")(c.FillDisk("n1"))

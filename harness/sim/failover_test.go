@@ -60,8 +60,8 @@ func TestFailOver(t *testing.T) {
 				if reply, err := ask(conn, "PING"); reply != "+PONG\r\n" {
 					t.Errorf("%s: %q, %v", name, reply, err)
 				}
-				if left := c.do(t, "n1", "PTTL", "early").(int64); left > 59000 || left < 50000 {
-					t.Errorf("%s: the key expires in %d ms", name, left)
+				if remaining := c.do(t, "n1", "PTTL", "early").(int64); remaining > 59000 || remaining < 50000 {
+					t.Errorf("%s: the key expires in %d ms", name, remaining)
 				}
 				mustFail(t, "no replica")(c.FailOver("n1"))
 				if tt.cutLink && !tt.mendLink {
@@ -115,7 +115,7 @@ func TestFailOverThenPowerLoss(t *testing.T) {
 	})
 }
 
-func TestProbe(t *testing.T) {
+func TestProbeListsCapabilities(t *testing.T) {
 	var names []string
 	for _, p := range New(nil).Probe(t.Context()) {
 		names = append(names, p.Name)

@@ -28,7 +28,7 @@ const (
 )
 
 // Latency returns the minimum and maximum one-way latency of a message.
-func Latency() (least, most time.Duration) { return minLatency, minLatency + latencySpread }
+func Latency() (shortest, longest time.Duration) { return minLatency, minLatency + latencySpread }
 
 // network holds all machines and the links between them.
 //
@@ -63,14 +63,14 @@ func (n *network) drawKey(d *direction, content uint64) uint64 {
 	if now != d.instant {
 		d.instant, d.seen = now, d.seen[:0]
 	}
-	var k uint64
+	var repeats uint64
 	for _, c := range d.seen {
 		if c == content {
-			k++
+			repeats++
 		}
 	}
 	d.seen = append(d.seen, content)
-	return mix(n.seed, d.drawKey, uint64(now), content, k)
+	return hashWords(n.seed, d.drawKey, uint64(now), content, repeats)
 }
 
 func latency(key uint64) int64 { return int64(minLatency) + int64(key%uint64(latencySpread)) }
@@ -84,12 +84,12 @@ func (n *network) digest() uint64 {
 	defer n.mu.Unlock()
 	var d uint64
 	for _, l := range n.links {
-		d = mix(d, l.up.digest, l.down.digest)
+		d = hashWords(d, l.upstream.digest, l.downstream.digest)
 	}
 	for _, s := range n.servers {
-		for _, r := range []*replica{s.replica, s.promoted} {
+		for _, r := range []*replica{s.replica, s.promotedReplica} {
 			if r != nil {
-				d = mix(d, r.digest)
+				d = hashWords(d, r.digest)
 			}
 		}
 	}
@@ -120,19 +120,19 @@ func (n *network) recordCommands(l *link, commands []*resp.Command) {
 // conn is a TCP connection: the client's end, which is a net.Conn, and the server's state for it.
 // Only one goroutine may read at a time; any number may write.
 type conn struct {
-	reader          // on the dialing host
-	net             *network
-	link            *link
-	number          int64 // counts the link's connections from 1
-	up, down        flow
-	stream          *resp.Stream
-	unansweredTaken bool // unanswered commands have been recorded
-	session         *node.Session
-	orphaned        bool // the server lost its state for the connection in a power failure
-	sentSinceOutage bool // orphaned, and the client has sent data since the power failure
+	reader               // on the dialing host
+	net                  *network
+	link                 *link
+	number               int64 // counts the link's connections from 1
+	upstream, downstream flow
+	stream               *resp.Stream
+	unansweredTaken      bool // unanswered commands have been recorded
+	session              *node.Session
+	orphaned             bool // the server lost its state for the connection in a power failure
+	sentSinceOutage      bool // orphaned, and the client has sent data since the power failure
 
-	dialed        chan error  // the dial's result
-	answered      atomic.Bool // the dial is over
+	dialResult    chan error  // the dial's result
+	dialDone      atomic.Bool // the dial is over
 	buf           []byte      // received but unread
 	err           error       // set when the server ends the connection; returned by Read after buf
 	closed        bool        // the client has closed the connection
@@ -145,11 +145,11 @@ var (
 )
 
 func (l *link) newConn() *conn {
-	l.dials++
-	c := &conn{net: l.net, link: l, number: l.dials, stream: resp.NewStream(&l.net.scripts), dialed: make(chan error, 1),
-		reader: reader{host: l.host, slot: l.down.slot, notify: make(chan struct{}, 1)}}
-	c.up = flow{conn: c, dir: &l.up}
-	c.down = flow{conn: c, dir: &l.down}
+	l.dialCount++
+	c := &conn{net: l.net, link: l, number: l.dialCount, stream: resp.NewStream(&l.net.scripts), dialResult: make(chan error, 1),
+		reader: reader{host: l.host, slot: l.downstream.slot, notify: make(chan struct{}, 1)}}
+	c.upstream = flow{conn: c, dir: &l.upstream}
+	c.downstream = flow{conn: c, dir: &l.downstream}
 	l.conns = append(l.conns, c)
 	return c
 }
@@ -158,23 +158,23 @@ func (l *link) newConn() *conn {
 func (c *conn) Write(b []byte) (int, error) {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
-	c.host.gate(c.up.dir.slot)
+	c.host.waitAtGate(c.upstream.dir.slot)
 	if err := c.sendError(); err != nil {
 		c.net.mu.Unlock()
-		c.host.nap(c.up.dir.slot) // errors returned at the same instant would arrive in random order
+		c.host.waitForSlot(c.upstream.dir.slot) // errors returned at the same instant would arrive in random order
 		c.net.mu.Lock()
-		c.host.gate(c.up.dir.slot)
+		c.host.waitAtGate(c.upstream.dir.slot)
 		return 0, err
 	}
-	sent := c.net.now()
-	m := &message{size: len(b), sent: sent, commands: c.stream.Request(b, sent), protocolErr: c.stream.ProtocolError()}
+	now := c.net.now()
+	m := &message{size: len(b), sendTime: now, commands: c.stream.Request(b, now), protocolErr: c.stream.ProtocolError()}
 	m.hasLockCommand = lockCommand(m.commands)
 	if c.link.server != c.net.resource {
 		b = c.net.tokens.maskRequest(b, m.commands)
 	}
-	m.contentHash = sum(b)
+	m.contentHash = hashBytes(b)
 	c.link.match(m, nemesis.Request, m.commands)
-	c.up.send(m)
+	c.upstream.send(m)
 	return m.size, nil
 }
 
@@ -199,7 +199,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
 	for {
-		c.host.gate(c.down.dir.slot)
+		c.host.waitAtGate(c.downstream.dir.slot)
 		switch {
 		case c.closed:
 			return 0, net.ErrClosed
@@ -209,7 +209,7 @@ func (c *conn) Read(b []byte) (int, error) {
 			return n, nil
 		case c.err != nil:
 			return 0, c.err
-		case c.expired():
+		case c.isExpired():
 			return 0, os.ErrDeadlineExceeded
 		}
 		c.wait()
@@ -250,14 +250,14 @@ func (c *conn) Close() error {
 	}
 	c.closeClientEnd()
 	c.nudge()
-	later := waiter{c.up.dir.slot, c.sendEnd}
+	w := waiter{c.upstream.dir.slot, c.sendEnd}
 	switch h := c.host; {
 	case h.killed:
 		c.sendEnd()
 	case h.aheadOfTrueTime():
-		h.waitForTrueTime(later)
+		h.waitForTrueTime(w)
 	case h.paused:
-		h.waiters = append(h.waiters, later)
+		h.waiters = append(h.waiters, w)
 	default:
 		c.sendEnd()
 	}
@@ -275,20 +275,20 @@ func (c *conn) sendEnd() {
 	l := c.link
 	end := &message{}
 	end.deliver = func() { l.server.receiveEnd(end) }
-	c.up.queue = append(c.up.queue, end)
-	l.ending = append(l.ending, c)
-	if len(l.ending) == 1 {
-		c.net.at(l.up.slot, c.net.now()+1, l.sendEnds)
+	c.upstream.queue = append(c.upstream.queue, end)
+	l.closingConns = append(l.closingConns, c)
+	if len(l.closingConns) == 1 {
+		c.net.at(l.upstream.slot, c.net.now()+1, l.sendEnds)
 	}
 }
 
 func (l *link) sendEnds() {
-	slices.SortFunc(l.ending, func(a, b *conn) int { return cmp.Compare(a.number, b.number) })
-	for _, c := range l.ending {
-		end := c.up.queue[len(c.up.queue)-1]
-		c.up.dispatch(end, l.net.latency(&l.up, end.contentHash))
+	slices.SortFunc(l.closingConns, func(a, b *conn) int { return cmp.Compare(a.number, b.number) })
+	for _, c := range l.closingConns {
+		end := c.upstream.queue[len(c.upstream.queue)-1]
+		c.upstream.dispatch(end, l.net.latency(&l.upstream, end.contentHash))
 	}
-	l.ending = nil
+	l.closingConns = nil
 }
 
 func (c *conn) closeSession() {
@@ -301,7 +301,7 @@ func (c *conn) closeSession() {
 func (c *conn) handleData(m *message) {
 	if !c.closed {
 		for _, cmd := range m.commands {
-			cmd.Answered = c.net.now()
+			cmd.AnsweredAt = c.net.now()
 		}
 		c.buf = append(c.buf, m.payload...)
 	}
@@ -336,19 +336,19 @@ func (c *conn) takeUnanswered() []*resp.Command {
 // openCommands returns the link's commands whose answers were not delivered. It returns each
 // command only once.
 func (l *link) openCommands() []*resp.Command {
-	var open []*resp.Command
+	var commands []*resp.Command
 	for _, c := range l.conns {
-		for _, m := range c.down.queue {
-			open = append(open, m.commands...)
+		for _, m := range c.downstream.queue {
+			commands = append(commands, m.commands...)
 		}
-		open = append(open, c.takeUnanswered()...)
+		commands = append(commands, c.takeUnanswered()...)
 	}
-	return open
+	return commands
 }
 
 // removeIfDone removes the connection from its link if both ends have finished with it.
 func (c *conn) removeIfDone() {
-	if (c.closed || c.err != nil) && c.session == nil && len(c.up.queue) == 0 && len(c.down.queue) == 0 {
+	if (c.closed || c.err != nil) && c.session == nil && len(c.upstream.queue) == 0 && len(c.downstream.queue) == 0 {
 		c.link.conns = slices.DeleteFunc(c.link.conns, func(o *conn) bool { return o == c })
 	}
 }
@@ -389,7 +389,7 @@ func (h *host) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	if l == nil {
 		return nil, fmt.Errorf("dial %s: no such server in the simulation", addr)
 	}
-	h.gate(l.up.slot)
+	h.waitAtGate(l.upstream.slot)
 	if h.killed {
 		return nil, net.ErrClosed
 	}
@@ -397,7 +397,7 @@ func (h *host) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 		return nil, err
 	}
 	c := l.newConn()
-	c.up.send(&message{deliver: func() { l.server.accept(c) }})
+	c.upstream.send(&message{deliver: func() { l.server.accept(c) }})
 	return c.awaitDial(ctx)
 }
 
@@ -409,20 +409,20 @@ func (c *conn) awaitDial(ctx context.Context) (net.Conn, error) {
 	n.mu.Unlock()
 	var err error
 	select {
-	case err = <-c.dialed:
-		if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
-			c.host.nap(c.down.dir.slot)
+	case err = <-c.dialResult:
+		if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+			c.host.waitForSlot(c.downstream.dir.slot)
 		}
 	case <-ctx.Done():
-		c.host.nap(c.down.dir.slot)
+		c.host.waitForSlot(c.downstream.dir.slot)
 		select {
-		case err = <-c.dialed: // the answer arrived at the same instant
+		case err = <-c.dialResult: // the answer arrived at the same instant
 		default:
 			err = ctx.Err()
 		}
 	}
 	n.mu.Lock()
-	c.host.gate(c.down.dir.slot)
+	c.host.waitAtGate(c.downstream.dir.slot)
 	if err == nil && !c.host.killed {
 		return c, nil
 	}
@@ -442,10 +442,10 @@ func (c *conn) awaitDial(ctx context.Context) (net.Conn, error) {
 
 // finishDial reports the dial's result, unless the dial has already ended.
 func (c *conn) finishDial(err error) {
-	c.answered.Store(true)
+	c.dialDone.Store(true)
 	c.host.bubble.runInside(func() {
 		select {
-		case c.dialed <- err:
+		case c.dialResult <- err:
 		default:
 		}
 	})
@@ -454,33 +454,33 @@ func (c *conn) finishDial(err error) {
 type messageState int8
 
 const (
-	inFlight messageState = iota
-	waiting               // arrived while the link is cut, or behind an undelivered message
-	held                  // held by a tap
+	stateInFlight messageState = iota
+	stateWaiting               // arrived while the link is cut, or behind an undelivered message
+	stateHeld                  // held by a tap
 )
 
 // message is a chunk of data in one direction of a connection, or the connection's beginning or
 // end.
 type message struct {
-	flow           *flow
-	size           int // bytes; 0 for a beginning or an end
-	state          messageState
-	hasLockCommand bool            // contains a lock command
-	paced          bool            // already delayed by limited bandwidth
-	commands       []*resp.Command // commands completed by a request or answered by a reply
-	protocolErr    error           // protocol error that follows a request's commands
-	sent           int64           // when a request was sent
-	payload        []byte          // a reply's data
-	smallBuf       [24]byte        // backing array of short payloads
-	contentHash    uint64          // hash of the message's contents
-	drawKey        uint64          // source of all the message's random values
-	taps           []*tap          // taps that will hold the message, one after the other
-	deliver        func()          // delivers the message; nil means as a request or a reply
+	flow             *flow
+	size             int // bytes; 0 for a beginning or an end
+	state            messageState
+	hasLockCommand   bool            // contains a lock command
+	bandwidthApplied bool            // already delayed by limited bandwidth
+	commands         []*resp.Command // commands completed by a request or answered by a reply
+	protocolErr      error           // protocol error that follows a request's commands
+	sendTime         int64           // when a request was sent
+	payload          []byte          // a reply's data
+	smallBuf         [24]byte        // backing array of short payloads
+	contentHash      uint64          // hash of the message's contents
+	drawKey          uint64          // source of all the message's random values
+	taps             []*tap          // taps that will hold the message, one after the other
+	deliver          func()          // delivers the message; nil means as a request or a reply
 }
 
 // answers returns the commands that the message answers. A request answers none.
 func (m *message) answers() []*resp.Command {
-	if m.flow == &m.flow.conn.up {
+	if m.flow == &m.flow.conn.upstream {
 		return nil
 	}
 	return m.commands
@@ -491,16 +491,16 @@ func (m *message) fire() { m.flow.arrive(m) }
 // flow is one direction of one connection. As in TCP, messages are delivered in the order in which
 // they were sent, whatever a cut or a tap does in between.
 type flow struct {
-	conn   *conn
-	dir    *direction
-	queue  []*message
-	last   int64 // delivery time of the latest message
-	broken bool  // a message was lost, so all later messages are lost too
+	conn    *conn
+	dir     *direction
+	queue   []*message
+	lastDue int64 // delivery time of the latest message
+	broken  bool  // a message was lost, so all later messages are lost too
 }
 
 func (f *flow) send(m *message) {
 	if m.size == 0 {
-		m.contentHash = sum("")
+		m.contentHash = hashBytes("")
 	}
 	m.drawKey = f.conn.net.drawKey(f.dir, m.contentHash)
 	f.queue = append(f.queue, m)
@@ -509,27 +509,27 @@ func (f *flow) send(m *message) {
 
 func (f *flow) dispatch(m *message, delay int64) {
 	n := f.conn.net
-	m.flow, m.state = f, inFlight
+	m.flow, m.state = f, stateInFlight
 	now := n.now()
-	due := n.schedule(f.dir.slot, max(now+delay, f.last+1), m)
-	f.last = max(f.last, due)
-	f.dir.digest += mix(uint64(now), uint64(due), m.contentHash)
+	due := n.schedule(f.dir.slot, max(now+delay, f.lastDue+1), m)
+	f.lastDue = max(f.lastDue, due)
+	f.dir.digest += hashWords(uint64(now), uint64(due), m.contentHash)
 }
 
 // arrive delivers a message unless a cut, a tap or an earlier message holds it back.
 func (f *flow) arrive(m *message) {
-	m.state = waiting
+	m.state = stateWaiting
 	if f.queue[0] != m || f.dir.holds(m) {
 		return
 	}
 	if t := m.nextTap(); t != nil {
-		m.state = held
+		m.state = stateHeld
 		t.message = m
-		go t.hit(nemesis.HeldMessage{Pass: t.pass, Lose: t.lose})
+		go t.onHit(nemesis.HeldMessage{Pass: t.letThrough, Lose: t.drop})
 		return
 	}
-	if turn := f.dir.bandwidthDelay(m); turn > 0 {
-		f.dispatch(m, turn)
+	if delay := f.dir.bandwidthDelay(m); delay > 0 {
+		f.dispatch(m, delay)
 		return
 	}
 	f.pop()
@@ -541,7 +541,7 @@ func (f *flow) arrive(m *message) {
 	switch {
 	case m.deliver != nil:
 		m.deliver()
-	case f == &f.conn.up:
+	case f == &f.conn.upstream:
 		f.dir.link.server.receive(m)
 	default:
 		f.conn.handleData(m)
@@ -551,14 +551,14 @@ func (f *flow) arrive(m *message) {
 // pop removes the first message and dispatches the next one if it is already waiting.
 func (f *flow) pop() {
 	f.queue = slices.Delete(f.queue, 0, 1)
-	if len(f.queue) > 0 && f.queue[0].state == waiting {
+	if len(f.queue) > 0 && f.queue[0].state == stateWaiting {
 		f.dispatch(f.queue[0], 1)
 	}
 }
 
 // resume dispatches the first message that waited for the end of a cut. The others follow it.
 func (f *flow) resume() {
-	if len(f.queue) > 0 && f.queue[0].state == waiting {
+	if len(f.queue) > 0 && f.queue[0].state == stateWaiting {
 		f.dispatch(f.queue[0], f.conn.net.latency(f.dir, f.queue[0].contentHash))
 	}
 }
@@ -571,23 +571,23 @@ type linkSet struct {
 
 // link connects a client to a server.
 type link struct {
-	name     string
-	net      *network
-	host     *host
-	server   *server
-	refuses  bool // the server is out of the client's reach
-	cut      nemesis.LinkCut
-	shapes   []*shape
-	up, down direction
-	dials    int64 // number of connections dialed so far
-	conns    []*conn
-	ending   []*conn // connections closed by the client at this instant
-	taps     []*tap
+	name                 string
+	net                  *network
+	host                 *host
+	server               *server
+	unreachable          bool // the server is out of the client's reach
+	cut                  nemesis.LinkCut
+	shapes               []*shape
+	upstream, downstream direction
+	dialCount            int64 // number of connections dialed so far
+	conns                []*conn
+	closingConns         []*conn // connections closed by the client at this instant
+	taps                 []*tap
 }
 
 type direction struct {
 	link    *link
-	carries string // nemesis.Request or nemesis.Reply
+	content string // nemesis.Request or nemesis.Reply
 	drawKey uint64
 	slot    slot
 	// seen holds the content hashes of messages sent at instant, so that equal messages get
@@ -599,8 +599,8 @@ type direction struct {
 
 func (w *linkSet) connect(h *host, s *server) *link {
 	l := &link{name: nemesis.LinkName(h.name, s.name), net: w.net, host: h, server: s}
-	l.up = direction{link: l, carries: nemesis.Request, drawKey: sum(l.name), slot: slot(2 * len(w.links))}
-	l.down = direction{link: l, carries: nemesis.Reply, drawKey: ^sum(l.name), slot: slot(2*len(w.links) + 1)}
+	l.upstream = direction{link: l, content: nemesis.Request, drawKey: hashBytes(l.name), slot: slot(2 * len(w.links))}
+	l.downstream = direction{link: l, content: nemesis.Reply, drawKey: ^hashBytes(l.name), slot: slot(2*len(w.links) + 1)}
 	w.links = append(w.links, l)
 	return l
 }
@@ -616,13 +616,13 @@ func (w *linkSet) linkTo(h *host, addr string) *link {
 }
 
 // conns returns all connections of the host and of the server, either of which may be nil.
-func (w *linkSet) conns(h *host, s *server) (all []*conn) {
+func (w *linkSet) conns(h *host, s *server) (conns []*conn) {
 	for _, l := range w.links {
 		if l.host == h || l.server == s {
-			all = append(all, l.conns...)
+			conns = append(conns, l.conns...)
 		}
 	}
-	return all
+	return conns
 }
 
 // reader is the reading side of a connection's client end.
@@ -638,7 +638,7 @@ type reader struct {
 // deadline returns the instant at which a read times out, before alignment to the slot.
 func (r *reader) deadline() int64 { return r.host.trueTimeOf(r.readDeadline) + 1 }
 
-func (r *reader) expired() bool {
+func (r *reader) isExpired() bool {
 	return !r.readDeadline.IsZero() && r.slot.align(r.deadline()) <= r.host.net.now()
 }
 
@@ -666,7 +666,7 @@ func (r *reader) setAlarm() {
 func (r *reader) fire() {
 	r.alarm = 0
 	switch {
-	case r.expired():
+	case r.isExpired():
 		r.wake()
 	case r.reading:
 		r.setAlarm()
@@ -675,12 +675,12 @@ func (r *reader) fire() {
 
 // wake makes a blocked reader check the connection's state.
 func (r *reader) wake() {
-	switch own := r.host.bubble; {
+	switch bubble := r.host.bubble; {
 	case !r.reading:
-	case own == nil:
+	case bubble == nil:
 		r.nudge()
 	default:
-		own.runInside(r.nudge)
+		bubble.runInside(r.nudge)
 	}
 }
 
@@ -700,12 +700,12 @@ func (r *reader) nudge() {
 var semTimers sync.Pool
 
 // semTimersMu guards semTimers, since runs may start concurrently.
-var resetMu sync.Mutex
+var semTimersMu sync.Mutex
 
 // resetTimers discards the timers of earlier runs.
 func resetTimers() {
-	resetMu.Lock()
-	defer resetMu.Unlock()
+	semTimersMu.Lock()
+	defer semTimersMu.Unlock()
 	semTimers = sync.Pool{New: func() any {
 		t := time.NewTimer(time.Hour)
 		t.Stop()

@@ -14,21 +14,21 @@ import (
 )
 
 // A node that resumes handles all requests received during the pause, including abandoned ones.
-func TestPausedNode(t *testing.T) {
+func TestPausedNodeHandlesBacklog(t *testing.T) {
 	_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
-			given, err := e.Dial(ctx, "tcp", c.addr("n1"))
+			abandoned, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
 				return err
 			}
 			mustSucceed(t, "PING: no answer")(c.Pause("n1"))
 			mustFail(t, "paused already")(c.Pause("n1"))
-			fmt.Fprintf(given, "SET k given-up NX PX 10000\r\n")
-			given.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-			if n, err := given.Read(make([]byte, 9)); err == nil {
+			fmt.Fprintf(abandoned, "SET k given-up NX PX 10000\r\n")
+			abandoned.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+			if n, err := abandoned.Read(make([]byte, 9)); err == nil {
 				t.Errorf("a paused node sent %d bytes", n)
 			}
-			given.Close()
+			abandoned.Close()
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1")) // the node's kernel accepts connections
 			if err != nil {
 				return err
@@ -49,8 +49,8 @@ func TestPausedNode(t *testing.T) {
 			if list := c.do(t, "n1", "LRANGE", "l", "0", "-1"); fmt.Sprint(list) != "[0 1 2]" {
 				t.Errorf("the list is %v", list)
 			}
-			if left := c.do(t, "n1", "PTTL", "k").(int64); left < 9900 {
-				t.Errorf("the abandoned SET's key expires in %d ms, want 10 s from its execution", left)
+			if remaining := c.do(t, "n1", "PTTL", "k").(int64); remaining < 9900 {
+				t.Errorf("the abandoned SET's key expires in %d ms, want 10 s from its execution", remaining)
 			}
 			// A node killed while paused discards its backlog.
 			c.Pause("n1")
@@ -68,7 +68,7 @@ func TestPausedNode(t *testing.T) {
 			return nil
 		})
 	})
-	if len(events) != 2 || events[0].Op != history.OpSet || events[0].Applied < int64(time.Second) || events[0].Answered != 0 || events[1].Applied != 0 {
+	if len(events) != 2 || events[0].Op != history.OpSet || events[0].AppliedAt < int64(time.Second) || events[0].AnsweredAt != 0 || events[1].AppliedAt != 0 {
 		t.Errorf("recorded %+v", events)
 	}
 }

@@ -52,8 +52,8 @@ func simulate(t *testing.T, s scenario.Scenario, seed uint64, body func(c *clust
 	if !slices.IsSortedFunc(events, func(a, b history.Event) int { return int(a.T - b.T) }) {
 		t.Errorf("the history goes back in time:\n%s", out.String())
 	}
-	links := slices.DeleteFunc(events, func(e history.Event) bool { return e.Op == history.OpLife }) // see TestKeyEvents
-	return out.String(), links, digest
+	linkEvents := slices.DeleteFunc(events, func(e history.Event) bool { return e.Op == history.OpLife }) // see TestKeyEvents
+	return out.String(), linkEvents, digest
 }
 
 func testScenario(clients, nodes int) scenario.Scenario {
@@ -93,12 +93,12 @@ func TestGoRedis(t *testing.T) {
 			for _, name := range []string{"n1", "n2", "r1"} {
 				r := open(e, c.addr(name), time.Second)
 				defer r.Close()
-				began := e.True()
+				start := e.TrueTime()
 				if err := r.Set(ctx, "k", "v-"+name, 10*time.Second).Err(); err != nil {
 					return err
 				}
-				if took := e.True() - began; took < 4*minLatency || took > 6*(minLatency+latencySpread) {
-					t.Errorf("dial, HELLO and SET took %v", took)
+				if elapsed := e.TrueTime() - start; elapsed < 4*minLatency || elapsed > 6*(minLatency+latencySpread) {
+					t.Errorf("dial, HELLO and SET took %v", elapsed)
 				}
 				if v, err := r.Get(ctx, "k").Result(); err != nil || v != "v-"+name {
 					t.Errorf("GET from %s: %q, %v", name, v, err)
@@ -114,7 +114,7 @@ func TestGoRedis(t *testing.T) {
 	var got []string
 	for _, e := range events {
 		got = append(got, fmt.Sprintf("%s %s %s %s", e.Process, e.Node, e.Op, e.Type))
-		if !(e.Sent < e.Applied && e.Applied < e.Answered && e.Answered == e.T) {
+		if !(e.SentAt < e.AppliedAt && e.AppliedAt < e.AnsweredAt && e.AnsweredAt == e.T) {
 			t.Errorf("timestamps out of order: %+v", e)
 		}
 	}
@@ -142,7 +142,7 @@ func TestPoolWaitAcrossRuns(t *testing.T) {
 						return err
 					}
 				}
-				if waited := r.PoolStats().WaitCount; waited == 0 {
+				if waitCount := r.PoolStats().WaitCount; waitCount == 0 {
 					t.Error("no client waited for a connection")
 				}
 				return nil
@@ -175,7 +175,7 @@ func TestRESP3(t *testing.T) {
 // The lock under test receives the nodes' addresses and a dial function.
 func TestRunClientCreatesLock(t *testing.T) {
 	var got lock.Env
-	enough := errors.New("enough")
+	errEnough := errors.New("enough")
 	b := New(map[string]lock.Kind{"seen": {New: func(e lock.Env) (lock.Lock, error) {
 		got = e
 		conn, err := e.Dial(context.Background(), "tcp", e.Nodes[1].Addr)
@@ -186,14 +186,14 @@ func TestRunClientCreatesLock(t *testing.T) {
 		if reply, err := ask(conn, "PING"); reply != "+PONG\r\n" {
 			return nil, fmt.Errorf("ping: %q, %w", reply, err)
 		}
-		return nil, enough
+		return nil, errEnough
 	}}})
 	s := testScenario(1, 3)
 	s.Lock = lock.Settings{Kind: "seen", TTL: time.Second}
 	err := b.Run(context.Background(), s, 1, history.NewRecorder(io.Discard), func(_ context.Context, c harness.Cluster) error {
 		return c.RunClient(context.Background(), client.Spec{Name: "c1", Lock: s.Lock, Keys: []string{"k"}, Cycles: 1}, func(string) {})
 	})
-	if !errors.Is(err, enough) {
+	if !errors.Is(err, errEnough) {
 		t.Errorf("run: %v", err)
 	}
 	want := []lock.Node{{Name: "n1", Addr: "10.0.0.1:6379"}, {Name: "n2", Addr: "10.0.0.2:6379"}, {Name: "n3", Addr: "10.0.0.3:6379"}}
@@ -202,7 +202,7 @@ func TestRunClientCreatesLock(t *testing.T) {
 	}
 }
 
-func TestReach(t *testing.T) {
+func TestReachLimitsDials(t *testing.T) {
 	s := testScenario(1, 2)
 	s.Clients[0].Reach = []string{"n2"}
 	simulate(t, s, 1, func(c *cluster) error {
@@ -276,7 +276,7 @@ func TestTimersNeverShareAnInstant(t *testing.T) {
 	})
 }
 
-func TestResource(t *testing.T) {
+func TestResourceRunsCommands(t *testing.T) {
 	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		ctx := context.Background()
 		for _, tt := range []struct {

@@ -37,8 +37,8 @@ type InvalidFileError struct{ Path, Problem string }
 
 func (u *InvalidFileError) Error() string { return u.Path + " " + u.Problem }
 
-func invalidFile(path, what string, args ...any) error {
-	return &InvalidFileError{path, fmt.Sprintf(what, args...)}
+func invalidFile(path, format string, args ...any) error {
+	return &InvalidFileError{path, fmt.Sprintf(format, args...)}
 }
 
 // Open opens a regular file of at most limit bytes for reading. It follows links, because the path
@@ -144,16 +144,16 @@ func openFolder(path string, create bool) (*Folder, error) {
 		}
 		return &Folder{root, path}, nil
 	}
-	above, err := os.OpenRoot(cmp.Or(parent, "."))
+	parentRoot, err := os.OpenRoot(cmp.Or(parent, "."))
 	if err != nil {
 		return nil, err
 	}
-	defer above.Close()
-	in := &Folder{above, parent}
+	defer parentRoot.Close()
+	in := &Folder{parentRoot, parent}
 	if create {
 		return in.Sub(name)
 	}
-	root, err := above.OpenRoot(name)
+	root, err := parentRoot.OpenRoot(name)
 	if err != nil {
 		return nil, withPath(path, err)
 	}
@@ -306,7 +306,7 @@ func withPath(path string, err error) error {
 // CreateUnique creates the folder STORE/SHELF/NAME, or NAME-2 and so on if the name is taken. The
 // folder appears under its name once fill has written its contents. The link `latest` beside it
 // then points to it. On systems that can't create links, there is no `latest`.
-func Place(store, shelf, name string, fill func(dir string) error) (dir string, err error) {
+func CreateUnique(store, shelf, name string, fill func(dir string) error) (dir string, err error) {
 	fail := func(err error) (string, error) { return "", fmt.Errorf("create directory: %w", err) }
 	if err := os.MkdirAll(store, 0o755); err != nil {
 		return fail(err)
@@ -355,7 +355,7 @@ const latest = "latest"
 // so that a half-removed folder is never seen under its name. Then it makes `latest` point to the
 // last remaining folder, or removes the shelf if it is empty. isUnique reports whether a name may
 // belong to a folder that CreateUnique created.
-func RemovePlaced(store, shelf string, names []string, isPlaced func(name string) bool) error {
+func RemoveUnique(store, shelf string, names []string, isUnique func(name string) bool) error {
 	parent := filepath.Join(store, shelf)
 	fail := func(err error) error { return fmt.Errorf("remove from %s: %w", parent, err) }
 	in, err := OpenFolder(parent)
@@ -377,12 +377,12 @@ func RemovePlaced(store, shelf string, names []string, isPlaced func(name string
 	if err != nil {
 		return fail(err)
 	}
-	last, others := "", false
+	last, hasOthers := "", false
 	for _, e := range entries {
-		if e.IsDir() && isPlaced(e.Name()) {
+		if e.IsDir() && isUnique(e.Name()) {
 			last = e.Name()
 		} else if e.Name() != latest {
-			others = true
+			hasOthers = true
 		}
 	}
 	switch to, err := in.root.Readlink(latest); {
@@ -396,7 +396,7 @@ func RemovePlaced(store, shelf string, names []string, isPlaced func(name string
 			return fail(err)
 		}
 	}
-	if last == "" && !others {
+	if last == "" && !hasOthers {
 		os.Remove(parent) // fails if it is not empty: another process has started a run
 	}
 	return nil

@@ -41,7 +41,7 @@ func TestOpenRejectsInvalidFiles(t *testing.T) {
 		in, err := OpenFolder(dir)
 		check(t, err)
 		defer in.Close()
-		begin := time.Now()
+		start := time.Now()
 		for how, read := range map[string]func() ([]byte, error){
 			"by its path": func() ([]byte, error) { return Read(filepath.Join(dir, "f"), 1<<20) },
 			"in a folder": func() ([]byte, error) { return in.Read("f", 1<<20) },
@@ -52,8 +52,8 @@ func TestOpenRejectsInvalidFiles(t *testing.T) {
 				t.Errorf("%s %s: %d bytes, %v", name, how, len(text), err)
 			}
 		}
-		if took := time.Since(begin); took > 5*time.Second {
-			t.Errorf("%s: rejected after %v, want at once", name, took)
+		if elapsed := time.Since(start); elapsed > 5*time.Second {
+			t.Errorf("%s: rejected after %v, want at once", name, elapsed)
 		}
 	}
 }

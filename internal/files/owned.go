@@ -14,12 +14,12 @@ import (
 
 // ownedKind is a naming scheme for files and folders whose names contain an owner.
 type ownedKind struct {
-	Prefix string
-	Files  bool // such names are not only for folders, but for files and links, too
+	Prefix     string
+	AllowFiles bool // such names are not only for folders, but for files and links, too
 	// BeforeRemove, if set, cleans up before a dead owner's folder is removed. If it returns
 	// ErrKeepFolder, the folder stays. known reports whether the owner ran since the last boot and
 	// in this PID namespace, so that the PIDs noted in the folder are meaningful.
-	Before func(dir string, known bool) error
+	BeforeRemove func(dir string, known bool) error
 }
 
 var (
@@ -27,7 +27,7 @@ var (
 	Temporary = ownedKind{Prefix: "lockpick-"}
 	// Unfinished names files and folders in a store until they are complete and get their final
 	// names.
-	Unfinished = ownedKind{Prefix: ".new-", Files: true}
+	Unfinished = ownedKind{Prefix: ".new-", AllowFiles: true}
 )
 
 // ErrKeepFolder reports that a folder must not be removed.
@@ -35,7 +35,7 @@ var ErrKeepFolder = errors.New("the folder must not be removed")
 
 // Name returns a new name.
 func (k ownedKind) Name() (string, error) {
-	self, err := Self()
+	self, err := CurrentOwner()
 	if err != nil {
 		return "", err
 	}
@@ -67,22 +67,24 @@ const OwnerTimeout = 24 * time.Hour
 
 // Ended reports whether o is known to have ended, as seen from self. If this can't be checked, it
 // reports whether the last change was more than OwnerTimeout ago.
-func (o Owner) Ended(self Owner, touched time.Time) bool {
+func (o Owner) Ended(self Owner, lastChange time.Time) bool {
 	if o.visibleFrom(self) {
-		return !o.runs()
+		return !o.isRunning()
 	}
-	return time.Since(touched) > OwnerTimeout
+	return time.Since(lastChange) > OwnerTimeout
 }
 
 // Owner identifies a process among all processes that have ever run.
 type Owner struct {
-	Boot  string // first part of the boot ID, which also identifies the machine
-	Space string // inode of the PID namespace, because containers may share a directory
-	PID   int
-	Start uint64 // clock ticks from boot to the start of the process
+	BootID    string // first part of the boot ID, which also identifies the machine
+	Namespace string // inode of the PID namespace, because containers may share a directory
+	PID       int
+	Start     uint64 // clock ticks from boot to the start of the process
 }
 
-func (o Owner) String() string { return fmt.Sprintf("%s.%s.%d.%d", o.Boot, o.Space, o.PID, o.Start) }
+func (o Owner) String() string {
+	return fmt.Sprintf("%s.%s.%d.%d", o.BootID, o.Namespace, o.PID, o.Start)
+}
 
 // ParseOwner parses the result of String.
 func ParseOwner(s string) (Owner, bool) {
@@ -92,7 +94,7 @@ func ParseOwner(s string) (Owner, bool) {
 	}
 	pid, err1 := strconv.Atoi(f[2])
 	start, err2 := strconv.ParseUint(f[3], 10, 64)
-	return Owner{Boot: f[0], Space: f[1], PID: pid, Start: start}, err1 == nil && err2 == nil && pid > 0
+	return Owner{BootID: f[0], Namespace: f[1], PID: pid, Start: start}, err1 == nil && err2 == nil && pid > 0
 }
 
 // Sweep removes files and folders of this kind from dir if their owners are dead, and returns their
@@ -132,7 +134,7 @@ func (k ownedKind) sweepTree(root *os.Root, path string, enter func(path string)
 
 // sweep is like Sweep, but applies to one folder in root.
 func (k ownedKind) sweep(root *os.Root, path string) (removed []string, err error) {
-	self, err := Self()
+	self, err := CurrentOwner()
 	if err != nil {
 		return nil, fmt.Errorf("sweep %s: %w", root.Name(), err)
 	}
@@ -158,11 +160,11 @@ func (k ownedKind) sweep(root *os.Root, path string) (removed []string, err erro
 // remove removes a file or folder from root if it belongs to this user and its owner has ended.
 func (k ownedKind) remove(root *os.Root, at string, owner, self Owner) (done bool, err error) {
 	info, err := root.Lstat(at)
-	if err != nil || !ownedByUser(info) || !info.IsDir() && !k.Files || !owner.Ended(self, info.ModTime()) {
+	if err != nil || !ownedByUser(info) || !info.IsDir() && !k.AllowFiles || !owner.Ended(self, info.ModTime()) {
 		return false, err
 	}
-	if k.Before != nil {
-		if err := k.Before(filepath.Join(root.Name(), at), owner.visibleFrom(self)); err != nil {
+	if k.BeforeRemove != nil {
+		if err := k.BeforeRemove(filepath.Join(root.Name(), at), owner.visibleFrom(self)); err != nil {
 			return false, err
 		}
 	}

@@ -12,12 +12,12 @@ import (
 )
 
 func TestOwnerRoundTrip(t *testing.T) {
-	self, err := Self()
+	self, err := CurrentOwner()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back, ok := ParseOwner(self.String()); !ok || back != self {
-		t.Errorf("%v was parsed as %v", self, back)
+	if parsed, ok := ParseOwner(self.String()); !ok || parsed != self {
+		t.Errorf("%v was parsed as %v", self, parsed)
 	}
 	name, err := Unfinished.Name()
 	if err != nil {

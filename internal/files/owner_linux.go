@@ -14,7 +14,7 @@ import (
 )
 
 // CurrentOwner returns this process as an Owner.
-func Self() (Owner, error) {
+func CurrentOwner() (Owner, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return Owner{}, fmt.Errorf("read boot id: %w", err)
@@ -28,13 +28,15 @@ func Self() (Owner, error) {
 		return Owner{}, fmt.Errorf("read start time of this process: %w", err)
 	}
 	id, _, _ := strings.Cut(strings.TrimSpace(string(boot)), "-")
-	return Owner{Boot: id, Space: strings.Trim(space, "pid:[]"), PID: os.Getpid(), Start: s.Start}, nil
+	return Owner{BootID: id, Namespace: strings.Trim(space, "pid:[]"), PID: os.Getpid(), Start: s.Start}, nil
 }
 
 // visibleFrom reports whether self could see o if o were running.
-func (o Owner) visibleFrom(self Owner) bool { return o.Boot == self.Boot && o.Space == self.Space }
+func (o Owner) visibleFrom(self Owner) bool {
+	return o.BootID == self.BootID && o.Namespace == self.Namespace
+}
 
-func (o Owner) runs() bool { return ProcessRuns(o.PID, o.Start) }
+func (o Owner) isRunning() bool { return ProcessRuns(o.PID, o.Start) }
 
 // processStat contains the fields of /proc/PID/stat that are used here, for a process or a thread.
 type processStat struct {
@@ -104,7 +106,7 @@ func ProcessRuns(pid int, start uint64) bool {
 func QuitProcess(p *os.Process) error {
 	thread, maxTicks := p.Pid, uint64(0)
 	before := cpuTicks(p.Pid)
-	for looks := 0; looks < 10 && maxTicks == 0; looks++ {
+	for samples := 0; samples < 10 && maxTicks == 0; samples++ {
 		time.Sleep(100 * time.Millisecond)
 		for id, now := range cpuTicks(p.Pid) {
 			if now-before[id] > maxTicks {
@@ -117,13 +119,13 @@ func QuitProcess(p *os.Process) error {
 
 // cpuTicks returns the CPU time used by each thread of a process, in clock ticks.
 func cpuTicks(pid int) map[int]uint64 {
-	all := map[int]uint64{}
+	out := map[int]uint64{}
 	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)) // the pattern is valid
 	for _, path := range stats {
 		s, err := ReadStat(path)
-		if id, bad := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && bad == nil { // the thread may just have ended
-			all[id] = s.CPUTicks
+		if id, parseErr := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && parseErr == nil { // the thread may just have ended
+			out[id] = s.CPUTicks
 		}
 	}
-	return all
+	return out
 }

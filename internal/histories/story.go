@@ -60,17 +60,17 @@ func parseLine(h *history.History, f []string) error {
 	case "step":
 		n, err := strconv.Atoi(f[1])
 		h.Params.Steps = append(h.Params.Steps, history.PlannedStep{
-			Step: n, Fault: f[2], Targets: strings.Split(f[3], ","), When: strings.Join(f[4:], " "),
+			Step: n, Fault: f[2], Targets: strings.Split(f[3], ","), Trigger: strings.Join(f[4:], " "),
 		})
 		return err
 	case "cut":
-		h.Cut = strings.Join(f[1:], " ")
+		h.Truncation = strings.Join(f[1:], " ")
 		return nil
 	}
 	if len(f) < 4 {
 		return fmt.Errorf("got %q, want SECONDS PROCESS TYPE OP", f)
 	}
-	at, err := nanos(f[0])
+	at, err := parseSeconds(f[0])
 	if err != nil {
 		return err
 	}
@@ -81,8 +81,8 @@ func parseLine(h *history.History, f []string) error {
 		}
 		e := history.Event{T: at + int64(i)*1000, Process: p, Type: history.Type(f[2]), Op: f[3]}
 		if f[2] == history.OpLife {
-			e.Type, e.Op, e.Life = history.Info, history.OpLife, &history.Life{What: history.Change(f[3])}
-			h.Params.Life = true
+			e.Type, e.Op, e.Life = history.Info, history.OpLife, &history.Life{Kind: history.Change(f[3])}
+			h.Params.ReportsKeys = true
 		}
 		if err := setFields(&e, f[4:], h.Params); err != nil {
 			return err
@@ -95,7 +95,7 @@ func parseLine(h *history.History, f []string) error {
 func setFields(e *history.Event, fields []string, p history.Params) error {
 	if _, node, isLink := strings.Cut(e.Process, "-"); isLink {
 		const ms = int64(time.Millisecond)
-		e.Node, e.Sent, e.Applied, e.Answered = node, e.T-2*ms, e.T-ms, e.T
+		e.Node, e.SentAt, e.AppliedAt, e.AnsweredAt = node, e.T-2*ms, e.T-ms, e.T
 		if e.Op == history.OpSet {
 			e.TTL = int64(p.TTL)
 		}
@@ -149,7 +149,7 @@ func setField(name, value string, structs ...any) (err error) {
 		case *time.Duration:
 			*ptr, err = time.ParseDuration(value)
 		case *int64:
-			if *ptr, err = nanos(value); slices.Contains([]string{"version", "fence", "n", "drift"}, name) {
+			if *ptr, err = parseSeconds(value); slices.Contains([]string{"version", "fence", "n", "drift"}, name) {
 				*ptr, err = strconv.ParseInt(value, 10, 64)
 			}
 		default:
@@ -160,7 +160,7 @@ func setField(name, value string, structs ...any) (err error) {
 	return fmt.Errorf("no field %q", name)
 }
 
-func nanos(seconds string) (int64, error) {
+func parseSeconds(seconds string) (int64, error) {
 	d, err := time.ParseDuration(seconds + "s")
 	return int64(d), err
 }
@@ -168,12 +168,12 @@ func nanos(seconds string) (int64, error) {
 // completeLife fills in missing fields of a life fact.
 func completeLife(e *history.Event) {
 	l := e.Life
-	if l.By != "" && l.By != history.Harness && !strings.Contains(l.By, ":") {
-		l.By += "-" + e.Process
+	if l.Sender != "" && l.Sender != history.Harness && !strings.Contains(l.Sender, ":") {
+		l.Sender += "-" + e.Process
 	}
-	switch l.What {
+	switch l.Kind {
 	case history.KeySet, history.KeyChanged, history.KeyExpiry, history.KeyAppeared, history.KeyKept, history.KeyReverted:
-		l.Expires = e.Local + e.TTL
+		l.Expiry = e.Local + e.TTL
 	}
 	e.TTL = 0
 }

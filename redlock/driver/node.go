@@ -140,10 +140,10 @@ func (a Answer) Yes() bool { return a.Err == nil && a.Value > 0 }
 func (a Answer) No() bool  { return a.Err == nil && a.Value <= 0 }
 
 // Tally counts answers. Total includes the nodes that gave no answer.
-type Tally struct{ Yes, No, All int }
+type Tally struct{ Yes, No, Total int }
 
 func Count(answers []Answer) Tally {
-	t := Tally{All: len(answers)}
+	t := Tally{Total: len(answers)}
 	for _, a := range answers {
 		switch {
 		case a.Yes():
@@ -156,7 +156,7 @@ func Count(answers []Answer) Tally {
 }
 
 // HighestCount returns the highest fencing count, and the nodes that granted with a lower count.
-func HighestCount(answers []Answer) (fence int64, behind []int) {
+func HighestCount(answers []Answer) (fence int64, lowNodes []int) {
 	for _, a := range answers {
 		if a.Yes() {
 			fence = max(fence, a.Value)
@@ -164,8 +164,8 @@ func HighestCount(answers []Answer) (fence int64, behind []int) {
 	}
 	for _, a := range answers {
 		if a.Yes() && a.Value < fence {
-			behind = append(behind, a.Node)
+			lowNodes = append(lowNodes, a.Node)
 		}
 	}
-	return fence, behind
+	return fence, lowNodes
 }

@@ -27,23 +27,23 @@ func TestGarbage(t *testing.T) {
 				n, closer := openDriver(kind, redistest.Serve(t, garbage))
 				defer closer.Close()
 				slow := name == "half a reply" || name == "slow drip"
-				patience := time.Minute
+				timeout := time.Minute
 				if slow {
-					patience = 50 * time.Millisecond
+					timeout = 50 * time.Millisecond
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
 				defer cancel()
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
-				begin := time.Now()
+				start := time.Now()
 				yes, err := n.Set(ctx, "k", "a", time.Minute)
-				took := time.Since(begin)
+				elapsed := time.Since(start)
 				runtime.ReadMemStats(&after)
 				if yes || err == nil || len(err.Error()) > 1<<10 {
 					t.Errorf("set: %v, %.2000v; want a short error", yes, err)
 				}
-				if took > 10*time.Second {
-					t.Errorf("took %v", took)
+				if elapsed > 10*time.Second {
+					t.Errorf("took %v", elapsed)
 				}
 				if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 4<<20 {
 					t.Errorf("allocated %d kB", bytes>>10)

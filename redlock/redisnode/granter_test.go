@@ -17,8 +17,8 @@ func TestGrant(t *testing.T) {
 	check(t, "grant", int64(1))(n.Grant(ctx, "k", "a", terms))
 	check(t, "grant of a taken key", int64(0))(n.Grant(ctx, "k", "b", terms))
 	check(t, "repeated grant to the same token", int64(1))(n.Grant(ctx, "k", "a", terms))
-	if left := client.PTTL(ctx, "k").Val(); left > ttl || left < ttl/2 {
-		t.Errorf("the key expires in %v", left)
+	if remaining := client.PTTL(ctx, "k").Val(); remaining > ttl || remaining < ttl/2 {
+		t.Errorf("the key expires in %v", remaining)
 	}
 	check(t, "abandon", true)(n.Abandon(ctx, "k", "a", ttl))
 	check(t, "keys left", int64(0))(client.DBSize(ctx).Result()) // a deleted key needs no tombstone
@@ -35,8 +35,8 @@ func TestAbandonBeforeGrant(t *testing.T) {
 	check(t, "abandon another client's key", false)(n.Abandon(ctx, "k", "c", ttl))
 	check(t, "release", true)(n.Release(ctx, "k", "b"))
 	for _, token := range []string{"a", "c"} {
-		if left := client.PTTL(ctx, driver.TombstoneKey("k", token)).Val(); left > ttl || left < ttl/2 {
-			t.Errorf("the tombstone of %s expires in %v", token, left)
+		if remaining := client.PTTL(ctx, driver.TombstoneKey("k", token)).Val(); remaining > ttl || remaining < ttl/2 {
+			t.Errorf("the tombstone of %s expires in %v", token, remaining)
 		}
 	}
 }
@@ -76,16 +76,16 @@ func TestCountsStartAtClock(t *testing.T) {
 func TestQuarantine(t *testing.T) {
 	n, client := open(t)
 	ctx, terms := context.Background(), driver.Terms{TTL: ttl, Quarantine: ttl}
-	refused := func(when, token string) {
+	wantRefused := func(when, token string) {
 		t.Helper()
 		if got, err := n.Grant(ctx, "k", token, terms); err == nil || !strings.Contains(err.Error(), "QUARANTINE") {
 			t.Errorf("%s: %v, %v", when, got, err)
 		}
 	}
-	refused("a new node", "a")
-	refused("a second request", "a")
-	if left := client.PTTL(ctx, driver.QuarantineKey).Val(); left > ttl || left < ttl/2 {
-		t.Errorf("the quarantine ends in %v", left)
+	wantRefused("a new node", "a")
+	wantRefused("a second request", "a")
+	if remaining := client.PTTL(ctx, driver.QuarantineKey).Val(); remaining > ttl || remaining < ttl/2 {
+		t.Errorf("the quarantine ends in %v", remaining)
 	}
 	check(t, "grant without a quarantine", int64(1))(n.Grant(ctx, "k", "a", driver.Terms{TTL: ttl}))
 	check(t, "release", true)(n.Release(ctx, "k", "a"))
@@ -98,11 +98,11 @@ func TestQuarantine(t *testing.T) {
 	check(t, "release", true)(n.Release(ctx, "k", "a"))
 
 	client.Set(ctx, driver.RunIDKey, "0123456789abcdef", 0) // as after a restart of a server with persistence
-	refused("a node that restarted", "b")
+	wantRefused("a node that restarted", "b")
 	if err := n.Ready(ctx); err != nil {
 		t.Fatal(err)
 	}
 	check(t, "grant after Ready", int64(1))(n.Grant(ctx, "k", "b", terms))
 	client.FlushAll(ctx)
-	refused("a node that lost its data", "c")
+	wantRefused("a node that lost its data", "c")
 }

@@ -46,7 +46,7 @@ func Guard(dial Dialer) Dialer {
 type guardedConn struct {
 	net.Conn
 	bytesLeft, itemsLeft int    // how many bytes and elements may still arrive
-	skip                 int    // remaining bytes of the current string
+	stringBytes          int    // remaining bytes of the current string
 	head                 []byte // the current line so far, truncated to maxHeaderLen+1 bytes
 	err                  error
 }
@@ -83,14 +83,14 @@ const maxHeaderLen = 24
 // scan finds the headers in b. The last one may be incomplete.
 func (g *guardedConn) scan(b []byte) {
 	for len(b) > 0 && g.err == nil {
-		if g.skip > 0 {
-			k := min(g.skip, len(b))
-			g.skip, b = g.skip-k, b[k:]
+		if g.stringBytes > 0 {
+			k := min(g.stringBytes, len(b))
+			g.stringBytes, b = g.stringBytes-k, b[k:]
 			continue
 		}
-		line, rest, whole := bytes.Cut(b, []byte{'\n'})
+		line, rest, complete := bytes.Cut(b, []byte{'\n'})
 		g.head = append(g.head, line[:min(len(line), maxHeaderLen+1-len(g.head))]...)
-		if !whole {
+		if !complete {
 			return
 		}
 		g.countHeader(g.head)
@@ -110,7 +110,7 @@ func (g *guardedConn) countHeader(line []byte) {
 		g.err = fmt.Errorf("the node sent %q…, which is not RESP: is this a Redis server?", line)
 	case err != nil || n < 0:
 	case line[0] == '$' || line[0] == '=' || line[0] == '!':
-		if g.skip = n + 2; n > maxReply {
+		if g.stringBytes = n + 2; n > maxReply {
 			g.err = fmt.Errorf("the node announced %d bytes: is this a Redis server?", n)
 		}
 	default:

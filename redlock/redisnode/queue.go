@@ -19,9 +19,9 @@ type pipeliner interface{ Pipeline() redis.Pipeliner }
 // connection, many goroutines would all miss their timeouts on a busy machine or a slow node. Each
 // missed timeout costs a connection, and opening new connections would leave no time for locks.
 type queue struct {
-	mu      sync.Mutex
-	active  int // exchanges in progress
-	waiting []*waiter
+	mu        sync.Mutex
+	numActive int // exchanges in progress
+	waiting   []*waiter
 }
 
 // waiter is a command that waits to be sent, then for its reply.
@@ -64,8 +64,8 @@ func (n *Node) process(ctx context.Context, cmd redis.Cmder) error {
 func (q *queue) admit(ctx context.Context, cmd redis.Cmder) *waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.active < maxExchanges {
-		q.active++
+	if q.numActive < maxExchanges {
+		q.numActive++
 		return nil
 	}
 	w := &waiter{ctx: ctx, cmd: cmd, done: make(chan struct{})}
@@ -99,7 +99,7 @@ func (q *queue) next() (batch []*waiter) {
 		}
 	}
 	if batch == nil {
-		q.active--
+		q.numActive--
 	}
 	return batch
 }

@@ -119,12 +119,12 @@ func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (b
 
 // Extend implements driver.Node.
 func (n *Node) Extend(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
-	return yes(n.do(ctx, "EVAL", driver.Extend.Text, 1, key, token, ttl.Milliseconds()).Int64())
+	return boolResult(n.do(ctx, "EVAL", driver.Extend.Text, 1, key, token, ttl.Milliseconds()).Int64())
 }
 
 // Release implements driver.Node.
 func (n *Node) Release(ctx context.Context, key, token string) (bool, error) {
-	return yes(n.do(ctx, "EVAL", driver.Release.Text, 1, key, token).Int64())
+	return boolResult(n.do(ctx, "EVAL", driver.Release.Text, 1, key, token).Int64())
 }
 
 // SetFenced implements driver.Fencer.
@@ -134,7 +134,7 @@ func (n *Node) SetFenced(ctx context.Context, key, token string, ttl time.Durati
 
 // RaiseFence implements driver.Fencer.
 func (n *Node) RaiseFence(ctx context.Context, key, token string, fence int64) (bool, error) {
-	return yes(n.do(ctx, "EVAL", driver.RaiseFence.Text, 2, key, driver.CountKey(key), token, fence).Int64())
+	return boolResult(n.do(ctx, "EVAL", driver.RaiseFence.Text, 2, key, driver.CountKey(key), token, fence).Int64())
 }
 
 // Grant implements driver.Granter. With a quarantine, the script calls INFO, so an ACL must allow
@@ -150,7 +150,7 @@ func (n *Node) Grant(ctx context.Context, key, token string, t driver.Terms) (in
 
 // Abandon implements driver.Granter.
 func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Duration) (bool, error) {
-	return yes(n.do(ctx, "EVAL", driver.Abandon.Text, 2, key, driver.TombstoneKey(key, token), token, refuse.Milliseconds()).Int64())
+	return boolResult(n.do(ctx, "EVAL", driver.Abandon.Text, 2, key, driver.TombstoneKey(key, token), token, refuse.Milliseconds()).Int64())
 }
 
 // Ready ends the node's quarantine, or prevents a new node from starting in quarantine. It is for
@@ -177,4 +177,4 @@ func (n *Node) Identity(ctx context.Context) (string, error) {
 	return m[1], nil
 }
 
-func yes(n int64, err error) (bool, error) { return n > 0, err }
+func boolResult(n int64, err error) (bool, error) { return n > 0, err }

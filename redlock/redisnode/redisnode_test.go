@@ -34,7 +34,7 @@ func check[T comparable](t *testing.T, step string, want T) func(T, error) {
 	}
 }
 
-func TestSteps(t *testing.T) {
+func TestOperations(t *testing.T) {
 	n, client := open(t)
 	ctx, ttl := context.Background(), 10*time.Second
 	value := func(want string) {
@@ -43,9 +43,9 @@ func TestSteps(t *testing.T) {
 	}
 	wantTTL := func(atMost time.Duration) {
 		t.Helper()
-		left, err := client.PTTL(ctx, "k").Result()
-		if err != nil || left <= atMost-5*time.Second || left > atMost {
-			t.Errorf("time to live: %v, %v; want just below %v", left, err, atMost)
+		remaining, err := client.PTTL(ctx, "k").Result()
+		if err != nil || remaining <= atMost-5*time.Second || remaining > atMost {
+			t.Errorf("time to live: %v, %v; want just below %v", remaining, err, atMost)
 		}
 	}
 	check(t, "extend a missing key", false)(n.Extend(ctx, "k", "a", ttl))
@@ -86,8 +86,8 @@ func TestFence(t *testing.T) {
 	check(t, "next grant", int64(8))(n.SetFenced(ctx, "k", "b", ttl))
 	check(t, "count's expiry", -1*time.Nanosecond)(client.PTTL(ctx, "k:fence").Result())
 	check(t, "key's expiry", true)(func() (bool, error) {
-		left, err := client.PTTL(ctx, "k").Result()
-		return left > 0 && left <= ttl, err
+		remaining, err := client.PTTL(ctx, "k").Result()
+		return remaining > 0 && remaining <= ttl, err
 	}())
 	check(t, "raise for a missing key", false)(n.RaiseFence(ctx, "gone", "a", 7))
 	check(t, "count keys created by the raise", int64(0))(client.Exists(ctx, "gone:fence").Result())

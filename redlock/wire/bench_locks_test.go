@@ -28,7 +28,7 @@ type pair func(key string) error
 type contestant struct {
 	name, description string
 	nodes             int // number of nodes used
-	make              func(t *testing.T, addrs []string, timeout time.Duration) pair
+	newPair           func(t *testing.T, addrs []string, timeout time.Duration) pair
 }
 
 const benchTTL = 10 * time.Second

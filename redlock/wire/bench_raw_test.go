@@ -59,11 +59,11 @@ func commands(name string, keys int) (set, release []byte) {
 func (x *rawConns) measureBound(t *testing.T, keys int, d time.Duration) (pairs int) {
 	set, release := commands("raw", keys)
 	both := append(set, release...)
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	var mu sync.Mutex
 	start := time.Now()
 	for i, c := range x.conns {
-		all.Go(func() {
+		wg.Go(func() {
 			n, ahead := 0, 0
 			for time.Since(start) < d || ahead > 0 {
 				if time.Since(start) < d {
@@ -86,7 +86,7 @@ func (x *rawConns) measureBound(t *testing.T, keys int, d time.Duration) (pairs 
 			mu.Unlock()
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	return pairs / len(x.conns)
 }
 

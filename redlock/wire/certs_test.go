@@ -60,11 +60,11 @@ func (a *authority) issue(name string, d time.Duration) tls.Certificate {
 
 // write writes a certificate and its key to files that a server can read.
 func (a *authority) write(name string, der []byte, key *ecdsa.PrivateKey) {
-	private, err := x509.MarshalPKCS8PrivateKey(key)
+	privateKey, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		a.Fatal(err)
 	}
-	for file, block := range map[string]*pem.Block{a.file(name + ".crt"): {Type: "CERTIFICATE", Bytes: der}, a.file(name + ".key"): {Type: "PRIVATE KEY", Bytes: private}} {
+	for file, block := range map[string]*pem.Block{a.file(name + ".crt"): {Type: "CERTIFICATE", Bytes: der}, a.file(name + ".key"): {Type: "PRIVATE KEY", Bytes: privateKey}} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			a.Fatal(err)
 		}
@@ -75,12 +75,12 @@ func (a *authority) file(name string) string { return filepath.Join(a.dir, name)
 
 // clientConfig returns the configuration for a client that trusts the authority and presents the
 // given certificates.
-func (a *authority) clientConfig(shown ...tls.Certificate) *tls.Config {
+func (a *authority) clientConfig(certs ...tls.Certificate) *tls.Config {
 	pool := x509.NewCertPool()
 	cert, err := x509.ParseCertificate(a.sign(a.cert, &a.key.PublicKey))
 	if err != nil {
 		a.Fatal(err)
 	}
 	pool.AddCert(cert)
-	return &tls.Config{RootCAs: pool, Certificates: shown}
+	return &tls.Config{RootCAs: pool, Certificates: certs}
 }

@@ -35,14 +35,14 @@ const maxBackoff = 100 * time.Millisecond
 func (n *nodeState) recordUnanswered(e entry) {
 	d, isRelease := e.asRelease()
 	if !isRelease {
-		if e.r != nil && isSet(e.r.Op) && n.state != connected && len(n.unsent) < maxPending {
-			n.unsent[e.r.Token] = struct{}{}
+		if e.r != nil && isSet(e.r.Op) && n.state != stateConnected && len(n.unsentTokens) < maxPending {
+			n.unsentTokens[e.r.Token] = struct{}{}
 		}
 		return
 	}
-	if _, ok := n.unsent[d.token]; ok {
-		delete(n.unsent, d.token)
-	} else if n.state != closed && len(n.pendingReleases) < maxPending {
+	if _, ok := n.unsentTokens[d.token]; ok {
+		delete(n.unsentTokens, d.token)
+	} else if n.state != stateClosed && len(n.pendingReleases) < maxPending {
 		n.pendingReleases = append(n.pendingReleases, d)
 	}
 }
@@ -56,7 +56,7 @@ func isSet(op driver.Op) bool {
 // Settle implements driver.Settler.
 func (n *nodeState) Settle(ctx context.Context) error {
 	for {
-		pending := n.pendingCount()
+		pending := n.numPendingReleases()
 		if pending == 0 {
 			return nil
 		}
@@ -70,9 +70,9 @@ func (n *nodeState) Settle(ctx context.Context) error {
 	}
 }
 
-// pendingCount counts the releases that were answered with an error although the node had not
+// numPendingReleases counts the releases that were answered with an error although the node had not
 // replied.
-func (n *nodeState) pendingCount() (sum int) {
+func (n *nodeState) numPendingReleases() (sum int) {
 	now := n.now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -81,9 +81,9 @@ func (n *nodeState) pendingCount() (sum int) {
 			sum++
 		}
 	}
-	for _, all := range [][]entry{n.batch.releases, n.waiting.entries()} {
+	for _, all := range [][]entry{n.batch.releases, n.inFlight.entries()} {
 		for _, e := range all {
-			if e.unanswered != nil && e.unanswered.until > now {
+			if e.unansweredRelease != nil && e.unansweredRelease.until > now {
 				sum++
 			}
 		}
@@ -93,10 +93,10 @@ func (n *nodeState) pendingCount() (sum int) {
 
 // connect connects in the background. The caller must hold the mutex.
 func (n *nodeState) connect() {
-	n.state = dialing
-	n.running.Add(1)
+	n.state = stateDialing
+	n.goroutines.Add(1)
 	go func() {
-		defer n.running.Done()
+		defer n.goroutines.Done()
 		for n.connectAndServe() {
 			select {
 			case <-n.opts.After(min(n.opts.Timeout, maxBackoff)):
@@ -115,7 +115,7 @@ func (n *nodeState) connectAndServe() (failed bool) {
 	c, in, err := n.dial()
 	now := n.now()
 	n.mu.Lock()
-	if n.state == closed {
+	if n.state == stateClosed {
 		n.mu.Unlock()
 		if c != nil {
 			c.Close()
@@ -125,7 +125,7 @@ func (n *nodeState) connectAndServe() (failed bool) {
 	waiting := n.pending
 	n.pending = nil
 	if err != nil {
-		n.state, n.dialErr = backingOff, fmt.Errorf("connect to %s: %w", n, err)
+		n.state, n.dialErr = stateBackingOff, fmt.Errorf("connect to %s: %w", n, err)
 		for _, e := range waiting {
 			n.recordUnanswered(e)
 		}
@@ -134,12 +134,12 @@ func (n *nodeState) connectAndServe() (failed bool) {
 		answerAll(waiting, err)
 		return true
 	}
-	n.state, n.conn, n.rawConn, n.timer.unresponsiveSince = connected, c, nil, 0
+	n.state, n.conn, n.rawConn, n.timer.unresponsiveSince = stateConnected, c, nil, 0
 	n.id, n.runID = in.id, in.runID
 	if s, ok := c.(syscall.Conn); ok {
 		n.rawConn, _ = s.SyscallConn()
 	}
-	clear(n.unsent)
+	clear(n.unsentTokens)
 	n.sendPendingReleases(now)
 	for _, e := range waiting {
 		n.add(e)
@@ -154,7 +154,7 @@ func (n *nodeState) connectAndServe() (failed bool) {
 func (n *nodeState) sendPendingReleases(now time.Duration) {
 	for _, d := range n.pendingReleases {
 		if d.until > now {
-			n.add(entry{unanswered: &d, due: now + n.opts.Timeout})
+			n.add(entry{unansweredRelease: &d, due: now + n.opts.Timeout})
 		}
 	}
 	n.pendingReleases = nil
@@ -168,13 +168,13 @@ func (n *nodeState) shouldRetryDial() bool {
 	now := n.now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state == closed {
+	if n.state == stateClosed {
 		return false
 	}
-	n.state = idle
+	n.state = stateIdle
 	for _, d := range n.pendingReleases {
 		if d.until > now {
-			n.state = dialing
+			n.state = stateDialing
 			return true
 		}
 	}
@@ -244,34 +244,34 @@ func handshake(ctx context.Context, in *replyReader, o Options, id int64, runID 
 	for _, s := range driver.Scripts {
 		b = appendCommand(b, "SCRIPT", "LOAD", s.Text)
 	}
-	all, err := in.exec(b, len(names)+1+len(driver.Scripts))
+	replies, err := in.exec(b, len(names)+1+len(driver.Scripts))
 	if err != nil {
 		if o.TLS != nil && !in.received && ctx.Err() != nil {
 			err = fmt.Errorf("%w (the server may not use TLS)", err)
 		}
 		return errors.Join(explainEOF(driver.Advise(err), in, o, id), ctx.Err())
 	}
-	for i, what := range names {
-		if err := all[i].err; err != nil {
-			return fmt.Errorf("%s: %w", what, err)
+	for i, name := range names {
+		if err := replies[i].err; err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	number := all[len(names)-1]
-	if in.id = number.value; number.kind != ':' || in.at < in.have {
+	idReply := replies[len(names)-1]
+	if in.id = idReply.value; idReply.kind != ':' || in.start < in.end {
 		return errors.New("the node's reply to CLIENT ID was not a number, or it sent more replies than expected: is this a Redis server?")
 	}
-	if r := all[len(names)]; r.err == nil {
+	if r := replies[len(names)]; r.err == nil {
 		in.runID = r.text
 	}
 	if id == 0 || in.runID != runID || in.id <= id {
 		return nil
 	}
-	all, err = in.exec(appendCommand(nil, "CLIENT", "KILL", "ID", strconv.FormatInt(id, 10)), 1)
+	replies, err = in.exec(appendCommand(nil, "CLIENT", "KILL", "ID", strconv.FormatInt(id, 10)), 1)
 	switch {
 	case err != nil:
 		return errors.Join(err, ctx.Err())
-	case all[0].err != nil:
-		return fmt.Errorf("CLIENT KILL: %w", all[0].err)
+	case replies[0].err != nil:
+		return fmt.Errorf("CLIENT KILL: %w", replies[0].err)
 	}
 	return nil
 }
@@ -295,24 +295,24 @@ func (n *nodeState) closeConn(c net.Conn, err error) {
 		return
 	}
 	n.closeBatch()
-	lost := n.waiting.entries()
-	n.conn, n.rawConn, n.waiting, n.output = nil, nil, queue{}, nil
-	for _, e := range lost {
+	unanswered := n.inFlight.entries()
+	n.conn, n.rawConn, n.inFlight, n.output = nil, nil, queue{}, nil
+	for _, e := range unanswered {
 		n.recordUnanswered(e)
 	}
-	if n.state != closed {
-		n.state = idle
+	if n.state != stateClosed {
+		n.state = stateIdle
 		if len(n.pendingReleases) > 0 {
 			n.connect()
 		}
 	}
 	n.mu.Unlock()
 	c.Close()
-	answerAll(lost, err)
+	answerAll(unanswered, err)
 }
 
-func answerAll(lost []entry, err error) {
-	for _, e := range lost {
+func answerAll(entries []entry, err error) {
+	for _, e := range entries {
 		if e.r != nil {
 			e.r.Collector.Answered(e.r, 0, err)
 		}
@@ -321,16 +321,16 @@ func answerAll(lost []entry, err error) {
 
 // replyReader reads a node's replies from one connection.
 type replyReader struct {
-	c         net.Conn
-	buf       []byte
-	at, have  int
-	parsed    []reply
-	received  bool // at least one byte was received
-	itemsLeft int  // number of replies missing from the current array
-	answered  []answeredRequest
-	resent    bool  // a request was encoded again and must be flushed
-	id        int64 // CLIENT ID of the connection and run_id of the process, from the handshake
-	runID     string
+	c                net.Conn
+	buf              []byte
+	start, end       int
+	replies          []reply
+	received         bool // at least one byte was received
+	itemsLeft        int  // number of replies missing from the current array
+	answeredRequests []answeredRequest
+	resent           bool  // a request was encoded again and must be flushed
+	id               int64 // CLIENT ID of the connection and run_id of the process, from the handshake
+	runID            string
 }
 
 // answeredRequest is a request with its reply.
@@ -341,15 +341,15 @@ type answeredRequest struct {
 
 // fill reads more bytes into the buffer.
 func (in *replyReader) fill() error {
-	if in.at > 0 {
-		in.have = copy(in.buf, in.buf[in.at:in.have])
-		in.at = 0
+	if in.start > 0 {
+		in.end = copy(in.buf, in.buf[in.start:in.end])
+		in.start = 0
 	}
-	if in.have == len(in.buf) {
+	if in.end == len(in.buf) {
 		return fmt.Errorf("the node sent a line of more than %d bytes", len(in.buf))
 	}
-	k, err := in.c.Read(in.buf[in.have:])
-	in.have += k
+	k, err := in.c.Read(in.buf[in.end:])
+	in.end += k
 	if k > 0 {
 		in.received = true
 		return nil
@@ -359,9 +359,9 @@ func (in *replyReader) fill() error {
 
 func (in *replyReader) next() (reply, error) {
 	for {
-		r, size, err := parse(in.buf[in.at:in.have])
+		r, size, err := parse(in.buf[in.start:in.end])
 		if err == nil {
-			in.at += size
+			in.start += size
 			return r, nil
 		}
 		if err == errIncomplete {
@@ -374,55 +374,55 @@ func (in *replyReader) next() (reply, error) {
 }
 
 // exec writes commands and reads numReplies replies.
-func (in *replyReader) exec(commands []byte, replies int) (all []reply, err error) {
+func (in *replyReader) exec(commands []byte, numReplies int) (replies []reply, err error) {
 	_, err = in.c.Write(commands)
-	for len(all) < replies && err == nil {
+	for len(replies) < numReplies && err == nil {
 		var r reply
 		r, err = in.next()
-		all = append(all, r)
+		replies = append(replies, r)
 	}
-	return all, err
+	return replies, err
 }
 
 // readAvailable reads bytes and returns all complete replies.
 func (in *replyReader) readAvailable() ([]reply, error) {
-	in.parsed = in.parsed[:0]
+	in.replies = in.replies[:0]
 	if err := in.fill(); err != nil {
 		return nil, err
 	}
 	for {
-		r, size, err := parse(in.buf[in.at:in.have])
+		r, size, err := parse(in.buf[in.start:in.end])
 		switch {
 		case err == errIncomplete:
-			return in.parsed, nil
+			return in.replies, nil
 		case err != nil:
-			return in.parsed, err
+			return in.replies, err
 		}
-		in.at += size
-		in.parsed = append(in.parsed, r)
+		in.start += size
+		in.replies = append(in.replies, r)
 	}
 }
 
 // read answers requests until the connection ends, and returns the reason.
 func (n *nodeState) read(in *replyReader) error {
 	for {
-		cut, err := in.readAvailable()
+		replies, err := in.readAvailable()
 		n.mu.Lock()
 		if n.conn != in.c {
 			n.mu.Unlock()
 			return net.ErrClosed
 		}
 		n.timer.unresponsiveSince = 0
-		for i := 0; i < len(cut); i++ {
-			if badReply := n.handleReply(in, cut[i]); badReply != nil {
-				cut, err = nil, badReply
+		for i := 0; i < len(replies); i++ {
+			if badReply := n.handleReply(in, replies[i]); badReply != nil {
+				replies, err = nil, badReply
 			}
 		}
 		n.mu.Unlock()
-		for _, a := range in.answered {
+		for _, a := range in.answeredRequests {
 			a.r.Collector.Answered(a.r, a.value, a.err)
 		}
-		in.answered = in.answered[:0]
+		in.answeredRequests = in.answeredRequests[:0]
 		if err != nil {
 			return err
 		}
@@ -437,26 +437,26 @@ var errUnexpectedReply = errors.New("the node sent an unexpected reply")
 
 // handleReply assigns a reply to the request, or group of requests, that it answers.
 func (n *nodeState) handleReply(in *replyReader, r reply) error {
-	if n.waiting.len() == 0 {
+	if n.inFlight.len() == 0 {
 		return errUnexpectedReply
 	}
-	same := n.waiting.first().commandSize
+	numRequests := n.inFlight.first().commandSize
 	switch {
 	case in.itemsLeft > 0 && r.items == 0:
 		in.itemsLeft--
-		same = 1
-	case in.itemsLeft == 0 && r.items > 1 && r.items == same:
+		numRequests = 1
+	case in.itemsLeft == 0 && r.items > 1 && r.items == numRequests:
 		in.itemsLeft = r.items
 		return nil
-	case r.items > 0 || same > 1 && r.err == nil || r.err == nil && !r.answers(n.waiting.first()):
+	case r.items > 0 || numRequests > 1 && r.err == nil || r.err == nil && !r.isReplyTo(n.inFlight.first()):
 		return errUnexpectedReply
 	case r.err != nil && strings.HasPrefix(r.err.Error(), "NOSCRIPT"):
-		n.resend(in, same, r)
+		n.resend(in, numRequests, r)
 		return nil
 	}
-	for range same {
-		if e := n.waiting.pop(); e.r != nil {
-			in.answered = append(in.answered, answeredRequest{e.r, r})
+	for range numRequests {
+		if e := n.inFlight.pop(); e.r != nil {
+			in.answeredRequests = append(in.answeredRequests, answeredRequest{e.r, r})
 		}
 	}
 	return nil
@@ -465,14 +465,14 @@ func (n *nodeState) handleReply(in *replyReader, r reply) error {
 // resend encodes rejected requests again, with the script's full text, because the node no longer
 // has its scripts. It skips a set whose release is already in progress, because the set would be
 // executed after the release.
-func (n *nodeState) resend(in *replyReader, same int, why reply) {
+func (n *nodeState) resend(in *replyReader, numRequests int, rejection reply) {
 	var retried []entry
-	for range same {
-		e := n.waiting.pop()
+	for range numRequests {
+		e := n.inFlight.pop()
 		if _, isRelease := e.asRelease(); isRelease || e.r != nil && !n.isReleased(e.r.Token) {
 			retried = append(retried, e)
 		} else if e.r != nil {
-			in.answered = append(in.answered, answeredRequest{e.r, why})
+			in.answeredRequests = append(in.answeredRequests, answeredRequest{e.r, rejection})
 		}
 	}
 	if len(retried) == 0 {
@@ -495,13 +495,13 @@ func (n *nodeState) resend(in *replyReader, same int, why reply) {
 		}
 	}
 	// Keep the queue ordered by deadline: later requests must not have earlier deadlines.
-	due, rest := retried[0].due, n.waiting.entries()
+	due, rest := retried[0].due, n.inFlight.entries()
 	for i := len(rest) - 1; i >= 0 && rest[i].due > due; i-- {
 		rest[i].due = due
 	}
 	for i, e := range retried {
 		e.commandSize = len(retried) - i
-		n.waiting.push(e)
+		n.inFlight.push(e)
 	}
 }
 
@@ -517,9 +517,9 @@ func appendBulk(b []byte, s string) []byte {
 }
 
 // appendBulkConcat appends s and suffix as one bulk string.
-func appendBulkConcat(b []byte, s, more string) []byte {
-	b = strconv.AppendInt(append(b, '$'), int64(len(s)+len(more)), 10)
-	b = append(append(append(b, '\r', '\n'), s...), more...)
+func appendBulkConcat(b []byte, s, suffix string) []byte {
+	b = strconv.AppendInt(append(b, '$'), int64(len(s)+len(suffix)), 10)
+	b = append(append(append(b, '\r', '\n'), s...), suffix...)
 	return append(b, '\r', '\n')
 }
 
@@ -541,9 +541,9 @@ func appendCommand(b []byte, words ...string) []byte {
 
 // appendScript appends the start of a command that runs a script. It passes either the script's
 // digest or its full text, which the node then keeps.
-func appendScript(b []byte, s driver.Script, whole bool, keys, args int) []byte {
+func appendScript(b []byte, s driver.Script, fullText bool, keys, args int) []byte {
 	b = appendArray(b, 3+keys+args)
-	if whole {
+	if fullText {
 		b = appendBulk(append(b, "$4\r\nEVAL\r\n"...), s.Text)
 	} else {
 		b = appendBulk(append(b, "$7\r\nEVALSHA\r\n"...), s.SHA)
@@ -553,24 +553,24 @@ func appendScript(b []byte, s driver.Script, whole bool, keys, args int) []byte 
 
 // appendStep appends a request other than a release. runID identifies the server process; it is ""
 // if unknown.
-func appendStep(b []byte, r *driver.Request, whole bool, runID string) []byte {
+func appendStep(b []byte, r *driver.Request, fullText bool, runID string) []byte {
 	switch r.Op {
 	case driver.OpSet:
 		b = appendBulk(appendBulk(append(b, "*6\r\n$3\r\nSET\r\n"...), r.Key), r.Token)
 		return appendNumber(append(b, "$2\r\nNX\r\n$2\r\nPX\r\n"...), r.TTL.Milliseconds())
 	case driver.OpExtend:
-		b = appendBulk(appendBulk(appendScript(b, driver.Extend, whole, 1, 2), r.Key), r.Token)
+		b = appendBulk(appendBulk(appendScript(b, driver.Extend, fullText, 1, 2), r.Key), r.Token)
 		return appendNumber(b, r.TTL.Milliseconds())
 	case driver.OpSetFenced:
-		b = appendBulkConcat(appendBulk(appendScript(b, driver.SetFenced, whole, 2, 2), r.Key), r.Key, driver.CountSuffix)
+		b = appendBulkConcat(appendBulk(appendScript(b, driver.SetFenced, fullText, 2, 2), r.Key), r.Key, driver.CountSuffix)
 		return appendNumber(appendBulk(b, r.Token), r.TTL.Milliseconds())
 	case driver.OpRaiseFence:
-		b = appendBulkConcat(appendBulk(appendScript(b, driver.RaiseFence, whole, 2, 2), r.Key), r.Key, driver.CountSuffix)
+		b = appendBulkConcat(appendBulk(appendScript(b, driver.RaiseFence, fullText, 2, 2), r.Key), r.Key, driver.CountSuffix)
 		return appendNumber(appendBulk(b, r.Token), r.Count)
 	case driver.OpGrant:
-		return appendGrant(b, r, whole, runID)
+		return appendGrant(b, r, fullText, runID)
 	case driver.OpAbandon: // requests are in order, so the grant has been executed or never will be
-		return appendBulk(appendBulk(appendReleases(b, 1, whole), r.Key), r.Token)
+		return appendBulk(appendBulk(appendReleases(b, 1, fullText), r.Key), r.Token)
 	case driver.OpIdentify:
 		return appendScript(b, driver.Identity, true, 0, 0)
 	case driver.OpReady:
@@ -580,34 +580,34 @@ func appendStep(b []byte, r *driver.Request, whole bool, runID string) []byte {
 }
 
 // appendGrants appends several OpGrant requests with the same terms as one command.
-func appendGrants(b []byte, all []entry, whole bool, runID string) []byte {
-	if len(all) == 0 {
+func appendGrants(b []byte, grants []entry, fullText bool, runID string) []byte {
+	if len(grants) == 0 {
 		return b
 	}
-	terms := all[0].r.Terms
-	if len(all) == 1 {
-		return appendGrant(b, all[0].r, whole, runID)
+	terms := grants[0].r.Terms
+	if len(grants) == 1 {
+		return appendGrant(b, grants[0].r, fullText, runID)
 	}
-	keys, counted := len(all), int64(0)
+	keys, counted := len(grants), int64(0)
 	if terms.Fence {
 		keys, counted = 2*keys, 1
 	}
 	if terms.Quarantine > 0 {
 		keys += 2
 	}
-	b = appendScript(b, driver.Grants, whole, keys, len(all)+4)
-	for _, e := range all {
+	b = appendScript(b, driver.Grants, fullText, keys, len(grants)+4)
+	for _, e := range grants {
 		b = appendBulk(b, e.r.Key)
 	}
 	if terms.Fence {
-		for _, e := range all {
+		for _, e := range grants {
 			b = appendBulkConcat(b, e.r.Key, driver.CountSuffix)
 		}
 	}
 	if terms.Quarantine > 0 {
 		b = appendBulk(appendBulk(b, driver.RunIDKey), driver.QuarantineKey)
 	}
-	for _, e := range all {
+	for _, e := range grants {
 		b = appendBulk(b, e.r.Token)
 	}
 	return appendBulk(appendNumber(appendNumber(appendNumber(b, terms.TTL.Milliseconds()), counted), terms.Quarantine.Milliseconds()), runID)
@@ -615,7 +615,7 @@ func appendGrants(b []byte, all []entry, whole bool, runID string) []byte {
 
 // appendGrant appends one OpGrant request. It needs no tombstone, because no grant arrives after
 // its release.
-func appendGrant(b []byte, r *driver.Request, whole bool, runID string) []byte {
+func appendGrant(b []byte, r *driver.Request, fullText bool, runID string) []byte {
 	args, counted := 4, int64(0)
 	if runID != "" {
 		args = 5
@@ -623,7 +623,7 @@ func appendGrant(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	if r.Fence {
 		counted = 1
 	}
-	b = appendScript(b, driver.Grant, whole, 5, args)
+	b = appendScript(b, driver.Grant, fullText, 5, args)
 	b = appendBulk(appendBulkConcat(appendBulk(b, r.Key), r.Key, driver.CountSuffix), r.Key)
 	b = appendBulk(appendBulk(appendBulk(b, driver.RunIDKey), driver.QuarantineKey), r.Token)
 	b = appendNumber(appendNumber(appendNumber(b, r.TTL.Milliseconds()), counted), r.Quarantine.Milliseconds())
@@ -645,11 +645,11 @@ type reply struct {
 
 // isReplyTo reports whether r is a valid reply to e: a status or null for SET, an integer for a
 // script.
-func (r reply) answers(e *entry) bool {
+func (r reply) isReplyTo(e *entry) bool {
 	if e.r != nil && e.r.Op == driver.OpSet {
 		return r.kind == '+' || r.kind == '$' && r.value == 0
 	}
-	return r.kind == ':' || e.r == nil && e.unanswered == nil // the operation is no longer known
+	return r.kind == ':' || e.r == nil && e.unansweredRelease == nil // the operation is no longer known
 }
 
 // errIncomplete means that the rest of a reply is still missing.

@@ -29,9 +29,9 @@ type fakeNode struct {
 	log      []string      // commands after each handshake: SET k t, RELEASE k t k t …
 	conns    []net.Conn    // server ends of the pipes
 	delay    time.Duration // before each answer
-	refuse   error         // error returned by dials
+	dialErr  error         // error returned by dials
 	reply    string        // if not "", the reply to every command
-	hold     chan struct{} // if not nil, no reply is sent until it is closed
+	resume   chan struct{} // if not nil, no reply is sent until it is closed
 	runID    string
 	index    int      // makes the identity unique
 	nextID   int      // last connection ID
@@ -59,8 +59,8 @@ const timeout = 50 * time.Millisecond
 func (f *fakeNode) dial(context.Context, string, string) (net.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.refuse != nil {
-		return nil, f.refuse
+	if f.dialErr != nil {
+		return nil, f.dialErr
 	}
 	ours, theirs := net.Pipe()
 	f.conns = append(f.conns, theirs)
@@ -68,7 +68,7 @@ func (f *fakeNode) dial(context.Context, string, string) (net.Conn, error) {
 	return ours, nil
 }
 
-func (f *fakeNode) dials() int {
+func (f *fakeNode) numDials() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.conns)
@@ -97,7 +97,7 @@ func (f *fakeNode) serve(c net.Conn) {
 			return
 		}
 		f.mu.Lock()
-		hold, delay, say := f.hold, f.delay, f.reply
+		hold, delay, fixedReply := f.resume, f.delay, f.reply
 		f.mu.Unlock()
 		if hold != nil {
 			<-hold
@@ -106,8 +106,8 @@ func (f *fakeNode) serve(c net.Conn) {
 		f.mu.Lock()
 		answer := f.replyTo(words)
 		f.mu.Unlock()
-		if say != "" {
-			answer = say
+		if fixedReply != "" {
+			answer = fixedReply
 		}
 		if _, err := io.WriteString(c, answer); err != nil {
 			return

@@ -36,7 +36,7 @@ func TestForgetfulServers(t *testing.T) {
 	for driver, node := range drivers {
 		t.Run(driver+"/scripts", func(t *testing.T) {
 			f := newForgetfulServers(t, addrs, node)
-			f.whileLocking(30, func(c *redis.Client) { f.must(c, "SCRIPT", "FLUSH") }, func(err error) {
+			f.forgetWhileLocking(30, func(c *redis.Client) { f.mustDo(c, "SCRIPT", "FLUSH") }, func(err error) {
 				if err != nil {
 					t.Error(err)
 				}
@@ -47,7 +47,7 @@ func TestForgetfulServers(t *testing.T) {
 		})
 		t.Run(driver+"/restarts", func(t *testing.T) {
 			f := newForgetfulServers(t, addrs, node)
-			f.whileLocking(6, f.restart, func(error) {}) // after two restarts, the outcome of a release is unknown
+			f.forgetWhileLocking(6, f.restart, func(error) {}) // after two restarts, the outcome of a release is unknown
 		})
 	}
 }
@@ -67,8 +67,8 @@ func newForgetfulServers(t *testing.T, addrs []string, node func(string) (redloc
 		client := redis.NewClient(redisnode.Options(addr))
 		t.Cleanup(func() { end(); client.Close() })
 		cfg.Nodes, f.clients = append(cfg.Nodes, n), append(f.clients, client)
-		f.must(client, "FLUSHALL")
-		f.must(client, "CONFIG", "RESETSTAT")
+		f.mustDo(client, "FLUSHALL")
+		f.mustDo(client, "CONFIG", "RESETSTAT")
 	}
 	var err error
 	if f.locker, err = redlock.New(cfg); err != nil {
@@ -77,7 +77,7 @@ func newForgetfulServers(t *testing.T, addrs []string, node func(string) (redloc
 	return f
 }
 
-func (f *forgetfulServers) must(c *redis.Client, args ...any) any {
+func (f *forgetfulServers) mustDo(c *redis.Client, args ...any) any {
 	f.Helper()
 	got, err := c.Do(context.Background(), args...).Result()
 	if err != nil {
@@ -88,14 +88,14 @@ func (f *forgetfulServers) must(c *redis.Client, args ...any) any {
 
 // forgetWhileLocking calls forget the given number of times, for one server after another, while 16
 // clients acquire and release locks.
-func (f *forgetfulServers) whileLocking(times int, forget func(*redis.Client), released func(error)) {
+func (f *forgetfulServers) forgetWhileLocking(times int, forget func(*redis.Client), released func(error)) {
 	var done atomic.Bool
 	var pairs atomic.Int64
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	for i := range 16 {
-		all.Go(func() {
+		wg.Go(func() {
 			for !done.Load() && !f.Failed() {
 				s, err := f.locker.Acquire(ctx, fmt.Sprint("k", i))
 				if err != nil {
@@ -123,18 +123,18 @@ func (f *forgetfulServers) whileLocking(times int, forget func(*redis.Client), r
 		}
 	}
 	done.Store(true)
-	all.Wait()
+	wg.Wait()
 	if err := f.locker.Close(); err != nil {
 		f.Error(err)
 	}
 	for _, c := range f.clients {
-		all := c.Scan(ctx, 0, "*", 10).Iterator() // a few at a time, because the client rejects long replies
-		for all.Next(ctx) {
-			if name := all.Val(); !strings.HasSuffix(name, ":fence") && !strings.Contains(name, ":gone:") {
+		wg := c.Scan(ctx, 0, "*", 10).Iterator() // a few at a time, because the client rejects long replies
+		for wg.Next(ctx) {
+			if name := wg.Val(); !strings.HasSuffix(name, ":fence") && !strings.Contains(name, ":gone:") {
 				f.Errorf("key %s is left", name)
 			}
 		}
-		if err := all.Err(); err != nil {
+		if err := wg.Err(); err != nil {
 			f.Error(err)
 		}
 	}

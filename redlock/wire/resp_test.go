@@ -10,16 +10,16 @@ import (
 )
 
 // chunkedConn is a connection that reads from r, which may return small pieces.
-type chunked struct {
+type chunkedConn struct {
 	net.Conn
 	r io.Reader
 }
 
-func (c chunked) Read(b []byte) (int, error) { return c.r.Read(b) }
+func (c chunkedConn) Read(b []byte) (int, error) { return c.r.Read(b) }
 
 // readAll returns all replies in a stream.
 func readAll(from io.Reader) (out []string) {
-	in := &replyReader{c: chunked{r: from}, buf: make([]byte, 4<<10)}
+	in := &replyReader{c: chunkedConn{r: from}, buf: make([]byte, 4<<10)}
 	for {
 		cut, err := in.readAvailable()
 		for _, r := range cut {
@@ -41,12 +41,12 @@ func FuzzReplies(f *testing.F) {
 		if len(b) > 4<<10 {
 			return // whether a line fills the buffer would depend on the size of reads
 		}
-		whole, single := readAll(bytes.NewReader(b)), readAll(iotest.OneByteReader(bytes.NewReader(b)))
-		if fmt.Sprint(whole) != fmt.Sprint(single) {
-			t.Errorf("%q: %v when read at once, %v when read byte by byte", b, whole, single)
+		atOnce, single := readAll(bytes.NewReader(b)), readAll(iotest.OneByteReader(bytes.NewReader(b)))
+		if fmt.Sprint(atOnce) != fmt.Sprint(single) {
+			t.Errorf("%q: %v when read at once, %v when read byte by byte", b, atOnce, single)
 		}
-		if len(whole) > len(b)/3+1 {
-			t.Errorf("%q: %d replies in %d bytes", b, len(whole)-1, len(b))
+		if len(atOnce) > len(b)/3+1 {
+			t.Errorf("%q: %d replies in %d bytes", b, len(atOnce)-1, len(b))
 		}
 	})
 }

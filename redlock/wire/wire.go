@@ -66,12 +66,12 @@ type Node struct{ *nodeState }
 
 // nodeState is the state of a Node. It outlives connections.
 type nodeState struct {
-	opts    Options
-	network string
-	base    time.Time       // deadlines are relative to it
-	ctx     context.Context // canceled by Close
-	stop    context.CancelFunc
-	running sync.WaitGroup
+	opts       Options
+	network    string
+	base       time.Time       // deadlines are relative to it
+	ctx        context.Context // canceled by Close
+	stop       context.CancelFunc
+	goroutines sync.WaitGroup
 
 	// mu is not held while the clock is read, which takes long if this process is paused.
 	mu              sync.Mutex
@@ -85,7 +85,7 @@ type nodeState struct {
 	spareBuf        []byte
 	writing         bool
 	pendingReleases []pendingRelease
-	unsent          map[string]struct{} // tokens whose sets were never sent
+	unsentTokens    map[string]struct{} // tokens whose sets were never sent
 	timer           timer
 
 	writer      nonblockingWriter // only for the goroutine that writes
@@ -95,11 +95,11 @@ type nodeState struct {
 type state int
 
 const (
-	idle       state = iota // no connection, and none needed
-	dialing                 // connecting
-	backingOff              // the last dial failed; waiting before the next
-	connected
-	closed
+	stateIdle       state = iota // no connection, and none needed
+	stateDialing                 // connecting
+	stateBackingOff              // the last dial failed; waiting before the next
+	stateConnected
+	stateClosed
 )
 
 var (
@@ -132,7 +132,7 @@ func New(o Options) *Node {
 	if o.After == nil {
 		o.After = time.After
 	}
-	n := &nodeState{opts: o, network: "tcp", base: o.Now(), unsent: map[string]struct{}{}}
+	n := &nodeState{opts: o, network: "tcp", base: o.Now(), unsentTokens: map[string]struct{}{}}
 	if len(o.Addr) > 0 && o.Addr[0] == '/' {
 		n.network = "unix"
 	}
@@ -148,15 +148,15 @@ func (n *nodeState) String() string { return n.opts.Addr }
 func (n *nodeState) Close() error {
 	n.mu.Lock()
 	c := n.conn
-	lost := n.pending
-	n.state, n.dialErr, n.pending, n.pendingReleases = closed, errClosed, nil, nil
+	unanswered := n.pending
+	n.state, n.dialErr, n.pending, n.pendingReleases = stateClosed, errClosed, nil, nil
 	n.mu.Unlock()
 	n.stop()
 	if c != nil {
 		n.closeConn(c, errClosed)
 	}
-	answerAll(lost, errClosed)
-	n.running.Wait()
+	answerAll(unanswered, errClosed)
+	n.goroutines.Wait()
 	return nil
 }
 
@@ -165,18 +165,18 @@ func (n *nodeState) now() time.Duration { return n.opts.Now().Sub(n.base) }
 
 // Set implements driver.Node.
 func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
-	return yes(n.do(ctx, driver.Request{Op: driver.OpSet, Key: key, Token: token, Terms: driver.Terms{TTL: ttl}}))
+	return boolResult(n.do(ctx, driver.Request{Op: driver.OpSet, Key: key, Token: token, Terms: driver.Terms{TTL: ttl}}))
 }
 
 // Extend implements driver.Node.
 func (n *Node) Extend(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
-	return yes(n.do(ctx, driver.Request{Op: driver.OpExtend, Key: key, Token: token, Terms: driver.Terms{TTL: ttl}}))
+	return boolResult(n.do(ctx, driver.Request{Op: driver.OpExtend, Key: key, Token: token, Terms: driver.Terms{TTL: ttl}}))
 }
 
 // Release implements driver.Node. It does not know how long the key can still live, so an
 // unanswered release stays pending for a minute.
 func (n *Node) Release(ctx context.Context, key, token string) (bool, error) {
-	return yes(n.do(ctx, driver.Request{Op: driver.OpRelease, Key: key, Token: token, Terms: driver.Terms{TTL: time.Minute}}))
+	return boolResult(n.do(ctx, driver.Request{Op: driver.OpRelease, Key: key, Token: token, Terms: driver.Terms{TTL: time.Minute}}))
 }
 
 // SetFenced implements driver.Fencer.
@@ -186,7 +186,7 @@ func (n *Node) SetFenced(ctx context.Context, key, token string, ttl time.Durati
 
 // RaiseFence implements driver.Fencer.
 func (n *Node) RaiseFence(ctx context.Context, key, token string, fence int64) (bool, error) {
-	return yes(n.do(ctx, driver.Request{Op: driver.OpRaiseFence, Key: key, Token: token, Count: fence}))
+	return boolResult(n.do(ctx, driver.Request{Op: driver.OpRaiseFence, Key: key, Token: token, Count: fence}))
 }
 
 // Grant implements driver.Granter.
@@ -196,7 +196,7 @@ func (n *Node) Grant(ctx context.Context, key, token string, t driver.Terms) (in
 
 // Abandon implements driver.Granter.
 func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Duration) (bool, error) {
-	return yes(n.do(ctx, driver.Request{Op: driver.OpAbandon, Key: key, Token: token, Terms: driver.Terms{TTL: refuse}}))
+	return boolResult(n.do(ctx, driver.Request{Op: driver.OpAbandon, Key: key, Token: token, Terms: driver.Terms{TTL: refuse}}))
 }
 
 // Identity implements driver.Identifier. It returns a prefix of the server's run_id.
@@ -211,7 +211,7 @@ func (n *Node) Ready(ctx context.Context) error {
 	return err
 }
 
-func yes(n int64, err error) (bool, error) { return n > 0, err }
+func boolResult(n int64, err error) (bool, error) { return n > 0, err }
 
 // call is the Collector for a single request.
 type call struct {
@@ -244,16 +244,16 @@ const maxBatch = 64
 
 // entry is a submitted request that the node has not answered yet.
 type entry struct {
-	r           *driver.Request // nil once answered
-	unanswered  *pendingRelease // a release that was answered with an error although the node had not replied
-	commandSize int             // number of requests from this one to the last one in its command
-	due         time.Duration   // deadline, relative to nodeState.base
+	r                 *driver.Request // nil once answered
+	unansweredRelease *pendingRelease // a release that was answered with an error although the node had not replied
+	commandSize       int             // number of requests from this one to the last one in its command
+	due               time.Duration   // deadline, relative to nodeState.base
 }
 
 // asRelease returns the release's key, token and expiry; ok is false for other operations.
 func (e entry) asRelease() (d pendingRelease, ok bool) {
-	if e.unanswered != nil {
-		return *e.unanswered, true
+	if e.unansweredRelease != nil {
+		return *e.unansweredRelease, true
 	}
 	if e.r == nil || e.r.Op != driver.OpRelease {
 		return pendingRelease{}, false
@@ -275,10 +275,10 @@ func (b *batch) empty() bool { return len(b.releases)+len(b.steps)+len(b.grants)
 
 // outbox contains the requests to be sent to a node, and those waiting for its answer.
 type outbox struct {
-	runID   string // run_id of the server process, or "" if unknown
-	batch   batch
-	output  []byte // encoded, but not yet written
-	waiting queue  // already encoded, possibly sent
+	runID    string // run_id of the server process, or "" if unknown
+	batch    batch
+	output   []byte // encoded, but not yet written
+	inFlight queue  // already encoded, possibly sent
 }
 
 // Submit implements driver.Batcher.
@@ -286,12 +286,12 @@ func (n *nodeState) Submit(r *driver.Request) {
 	e := entry{r: r, due: r.Deadline.Sub(n.base)}
 	n.mu.Lock()
 	switch n.state {
-	case connected:
+	case stateConnected:
 		n.add(e)
-	case idle:
+	case stateIdle:
 		n.connect()
 		fallthrough
-	case dialing:
+	case stateDialing:
 		n.pending = append(n.pending, e)
 	default:
 		n.recordUnanswered(e)
@@ -359,7 +359,7 @@ func (n *outbox) closeScript() {
 	n.output = append(append(n.output, b.keyArgs...), b.tokenArgs...)
 	for i, e := range b.releases {
 		e.commandSize, e.due = len(b.releases)-i, b.due
-		n.waiting.push(e)
+		n.inFlight.push(e)
 	}
 	b.keyArgs, b.tokenArgs, b.releases = b.keyArgs[:0], b.tokenArgs[:0], b.releases[:0]
 }
@@ -371,7 +371,7 @@ func (n *outbox) closeBatch() {
 	n.output = append(n.output, b.stepOutput...)
 	for _, e := range b.steps {
 		e.due = b.due
-		n.waiting.push(e)
+		n.inFlight.push(e)
 	}
 	b.stepOutput, b.steps = b.stepOutput[:0], b.steps[:0]
 	clear(b.tokens)
@@ -379,7 +379,7 @@ func (n *outbox) closeBatch() {
 
 // isReleased reports whether a release of token is in progress.
 func (n *outbox) isReleased(token string) bool {
-	for _, e := range n.waiting.entries() {
+	for _, e := range n.inFlight.entries() {
 		if d, ok := e.asRelease(); ok && d.token == token {
 			return true
 		}
@@ -393,11 +393,11 @@ func (n *outbox) isReleased(token string) bool {
 }
 
 // appendReleases appends the start of a command that releases the given number of keys.
-func appendReleases(b []byte, keys int, whole bool) []byte {
+func appendReleases(b []byte, keys int, fullText bool) []byte {
 	if keys == 1 {
-		return appendScript(b, driver.Release, whole, 1, 1)
+		return appendScript(b, driver.Release, fullText, 1, 1)
 	}
-	return appendScript(b, driver.Releases, whole, keys, keys)
+	return appendScript(b, driver.Releases, fullText, keys, keys)
 }
 
 // Flush implements driver.Batcher. If the socket does not accept all data at once, a goroutine
@@ -405,16 +405,16 @@ func appendReleases(b []byte, keys int, whole bool) []byte {
 func (n *nodeState) Flush() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for !n.writing && n.state == connected && (!n.batch.empty() || len(n.output) > 0) {
+	for !n.writing && n.state == stateConnected && (!n.batch.empty() || len(n.output) > 0) {
 		n.closeBatch()
 		buf, c, raw := n.output, n.conn, n.rawConn
 		n.output, n.spareBuf, n.writing = n.spareBuf[:0], nil, true
 		n.mu.Unlock()
-		done := n.writer.write(raw, buf)
+		numWritten := n.writer.write(raw, buf)
 		n.mu.Lock()
-		if done < len(buf) && n.conn == c {
-			n.running.Add(1)
-			go n.writeRest(c, buf[done:])
+		if numWritten < len(buf) && n.conn == c {
+			n.goroutines.Add(1)
+			go n.writeRest(c, buf[numWritten:])
 			return
 		}
 		n.writing, n.spareBuf = false, buf
@@ -424,7 +424,7 @@ func (n *nodeState) Flush() {
 // writeRest writes the data that Flush could not write. Then it flushes the requests that arrived
 // in the meantime.
 func (n *nodeState) writeRest(c net.Conn, buf []byte) {
-	defer n.running.Done()
+	defer n.goroutines.Done()
 	if _, err := c.Write(buf); err != nil {
 		n.closeConn(c, err)
 	}
@@ -436,27 +436,27 @@ func (n *nodeState) writeRest(c net.Conn, buf []byte) {
 
 // queue is a FIFO of entries. The node answers them in order.
 type queue struct {
-	all        []entry
+	items      []entry
 	head       int
 	overdueEnd int // index of the first entry that is not overdue
 }
 
-func (q *queue) len() int         { return len(q.all) - q.head }
-func (q *queue) push(e entry)     { q.all = append(q.all, e) }
-func (q *queue) first() *entry    { return &q.all[q.head] }
-func (q *queue) entries() []entry { return q.all[q.head:] }
-func (q *queue) overdue() bool    { return q.overdueEnd > q.head }
+func (q *queue) len() int         { return len(q.items) - q.head }
+func (q *queue) push(e entry)     { q.items = append(q.items, e) }
+func (q *queue) first() *entry    { return &q.items[q.head] }
+func (q *queue) entries() []entry { return q.items[q.head:] }
+func (q *queue) hasOverdue() bool { return q.overdueEnd > q.head }
 
 func (q *queue) pop() entry {
-	e := q.all[q.head]
-	q.all[q.head] = entry{}
+	e := q.items[q.head]
+	q.items[q.head] = entry{}
 	q.head++
 	q.overdueEnd = max(q.overdueEnd, q.head)
 	switch {
-	case q.head == len(q.all):
-		*q = queue{all: q.all[:0]}
+	case q.head == len(q.items):
+		*q = queue{items: q.items[:0]}
 	case q.head >= 4096:
-		*q = queue{all: q.all[:copy(q.all, q.all[q.head:])], overdueEnd: q.overdueEnd - q.head}
+		*q = queue{items: q.items[:copy(q.items, q.items[q.head:])], overdueEnd: q.overdueEnd - q.head}
 	}
 	return e
 }
@@ -476,9 +476,9 @@ func (n *nodeState) startTimer(due time.Duration) {
 		return
 	}
 	n.timer.armed, n.timer.due = true, due
-	n.running.Add(1)
+	n.goroutines.Add(1)
 	go func() {
-		defer n.running.Done()
+		defer n.goroutines.Done()
 		for wait := max(0, due-n.now()); wait >= 0; {
 			select {
 			case <-n.opts.After(wait):
@@ -503,15 +503,15 @@ func (n *nodeState) expire(now time.Duration) (wait time.Duration) {
 		return quarter
 	}
 	t.paused = false
-	over := n.takeOverdue(now)
-	var dead net.Conn
+	overdue := n.takeOverdue(now)
+	var deadConn net.Conn
 	next := n.nextDue()
-	if n.waiting.overdue() {
+	if n.inFlight.hasOverdue() {
 		if t.unresponsiveSince == 0 {
 			t.unresponsiveSince = now
 		}
 		if end := t.unresponsiveSince + quarter; end <= now {
-			dead, next = n.conn, -1
+			deadConn, next = n.conn, -1
 		} else if next < 0 || end < next {
 			next = end
 		}
@@ -522,33 +522,33 @@ func (n *nodeState) expire(now time.Duration) (wait time.Duration) {
 		t.due, wait = next, max(0, next-now)
 	}
 	n.mu.Unlock()
-	answerAll(over, errTimeout)
-	if dead != nil {
-		n.closeConn(dead, errUnresponsive)
+	answerAll(overdue, errTimeout)
+	if deadConn != nil {
+		n.closeConn(deadConn, errUnresponsive)
 	}
 	return wait
 }
 
 // takeOverdue marks waiting requests whose deadlines have passed, and returns them.
-func (n *nodeState) takeOverdue(now time.Duration) (over []entry) {
+func (n *nodeState) takeOverdue(now time.Duration) (overdue []entry) {
 	for len(n.pending) > 0 && n.pending[0].due <= now {
 		n.recordUnanswered(n.pending[0])
-		over = append(over, n.pending[0])
+		overdue = append(overdue, n.pending[0])
 		n.pending = n.pending[1:]
 	}
 	n.closeBatch()
-	for q := &n.waiting; q.overdueEnd < len(q.all) && q.all[q.overdueEnd].due <= now; q.overdueEnd++ {
-		e := &q.all[q.overdueEnd]
+	for q := &n.inFlight; q.overdueEnd < len(q.items) && q.items[q.overdueEnd].due <= now; q.overdueEnd++ {
+		e := &q.items[q.overdueEnd]
 		if e.r == nil {
 			continue
 		}
-		over = append(over, *e)
+		overdue = append(overdue, *e)
 		if d, ok := e.asRelease(); ok {
-			e.unanswered = &d
+			e.unansweredRelease = &d
 		}
 		e.r = nil
 	}
-	return over
+	return overdue
 }
 
 // nextDue returns the next deadline, or a negative value if no request is waiting.
@@ -557,8 +557,8 @@ func (n *nodeState) nextDue() time.Duration {
 	if len(n.pending) > 0 {
 		next = n.pending[0].due
 	}
-	if q := n.waiting; q.overdueEnd < len(q.all) && (next < 0 || q.all[q.overdueEnd].due < next) {
-		next = q.all[q.overdueEnd].due
+	if q := n.inFlight; q.overdueEnd < len(q.items) && (next < 0 || q.items[q.overdueEnd].due < next) {
+		next = q.items[q.overdueEnd].due
 	}
 	return next
 }

@@ -36,7 +36,7 @@ func Seconds(ns int64) string { return Decimal(ns, 3) + NoBreak + "s" }
 
 // Duration formats a duration. It rounds a second or more to the millisecond, a millisecond or more to
 // the microsecond, and anything shorter to three significant digits in microseconds.
-func Span(ns int64) string {
+func Duration(ns int64) string {
 	switch {
 	case ns == 0:
 		return "0" + NoBreak + "s"
@@ -54,14 +54,14 @@ func trimZeros(decimal string) string {
 
 // Interval formats an interval by its start and end or, if both look the same, by its start and
 // duration.
-func FromTo(from, to int64) string {
+func Interval(from, to int64) string {
 	if a, b := Seconds(from), Seconds(to); a != b {
 		return "from " + a + " to " + b
 	}
 	if from == to {
 		return "at " + Seconds(from)
 	}
-	return "at " + Seconds(from) + " for " + Span(to-from)
+	return "at " + Seconds(from) + " for " + Duration(to-from)
 }
 
 // Decimal converts ns to seconds, rounded to 1 to 9 decimal places. It uses integer arithmetic, so
@@ -80,7 +80,7 @@ func Decimal(ns int64, digits int) string {
 }
 
 // GroupDigits formats a count with a comma between each group of three digits.
-func Grouped(n int) string {
+func GroupDigits(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
@@ -104,7 +104,7 @@ func Plural(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}
-	return Grouped(n) + " " + noun
+	return GroupDigits(n) + " " + noun
 }
 
 // List joins names for use in a sentence: "n1, n2 and n3".
@@ -113,7 +113,7 @@ func List(names []string) string { return verdict.JoinNames(names) }
 // Sanitize returns s as a single line with nothing invisible in it. It escapes unprintable
 // characters, combining marks, changes of writing direction and invalid UTF-8. If s has more than
 // limit characters, Sanitize truncates it and adds an ellipsis; an escape counts as one character.
-func Visible(s string, limit int) string {
+func Sanitize(s string, limit int) string {
 	var b strings.Builder
 	for n, i := 0, 0; i < len(s); n++ {
 		if n == limit {
@@ -149,7 +149,7 @@ func Escape(r rune) string {
 
 // TruncateBytes shortens s to at most limit bytes, without splitting a character, and then adds an
 // ellipsis. It may split invalid UTF-8 anywhere.
-func Clip(s string, limit int) string {
+func TruncateBytes(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
@@ -162,7 +162,7 @@ func Clip(s string, limit int) string {
 }
 
 // Truncate shortens s to at most limit characters, including the ellipsis.
-func Fit(s string, limit int) string {
+func Truncate(s string, limit int) string {
 	if utf8.RuneCountInString(s) <= limit {
 		return s
 	}
@@ -199,20 +199,20 @@ func Join(separator string, parts ...string) string {
 
 // Okabe and Ito's colors, named for what they mean in reports.
 const (
-	Alarm = "#d55e00" // vermilion: damage, a refused or foreign operation, two holders at once
-	Lease = "#0072b2" // blue: a client believes it holds the lock
-	Stall = "#e69f00" // orange: an active fault, such as a pause or a cut link
-	Fine  = "#009e73" // green: accepted, as expected
-	Clock = "#cc79a7" // purple: clocks and clock errors
-	Other = "#56b4e9" // sky blue: a second holder, or anything without another color
+	AlarmColor   = "#d55e00" // vermilion: damage, a refused or foreign operation, two holders at once
+	LeaseColor   = "#0072b2" // blue: a client believes it holds the lock
+	FaultColor   = "#e69f00" // orange: an active fault, such as a pause or a cut link
+	SuccessColor = "#009e73" // green: accepted, as expected
+	ClockColor   = "#cc79a7" // purple: clocks and clock errors
+	OtherColor   = "#56b4e9" // sky blue: a second holder, or anything without another color
 )
 
 // Neutral colors.
 const (
-	Paper = "#ffffff"
-	Ink   = "#1b1b1b"
-	Faint = "#5f5f5f"
-	Line  = "#c9c9c4"
+	PaperColor = "#ffffff"
+	InkColor   = "#1b1b1b"
+	FaintColor = "#5f5f5f"
+	LineColor  = "#c9c9c4"
 )
 
 var colorVariable = regexp.MustCompile(`--([a-z-]+):(#[0-9a-f]{6})`)
@@ -221,8 +221,8 @@ var colorVariable = regexp.MustCompile(`--([a-z-]+):(#[0-9a-f]{6})`)
 // "var(--lease)". Drawings use the variables to follow the reader's color scheme.
 func ColorVariables() map[string]string {
 	names := map[string]string{}
-	white, _, _ := strings.Cut(ColorsCSS, "@media")
-	for _, m := range colorVariable.FindAllStringSubmatch(white, -1) {
+	lightScheme, _, _ := strings.Cut(ColorsCSS, "@media")
+	for _, m := range colorVariable.FindAllStringSubmatch(lightScheme, -1) {
 		names[m[2]] = "var(--" + m[1] + ")"
 	}
 	return names

@@ -23,9 +23,9 @@ func TestTextHasContrast(t *testing.T) {
 			if name != "ink" && name != "faint" && !strings.HasSuffix(name, "-ink") {
 				continue
 			}
-			for _, ground := range []string{"paper", "panel"} {
-				if r := contrast(c, color[ground]); r < 4.5 {
-					t.Errorf("scheme %d: %s on %s has a contrast of %.1f, want at least 4.5", i, name, ground, r)
+			for _, background := range []string{"paper", "panel"} {
+				if r := contrast(c, color[background]); r < 4.5 {
+					t.Errorf("scheme %d: %s on %s has a contrast of %.1f, want at least 4.5", i, name, background, r)
 				}
 			}
 		}
@@ -35,8 +35,8 @@ func TestTextHasContrast(t *testing.T) {
 // Each color used in drawings has its own CSS variable.
 func TestColorsAreVariables(t *testing.T) {
 	names := ColorVariables()
-	for hex, want := range map[string]string{Alarm: "alarm", Lease: "lease", Stall: "stall", Fine: "fine", Clock: "clock", Other: "other",
-		Paper: "paper", Ink: "ink", Faint: "faint", Line: "line"} {
+	for hex, want := range map[string]string{AlarmColor: "alarm", LeaseColor: "lease", FaultColor: "stall", SuccessColor: "fine", ClockColor: "clock", OtherColor: "other",
+		PaperColor: "paper", InkColor: "ink", FaintColor: "faint", LineColor: "line"} {
 		if names[hex] != "var(--"+want+")" {
 			t.Errorf("%s is %q, want --%s", hex, names[hex], want)
 		}

@@ -19,27 +19,27 @@ import (
 type TextColor rune
 
 const (
-	Plain TextColor = 0xF0000 + iota
-	Bad
-	Doubt
-	Good
-	Dim
+	PlainText TextColor = 0xF0000 + iota
+	BadText
+	DoubtText
+	GoodText
+	DimText
 	ClearLine // not a color: clears the line
 )
 
 // Screen describes a writer that may be connected to a terminal.
 type Screen interface {
 	Columns() int // 0 if unknown or not a terminal
-	Colored() bool
-	Redraws() bool // whether a line can be overwritten
+	HasColors() bool
+	CanRedraw() bool // whether a line can be overwritten
 }
 
 // Paint colors text if w supports colors.
 func Paint(w io.Writer, color TextColor, text string) string {
-	if s, ok := w.(Screen); !ok || !s.Colored() || text == "" || color == Plain {
+	if s, ok := w.(Screen); !ok || !s.HasColors() || text == "" || color == PlainText {
 		return text
 	}
-	return string(color) + text + string(Plain)
+	return string(color) + text + string(PlainText)
 }
 
 // Columns returns the width of w according to the environment variable COLUMNS or else the
@@ -62,20 +62,20 @@ func Width(w io.Writer) int { return min(max(cmp.Or(Columns(w), DefaultWidth), 6
 
 // OneLine makes untrusted text, such as a key, a path or a library's error, safe to print in a line
 // of output.
-func OneLine(s string) string { return Visible(s, math.MaxInt) }
+func OneLine(s string) string { return Sanitize(s, math.MaxInt) }
 
 // Wrap breaks text into lines of at most width columns. The first line starts at column start, and
 // the other lines are indented by indent.
-func Wrap(width, first, others int, text string) string {
+func Wrap(width, start, indent int, text string) string {
 	var b strings.Builder
-	at := first
+	at := start
 	for i, word := range strings.Fields(text) {
 		switch n := utf8.RuneCountInString(word); {
 		case i == 0:
 			at += n
 		case at+1+n > width:
-			b.WriteString("\n" + strings.Repeat(" ", others))
-			at = others + n
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			at = indent + n
 		default:
 			b.WriteString(" ")
 			at += 1 + n
@@ -87,8 +87,8 @@ func Wrap(width, first, others int, text string) string {
 
 // PrintWrapped prints text wrapped to the width of w. It indents the first line by start and the
 // other lines by indent.
-func PrintWrapped(w io.Writer, indent, others int, text string) {
-	fmt.Fprintf(w, "%*s%s\n", indent, "", Wrap(Width(w)-1, indent, others, text))
+func PrintWrapped(w io.Writer, start, indent int, text string) {
+	fmt.Fprintf(w, "%*s%s\n", start, "", Wrap(Width(w)-1, start, indent, text))
 }
 
 // Table is a list of rows. The first row is the header.
@@ -98,19 +98,19 @@ type Table [][]string
 // last cell of each row goes on a line of its own, except in the header. Header cells may have several
 // lines.
 func (t Table) Lines(indent string, width int) []string {
-	heads := splitHead(t[0])
-	rows := slices.Concat(heads, t[1:])
-	numeric, widths, longest := t.numericColumns(), make([]int, len(t[0])), 0
+	headerRows := splitHeader(t[0])
+	rows := slices.Concat(headerRows, t[1:])
+	isNumeric, widths, maxLastCell := t.numericColumns(), make([]int, len(t[0])), 0
 	for _, row := range rows {
 		for i, cell := range row {
-			if n := utf8.RuneCountInString(cell); i < len(row)-1 || numeric[i] {
+			if n := utf8.RuneCountInString(cell); i < len(row)-1 || isNumeric[i] {
 				widths[i] = max(widths[i], n)
 			} else {
-				longest = max(longest, n)
+				maxLastCell = max(maxLastCell, n)
 			}
 		}
 	}
-	total := utf8.RuneCountInString(indent) + longest
+	total := utf8.RuneCountInString(indent) + maxLastCell
 	for _, n := range widths {
 		total += n + 2
 	}
@@ -118,13 +118,13 @@ func (t Table) Lines(indent string, width int) []string {
 	for k, row := range rows {
 		line := indent
 		for i, cell := range row {
-			room := strings.Repeat(" ", max(widths[i]-utf8.RuneCountInString(cell), 0))
+			padding := strings.Repeat(" ", max(widths[i]-utf8.RuneCountInString(cell), 0))
 			switch {
-			case numeric[i]:
-				line += room + cell + "  "
+			case isNumeric[i]:
+				line += padding + cell + "  "
 			case i < len(row)-1:
-				line += cell + room + "  "
-			case total > width && k >= len(heads):
+				line += cell + padding + "  "
+			case total > width && k >= len(headerRows):
 				line = strings.TrimRight(line, " ") + "\n" + indent + "  " + cell
 			default:
 				line += cell
@@ -132,15 +132,15 @@ func (t Table) Lines(indent string, width int) []string {
 		}
 		out = append(out, strings.TrimRight(line, " "))
 	}
-	return slices.Concat([]string{strings.Join(out[:len(heads)], "\n")}, out[len(heads):])
+	return slices.Concat([]string{strings.Join(out[:len(headerRows)], "\n")}, out[len(headerRows):])
 }
 
 // splitHeader splits a header with multi-line cells into rows. Shorter cells are at the bottom.
-func splitHead(head []string) (rows Table) {
-	for i, cell := range head {
+func splitHeader(header []string) (rows Table) {
+	for i, cell := range header {
 		parts := strings.Split(cell, "\n")
 		for len(rows) < len(parts) {
-			rows = slices.Insert(rows, 0, make([]string, len(head)))
+			rows = slices.Insert(rows, 0, make([]string, len(header)))
 		}
 		for k, part := range parts {
 			rows[len(rows)-len(parts)+k][i] = part
@@ -151,22 +151,22 @@ func splitHead(head []string) (rows Table) {
 
 // WrapHeader returns t. If its header would exceed the width, every word in the header gets its own
 // line, except in the first cell.
-func (t Table) WrapHead(width int) Table {
+func (t Table) WrapHeader(width int) Table {
 	if utf8.RuneCountInString(t.Lines("", width)[0]) <= width {
 		return t
 	}
-	head := slices.Clone(t[0])
-	for i := range head[1:] {
-		head[i+1] = strings.ReplaceAll(head[i+1], " ", "\n")
+	header := slices.Clone(t[0])
+	for i := range header[1:] {
+		header[i+1] = strings.ReplaceAll(header[i+1], " ", "\n")
 	}
-	return slices.Concat(Table{head}, t[1:])
+	return slices.Concat(Table{header}, t[1:])
 }
 
 // Print prints the table at the width of w.
 func (t Table) Print(w io.Writer) {
 	for i, line := range t.Lines("", Width(w)) {
 		if i == 0 {
-			line = Paint(w, Dim, line)
+			line = Paint(w, DimText, line)
 		}
 		fmt.Fprintln(w, line)
 	}
@@ -185,31 +185,31 @@ func (t Table) numericColumns() []bool {
 // terminal it updates one line; elsewhere it prints a line every few seconds. It prints nothing for a
 // task that takes less than half a second.
 type Progress struct {
-	W       io.Writer
-	Mu      *sync.Mutex // the caller's lock on W
-	Started time.Time
-	Text    func(elapsed time.Duration) string
-	shown   bool // the terminal shows a progress line
-	stopped bool
+	W         io.Writer
+	Mu        *sync.Mutex // the caller's lock on W
+	StartTime time.Time
+	Text      func(elapsed time.Duration) string
+	shown     bool // the terminal shows a progress line
+	stopped   bool
 }
 
 // redrawInterval is the update interval on a terminal.
-const redraw = 200 * time.Millisecond
+const redrawInterval = 200 * time.Millisecond
 
 // Start starts showing progress. Call stop to end it.
 func (p *Progress) Start() (stop func()) {
-	every := time.Second
-	if s, ok := p.W.(Screen); ok && s.Redraws() {
-		every = redraw
+	interval := time.Second
+	if s, ok := p.W.(Screen); ok && s.CanRedraw() {
+		interval = redrawInterval
 	}
-	t := time.NewTicker(every)
+	t := time.NewTicker(interval)
 	done := make(chan struct{})
 	go func() {
 		for n := 1; ; n++ {
 			select {
 			case <-t.C:
-				if every == redraw || n == 1 || n%5 == 0 {
-					p.print(every == redraw)
+				if interval == redrawInterval || n == 1 || n%5 == 0 {
+					p.print(interval == redrawInterval)
 				}
 			case <-done:
 				return
@@ -226,18 +226,18 @@ func (p *Progress) Start() (stop func()) {
 	}
 }
 
-func (p *Progress) print(redrawn bool) {
+func (p *Progress) print(inPlace bool) {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
-	passed := time.Since(p.Started)
+	elapsed := time.Since(p.StartTime)
 	switch {
-	case p.stopped || redrawn && passed < time.Second/2:
-	case redrawn:
-		line := []rune(p.Text(passed))
+	case p.stopped || inPlace && elapsed < time.Second/2:
+	case inPlace:
+		line := []rune(p.Text(elapsed))
 		fmt.Fprint(p.W, string(ClearLine)+string(line[:min(len(line), Width(p.W)-1)]))
 		p.shown = true
 	default:
-		fmt.Fprintln(p.W, p.Text(passed))
+		fmt.Fprintln(p.W, p.Text(elapsed))
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestVisible(t *testing.T) {
+func TestSanitize(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "", "c1 → n1": "c1 → n1", "日本": "日本", "a\nb\tc": "a b c", "1\u00a0s": "1\u00a0s", "\ufffd": "\ufffd",
 		"\x00\r\x1b[31m": `\x00\x0d\x1b[31m`, "\u0085": `\x85`, "\xff": `\xff`, "é\xc3": `é\xc3`,
@@ -20,13 +20,13 @@ func TestVisible(t *testing.T) {
 		if n := utf8.RuneCountInString(in); n == 8 || n == 9 {
 			limit = 8
 		}
-		if got := Visible(in, limit); got != want {
+		if got := Sanitize(in, limit); got != want {
 			t.Errorf("Sanitize(%q, %d) is %q, want %q", in, limit, got, want)
 		}
 	}
 }
 
-func TestClipAndFit(t *testing.T) {
+func TestTruncate(t *testing.T) {
 	for _, c := range []struct {
 		in                   string
 		limit                int
@@ -41,16 +41,16 @@ func TestClipAndFit(t *testing.T) {
 		{"日本", 2, "…", "日本"},
 		{"\x80\x80\x80\x80\x80\x80\x80", 6, "\x80\x80\x80\x80\x80\x80…", "\ufffd\ufffd\ufffd\ufffd\ufffd…"},
 	} {
-		if got := Clip(c.in, c.limit); got != c.wantBytes {
+		if got := TruncateBytes(c.in, c.limit); got != c.wantBytes {
 			t.Errorf("TruncateBytes(%q, %d) is %q, want %q", c.in, c.limit, got, c.wantBytes)
 		}
-		if got := Fit(c.in, c.limit); got != c.wantChars {
+		if got := Truncate(c.in, c.limit); got != c.wantChars {
 			t.Errorf("Truncate(%q, %d) is %q, want %q", c.in, c.limit, got, c.wantChars)
 		}
 	}
 }
 
-func TestSecondsAndSpan(t *testing.T) {
+func TestSecondsAndDuration(t *testing.T) {
 	for _, c := range []struct {
 		ns            int64
 		instant, span string
@@ -72,13 +72,13 @@ func TestSecondsAndSpan(t *testing.T) {
 		if got := strings.ReplaceAll(Seconds(c.ns), NoBreak, " "); got != c.instant {
 			t.Errorf("Seconds(%d) is %s, want %s", c.ns, got, c.instant)
 		}
-		if got := strings.ReplaceAll(Span(c.ns), NoBreak, " "); got != c.span {
+		if got := strings.ReplaceAll(Duration(c.ns), NoBreak, " "); got != c.span {
 			t.Errorf("Duration(%d) is %s, want %s", c.ns, got, c.span)
 		}
 	}
 }
 
-func TestFromTo(t *testing.T) {
+func TestInterval(t *testing.T) {
 	for _, c := range []struct {
 		from, to int64
 		want     string
@@ -87,7 +87,7 @@ func TestFromTo(t *testing.T) {
 		{160_000_000, 160_008_000, "at 0.160 s for 8 µs"},
 		{160_000_000, 160_000_000, "at 0.160 s"},
 	} {
-		if got := strings.ReplaceAll(FromTo(c.from, c.to), NoBreak, " "); got != c.want {
+		if got := strings.ReplaceAll(Interval(c.from, c.to), NoBreak, " "); got != c.want {
 			t.Errorf("Interval(%d, %d) is %q, want %q", c.from, c.to, got, c.want)
 		}
 	}

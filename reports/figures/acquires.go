@@ -13,26 +13,26 @@ import (
 )
 
 // latencyFigure plots the duration of each acquire at the time it returned.
-func latency(m *readings) *Figure {
-	var granted, refused plotter.XYs
+func latencyFigure(m *measurements) *Figure {
+	var grantedPoints, refusedPoints plotter.XYs
 	for _, a := range m.acquires {
 		p := plotter.XY{X: a.at, Y: a.millis()}
 		if a.granted {
-			granted = append(granted, p)
+			grantedPoints = append(grantedPoints, p)
 		} else {
-			refused = append(refused, p)
+			refusedPoints = append(refusedPoints, p)
 		}
 	}
 	if len(m.acquires) == 0 {
 		return nil
 	}
 	fig := newTimeFigure(m, "latency", "Latency of acquires", "from call to return (ms)")
-	fig.Caption = fmt.Sprintf("Duration of each acquire, plotted at the time it returned. %d acquires were granted, %d were not.", len(granted), len(refused))
-	if len(refused) > 0 {
-		fig.add("not granted", scatter{refused, display.Alarm, true})
+	fig.Caption = fmt.Sprintf("Duration of each acquire, plotted at the time it returned. %d acquires were granted, %d were not.", len(grantedPoints), len(refusedPoints))
+	if len(refusedPoints) > 0 {
+		fig.add("not granted", scatter{refusedPoints, display.AlarmColor, true})
 	}
-	if len(granted) > 0 {
-		fig.add("granted", scatter{granted, display.Lease, false})
+	if len(grantedPoints) > 0 {
+		fig.add("granted", scatter{grantedPoints, display.LeaseColor, false})
 	}
 	setLogScale(&fig.plot.Y)
 	return fig
@@ -40,7 +40,7 @@ func latency(m *readings) *Figure {
 
 // millis returns the acquire's duration in milliseconds, but at least a microsecond, because a
 // logarithmic axis cannot show 0.
-func (a acquire) millis() float64 { return max(1000*a.took, 1e-3) }
+func (a acquire) millis() float64 { return max(1000*a.duration, 1e-3) }
 
 // setLogScale makes an axis logarithmic and extends its range to whole decades, at least one.
 func setLogScale(a *plot.Axis) {
@@ -51,7 +51,7 @@ func setLogScale(a *plot.Axis) {
 	for d := from; d <= to; d++ {
 		x := math.Pow(10, d)
 		if labels[x] = fmt.Sprint(x); d >= 0 {
-			labels[x] = display.Grouped(int(x))
+			labels[x] = display.GroupDigits(int(x))
 		}
 	}
 	labelAxis(a, labels, minYLength)
@@ -61,25 +61,25 @@ func setLogScale(a *plot.Axis) {
 const minAcquires = 10
 
 // quantileFigure plots the latency of granted acquires by quantile.
-func quantiles(m *readings) *Figure {
-	var took []float64
+func quantileFigure(m *measurements) *Figure {
+	var durations []float64
 	for _, a := range m.acquires {
 		if a.granted {
-			took = append(took, a.millis())
+			durations = append(durations, a.millis())
 		}
 	}
-	if len(took) < minAcquires {
+	if len(durations) < minAcquires {
 		return nil
 	}
-	slices.Sort(took)
+	slices.Sort(durations)
 	fig := newFigure("quantiles", "Latency of granted acquires by quantile", "share of acquires that took at most this long", "from call to return (ms)")
-	fig.Caption = fmt.Sprintf("Share of the %d granted acquires that returned within a given time. The axis gives more space to the slowest.", len(took))
+	fig.Caption = fmt.Sprintf("Share of the %d granted acquires that returned within a given time. The axis gives more space to the slowest.", len(durations))
 	var points plotter.XYs
-	n := float64(len(took))
-	for i, t := range took {
+	n := float64(len(durations))
+	for i, t := range durations {
 		points = append(points, plotter.XY{X: quantilePosition(float64(i) / n), Y: t}, plotter.XY{X: quantilePosition(min((float64(i)+1)/n, 1-0.5/n)), Y: t})
 	}
-	fig.add("", line(points, display.Lease, 0))
+	fig.add("", newLine(points, display.LeaseColor, 0))
 	setLogScale(&fig.plot.Y)
 	fig.setXMax(quantilePosition(1 - 0.5/n))
 	labels := map[float64]string{}
@@ -95,25 +95,25 @@ func quantiles(m *readings) *Figure {
 func quantilePosition(q float64) float64 { return -math.Log10(1 - q) }
 
 // acquireRateFigure plots how many acquires per second were granted and how many were not.
-func rate(m *readings) *Figure {
+func acquireRateFigure(m *measurements) *Figure {
 	if len(m.acquires) == 0 || m.end <= 0 {
 		return nil
 	}
 	bins := min(max(len(m.acquires)/2, 10), 30)
 	bin := m.end / float64(bins) // divides the run evenly, so the last bin is as long as the others
-	granted, refused := make([]float64, bins), make([]float64, bins)
+	grantedRates, refusedRates := make([]float64, bins), make([]float64, bins)
 	for _, a := range m.acquires {
 		i := min(int(a.at/bin), bins-1)
 		if a.granted {
-			granted[i] += 1 / bin
+			grantedRates[i] += 1 / bin
 		} else {
-			refused[i] += 1 / bin
+			refusedRates[i] += 1 / bin
 		}
 	}
 	fig := newTimeFigure(m, "rate", "Rate of completed acquires", "acquires per second")
-	fig.Caption = fmt.Sprintf("Acquires per second by time of return, averaged over %d intervals of %s each.", bins, display.Span(int64(bin*1e9)))
-	fig.add("not granted", line(stepLine(refused, bin), display.Alarm, 1))
-	fig.add("granted", line(stepLine(granted, bin), display.Lease, 0))
+	fig.Caption = fmt.Sprintf("Acquires per second by time of return, averaged over %d intervals of %s each.", bins, display.Duration(int64(bin*1e9)))
+	fig.add("not granted", newLine(stepLine(refusedRates, bin), display.AlarmColor, 1))
+	fig.add("granted", newLine(stepLine(grantedRates, bin), display.LeaseColor, 0))
 	setLinearScale(&fig.plot.Y, 0, fig.plot.Y.Max, minYLength)
 	return fig
 }

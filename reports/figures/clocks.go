@@ -16,7 +16,7 @@ import (
 )
 
 // clockLines returns for each changed clock a line that shows how far it was ahead of true time.
-func (m *readings) clockLines() map[string]plotter.XYs {
+func (m *measurements) clockLines() map[string]plotter.XYs {
 	lines := map[string]plotter.XYs{}
 	rates := map[string]float64{}
 	extend := func(name string, to float64) {
@@ -24,8 +24,8 @@ func (m *readings) clockLines() map[string]plotter.XYs {
 		last := l[len(l)-1]
 		lines[name] = append(l, plotter.XY{X: to, Y: last.Y + (to-last.X)*(rates[name]-1)})
 	}
-	for _, t := range m.turns {
-		if !slices.ContainsFunc(m.turns, func(x facts.ClockChange) bool { return x.Process == t.Process && x.IsWrong() }) {
+	for _, t := range m.clockChanges {
+		if !slices.ContainsFunc(m.clockChanges, func(x facts.ClockChange) bool { return x.Process == t.Process && x.IsWrong() }) {
 			continue
 		}
 		if lines[t.Process] == nil {
@@ -43,14 +43,14 @@ func (m *readings) clockLines() map[string]plotter.XYs {
 }
 
 // clockFigure plots how far the clocks of nodes and clients were ahead of true time.
-func clocks(m *readings) *Figure {
+func clockFigure(m *measurements) *Figure {
 	lines := m.clockLines()
 	if len(lines) == 0 {
 		return nil
 	}
 	fig := newTimeFigure(m, "clocks", "Clocks compared with true time", "")
 	fig.Caption = "How far each changed clock was ahead of true time (below 0: behind), computed from its recorded settings and rates."
-	colors := []string{display.Clock, display.Lease, display.Alarm, display.Fine, display.Other, display.Stall}
+	colors := []string{display.ClockColor, display.LeaseColor, display.AlarmColor, display.SuccessColor, display.OtherColor, display.FaultColor}
 	groups := groupSimilar(lines)
 	unit := setClockScale(fig, lines)
 	for i, g := range groups {
@@ -58,20 +58,20 @@ func clocks(m *readings) *Figure {
 		for i := range points {
 			points[i].Y /= unit
 		}
-		name := display.Visible(strings.Join(g, " "), maxName)
-		if i >= maxNamed {
+		name := display.Sanitize(strings.Join(g, " "), maxNameLen)
+		if i >= maxNamedLines {
 			name = ""
 		}
-		fig.add(name, line(points, colors[i%len(colors)], i))
+		fig.add(name, newLine(points, colors[i%len(colors)], i))
 	}
-	if n := len(groups) - maxNamed; n > 0 {
+	if n := len(groups) - maxNamedLines; n > 0 {
 		fig.legend = append(fig.legend, legendEntry{name: fmt.Sprintf("and %d more", n)})
 	}
 	return fig
 }
 
 // maxNamedLines is how many lines the legend names. More lines would repeat colors and dash patterns.
-const maxNamed = 12
+const maxNamedLines = 12
 
 // groupSimilar groups clocks whose errors never differed by more than a millisecond.
 func groupSimilar(lines map[string]plotter.XYs) (groups [][]string) {
@@ -93,31 +93,31 @@ func groupSimilar(lines map[string]plotter.XYs) (groups [][]string) {
 // setClockScale fits the y axis to the clock errors and returns its unit in seconds. If the errors
 // differ greatly in size, the axis is linear near 0 and logarithmic farther out.
 func setClockScale(fig *Figure, lines map[string]plotter.XYs) (unit float64) {
-	lowest, highest, smallest := 0.0, 0.0, math.Inf(1)
+	minError, maxError, smallestError := 0.0, 0.0, math.Inf(1)
 	for _, l := range lines {
 		largest := 0.0
 		for _, p := range l {
-			lowest, highest, largest = min(lowest, p.Y), max(highest, p.Y), max(largest, math.Abs(p.Y))
+			minError, maxError, largest = min(minError, p.Y), max(maxError, p.Y), max(largest, math.Abs(p.Y))
 		}
 		if largest > 0 {
-			smallest = min(smallest, largest)
+			smallestError = min(smallestError, largest)
 		}
 	}
-	largest := max(highest, -lowest)
+	largest := max(maxError, -minError)
 	unit, fig.yLabel = 1, "ahead of true time (s)"
 	if largest < 1 {
 		unit, fig.yLabel = 1e-3, "ahead of true time (ms)"
 	}
-	lowest, highest, smallest = lowest/unit, highest/unit, smallest/unit
+	minError, maxError, smallestError = minError/unit, maxError/unit, smallestError/unit
 	a := &fig.plot.Y
-	if room := max((highest-lowest)/20, 1e-6); largest/unit < 50*smallest {
-		setLinearScale(a, lowest-room, highest+room, minYLength)
+	if room := max((maxError-minError)/20, 1e-6); largest/unit < 50*smallestError {
+		setLinearScale(a, minError-room, maxError+room, minYLength)
 		return unit
 	}
-	a.Scale, a.Min, a.Max = asinhScale{smallest}, 3*lowest, 3*highest
+	a.Scale, a.Min, a.Max = asinhScale{smallestError}, 3*minError, 3*maxError
 	labels := map[float64]string{0: "0"}
 	for d := -9; d <= 9; d++ {
-		if x := math.Pow(10, float64(d)); x >= smallest/2 {
+		if x := math.Pow(10, float64(d)); x >= smallestError/2 {
 			labels[x] = strconv.FormatFloat(x, 'f', -1, 64)
 			labels[-x] = "-" + labels[x]
 		}

@@ -61,13 +61,13 @@ type Figure struct {
 }
 
 // FromHistory returns a run's figures. It omits empty figures.
-func Of(h *history.History) []Figure {
+func FromHistory(h *history.History) []Figure {
 	if h == nil || len(h.Events) == 0 {
 		return nil
 	}
-	m := newReadings(h)
+	m := newMeasurements(h)
 	var all []Figure
-	for _, draw := range []func(*readings) *Figure{holders, latency, quantiles, rate, clocks} {
+	for _, draw := range []func(*measurements) *Figure{holderFigure, latencyFigure, quantileFigure, acquireRateFigure, clockFigure} {
 		if fig := draw(m); fig != nil {
 			all = append(all, *fig)
 		}
@@ -99,13 +99,13 @@ func (f Figure) Inline() []byte {
 	body = pathData.ReplaceAllFunc(body, func(d []byte) []byte { return extraDigits.ReplaceAll(d, []byte("$1")) })
 	body = paintColor.ReplaceAllFunc(body, func(old []byte) []byte {
 		property, hex, _ := strings.Cut(strings.ToLower(string(old)), ":")
-		return []byte(property + ":" + variables[hex])
+		return []byte(property + ":" + cssVariables[hex])
 	})
 	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" class="fig" role="img" aria-label="%s" width="%g" height="%g" viewBox="0 0 %[2]g %[3]g" font-family="'Liberation Sans',Arial,Helvetica,sans-serif">`+"\n%[4]s",
 		html.EscapeString(f.Title), width, f.totalHeight(), body)
 }
 
-var variables = display.ColorVariables()
+var cssVariables = display.ColorVariables()
 
 // SVG renders the figure as a standalone SVG file, including the palette.
 func (f Figure) SVG() []byte {
@@ -126,23 +126,23 @@ func (f Figure) PNG() ([]byte, error) {
 }
 
 // measurements is the input for a run's figures. Times and durations are in seconds.
-type readings struct {
-	end      float64
-	acquires []acquire
-	lanes    []lane // of faults
-	beliefs  []facts.Window
-	turns    []facts.ClockChange
+type measurements struct {
+	end          float64
+	acquires     []acquire
+	lanes        []lane // of faults
+	beliefs      []facts.Window
+	clockChanges []facts.ClockChange
 }
 
 // acquire is an acquire call that returned.
 type acquire struct {
-	at, took float64
-	granted  bool
+	at, duration float64
+	granted      bool
 }
 
-func newReadings(h *history.History) *readings {
+func newMeasurements(h *history.History) *measurements {
 	f := facts.Read(h)
-	m := &readings{beliefs: f.Beliefs(), turns: f.ClockChanges}
+	m := &measurements{beliefs: f.AllWindows(), clockChanges: f.ClockChanges}
 	for _, e := range f.Events {
 		if e.Op != history.OpLog && e.Op != history.OpRun {
 			m.end = max(m.end, history.Seconds(e.T))
@@ -150,7 +150,7 @@ func newReadings(h *history.History) *readings {
 	}
 	for s := range f.Sessions() {
 		if call, ret := s.Acquire.Call, s.Acquire.Return; ret != nil {
-			m.acquires = append(m.acquires, acquire{at: history.Seconds(ret.T), took: history.Seconds(ret.T - call.T), granted: s.Granted()})
+			m.acquires = append(m.acquires, acquire{at: history.Seconds(ret.T), duration: history.Seconds(ret.T - call.T), granted: s.Granted()})
 		}
 	}
 	slices.SortStableFunc(m.acquires, func(a, b acquire) int { return cmp.Compare(a.at, b.at) })
@@ -171,7 +171,7 @@ const (
 	titleSize, labelSize, tickSize = 14 * pixel, 12 * pixel, 11 * pixel
 
 	sectionGap  = 9 * pixel  // above the lanes and above the legend
-	sampleGap   = 14 * pixel // between legend entries
+	entryGap    = 14 * pixel // between legend entries
 	sampleWidth = 22 * pixel // of the line or mark in a legend entry
 	laneNameGap = 12 * pixel // between a lane and its name
 )
@@ -182,11 +182,11 @@ type legendEntry struct {
 }
 
 func (f *Figure) totalHeight() vg.Length {
-	tall := 2*margin + f.headHeight() + f.height + f.lanesHeight()
+	total := 2*margin + f.headHeight() + f.height + f.lanesHeight()
 	if rows := f.legendRows(); len(rows) > 0 {
-		tall += sectionGap + vg.Length(len(rows))*rowHeight
+		total += sectionGap + vg.Length(len(rows))*rowHeight
 	}
-	return tall
+	return total
 }
 
 // headHeight returns the height of the title and the y axis label.
@@ -206,22 +206,22 @@ func (f *Figure) lanesHeight() vg.Length {
 
 func (f *Figure) draw(on vg.CanvasSizer) {
 	c := draw.New(on)
-	c.SetColor(paletteColor(display.Paper, 100))
+	c.SetColor(paletteColor(display.PaperColor, 100))
 	c.Fill(c.Rectangle.Path())
 	c = draw.Crop(c, margin, -margin, margin, -margin)
 	f.drawLegend(&c)
 
-	c.FillText(textStyle(titleSize, display.Ink), vg.Point{X: c.Min.X, Y: c.Max.Y}, f.Title)
-	c.FillText(textStyle(labelSize, display.Faint), vg.Point{X: c.Min.X, Y: c.Max.Y - titleSize - 5}, f.yLabel)
+	c.FillText(textStyle(titleSize, display.InkColor), vg.Point{X: c.Min.X, Y: c.Max.Y}, f.Title)
+	c.FillText(textStyle(labelSize, display.FaintColor), vg.Point{X: c.Min.X, Y: c.Max.Y - titleSize - 5}, f.yLabel)
 	c.Max.Y -= f.headHeight()
 
-	names := textStyle(tickSize, display.Ink)
+	nameStyle := textStyle(tickSize, display.InkColor)
 	room := vg.Length(0)
 	for _, l := range f.lanes {
-		room = max(room, names.Width(l.name)+laneNameGap)
+		room = max(room, nameStyle.Width(l.name)+laneNameGap)
 	}
-	if missing := room - (f.plot.DataCanvas(c).Min.X - c.Min.X); missing > 0 {
-		c.Min.X += missing
+	if deficit := room - (f.plot.DataCanvas(c).Min.X - c.Min.X); deficit > 0 {
+		c.Min.X += deficit
 	}
 	f.plot.Draw(c)
 	data := f.plot.DataCanvas(c)
@@ -235,32 +235,32 @@ func (f *Figure) draw(on vg.CanvasSizer) {
 func (f *Figure) legendRows() (rows [][]legendEntry) {
 	at := vg.Length(0)
 	for _, s := range f.legend {
-		wide := s.width()
-		if len(rows) == 0 || at+wide > width-2*margin {
+		entryWidth := s.width()
+		if len(rows) == 0 || at+entryWidth > width-2*margin {
 			rows, at = append(rows, nil), 0
 		}
 		rows[len(rows)-1] = append(rows[len(rows)-1], s)
-		at += wide
+		at += entryWidth
 	}
 	return rows
 }
 
 func (s legendEntry) width() vg.Length {
-	return sampleWidth + 5 + textStyle(tickSize, display.Ink).Width(s.name) + sampleGap
+	return sampleWidth + 5 + textStyle(tickSize, display.InkColor).Width(s.name) + entryGap
 }
 
 // drawLegend draws the legend at the bottom and removes its space from the canvas.
 func (f *Figure) drawLegend(c *draw.Canvas) {
 	rows := f.legendRows()
-	for i, samples := range rows {
+	for i, entries := range rows {
 		x, y := c.Min.X, c.Min.Y+vg.Length(len(rows)-i)*rowHeight
-		for _, s := range samples {
+		for _, s := range entries {
 			if s.Thumbnailer != nil {
 				box := *c
 				box.Rectangle = vg.Rectangle{Min: vg.Point{X: x, Y: y - rowHeight + 2}, Max: vg.Point{X: x + sampleWidth, Y: y - 4}}
 				s.Thumbnail(&box)
 			}
-			c.FillText(textStyle(tickSize, display.Ink), vg.Point{X: x + sampleWidth + 5, Y: y}, s.name)
+			c.FillText(textStyle(tickSize, display.InkColor), vg.Point{X: x + sampleWidth + 5, Y: y}, s.name)
 			x += s.width()
 		}
 	}
@@ -304,13 +304,13 @@ func newFigure(name, title, x, y string) *Figure {
 	p := plot.New()
 	p.BackgroundColor = nil
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
-		restyle(&a.Label.TextStyle, labelSize, display.Faint)
-		restyle(&a.Tick.Label, tickSize, display.Ink)
-		a.Color, a.Tick.Color, a.Tick.Length = paletteColor(display.Faint, 100), paletteColor(display.Faint, 100), 5
+		restyle(&a.Label.TextStyle, labelSize, display.FaintColor)
+		restyle(&a.Tick.Label, tickSize, display.InkColor)
+		a.Color, a.Tick.Color, a.Tick.Length = paletteColor(display.FaintColor, 100), paletteColor(display.FaintColor, 100), 5
 	}
 	p.X.Label.Text, p.X.Label.Padding = x, 2
 	lines := plotter.NewGrid()
-	lines.Horizontal.Color, lines.Horizontal.Width = paletteColor(display.Line, 60), 0.5
+	lines.Horizontal.Color, lines.Horizontal.Width = paletteColor(display.LineColor, 60), 0.5
 	lines.Vertical.Width = 0
 	p.Add(lines)
 	return &Figure{Name: name, Title: title, yLabel: y, plot: p, height: height}
@@ -318,7 +318,7 @@ func newFigure(name, title, x, y string) *Figure {
 
 // newTimeFigure returns a figure whose x axis is the time since the run started, with lanes for the
 // run's faults.
-func newTimeFigure(m *readings, name, title, y string) *Figure {
+func newTimeFigure(m *measurements, name, title, y string) *Figure {
 	fig := newFigure(name, title, "time (s)", y)
 	fig.setXMax(m.end)
 	fig.lanes = m.lanes
@@ -336,13 +336,13 @@ func (f *Figure) setXMax(end float64) {
 // add adds p to the plot and, unless name is empty, to the legend.
 func (f *Figure) add(name string, p plot.Plotter) {
 	f.plot.Add(p)
-	if shown, ok := p.(plot.Thumbnailer); ok && name != "" {
-		f.legend = append(f.legend, legendEntry{name, shown})
+	if thumbnailer, ok := p.(plot.Thumbnailer); ok && name != "" {
+		f.legend = append(f.legend, legendEntry{name, thumbnailer})
 	}
 }
 
 // newLine returns a line with the given color and one of four dash patterns.
-func line(points plotter.XYs, hex string, dash int) *plotter.Line {
+func newLine(points plotter.XYs, hex string, dash int) *plotter.Line {
 	l, err := plotter.NewLine(points)
 	if err != nil {
 		panic(err) // NaN or infinite points, which a history cannot contain

@@ -49,16 +49,16 @@ func checkerHistories(t *testing.T) map[string]*history.History {
 
 // Every figure is valid XML without NaN or infinity, and drawing it twice gives the same bytes.
 func TestFiguresAreValidAndDeterministic(t *testing.T) {
-	drawn := map[string]int{}
+	count := map[string]int{}
 	for name, h := range checkerHistories(t) {
-		all, repeated := Of(h), Of(h)
+		all, repeated := FromHistory(h), FromHistory(h)
 		if len(all) != len(repeated) {
 			t.Fatalf("%s: %d and %d figures", name, len(all), len(repeated))
 		}
 		for i, f := range all {
-			drawn[f.Name]++
+			count[f.Name]++
 			svg := f.SVG()
-			wellFormed(t, name+"/"+f.Name, svg)
+			checkWellFormed(t, name+"/"+f.Name, svg)
 			if !bytes.Equal(svg, repeated[i].SVG()) {
 				t.Errorf("%s/%s differs between two drawings", name, f.Name)
 			}
@@ -68,13 +68,13 @@ func TestFiguresAreValidAndDeterministic(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"holders", "latency", "rate", "clocks"} {
-		if drawn[name] == 0 {
+		if count[name] == 0 {
 			t.Errorf("no history has the figure %q", name)
 		}
 	}
 }
 
-func wellFormed(t *testing.T, name string, svg []byte) {
+func checkWellFormed(t *testing.T, name string, svg []byte) {
 	t.Helper()
 	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
@@ -95,12 +95,12 @@ func wellFormed(t *testing.T, name string, svg []byte) {
 // caption says so.
 func TestHolderFigureShowsOverlap(t *testing.T) {
 	for name, maxHolders := range map[string]int{"restart-forgets": 2, "fenced": 1, "clock-jump": 2} {
-		f := newReadings(checkerHistories(t)[name])
+		f := newMeasurements(checkerHistories(t)[name])
 		steps, n := holderSteps(f)
 		if n != maxHolders {
 			t.Errorf("%s: at most %d holders, want %d", name, n, maxHolders)
 		}
-		if fig := holders(f); strings.Contains(fig.Caption, "exceeds 1:") != (maxHolders > 1) {
+		if fig := holderFigure(f); strings.Contains(fig.Caption, "exceeds 1:") != (maxHolders > 1) {
 			t.Errorf("%s: %q", name, fig.Caption)
 		}
 		if last := steps[len(steps)-1]; last.X != f.end {
@@ -111,17 +111,17 @@ func TestHolderFigureShowsOverlap(t *testing.T) {
 
 func TestNoFiguresWithoutEvents(t *testing.T) {
 	for _, h := range []*history.History{nil, {}, {Events: []history.Event{{N: 1, Process: history.Harness, Type: history.Begin, Op: history.OpRun}}}} {
-		if all := Of(h); len(all) > 0 {
+		if all := FromHistory(h); len(all) > 0 {
 			t.Errorf("%d figures, want none", len(all))
 		}
 	}
 }
 
 func TestGolden(t *testing.T) {
-	rates := Rates("violated", []Rate{{Name: "10 ms", K: 90, N: 100}, {Name: "100 ms", K: 3, N: 100}, {Name: "200 ms", N: 100}})
-	all := append(Of(checkerHistories(t)["clock-drift-both-ways"]), *rates)
-	for _, f := range append(all, *quantiles(testReadings(40))) {
-		wellFormed(t, f.Name, f.SVG())
+	rates := RateFigure("violated", []Rate{{Name: "10 ms", K: 90, N: 100}, {Name: "100 ms", K: 3, N: 100}, {Name: "200 ms", N: 100}})
+	all := append(FromHistory(checkerHistories(t)["clock-drift-both-ways"]), *rates)
+	for _, f := range append(all, *quantileFigure(testMeasurements(40))) {
+		checkWellFormed(t, f.Name, f.SVG())
 		path := filepath.Join("testdata", f.Name+".svg")
 		if *update {
 			if err := os.WriteFile(path, f.SVG(), 0o644); err != nil {
@@ -143,16 +143,16 @@ func TestGolden(t *testing.T) {
 }
 
 // testMeasurements returns n granted acquires, one every tenth of a second. Most are short.
-func testReadings(n int) *readings {
-	m := &readings{end: float64(n) / 10}
+func testMeasurements(n int) *measurements {
+	m := &measurements{end: float64(n) / 10}
 	for i := range n {
-		m.acquires = append(m.acquires, acquire{at: float64(i+1) / 10, took: 0.001 * float64(n) / float64(1+i*7%n), granted: true})
+		m.acquires = append(m.acquires, acquire{at: float64(i+1) / 10, duration: 0.001 * float64(n) / float64(1+i*7%n), granted: true})
 	}
 	return m
 }
 
 func TestQuantileFigureRequiresTenAcquires(t *testing.T) {
-	if quantiles(testReadings(9)) != nil || quantiles(testReadings(10)) == nil {
+	if quantileFigure(testMeasurements(9)) != nil || quantileFigure(testMeasurements(10)) == nil {
 		t.Error("want a figure for ten acquires and none for nine")
 	}
 }
@@ -160,9 +160,9 @@ func TestQuantileFigureRequiresTenAcquires(t *testing.T) {
 // All bins, including the last, have the same width, and together they contain all acquires.
 func TestRateBinsHaveEqualWidth(t *testing.T) {
 	for _, n := range []int{1, 2, 19, 100, 1000} {
-		m := testReadings(n)
+		m := testMeasurements(n)
 		m.end += 0.03
-		fig := rate(m)
+		fig := acquireRateFigure(m)
 		var steps plotter.XYs
 		for _, s := range fig.legend {
 			if s.name == "granted" {
@@ -184,8 +184,8 @@ func TestRateBinsHaveEqualWidth(t *testing.T) {
 
 // A rate is labeled even if it is based on few runs.
 func TestRatesAreLabeled(t *testing.T) {
-	named := Rates("violated", []Rate{{Name: "base", K: 1, N: 1}, {Name: "fenced", N: 30}})
-	if !bytes.Contains(named.SVG(), []byte(">fenced  ")) {
+	fig := RateFigure("violated", []Rate{{Name: "base", K: 1, N: 1}, {Name: "fenced", N: 30}})
+	if !bytes.Contains(fig.SVG(), []byte(">fenced  ")) {
 		t.Error("a rate has no label")
 	}
 }
@@ -193,16 +193,16 @@ func TestRatesAreLabeled(t *testing.T) {
 // A clock's line continues from each recorded setting, and clocks with similar errors share a line.
 func TestClockFigure(t *testing.T) {
 	const epoch, h = 1e18, 3600e9
-	turn := func(n, at int64, node string, off, drift int64) history.Event {
-		return history.Event{N: n, T: at * 1e9, Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: node, Wall: true, Local: epoch + at*1e9 + off, Drift: drift}
+	clockChange := func(n, at int64, node string, off, drift int64) history.Event {
+		return history.Event{N: n, T: at * 1e9, Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: node, WallClock: true, Local: epoch + at*1e9 + off, Drift: drift}
 	}
-	monotonic := turn(4, 2, "n4", 5e9, 0)
-	monotonic.Wall = false
-	f := newReadings(&history.History{Params: history.Params{Epoch: epoch}, Events: []history.Event{
-		turn(1, 1, "n1", 0, 5e8), turn(2, 1, "n2", 0, 5e8), turn(3, 1, "n3", -3*h, 0), monotonic, {N: 5, T: 5e9, Process: "c1", Type: history.End, Op: history.OpClient},
+	monotonic := clockChange(4, 2, "n4", 5e9, 0)
+	monotonic.WallClock = false
+	f := newMeasurements(&history.History{Params: history.Params{Epoch: epoch}, Events: []history.Event{
+		clockChange(1, 1, "n1", 0, 5e8), clockChange(2, 1, "n2", 0, 5e8), clockChange(3, 1, "n3", -3*h, 0), monotonic, {N: 5, T: 5e9, Process: "c1", Type: history.End, Op: history.OpClient},
 	}})
-	fig := clocks(f)
-	wellFormed(t, "clocks", fig.SVG())
+	fig := clockFigure(f)
+	checkWellFormed(t, "clocks", fig.SVG())
 	for _, want := range []string{">n1 n2<", ">n3<", ">-1000 <", ">ahead of true time (s)<"} {
 		if !bytes.Contains(fig.SVG(), []byte(want)) {
 			t.Errorf("%s is missing", want)

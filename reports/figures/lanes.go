@@ -42,7 +42,7 @@ func lanesOf(faults []*facts.Fault, end float64) []lane {
 		switch {
 		case x.To() < facts.Never:
 			s.to = history.Seconds(x.To())
-		case kind.Instant:
+		case kind.IsInstant:
 			s.to = s.from
 		}
 		if byName[x.Kind] == nil {
@@ -52,7 +52,7 @@ func lanesOf(faults []*facts.Fault, end float64) []lane {
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(kindIndex(a), kindIndex(b)) })
 	var lanes []lane
-	of := map[string]int{} // number of lanes with each color
+	lanesPerColor := map[string]int{} // number of lanes with each color
 	for i, name := range names {
 		if i >= maxLanes {
 			last := &lanes[maxLanes-1]
@@ -60,8 +60,8 @@ func lanesOf(faults []*facts.Fault, end float64) []lane {
 			continue
 		}
 		hex := colorOfKind(name)
-		lanes = append(lanes, lane{name: display.Visible(name, 14), hex: hex, hatch: of[hex], spans: byName[name]})
-		of[hex]++
+		lanes = append(lanes, lane{name: display.Sanitize(name, 14), hex: hex, hatch: lanesPerColor[hex], spans: byName[name]})
+		lanesPerColor[hex]++
 	}
 	for _, l := range lanes {
 		slices.SortStableFunc(l.spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
@@ -81,20 +81,20 @@ func colorOfKind(name string) string {
 	kind, _ := nemesis.KindOf(name)
 	switch {
 	case (&facts.Fault{Kind: name}).ChangesClock():
-		return display.Clock
+		return display.ClockColor
 	case kind.Hits(nemesis.Link), kind.Hits(nemesis.Message):
-		return display.Other
+		return display.OtherColor
 	}
-	return display.Stall
+	return display.FaultColor
 }
 
 // draw draws the lane at the top of the canvas. It merges spans that are at most a pixel apart.
 func (l lane) draw(c draw.Canvas, x func(float64) vg.Length) {
 	top, bottom := c.Max.Y-2, c.Max.Y-rowHeight+2
-	name := textStyle(tickSize, display.Ink)
+	name := textStyle(tickSize, display.InkColor)
 	name.XAlign = draw.XRight
 	c.FillText(name, vg.Point{X: c.Min.X - laneNameGap, Y: c.Max.Y}, l.name)
-	c.StrokeLine2(draw.LineStyle{Color: paletteColor(display.Line, 100), Width: 0.5}, c.Min.X, bottom, c.Max.X, bottom)
+	c.StrokeLine2(draw.LineStyle{Color: paletteColor(display.LineColor, 100), Width: 0.5}, c.Min.X, bottom, c.Max.X, bottom)
 	var boxes []vg.Rectangle
 	var ticks vg.Path
 	last := vg.Length(-1)

@@ -66,8 +66,8 @@ var script template.JS
 // pageTemplate parses the template on first use, because most commands render no page.
 var pageTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("page").Funcs(template.FuncMap{"plain": plainText, "title": title, "subject": subject, "where": backendAndSeed,
-		"lede": leadSentence, "states": violationSummary, "tone": tone, "badges": badges, "setup": setup, "claim": claim, "source": source, "trouble": errorLines, "judged": resultRows,
-		"faults": faults, "measured": measuredNumbers, "again": rerunTerms, "limits": limits}).Parse(layout))
+		"lede": leadSentence, "states": violationSummary, "tone": tone, "badges": badges, "setup": setup, "claim": claim, "source": sourceLinks, "trouble": errorLines, "judged": resultRows,
+		"faults": newFaultTable, "measured": measuredNumbers, "again": rerunTerms, "limits": limitTerms}).Parse(layout))
 })
 
 // Write renders the page. The same Page always produces the same bytes.
@@ -93,10 +93,10 @@ const (
 )
 
 // plainText makes text from a history safe to show. html/template escapes it for HTML.
-func plainText(s string) string { return display.Visible(s, maxTextLen) }
+func plainText(s string) string { return display.Sanitize(s, maxTextLen) }
 
 // name is like plainText, but with the limit for names.
-func name(s string) string { return display.Visible(s, maxNameLen) }
+func name(s string) string { return display.Sanitize(s, maxNameLen) }
 
 // asSentence adds a period and capitalizes the first word unless it may be a name.
 func asSentence(s string) string {
@@ -159,7 +159,7 @@ func measuredNumbers(r outcome.Run) []number {
 func formatNumber(x float64) string {
 	switch {
 	case x == math.Trunc(x) && math.Abs(x) < 1e15:
-		return display.Grouped(int(x))
+		return display.GroupDigits(int(x))
 	case math.Abs(x) >= 0.01 && math.Abs(x) < 1e15:
 		digits := 2 - int(math.Floor(math.Log10(math.Abs(x))))
 		return strconv.FormatFloat(x, 'f', min(max(digits, 0), 3), 64)
@@ -188,24 +188,24 @@ func rerunTerms(r outcome.Run) []term {
 	add("Check and redraw", "lockpick check . ; lockpick report .", true)
 	add("Seed", fmt.Sprint(m.Seed), false)
 	add("Backend", m.Backend, false)
-	if len(m.Sets) > 0 {
-		add("Overrides", strings.Join(m.Sets, " "), true)
+	if len(m.Overrides) > 0 {
+		add("Overrides", strings.Join(m.Overrides, " "), true)
 	}
-	add("Started", m.Started.UTC().Format("2006-01-02 15:04:05.000 UTC"), false)
+	add("Started", m.StartTime.UTC().Format("2006-01-02 15:04:05.000 UTC"), false)
 	add("lockpick", m.Version, false)
 	add("Go", m.Go, false)
 	add("Host", fmt.Sprintf("%s/%s, %s", m.OS, m.Arch, display.Plural(m.CPUs, "CPU")), false)
 	return out
 }
 
-func limits(r outcome.Run, l listing) []term {
+func limitTerms(r outcome.Run, l listing) []term {
 	p, v := r.History.Params, r.Verdict
 	var out []term
 	add := func(title, format string, args ...any) {
 		out = append(out, term{Name: title, Text: plainText(fmt.Sprintf(format, args...))})
 	}
 	add("One run", "This is one run with one seed. If no property is violated, this means only that no violation was found in this run under these faults. Other seeds produce other interleavings (--seeds 100).")
-	backendLimits(r, add)
+	addBackendLimits(r, add)
 	switch {
 	case v.Inconclusive():
 		add("Inconclusive", "%s A run that does not exercise what it was designed to exercise counts neither for nor against the lock.", asSentence(v.Assumption))
@@ -238,22 +238,22 @@ func limits(r outcome.Run, l listing) []term {
 	if v.Second == verdict.Undecided && v.Assumption == "" {
 		add("Second judge", "porcupine did not check the whole record, or the record is too long for its search. It did check the violations that were found.")
 	}
-	for _, why := range r.Outcome.Retried {
+	for _, why := range r.Outcome.RetryReasons {
 		add("Retried", "%s", asSentence(why))
 	}
-	if m := r.Manifest; m != nil && len(m.Sets) > 0 {
-		add("Other settings", "Because settings were changed on the command line, the violations and numbers that the scenario expects no longer apply: %s.", strings.Join(m.Sets, " "))
+	if m := r.Manifest; m != nil && len(m.Overrides) > 0 {
+		add("Other settings", "Because settings were changed on the command line, the violations and numbers that the scenario expects no longer apply: %s.", strings.Join(m.Overrides, " "))
 	}
 	if r.Manifest == nil {
 		add("No manifest", "This is a bare history. Its scenario's expectations are unknown, so it is checked against what is required of every lock.")
 	}
 	if l.NumOmitted > 0 {
-		add("Not on this page", "%s of %s are not listed here. The history contains all of them: event N is on line N.", display.Plural(l.NumOmitted, "event"), display.Grouped(l.NumEvents))
+		add("Not on this page", "%s of %s are not listed here. The history contains all of them: event N is on line N.", display.Plural(l.NumOmitted, "event"), display.GroupDigits(l.NumEvents))
 	}
 	return out
 }
 
-func backendLimits(r outcome.Run, add func(title, format string, args ...any)) {
+func addBackendLimits(r outcome.Run, add func(title, format string, args ...any)) {
 	switch backend := r.History.Params.Backend; backend {
 	case "sim":
 		add("Simulated", "Network, nodes, disks and time were simulated. The clients and the lock's code were real. The simulation does not cover behavior of a real redis-server, kernel or network that is not in its model (--backend process).")
@@ -262,7 +262,7 @@ func backendLimits(r outcome.Run, add func(title, format string, args ...any)) {
 	default:
 		add("Real, on one machine", "The nodes were real servers on one machine, connected by its loopback device. The same seed gives the same plan, but not the same interleaving: a race that did not occur in this run may occur in the next.")
 		if m := r.Manifest; m != nil {
-			add("Scaled", "On real backends, durations are scaled (--scale): in this run, the lock's TTL was %s. Delays that don't scale, such as scheduling, matter more for short leases.", display.Span(int64(m.Scenario.Lock.TTL)))
+			add("Scaled", "On real backends, durations are scaled (--scale): in this run, the lock's TTL was %s. Delays that don't scale, such as scheduling, matter more for short leases.", display.Duration(int64(m.Scenario.Lock.TTL)))
 		}
 	}
 }
@@ -299,16 +299,16 @@ type row struct {
 func newListing(r outcome.Run, d sequence.Diagram) listing {
 	events := r.History.Events
 	cited := citedEvents(r, d)
-	named := maps.Clone(cited)
+	namedEvents := maps.Clone(cited)
 	for i := range events {
-		if e := &events[i]; e.Process == history.Nemesis && len(named) < maxNamed {
-			named[e.N] = true
+		if e := &events[i]; e.Process == history.Nemesis && len(namedEvents) < maxNamedEvents {
+			namedEvents[e.N] = true
 		}
 	}
 	l := listing{NumEvents: len(events), HasRow: map[int64]bool{}}
 	from, to := 0, len(events)
 	if len(events) > maxRows {
-		window := max(maxRows-len(named), maxRows/2)
+		window := max(maxRows-len(namedEvents), maxRows/2)
 		middle := center(r)
 		from = min(max(middle-window/2, 0), len(events)-window)
 		to = from + window
@@ -319,7 +319,7 @@ func newListing(r outcome.Run, d sequence.Diagram) listing {
 	for i := range events {
 		e := &events[i]
 		inside := from <= i && i < to
-		if !inside && (!named[e.N] || budget == 0) {
+		if !inside && (!namedEvents[e.N] || budget == 0) {
 			continue
 		}
 		if !inside {
@@ -329,7 +329,7 @@ func newListing(r outcome.Run, d sequence.Diagram) listing {
 		gap = i + 1
 		l.HasRow[e.N] = true
 		l.Rows = append(l.Rows, row{N: e.N, Time: display.Decimal(e.T, 6), Process: name(e.Process), Type: name(string(e.Type)),
-			Op: name(e.Op), What: detail(e), Highlighted: named[e.N], Cited: cited[e.N]})
+			Op: name(e.Op), What: eventDetail(e), Highlighted: namedEvents[e.N], Cited: cited[e.N]})
 	}
 	l.gap(events, gap, len(events))
 	l.collectChoices()
@@ -352,21 +352,21 @@ func center(r outcome.Run) int {
 	if x := sequence.ShownResult(r.Verdict); x != nil && x.Witness != nil {
 		at = x.Witness.From + (x.Witness.To-x.Witness.From)/2
 	} else if all := facts.Read(r.History).Faults; len(all) > 0 {
-		at = all[0].First().T
+		at = all[0].FirstEvent().T
 	}
 	i, _ := slices.BinarySearchFunc(r.History.Events, at, func(e history.Event, t int64) int { return cmp.Compare(e.T, t) })
 	return i
 }
 
 // maxNamedEvents limits the number of cited events outside the window that get a row.
-const maxNamed = maxRows / 2
+const maxNamedEvents = maxRows / 2
 
 // citedEvents returns the numbers of the events that the verdict or the diagram refers to.
 func citedEvents(r outcome.Run, d sequence.Diagram) map[int64]bool {
 	out := map[int64]bool{}
 	add := func(ns []int64) {
 		for _, n := range ns {
-			if len(out) < maxNamed {
+			if len(out) < maxNamedEvents {
 				out[n] = true
 			}
 		}

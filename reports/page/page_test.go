@@ -25,7 +25,7 @@ import (
 func overlapRun(more ...history.Event) *history.History {
 	p := &history.Params{Schema: history.Schema, Scenario: "tale", Backend: "sim", Seed: 7, Clients: []string{"c1", "c2"}, Nodes: []string{"n1"},
 		Resource: "r1", Quorum: 1, Lock: "redlock", TTL: 1e10, NodeTimeout: 5e7, RetryMax: 2e8, Fence: "none",
-		Steps: []history.PlannedStep{{Step: 1, Fault: "pause", Targets: []string{"c1"}, When: "at 2s"}}}
+		Steps: []history.PlannedStep{{Step: 1, Fault: "pause", Targets: []string{"c1"}, Trigger: "at 2s"}}}
 	events := []history.Event{
 		{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: p},
 		{T: 1e6, Process: "c1", Type: history.Begin, Op: history.OpClient},
@@ -68,13 +68,13 @@ func checkedRun(h *history.History, want string) outcome.Run {
 func render(t *testing.T, r outcome.Run) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := Write(&out, Page{Run: r, Diagram: sequence.OfVerdict(r.History, r.Verdict), Files: []string{"history.jsonl"}}); err != nil {
+	if err := Write(&out, Page{Run: r, Diagram: sequence.ForVerdict(r.History, r.Verdict), Files: []string{"history.jsonl"}}); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
 }
 
-func TestSentences(t *testing.T) {
+func TestHeaderSentences(t *testing.T) {
 	quiet := overlapRun()
 	quiet.Params.Steps = nil
 	quiet.Events = append(quiet.Events[:7:7], quiet.Events[9:]...) // without c2's acquire
@@ -91,7 +91,7 @@ func TestSentences(t *testing.T) {
 		{vacuousHistory, "holds", "Inconclusive: step 2 (kill n1) never started", "", ""},
 	} {
 		r := checkedRun(c.h, c.want)
-		if got := leadSentence(Page{Run: r, Diagram: sequence.OfVerdict(r.History, r.Verdict)}); !strings.Contains(strings.ToLower(got), strings.ToLower(c.say)) {
+		if got := leadSentence(Page{Run: r, Diagram: sequence.ForVerdict(r.History, r.Verdict)}); !strings.Contains(strings.ToLower(got), strings.ToLower(c.say)) {
 			t.Errorf("lead sentence is %q, want %q in it", got, c.say)
 		}
 		if got := violationSummary(r); got != c.states {
@@ -176,7 +176,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-func TestDeterministic(t *testing.T) {
+func TestPageIsDeterministic(t *testing.T) {
 	if a, b := render(t, checkedRun(overlapRun(), "holds")), render(t, checkedRun(overlapRun(), "holds")); a != b {
 		t.Error("the same run produced two different pages")
 	}
@@ -201,10 +201,10 @@ func TestLongHistory(t *testing.T) {
 	var more []history.Event
 	for i := range 20_000 {
 		more = append(more, history.Event{T: 6e9 + int64(i)*1e5, Process: "c1-n1", Type: history.Fail, Op: history.OpSet, Key: "k", Node: "n1", Token: "x",
-			Sent: 6e9 + int64(i)*1e5 - 1000, Applied: 6e9 + int64(i)*1e5 - 500, Answered: 6e9 + int64(i)*1e5})
+			SentAt: 6e9 + int64(i)*1e5 - 1000, AppliedAt: 6e9 + int64(i)*1e5 - 500, AnsweredAt: 6e9 + int64(i)*1e5})
 	}
 	r := checkedRun(overlapRun(more...), "violated")
-	l := newListing(r, sequence.OfVerdict(r.History, r.Verdict))
+	l := newListing(r, sequence.ForVerdict(r.History, r.Verdict))
 	if len(l.HasRow) > maxRows || len(l.HasRow)+l.NumOmitted != len(r.History.Events) {
 		t.Errorf("%d of %d events have rows and %d are omitted", len(l.HasRow), len(r.History.Events), l.NumOmitted)
 	}
@@ -221,10 +221,10 @@ func TestLongHistory(t *testing.T) {
 func BenchmarkWrite(b *testing.B) {
 	var more []history.Event
 	for i := range 2000 {
-		more = append(more, history.Event{T: 6e9 + int64(i)*1e5, Process: "c1-n1", Type: history.Fail, Op: history.OpSet, Key: "k", Node: "n1", Token: "x", Sent: 6e9, Applied: 6e9, Answered: 6e9})
+		more = append(more, history.Event{T: 6e9 + int64(i)*1e5, Process: "c1-n1", Type: history.Fail, Op: history.OpSet, Key: "k", Node: "n1", Token: "x", SentAt: 6e9, AppliedAt: 6e9, AnsweredAt: 6e9})
 	}
 	r := checkedRun(overlapRun(more...), "violated")
-	p := Page{Run: r, Diagram: sequence.OfVerdict(r.History, r.Verdict)}
+	p := Page{Run: r, Diagram: sequence.ForVerdict(r.History, r.Verdict)}
 	for b.Loop() {
 		if err := Write(&bytes.Buffer{}, p); err != nil {
 			b.Fatal(err)

@@ -20,10 +20,10 @@ type badge struct{ Tone, Text string }
 
 // Tones. They are class names in page.css.
 const (
-	calm  = "calm"
-	good  = "good"
-	alarm = "alarm"
-	doubt = "doubt"
+	toneCalm  = "calm"
+	toneGood  = "good"
+	toneAlarm = "alarm"
+	toneDoubt = "doubt"
 )
 
 // subject returns the scenario and variant, such as "gc-pause-after-acquire/fenced".
@@ -140,28 +140,28 @@ func badges(r outcome.Run) []badge {
 	var out []badge
 	switch {
 	case r.Verdict.Inconclusive():
-		out = append(out, badge{doubt, "? inconclusive"})
+		out = append(out, badge{toneDoubt, "? inconclusive"})
 	case len(expected)+len(unexpected)+len(informational) > 0:
-		out = append(out, badge{alarm, "✗ violated"})
+		out = append(out, badge{toneAlarm, "✗ violated"})
 	default:
-		out = append(out, badge{good, "○ no violation found"})
+		out = append(out, badge{toneGood, "○ no violation found"})
 	}
 	switch state := r.Outcome.State(); {
 	case r.Manifest == nil: // the expectations are unknown
-	case state == outcome.Informational, state == outcome.AsExpected && r.Outcome.InformationalOnly():
-		out = append(out, badge{calm, "– informational"})
-	case state == outcome.AsExpected:
-		out = append(out, badge{good, "✓ as expected"})
-	case state == outcome.Undecided && r.Verdict.Inconclusive(): // the first badge says so
-	case state == outcome.Undecided:
-		out = append(out, badge{doubt, "? inconclusive"})
-	case state == outcome.Unexpected:
-		out = append(out, badge{alarm, "! not as expected"})
+	case state == outcome.StateInformational, state == outcome.StateAsExpected && r.Outcome.InformationalOnly():
+		out = append(out, badge{toneCalm, "– informational"})
+	case state == outcome.StateAsExpected:
+		out = append(out, badge{toneGood, "✓ as expected"})
+	case state == outcome.StateUndecided && r.Verdict.Inconclusive(): // the first badge says so
+	case state == outcome.StateUndecided:
+		out = append(out, badge{toneDoubt, "? inconclusive"})
+	case state == outcome.StateUnexpected:
+		out = append(out, badge{toneAlarm, "! not as expected"})
 	default:
-		out = append(out, badge{alarm, "! " + state})
+		out = append(out, badge{toneAlarm, "! " + state})
 	}
 	if r.Verdict.Cut != "" {
-		out = append(out, badge{doubt, "record truncated"})
+		out = append(out, badge{toneDoubt, "record truncated"})
 	}
 	return out
 }
@@ -176,7 +176,7 @@ func setup(r outcome.Run) []term {
 	}
 	lock := name(p.Lock)
 	if p.TTL > 0 {
-		lock += ", TTL " + display.Span(int64(p.TTL))
+		lock += ", TTL " + display.Duration(int64(p.TTL))
 	}
 	add("Lock", strings.TrimPrefix(lock, ", "))
 	nodes := display.Plural(len(p.Nodes), "node")
@@ -184,7 +184,7 @@ func setup(r outcome.Run) []term {
 		nodes += ", persistence " + name(p.Persistence)
 	}
 	add("Nodes", nodes)
-	add("Clients", display.Grouped(len(p.Clients)))
+	add("Clients", display.GroupDigits(len(p.Clients)))
 	if p.Fence != "" && p.Resource != "" {
 		add("Fence", name(p.Fence))
 	}
@@ -194,7 +194,7 @@ func setup(r outcome.Run) []term {
 	}
 	events := r.History.Events
 	if n := len(events); n > 0 {
-		add("Record", fmt.Sprintf("%s, %s of true time", display.Plural(n, "event"), display.Span(max(events[n-1].T, 0))))
+		add("Record", fmt.Sprintf("%s, %s of true time", display.Plural(n, "event"), display.Duration(max(events[n-1].T, 0))))
 	}
 	return out
 }
@@ -209,17 +209,17 @@ func claim(r outcome.Run) string {
 // linkedText is text that may be a link.
 type linkedText struct{ Text, URL string }
 
-var address = regexp.MustCompile(`https?://[^\s()<>"'\x60]+[^\s()<>"'\x60.,;:]`)
+var webAddress = regexp.MustCompile(`https?://[^\s()<>"'\x60]+[^\s()<>"'\x60.,;:]`)
 
-// source splits the claim's source into plain text and links. Only web addresses become links.
-func source(r outcome.Run) []linkedText {
+// sourceLinks splits the claim's source into plain text and links. Only web addresses become links.
+func sourceLinks(r outcome.Run) []linkedText {
 	if r.Manifest == nil {
 		return nil
 	}
 	text := plainText(r.Manifest.Scenario.Source)
 	var out []linkedText
 	at := 0
-	for _, m := range address.FindAllStringIndex(text, -1) {
+	for _, m := range webAddress.FindAllStringIndex(text, -1) {
 		out = append(out, linkedText{Text: text[at:m[0]]}, linkedText{Text: text[m[0]:m[1]], URL: text[m[0]:m[1]]})
 		at = m[1]
 	}
@@ -256,8 +256,8 @@ type result struct {
 	Range                               string // section of the timeline, as "FROM-TO" in seconds
 }
 
-var outcomes = map[verdict.Outcome]badge{
-	verdict.Holds: {good, "○"}, verdict.Violated: {alarm, "✗"}, verdict.Undecided: {doubt, "?"}, verdict.NotExercised: {calm, "–"},
+var outcomeBadges = map[verdict.Outcome]badge{
+	verdict.Holds: {toneGood, "○"}, verdict.Violated: {toneAlarm, "✗"}, verdict.Undecided: {toneDoubt, "?"}, verdict.NotExercised: {toneCalm, "–"},
 }
 
 // resultRows returns the table of properties and bounded numbers. Violations come first, and
@@ -280,10 +280,10 @@ func resultRows(r outcome.Run, rows map[int64]bool) (all []result) {
 		switch {
 		case x.NotExercised:
 			return 4
-		case x.ExpectedTone == alarm:
+		case x.ExpectedTone == toneAlarm:
 			return 0
 		}
-		return slices.Index([]string{alarm, doubt, good}, x.Tone) + 1
+		return slices.Index([]string{toneAlarm, toneDoubt, toneGood}, x.Tone) + 1
 	}
 	slices.SortStableFunc(all, func(x, y result) int { return cmp.Compare(rank(x), rank(y)) })
 	return all
@@ -300,7 +300,7 @@ func newResult(j outcome.Judgement, res *verdict.Result, rows map[int64]bool) re
 		return x
 	}
 	x.Checked = describeChecks(res)
-	x.Losses = losses(res, rows)
+	x.Losses = lossRows(res, rows)
 	if c := j.Confirmation; c != nil {
 		x.Confirmed = plainText(string(c.State) + ": " + c.Why + ".")
 	}
@@ -331,7 +331,7 @@ type lossRow struct {
 	Fact               ref
 }
 
-func losses(res *verdict.Result, rows map[int64]bool) (all []lossRow) {
+func lossRows(res *verdict.Result, rows map[int64]bool) (all []lossRow) {
 	for _, l := range res.Losses {
 		x := lossRow{Node: name(l.Node), Cause: name(l.Cause)}
 		if l.Fact > 0 {
@@ -354,35 +354,35 @@ func losses(res *verdict.Result, rows map[int64]bool) (all []lossRow) {
 func boundResult(j outcome.Judgement) result {
 	x := newBaseResult(j)
 	x.Sort = "number"
-	x.Got, x.Mark, x.Tone = outcome.FormatNumber(j.Number.Value), "○", good
+	x.Got, x.Mark, x.Tone = outcome.FormatNumber(j.Number.Value), "○", toneGood
 	if j.Got == verdict.Undecided {
-		x.Got, x.Mark, x.Tone = "unknown", "?", doubt
+		x.Got, x.Mark, x.Tone = "unknown", "?", toneDoubt
 	} else if !j.AsExpected {
-		x.Mark, x.Tone = "✗", alarm
+		x.Mark, x.Tone = "✗", toneAlarm
 	}
 	x.Because = plainText(asSentence(j.Because))
 	return x
 }
 
 func newBaseResult(j outcome.Judgement) result {
-	appearance := outcomes[j.Got]
+	appearance := outcomeBadges[j.Got]
 	x := result{Property: name(j.Property), Sort: "safety", NotExercised: j.Got == verdict.NotExercised, Expected: name(cmp.Or(j.Expected, "–")), Got: j.Got.String(), Mark: appearance.Text, Tone: appearance.Tone}
 	if checker.Liveness(j.Property) {
 		x.Sort = "liveness"
 	}
 	switch {
 	case j.Expected == "" || j.Expected == outcome.AnyOutcome:
-		x.AsExpected, x.ExpectedTone = "–", calm
+		x.AsExpected, x.ExpectedTone = "–", toneCalm
 	case j.Pending():
-		x.AsExpected, x.ExpectedTone = "depends on another run", doubt
+		x.AsExpected, x.ExpectedTone = "depends on another run", toneDoubt
 	case j.AsExpected && j.Got == verdict.NotExercised:
-		x.AsExpected, x.ExpectedTone = "– not required", calm
+		x.AsExpected, x.ExpectedTone = "– not required", toneCalm
 	case j.AsExpected:
-		x.AsExpected, x.ExpectedTone = "✓ as expected", good
+		x.AsExpected, x.ExpectedTone = "✓ as expected", toneGood
 	case j.Unresolved():
-		x.AsExpected, x.ExpectedTone = "? inconclusive", doubt
+		x.AsExpected, x.ExpectedTone = "? inconclusive", toneDoubt
 	default:
-		x.AsExpected, x.ExpectedTone = "! not as expected", alarm
+		x.AsExpected, x.ExpectedTone = "! not as expected", toneAlarm
 	}
 	return x
 }

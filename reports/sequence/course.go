@@ -17,7 +17,7 @@ import (
 type event = history.Event
 
 // noTime stands for the time of an event that never happens.
-const never = facts.Never
+const noTime = facts.Never
 
 // trace holds the facts about a run, up to where the run was stopped, and data derived from them. It
 // accepts any history, including one that no run could produce.
@@ -80,8 +80,8 @@ func withActualEnd(ft *facts.Fault, all []*facts.Fault) *facts.Fault {
 
 // lease is the lease that a lock reported when it was acquired or extended.
 type lease struct {
-	remaining int64 // reported validity, by the client's clock
-	until     int64 // deadline in true time, computed from the clocks; ignores later loss notifications
+	validity int64 // reported validity, by the client's clock
+	deadline int64 // deadline in true time, computed from the clocks; ignores later loss notifications
 }
 
 // lease returns the lease reported by an acquire or an extension, or false if its return event has no
@@ -104,38 +104,38 @@ func (f *trace) lease(ret *event) (lease, bool) {
 
 // validity returns the validity that a lock reported when it was granted, or noTime if it reported no
 // deadline.
-func (f *trace) remaining(ret *event) int64 {
+func (f *trace) validity(ret *event) int64 {
 	if p, ok := f.lease(ret); ok {
-		return p.remaining
+		return p.validity
 	}
-	return never
+	return noTime
 }
 
 // deadlineOf returns the deadline in a return event, in true time, or noTime if there is none.
 func (f *trace) deadlineOf(ret *event) int64 {
 	if p, ok := f.lease(ret); ok {
-		return p.until
+		return p.deadline
 	}
-	return never
+	return noTime
 }
 
 // validityAt returns how long the lock of a session remains valid at a check, by the client's clock.
 // It returns noTime if the lock has no deadline or the time left is unknown.
-func (f *trace) remainingAt(s *session, check *event) int64 {
-	left := int64(never)
+func (f *trace) validityAt(s *session, check *event) int64 {
+	validity := int64(noTime)
 	for _, c := range s.calls {
 		if c.Outcome() != history.OK || c.Return.T > check.T || c.Call.Op != history.OpAcquire && c.Call.Op != history.OpExtend {
 			continue
 		}
 		switch p, ok := f.lease(c.Return); {
 		case !ok:
-		case c.Return.Local != 0 && check.Local != 0 && c.Return.Wall == check.Wall:
-			left = saturatingSub(p.remaining, saturatingSub(check.Local, c.Return.Local))
+		case c.Return.Local != 0 && check.Local != 0 && c.Return.WallClock == check.WallClock:
+			validity = saturatingSub(p.validity, saturatingSub(check.Local, c.Return.Local))
 		case len(f.ClockChangesOf(s.Client())) == 0:
-			left = saturatingSub(p.remaining, saturatingSub(check.T, c.Return.T))
+			validity = saturatingSub(p.validity, saturatingSub(check.T, c.Return.T))
 		}
 	}
-	return left
+	return validity
 }
 
 // nodes lists the lock nodes named in the run's parameters or, if there are none, in the recorded
@@ -161,10 +161,10 @@ func (f *trace) slowThreshold() int64 {
 
 // commandsSentBy returns the commands that a client sent between from and to, inclusive.
 func commandsSentBy(commands []*event, client string, from, to int64) []*event {
-	i, _ := slices.BinarySearchFunc(commands, from, func(e *event, t int64) int { return cmp.Compare(e.Sent, t) })
+	i, _ := slices.BinarySearchFunc(commands, from, func(e *event, t int64) int { return cmp.Compare(e.SentAt, t) })
 	var out []*event
 	for _, e := range commands[i:] {
-		if e.Sent > to {
+		if e.SentAt > to {
 			break
 		}
 		if facts.Sender(e) == client {
@@ -191,10 +191,10 @@ type session struct {
 	calls   []facts.Operation // the first is the acquire
 	windows []facts.Window    // when the client believes that it holds the lock
 
-	begin, until  int64 // start and end of the windows; without windows, both are when the acquire returned
-	deadline      int64 // when the belief ends unless something else ends it; noTime if there is no deadline
-	ending        facts.Ending
-	firstDeadline int64 // deadline that the acquire returned; noTime if none
+	beliefStart, beliefEnd int64 // start and end of the windows; without windows, both are when the acquire returned
+	deadline               int64 // when the belief ends unless something else ends it; noTime if there is no deadline
+	ending                 facts.Ending
+	firstDeadline          int64 // deadline that the acquire returned; noTime if none
 
 	failedRounds [][]*event // ordered by send time
 	winningRound []*event   // nil if its commands were not recorded
@@ -210,9 +210,9 @@ func (f *trace) addSession(x *facts.Session) {
 	s.windows = slices.Collect(f.Windows(x))
 	switch {
 	case s.Granted():
-		s.begin, s.deadline, s.firstDeadline = x.EndedAt, x.Until, f.PromisedDeadline(x)
+		s.beliefStart, s.deadline, s.firstDeadline = x.EndedAt, x.Deadline, f.PromisedDeadline(x)
 	case len(s.windows) > 0: // opened by an extension
-		s.begin, s.deadline = s.windows[0].From, facts.NotGranted
+		s.beliefStart, s.deadline = s.windows[0].From, facts.NotGranted
 	default:
 		return
 	}
@@ -221,7 +221,7 @@ func (f *trace) addSession(x *facts.Session) {
 			s.deadline = facts.ExtendedDeadline(e.Return, s.deadline)
 		}
 	}
-	s.until, s.ending = s.begin, facts.Expired
+	s.beliefEnd, s.ending = s.beliefStart, facts.Expired
 	if n := len(s.windows); n > 0 {
 		f.endLastWindow(s, &s.windows[n-1])
 	}
@@ -238,23 +238,23 @@ func (f *trace) endLastWindow(s *session, w *facts.Window) {
 		s.ending = facts.Died
 	default:
 		w.To = max(w.To, s.deadline)
-		if s.deadline != never {
+		if s.deadline != noTime {
 			s.ending = facts.Expired
 		}
 	}
-	s.until = w.To
+	s.beliefEnd = w.To
 }
 
 // owns reports whether the session set a key. The key either has the session's token or, if the lock
 // reports no token, was set by the session's winning round.
 func (s *session) owns(x *facts.KeyInterval) bool {
-	return x.SetBy(s.Session) || slices.ContainsFunc(s.winningRound, func(e *event) bool {
-		return e.Process == x.By() && e.Sent != 0 && e.Sent == x.Start.Sent
+	return x.IsSetBy(s.Session) || slices.ContainsFunc(s.winningRound, func(e *event) bool {
+		return e.Process == x.Setter() && e.SentAt != 0 && e.SentAt == x.Start.SentAt
 	})
 }
 
 // lastActionTime returns the time of the session's last recorded action.
-func (s *session) lastAction() int64 {
+func (s *session) lastActionTime() int64 {
 	t := s.Acquire.Call.T
 	for _, c := range s.calls {
 		t = max(t, c.Call.T)
@@ -291,11 +291,11 @@ func longestOverlap(a, b *session) (from, to int64) {
 // appliedWrite is a write as recorded by the resource, with the updates it overwrote.
 type appliedWrite struct {
 	facts.Write
-	overwritten []lostWrite // ordered by version
+	lostUpdates []lostUpdate // ordered by version
 }
 
 // lostUpdate is an update overwritten by a later write.
-type lostWrite struct {
+type lostUpdate struct {
 	client  string
 	version int64
 }
@@ -319,10 +319,10 @@ func (f *trace) readLog() {
 		// The limit is for invalid histories. A real run loses few versions.
 		for v := w.VersionBefore; v > w.Version && saturatingSub(w.VersionBefore, v) < 100; v-- {
 			if who := writers[version{w.Key, v}]; who != "" {
-				a.overwritten = append(a.overwritten, lostWrite{who, v})
+				a.lostUpdates = append(a.lostUpdates, lostUpdate{who, v})
 			}
 		}
-		slices.Reverse(a.overwritten)
+		slices.Reverse(a.lostUpdates)
 		writers[version{w.Key, w.VersionAfter}] = f.writer(w.Event)
 	}
 }
@@ -336,11 +336,11 @@ func (f *trace) writer(e *event) string {
 
 // appliedAt returns when the resource applied or refused a write, or 0 if unknown.
 func (f *trace) appliedAt(value string) int64 {
-	if a := f.appliedWrites[value]; a != nil && a.Applied != 0 {
-		return a.Applied
+	if a := f.appliedWrites[value]; a != nil && a.AppliedAt != 0 {
+		return a.AppliedAt
 	}
 	if w := f.writeCommand(value); w != nil {
-		return w.Applied
+		return w.AppliedAt
 	}
 	return 0
 }
@@ -348,7 +348,7 @@ func (f *trace) appliedAt(value string) int64 {
 // sentAt returns when a write was sent, or 0 if unknown.
 func sentAt(f *trace, value string) int64 {
 	if w := f.writeCommand(value); w != nil {
-		return w.Sent
+		return w.SentAt
 	}
 	return 0
 }
@@ -368,7 +368,7 @@ func (f *trace) writeCommand(value string) *event {
 func votersUntil(round []*event, by int64) []string {
 	var out []string
 	for _, e := range round {
-		if e.Type == history.OK && e.Answered != 0 && e.Answered <= by {
+		if e.Type == history.OK && e.AnsweredAt != 0 && e.AnsweredAt <= by {
 			out = append(out, e.Node)
 		}
 	}
@@ -390,7 +390,7 @@ func (f *trace) readAttempts() {
 		for _, a := range w.Attempts {
 			s := f.bySession[a.Session]
 			until := min(s.EndedAt, f.end)
-			commands := slices.DeleteFunc(slices.Clone(a.AllSets), func(e *event) bool { return e.Sent > until })
+			commands := slices.DeleteFunc(slices.Clone(a.AllSets), func(e *event) bool { return e.SentAt > until })
 			n := len(s.failedRounds) - 1
 			switch {
 			case len(commands) == 0:
@@ -414,15 +414,15 @@ func (f *trace) readAttempts() {
 func sameRound(round []*event, next *event, nodeTimeout int64) bool {
 	last := int64(0)
 	for _, e := range round {
-		last = max(last, e.Sent)
+		last = max(last, e.SentAt)
 	}
-	return nodeTimeout == 0 || saturatingSub(next.Sent, last) < saturatingAdd(nodeTimeout, nodeTimeout)
+	return nodeTimeout == 0 || saturatingSub(next.SentAt, last) < saturatingAdd(nodeTimeout, nodeTimeout)
 }
 
 // splitAtPauses splits a round wherever two consecutive commands were sent more than pause apart.
 func splitAtPauses(round []*event, pause int64) (all [][]*event) {
 	for i, e := range round {
-		if i == 0 || saturatingSub(e.Sent, round[i-1].Sent) > pause {
+		if i == 0 || saturatingSub(e.SentAt, round[i-1].SentAt) > pause {
 			all = append(all, nil)
 		}
 		all[len(all)-1] = append(all[len(all)-1], e)
@@ -433,7 +433,7 @@ func splitAtPauses(round []*event, pause int64) (all [][]*event) {
 // start returns when the winning round began.
 func (s *session) start() int64 {
 	if s.winningRound != nil {
-		return s.winningRound[0].Sent
+		return s.winningRound[0].SentAt
 	}
 	return s.Acquire.Call.T
 }
@@ -444,7 +444,7 @@ func (f *trace) requestToEveryNode(e *event, at int64) []*event {
 	var out []*event
 	for _, n := range append(f.nodes(), "")[:max(len(f.nodes()), 1)] {
 		c := *e
-		c.Node, c.Sent, c.Applied, c.Type = n, at, at, history.Info
+		c.Node, c.SentAt, c.AppliedAt, c.Type = n, at, at, history.Info
 		out = append(out, &c)
 	}
 	return out
@@ -452,14 +452,14 @@ func (f *trace) requestToEveryNode(e *event, at int64) []*event {
 
 // failedAttempts summarizes a client's failed attempts to get the lock.
 type failedAttempts struct {
-	f        *trace
-	client   string
-	rounds   int
-	from, to int64           // when the first and the last attempt started
-	maxVotes int             // most votes that an attempt got
-	longest  [2]int64        // start and end of the longest attempt, if its duration is the cause
-	reasons  []*missingVotes // why votes are missing
-	events   []*event
+	f           *trace
+	client      string
+	rounds      int
+	from, to    int64           // when the first and the last attempt started
+	maxVotes    int             // most votes that an attempt got
+	longestSpan [2]int64        // start and end of the longest attempt, if its duration is the cause
+	reasons     []*missingVotes // why votes are missing
+	events      []*event
 }
 
 // missingVotes is a reason why nodes did not vote for an attempt, with the affected rounds.
@@ -469,7 +469,7 @@ type missingVotes struct {
 }
 
 func newFailedAttempts(f *trace, client string) *failedAttempts {
-	return &failedAttempts{f: f, client: client, from: never}
+	return &failedAttempts{f: f, client: client, from: noTime}
 }
 
 // failedAttempts returns the failed attempts of a session's client to get the session's lock between from
@@ -488,8 +488,8 @@ func (f *trace) failedAttempts(s *session, from int64) *failedAttempts {
 			w.events = append(w.events, prev.Acquire.Call)
 		}
 		for _, a := range prev.failedRounds {
-			if a[0].Sent >= from {
-				w.add(a[0].Sent, a)
+			if a[0].SentAt >= from {
+				w.add(a[0].SentAt, a)
 			}
 		}
 	}
@@ -530,11 +530,11 @@ func (w *failedAttempts) missingVoteReason(node string, from int64, requests []*
 	for _, e := range requests {
 		switch {
 		case e.Node != node:
-		case e.Answered != 0 && w.isLate(e):
+		case e.AnsweredAt != 0 && w.isLate(e):
 			why = "a late reply from NODES"
-		case e.Type == history.OK && e.Answered != 0:
+		case e.Type == history.OK && e.AnsweredAt != 0:
 			return ""
-		case e.Type == history.Fail && e.Cause == "" && (e.Answered != 0 || e.Applied == 0): // a link without timestamps sets neither
+		case e.Type == history.Fail && e.Cause == "" && (e.AnsweredAt != 0 || e.AppliedAt == 0): // a link without timestamps sets neither
 			why = "refused by NODES" + w.blockingKeyClause(e, from)
 		case e.Type == history.Fail && e.Cause != "":
 			why = "an error from NODES"
@@ -548,12 +548,12 @@ func (w *failedAttempts) missingVoteReason(node string, from int64, requests []*
 // isLate reports whether a reply arrived after the node timeout.
 func (w *failedAttempts) isLate(e *event) bool {
 	timeout := int64(w.f.Params.NodeTimeout)
-	return timeout > 0 && e.Answered-e.Sent > timeout
+	return timeout > 0 && e.AnsweredAt-e.SentAt > timeout
 }
 
 // blockingKeyClause names the key that made a node refuse a request.
 func (w *failedAttempts) blockingKeyClause(e *event, from int64) string {
-	if !w.f.Params.Life {
+	if !w.f.Params.ReportsKeys {
 		return ""
 	}
 	switch s := w.f.blockingKey(e, from); {
@@ -572,10 +572,10 @@ func (f *trace) blockingKey(e *event, from int64) (blocking *facts.KeyInterval) 
 	if e.Type != history.Fail || e.Cause != "" {
 		return nil
 	}
-	for _, s := range f.Lives().During(e.Node, e.Key, e.Sent, max(e.Applied, e.T)) {
+	for _, s := range f.Lives().IntervalsBetween(e.Node, e.Key, e.SentAt, max(e.AppliedAt, e.T)) {
 		err := facts.TimestampError(s.Start)
-		setBySameAttempt := s.Holds(e.Token) && cmp.Or(s.Start.Sent, s.From()) >= from
-		if !setBySameAttempt && saturatingSub(s.From(), err) <= e.Applied && saturatingAdd(s.To(), err) >= e.Applied {
+		setBySameAttempt := s.HasToken(e.Token) && cmp.Or(s.Start.SentAt, s.From()) >= from
+		if !setBySameAttempt && saturatingSub(s.From(), err) <= e.AppliedAt && saturatingAdd(s.To(), err) >= e.AppliedAt {
 			blocking = s
 		}
 	}
@@ -649,7 +649,7 @@ type deletion struct {
 // deletions returns the releases that deleted a key of one of the sessions while its client still
 // believed that it held the lock, ordered by time.
 func (f *trace) deletions(sessions []*session) []deletion {
-	if f.Params.Life {
+	if f.Params.ReportsKeys {
 		return f.reportedDeletions(sessions)
 	}
 	type owner struct {
@@ -663,19 +663,19 @@ func (f *trace) deletions(sessions []*session) []deletion {
 		}
 	}
 	applied := slices.Clone(f.commands)
-	slices.SortStableFunc(applied, func(a, b *event) int { return cmp.Compare(a.Applied, b.Applied) })
+	slices.SortStableFunc(applied, func(a, b *event) int { return cmp.Compare(a.AppliedAt, b.AppliedAt) })
 	owners := map[[2]string]owner{}
 	var out []deletion
 	for _, e := range applied {
-		if e.Type != history.OK || e.Applied == 0 {
+		if e.Type != history.OK || e.AppliedAt == 0 {
 			continue
 		}
 		at := [2]string{e.Node, e.Key}
 		switch e.Op {
 		case history.OpSet:
-			owners[at] = owner{set[e], e.Applied}
+			owners[at] = owner{set[e], e.AppliedAt}
 		case history.OpRelease:
-			if o := owners[at]; o.s != nil && e.Applied < o.s.until {
+			if o := owners[at]; o.s != nil && e.AppliedAt < o.s.beliefEnd {
 				out = append(out, deletion{release: e, victim: o.s})
 			}
 			delete(owners, at)
@@ -691,7 +691,7 @@ func (f *trace) reportedDeletions(sessions []*session) []deletion {
 		for _, node := range f.Params.Nodes {
 			for _, interval := range f.Lives().Intervals(node, s.Key()) {
 				e := interval.End
-				if e == nil || e.Life.What != history.KeyDeleted || !s.owns(interval) || e.T < s.begin || e.T >= s.until {
+				if e == nil || e.Life.Kind != history.KeyDeleted || !s.owns(interval) || e.T < s.beliefStart || e.T >= s.beliefEnd {
 					continue
 				}
 				if release := f.ReleaseOf(e); release != nil {
@@ -700,7 +700,7 @@ func (f *trace) reportedDeletions(sessions []*session) []deletion {
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b deletion) int { return cmp.Compare(a.release.Applied, b.release.Applied) })
+	slices.SortStableFunc(out, func(a, b deletion) int { return cmp.Compare(a.release.AppliedAt, b.release.AppliedAt) })
 	return out
 }
 
@@ -775,7 +775,7 @@ func (sc *layout) nodeGroups(room int) [][]string {
 		return [][]string{nil}
 	}
 	for _, signature := range []func(string) string{sc.fullSignature, sc.faultSignature, sc.blamedSignature} {
-		if groups := groupBy(nodes, signature); sc.nodesMatter() && len(groups) <= room {
+		if groups := groupBy(nodes, signature); sc.distinguishesNodes() && len(groups) <= room {
 			return groups
 		}
 	}
@@ -783,7 +783,7 @@ func (sc *layout) nodeGroups(room int) [][]string {
 }
 
 // distinguishesNodes reports whether it matters which node did what.
-func (sc *layout) nodesMatter() bool {
+func (sc *layout) distinguishesNodes() bool {
 	if sc.outage != nil || sc.result != nil && (sc.result.Property == verdict.MutualExclusion || sc.result.Node != "") {
 		return true
 	}
@@ -848,12 +848,12 @@ func (f *trace) chooseFocus(r *verdict.Result) []*session {
 	}
 	for _, ft := range f.faults {
 		if s := f.sessionHitBy(ft); s != nil {
-			return f.sessionWithNext(s)
+			return f.withNextSession(s)
 		}
 	}
 	for _, s := range f.sessions {
 		if s.Granted() {
-			return f.sessionWithNext(s)
+			return f.withNextSession(s)
 		}
 	}
 	return nil
@@ -874,13 +874,13 @@ func (f *trace) lastSessions() (all []*session) {
 
 // sessionHitBy returns the session hit by a fault, or nil.
 func (f *trace) sessionHitBy(ft *facts.Fault) *session {
-	at := ft.First().T // if the fault ended a belief, it did so at this time
+	at := ft.FirstEvent().T // if the fault ended a belief, it did so at this time
 	var holder, first *session
 	for _, s := range f.sessions {
-		if !s.hasPendingCall() && s.lastAction() < at && s.until < at {
+		if !s.hasPendingCall() && s.lastActionTime() < at && s.beliefEnd < at {
 			continue
 		}
-		busy := s.Acquire.Call.T <= at && (s.hasPendingCall() || at <= max(s.lastAction(), s.until))
+		busy := s.Acquire.Call.T <= at && (s.hasPendingCall() || at <= max(s.lastActionTime(), s.beliefEnd))
 		if ft.Hits(s.Client()) {
 			if busy {
 				return s
@@ -902,13 +902,13 @@ func (f *trace) sessionHitBy(ft *facts.Fault) *session {
 
 // withNextSession returns s and the next session of another client that got the same lock or, if none
 // did, the first session that failed to get it.
-func (f *trace) sessionWithNext(s *session) []*session {
+func (f *trace) withNextSession(s *session) []*session {
 	var next, tried *session
 	for _, o := range f.sessions {
-		if o.Client() == s.Client() || o.Key() != s.Key() || o.lastAction() < s.Acquire.Call.T {
+		if o.Client() == s.Client() || o.Key() != s.Key() || o.lastActionTime() < s.Acquire.Call.T {
 			continue
 		}
-		if o.Granted() && o.begin >= s.begin && (next == nil || o.begin < next.begin) {
+		if o.Granted() && o.beliefStart >= s.beliefStart && (next == nil || o.beliefStart < next.beliefStart) {
 			next = o
 		}
 		if !o.Granted() && tried == nil {

@@ -78,23 +78,23 @@ import (
 // ForResult returns the diagram of the violation r. It starts at the earlier session's acquire, or at
 // the cause of an outage, and ends at the violation's effects. If r is nil or has no witness, the
 // diagram shows the sessions hit by the first fault. ForResult accepts any history.
-func Of(h *history.History, r *verdict.Result) Diagram {
+func ForResult(h *history.History, r *verdict.Result) Diagram {
 	sc := newLayout(newTrace(h), r)
-	b := &builder{f: sc.f, layout: sc, expiryDrawn: map[[2]string]bool{}, lanes: lanesOf(sc), sheet: &sheet{from: sc.from, to: sc.to, slow: sc.f.slowThreshold()}}
+	b := &builder{f: sc.f, layout: sc, expiryDrawn: map[[2]string]bool{}, lanes: newLanes(sc), sheet: &sheet{from: sc.from, to: sc.to, slowThreshold: sc.f.slowThreshold()}}
 	if b.layout.outage != nil {
 		outageDrawing{b, b.layout.outage}.draw()
 	} else {
-		b.drawHolds()
+		b.drawSessions()
 	}
 	b.drawFaults()
 	return b.diagram()
 }
 
 // drawSessions draws the sessions and what happened to their keys.
-func (b *builder) drawHolds() {
+func (b *builder) drawSessions() {
 	for _, s := range b.layout.focus {
 		b.drawAcquire(s)
-		b.drawWork(s)
+		b.drawOperations(s)
 		b.drawLease(s)
 	}
 	for _, s := range b.layout.deleterSessions {
@@ -111,8 +111,8 @@ const DefaultWidth = display.DefaultWidth
 
 // ForVerdict returns the diagram of the first violation that has a witness or, if there is none, of
 // the events around the first fault. If the verdict is inconclusive, the caption states why.
-func OfVerdict(h *history.History, v verdict.Verdict) Diagram {
-	d := Of(h, ShownResult(v))
+func ForVerdict(h *history.History, v verdict.Verdict) Diagram {
+	d := ForResult(h, ShownResult(v))
 	if v.Inconclusive() {
 		d.Title = strings.TrimSuffix(d.Title, noViolationShown) + "inconclusive"
 		d.Caption = append([]string{"Inconclusive: " + v.Assumption + "."}, d.Caption...)
@@ -152,9 +152,9 @@ type Diagram struct {
 type role string
 
 const (
-	client  role = "client"
-	locks   role = "locks"
-	storage role = "storage"
+	clientRole  role = "client"
+	lockRole    role = "locks"
+	storageRole role = "storage"
 )
 
 // lane represents one process or several lock nodes that behaved alike.
@@ -166,7 +166,7 @@ type lane struct {
 
 // title returns the lane's role and name, or just the name if it is the same as the role.
 func (l lane) title() string {
-	if l.Role == locks && l.Name == "locks" {
+	if l.Role == lockRole && l.Name == "locks" {
 		return l.Name
 	}
 	return string(l.Role) + " " + l.Name
@@ -194,22 +194,22 @@ type arrow struct {
 type symbol string
 
 const (
-	dot   symbol = "●" // something took effect
-	cross symbol = "✗" // something was refused, or a process died
-	ring  symbol = "○" // a process restarted
-	stop  symbol = "┻" // a lease ended
-	down  symbol = "▼" // a fault began
-	up    symbol = "▲" // a fault ended
+	dotSymbol   symbol = "●" // something took effect
+	crossSymbol symbol = "✗" // something was refused, or a process died
+	ringSymbol  symbol = "○" // a process restarted
+	barSymbol   symbol = "┻" // a lease ended
+	downSymbol  symbol = "▼" // a fault began
+	upSymbol    symbol = "▲" // a fault ended
 )
 
 // state is a lane's state, shown by a bar.
 type state string
 
 const (
-	believes       state = "believes" // the client believes it holds the lock
-	paused         state = "paused"
-	dead           state = "dead"
-	hasLeftoverKey state = "keeps" // the nodes have a key although nobody holds the lock
+	stateBelieving   state = "believes" // the client believes it holds the lock
+	statePaused      state = "paused"
+	stateDead        state = "dead"
+	stateLeftoverKey state = "keeps" // the nodes have a key although nobody holds the lock
 )
 
 // bar shows a lane's state from From up to but excluding To.
@@ -233,17 +233,17 @@ type note struct {
 
 // earlyStop explains why the run was stopped early.
 type earlyStop struct {
-	Why    string  `json:"why"`
+	Reason string  `json:"why"`
 	Events []int64 `json:"events"`
 }
 
 // band is a time span during which something was wrong.
 type band struct {
-	From   int64   `json:"from"`
-	To     int64   `json:"to"`
-	Means  string  `json:"means"` // what was wrong, for the legend
-	Label  string  `json:"label"`
-	Events []int64 `json:"events"`
+	From    int64   `json:"from"`
+	To      int64   `json:"to"`
+	Meaning string  `json:"means"` // what was wrong, for the legend
+	Label   string  `json:"label"`
+	Events  []int64 `json:"events"`
 }
 
 type builder struct {
@@ -260,8 +260,8 @@ func (b *builder) diagram() Diagram {
 		Title: b.layout.headline(), Summary: b.layout.summary(), Caption: b.caption.sentences(b.lanes), Omitted: b.layout.omissions(),
 		Lanes: b.lanes.all, Arrows: b.sheet.arrows, Bars: b.sheet.bars, Notes: b.sheet.notes, Bands: b.sheet.bands,
 	}
-	if stop := b.f.Stop; stop != nil {
-		d.Stop = &earlyStop{Why: stop.Cause, Events: eventNumbers(stop)}
+	if stop := b.f.StopEvent; stop != nil {
+		d.Stop = &earlyStop{Reason: stop.Cause, Events: eventNumbers(stop)}
 	}
 	return d
 }
@@ -269,9 +269,9 @@ func (b *builder) diagram() Diagram {
 // sheet collects what is drawn on and between the lanes. It ignores or cuts off what is not between from
 // and to.
 type sheet struct {
-	from, to int64
-	slow     int64 // messages in flight for longer are drawn as slow
-	facts    int   // number of facts with arrows
+	from, to      int64
+	slowThreshold int64 // messages in flight for longer are drawn as slow
+	numFacts      int   // number of facts with arrows
 
 	arrows []arrow
 	bars   []bar
@@ -281,12 +281,12 @@ type sheet struct {
 
 // addArrow adds an arrow to the current fact.
 func (sh *sheet) addArrow(a arrow) {
-	a.Fact = sh.facts
+	a.Fact = sh.numFacts
 	if a.Lost {
 		a.Arrived = a.Sent
 	}
 	a.Arrived = max(a.Arrived, a.Sent)
-	a.Slow = saturatingSub(a.Arrived, a.Sent) > sh.slow
+	a.Slow = saturatingSub(a.Arrived, a.Sent) > sh.slowThreshold
 	sh.arrows = append(sh.arrows, a)
 }
 
@@ -304,7 +304,7 @@ func (sh *sheet) addBar(lane int, state state, from, to int64, events ...*event)
 }
 
 func (sh *sheet) addBand(from, to int64, means, label string, events []int64) {
-	sh.bands = append(sh.bands, band{From: from, To: min(to, saturatingAdd(sh.to, 1)), Means: means, Label: label, Events: events})
+	sh.bands = append(sh.bands, band{From: from, To: min(to, saturatingAdd(sh.to, 1)), Meaning: means, Label: label, Events: events})
 }
 
 // caption collects a diagram's sentences, in any order.
@@ -329,17 +329,17 @@ func (c *caption) addPossessive(at int64, subject, words string) {
 }
 
 // sentences returns the sentences in order of time, with pronouns for repeated subjects.
-func (c caption) sentences(on *lanes) []string {
+func (c caption) sentences(ls *lanes) []string {
 	slices.SortStableFunc(c, func(x, y sentence) int { return cmp.Compare(x.at, y.at) })
 	var out []string
-	before := ""
+	lastSubject := ""
 	var alone, owner bool // the previous sentence is about its subject alone, or about something the subject has
 	for _, s := range c {
 		subject, it, its := s.subject, "it", "its"
 		if strings.Contains(subject, "–") || strings.Contains(subject, " and ") {
 			it, its = "they", "their"
 		}
-		repeated := subject == before && (alone || owner && s.possessive) && !strings.HasPrefix(s.predicate, "that ") // a relative clause requires a noun
+		repeated := subject == lastSubject && (alone || owner && s.possessive) && !strings.HasPrefix(s.predicate, "that ") // a relative clause requires a noun
 		switch {
 		case repeated && s.possessive:
 			subject = its
@@ -348,10 +348,10 @@ func (c caption) sentences(on *lanes) []string {
 		case s.possessive:
 			subject += "'s"
 		}
-		if repeated || !on.isProcessName(s.subject) {
+		if repeated || !ls.isProcessName(s.subject) {
 			subject = capitalize(subject)
 		}
-		before, alone, owner = s.subject, !s.possessive && !strings.HasPrefix(s.predicate, "and "), s.possessive
+		lastSubject, alone, owner = s.subject, !s.possessive && !strings.HasPrefix(s.predicate, "and "), s.possessive
 		out = append(out, subject+" "+s.predicate+".")
 	}
 	return out

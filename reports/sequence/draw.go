@@ -43,14 +43,14 @@ func (l line) text() string { return strings.TrimRight(string(l), " ") + "\n" }
 type page struct {
 	d            Diagram
 	width        int
-	places       map[int64]int // number of decimal places, by time
+	decimals     map[int64]int // number of decimal places, by time
 	wholeDigits  int           // maximum number of characters before the decimal point
-	maxPlaces    int           // maximum number of decimal places
+	maxDecimals  int           // maximum number of decimal places
 	firstColumn  int           // column of the first lane
 	laneDistance int           // columns from one lane to the next
 	labelColumn  int           // first column of the labels
 	longGap      int64         // longer gaps between facts get their own row
-	used         map[state]bool
+	usedStates   map[state]bool
 }
 
 const (
@@ -60,14 +60,14 @@ const (
 )
 
 func newPage(d Diagram, rows []row, width int) *page {
-	p := &page{d: d, width: width, maxPlaces: 3, used: map[state]bool{}}
-	p.places = decimalPlaces(rows)
+	p := &page{d: d, width: width, maxDecimals: 3, usedStates: map[state]bool{}}
+	p.decimals = decimalPlaces(rows)
 	for _, r := range rows {
-		p.maxPlaces = max(p.maxPlaces, p.places[r.at])
+		p.maxDecimals = max(p.maxDecimals, p.decimals[r.at])
 		p.wholeDigits = max(p.wholeDigits, strings.IndexByte(display.Decimal(r.at, 3), '.'))
 	}
-	p.wholeDigits = max(p.wholeDigits, len("seconds")-1-p.maxPlaces)
-	p.firstColumn = p.wholeDigits + 1 + p.maxPlaces + 3 // the gutter between two spaces
+	p.wholeDigits = max(p.wholeDigits, len("seconds")-1-p.maxDecimals)
+	p.firstColumn = p.wholeDigits + 1 + p.maxDecimals + 3 // the gutter between two spaces
 	p.longGap = saturatingSub(rows[len(rows)-1].at, rows[0].at) / 10
 	between := len(d.Lanes) - 1
 	if between > 0 {
@@ -107,15 +107,15 @@ func (p *page) drawLanes(l line, at int64) {
 			if b.Lane != i || at < b.From || at >= b.To {
 				continue
 			}
-			p.used[b.State] = true
+			p.usedStates[b.State] = true
 			switch b.State {
-			case believes:
+			case stateBelieving:
 				r = '┃'
-			case dead:
+			case stateDead:
 				r = ' '
-			case hasLeftoverKey:
+			case stateLeftoverKey:
 				r = '║'
-			case paused:
+			case statePaused:
 				isPaused = true
 			}
 		}
@@ -134,9 +134,9 @@ func (p *page) drawLanes(l line, at int64) {
 // drawArrows draws the arrows of one fact, the longest first, and returns the label to print next to
 // them.
 func (p *page) drawArrows(l line, r row) string {
-	for far := len(p.d.Lanes); far > 0; far-- {
+	for distance := len(p.d.Lanes); distance > 0; distance-- {
 		for _, a := range r.arrows {
-			if max(a.From-a.To, a.To-a.From) == far {
+			if max(a.From-a.To, a.To-a.From) == distance {
 				p.drawShaft(l, a, r.part)
 			}
 		}
@@ -155,9 +155,9 @@ func (p *page) drawArrows(l line, r row) string {
 // drawShaft draws an arrow from lane to lane, across any lanes in between.
 func (p *page) drawShaft(l line, a arrow, part part) {
 	from, to := p.x(a.From), p.x(a.To)
-	step, leaves, head := 1, "├", ">"
+	step, tail, head := 1, "├", ">"
 	if to < from {
-		step, leaves, head = -1, "┤", "<"
+		step, tail, head = -1, "┤", "<"
 	}
 	shaft := "─"
 	if part != wholeMessage {
@@ -175,9 +175,9 @@ func (p *page) drawShaft(l line, a arrow, part part) {
 	}
 	if part != arrival {
 		if r := l.at(from); r == '┼' {
-			leaves = "┴"
+			tail = "┴"
 		}
-		l.put(from, leaves)
+		l.put(from, tail)
 	}
 	switch {
 	case a.Lost || part == departure:
@@ -185,7 +185,7 @@ func (p *page) drawShaft(l line, a arrow, part part) {
 	default:
 		l.put(to-step, head)
 		if l.at(to) == '┼' { // another arrow continues from here
-			l.put(to, leaves)
+			l.put(to, tail)
 		}
 		if a.Mark != "" {
 			l.put(to, string(a.Mark))
@@ -219,17 +219,17 @@ func (p *page) drawLabel(l line, a arrow, part part) bool {
 	if a.Label == "" || n > room {
 		return a.Label == ""
 	}
-	left := a.From
+	leftLane := a.From
 	if a.To < a.From {
-		left = a.From - 1
+		leftLane = a.From - 1
 	}
 	if a.Answer {
-		left = a.To
+		leftLane = a.To
 		if a.To > a.From {
-			left = a.To - 1
+			leftLane = a.To - 1
 		}
 	}
-	l.put(p.x(left)+1+(p.laneDistance-1-n)/2, text)
+	l.put(p.x(leftLane)+1+(p.laneDistance-1-n)/2, text)
 	return true
 }
 
@@ -288,7 +288,7 @@ func (sc *layout) markDeletions() {
 		}
 		sc.deletions[i].isCause = sc.deletions[i].isCause || l.Cause == sc.result.Cause
 	}
-	slices.SortStableFunc(sc.deletions, func(a, b deletion) int { return cmp.Compare(a.release.Applied, b.release.Applied) })
+	slices.SortStableFunc(sc.deletions, func(a, b deletion) int { return cmp.Compare(a.release.AppliedAt, b.release.AppliedAt) })
 }
 
 func (sc *layout) isViolated() bool { return sc.result != nil && sc.result.Outcome == verdict.Violated }
@@ -298,7 +298,7 @@ func (sc *layout) isShown(t int64) bool { return sc.from <= t && t <= sc.to }
 
 // computeSpan determines the time span to draw and the faults in it.
 func (sc *layout) computeSpan() {
-	sc.from, sc.to = never, 0
+	sc.from, sc.to = noTime, 0
 	if sc.outage != nil {
 		sc.from = sc.outage.start()
 	}
@@ -317,9 +317,9 @@ func (sc *layout) computeSpan() {
 		}
 	}
 	for _, d := range sc.deletions {
-		sc.from = min(sc.from, d.release.Sent)
+		sc.from = min(sc.from, d.release.SentAt)
 		if d.isCause {
-			sc.to = max(sc.to, d.release.Applied)
+			sc.to = max(sc.to, d.release.AppliedAt)
 		}
 	}
 	for _, s := range sc.deleterSessions {
@@ -332,7 +332,7 @@ func (sc *layout) computeSpan() {
 	from := sc.from
 	for _, ft := range sc.f.faults {
 		kind, _ := nemesis.KindOf(ft.Kind)
-		if !sc.isRelevant(ft) || ft.From() > sc.to || ft.To() < from || kind.Instant && ft.From() < from {
+		if !sc.isRelevant(ft) || ft.From() > sc.to || ft.To() < from || kind.IsInstant && ft.From() < from {
 			continue
 		}
 		if sc.hasNoEffect(ft) {
@@ -352,14 +352,14 @@ func (sc *layout) computeSpan() {
 // that had no request in flight to the lock or the storage and whose lease did not end during the
 // pause. Such pauses are counted rather than drawn, because a reader cannot follow many of them.
 func (sc *layout) hasNoEffect(ft *facts.Fault) bool {
-	if sc.outage != nil || !sc.isViolated() || nemesis.WordingOf(ft.Kind).State != nemesis.Stopped || !slices.Contains(sc.f.Params.Clients, ft.Target) {
+	if sc.outage != nil || !sc.isViolated() || nemesis.WordingOf(ft.Kind).State != nemesis.StateStopped || !slices.Contains(sc.f.Params.Clients, ft.Target) {
 		return false
 	}
 	for _, s := range slices.Concat(sc.focus, sc.deleterSessions) {
 		if s.Client() != ft.Target {
 			continue
 		}
-		if ft.From() <= s.until && s.until <= ft.To() || ft.From() <= s.begin && s.start() <= ft.To() {
+		if ft.From() <= s.beliefEnd && s.beliefEnd <= ft.To() || ft.From() <= s.beliefStart && s.start() <= ft.To() {
 			return false
 		}
 		if sc.f.keyExpiredDuring(s, ft) {
@@ -380,9 +380,9 @@ func (sc *layout) hasNoEffect(ft *facts.Fault) bool {
 func (f *trace) keyExpiredDuring(s *session, ft *facts.Fault) bool {
 	for _, node := range f.nodes() {
 		for _, x := range f.Lives().Intervals(node, s.Key()) {
-			expired := x.End == nil || x.End.Life.What == history.KeyExpired
+			expired := x.End == nil || x.End.Life.Kind == history.KeyExpired
 			in := ft.From() <= x.To() && x.To() <= saturatingAdd(ft.To(), int64(f.Params.NodeTimeout))
-			if expired && in && x.To() >= x.ExpiresAt() && x.To() < s.until && s.owns(x) {
+			if expired && in && x.To() >= x.ExpiresAt() && x.To() < s.beliefEnd && s.owns(x) {
 				return true
 			}
 		}
@@ -400,7 +400,7 @@ func (sc *layout) findDeleters() []*session {
 		}
 		for _, s := range slices.Backward(sc.f.sessions) {
 			sameToken := s.Token() == "" || d.release.Token == "" || s.Token() == d.release.Token
-			if s.Client() == client && s.Granted() && s.begin <= d.release.Sent && sameToken {
+			if s.Client() == client && s.Granted() && s.beliefStart <= d.release.SentAt && sameToken {
 				out = append(out, s)
 				break
 			}
@@ -413,7 +413,7 @@ func (sc *layout) findDeleters() []*session {
 // applied; otherwise, after its last action.
 func (sc *layout) endOf(s *session) int64 {
 	if !sc.isViolated() {
-		return s.lastAction()
+		return s.lastActionTime()
 	}
 	t := min(s.Acquire.ReturnedAt(), sc.f.end)
 	for _, c := range s.calls {
@@ -464,7 +464,7 @@ func (sc *layout) omissions() string {
 	var clients []string
 	n := 0
 	for _, s := range sc.f.sessions {
-		if s.Granted() && !slices.Contains(sc.focus, s) && !slices.Contains(sc.deleterSessions, s) && s.begin <= sc.to && s.lastAction() >= sc.from {
+		if s.Granted() && !slices.Contains(sc.focus, s) && !slices.Contains(sc.deleterSessions, s) && s.beliefStart <= sc.to && s.lastActionTime() >= sc.from {
 			n++
 			clients = append(clients, s.Client())
 		}
@@ -496,32 +496,32 @@ const maxLanes = 6
 // lanes is the list of a diagram's lanes, from left to right.
 type lanes struct {
 	all     []lane
-	at      map[string]int // index in all, by process
+	indexOf map[string]int // index in all, by process
 	names   []string       // of all clients and nodes
 	storage int            // index of the storage's lane, or -1
 }
 
 // newLanes orders the lanes as in Kleppmann's figures: the first client, the lock, the other clients,
 // the storage.
-func lanesOf(sc *layout) *lanes {
-	ls := &lanes{at: map[string]int{}, storage: -1, names: slices.Concat(sc.f.Params.Clients, sc.f.Params.Nodes)}
+func newLanes(sc *layout) *lanes {
+	ls := &lanes{indexOf: map[string]int{}, storage: -1, names: slices.Concat(sc.f.Params.Clients, sc.f.Params.Nodes)}
 	clients := sc.clients()
 	room := maxLanes - len(clients) - 1
 	if len(clients) > 0 {
-		ls.add(lane{Name: clients[0], Role: client, Members: clients[:1]})
+		ls.add(lane{Name: clients[0], Role: clientRole, Members: clients[:1]})
 	}
 	for _, group := range sc.nodeGroups(room) {
 		name := nodeRange(group)
 		if len(group) == 0 {
 			name = "locks"
 		}
-		ls.add(lane{Name: name, Role: locks, Members: group})
+		ls.add(lane{Name: name, Role: lockRole, Members: group})
 	}
 	for _, c := range clients[min(1, len(clients)):] {
-		ls.add(lane{Name: c, Role: client, Members: []string{c}})
+		ls.add(lane{Name: c, Role: clientRole, Members: []string{c}})
 	}
 	if r := sc.resource(); r != "" {
-		ls.storage = ls.add(lane{Name: r, Role: storage, Members: []string{r}})
+		ls.storage = ls.add(lane{Name: r, Role: storageRole, Members: []string{r}})
 	}
 	return ls
 }
@@ -530,8 +530,8 @@ func (ls *lanes) add(l lane) int {
 	i := len(ls.all)
 	ls.all = append(ls.all, l)
 	for _, m := range l.Members {
-		if _, ok := ls.at[m]; !ok {
-			ls.at[m] = i
+		if _, ok := ls.indexOf[m]; !ok {
+			ls.indexOf[m] = i
 		}
 	}
 	return i
@@ -539,7 +539,7 @@ func (ls *lanes) add(l lane) int {
 
 // laneOf returns the lane of a process, or false if the process has none.
 func (ls *lanes) laneOf(process string) (int, bool) {
-	i, ok := ls.at[process]
+	i, ok := ls.indexOf[process]
 	return i, ok
 }
 
@@ -563,8 +563,8 @@ type laneEvents struct {
 }
 
 // groupByLane groups commands by their node's lane, from left to right.
-func (ls *lanes) byLane(events []*event) []laneEvents {
-	lock := slices.IndexFunc(ls.all, func(l lane) bool { return l.Role == locks })
+func (ls *lanes) groupByLane(events []*event) []laneEvents {
+	lock := slices.IndexFunc(ls.all, func(l lane) bool { return l.Role == lockRole })
 	laneOf := func(e *event) int {
 		if lane, ok := ls.laneOf(e.Node); ok {
 			return lane
@@ -582,23 +582,23 @@ func (ls *lanes) byLane(events []*event) []laneEvents {
 }
 
 // firstSendTime returns when the first command was sent, or 0 if unknown.
-func (g laneEvents) firstSent() int64 {
-	t := int64(never)
+func (g laneEvents) firstSendTime() int64 {
+	t := int64(noTime)
 	for _, e := range g.events {
-		if e.Sent != 0 {
-			t = min(t, e.Sent)
+		if e.SentAt != 0 {
+			t = min(t, e.SentAt)
 		}
 	}
-	if t == never {
+	if t == noTime {
 		return 0
 	}
 	return t
 }
 
 // lastApplyTime returns when the last command was applied.
-func (g laneEvents) lastApplied() (t int64) {
+func (g laneEvents) lastApplyTime() (t int64) {
 	for _, e := range g.events {
-		t = max(t, e.Applied)
+		t = max(t, e.AppliedAt)
 	}
 	return t
 }

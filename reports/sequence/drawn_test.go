@@ -20,7 +20,7 @@ func TestDrawCheckerHistories(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no histories: %v", err)
 	}
-	drawn := map[string]bool{}
+	drawnPaths := map[string]bool{}
 	for _, file := range files {
 		a, err := txtar.ParseFile(file)
 		if err != nil {
@@ -32,9 +32,9 @@ func TestDrawCheckerHistories(t *testing.T) {
 		}
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
 		h.Params.Scenario, h.Params.Backend = name, "story"
-		got := []byte(Text(OfVerdict(h, checker.Check(h)), 120))
+		got := []byte(Text(ForVerdict(h, checker.Check(h)), 120))
 		path := filepath.Join("testdata", "drawn", filepath.Base(file))
-		drawn[path] = true
+		drawnPaths[path] = true
 		if *update {
 			if err := os.WriteFile(path, got, 0o666); err != nil {
 				t.Fatal(err)
@@ -50,7 +50,7 @@ func TestDrawCheckerHistories(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range existing {
-		if !drawn[path] {
+		if !drawnPaths[path] {
 			t.Errorf("no history for %s", path)
 		}
 	}

@@ -25,8 +25,8 @@ import (
 )
 
 // knownNames returns the names that scenarios in the catalog may use.
-func knownNames() scenario.Known {
-	k := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
+func knownNames() scenario.KnownNames {
+	k := scenario.KnownNames{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.WithKinds(kinds.All)
 	for _, m := range broken.Mistakes() {
 		k.Mistakes = append(k.Mistakes, m.Name)
 	}
@@ -52,10 +52,10 @@ func simulate(t *testing.T, name string, seed uint64) *history.History {
 }
 
 // drawScenario simulates a scenario and returns its history, diagram and caption.
-func drawnStory(t *testing.T, name string, seed uint64) (*history.History, Diagram, string) {
+func drawScenario(t *testing.T, name string, seed uint64) (*history.History, Diagram, string) {
 	t.Helper()
 	h := simulate(t, name, seed)
-	d := OfVerdict(h, checker.Check(h))
+	d := ForVerdict(h, checker.Check(h))
 	return h, d, plainSpaces(strings.Join(d.Caption, " "))
 }
 
@@ -70,7 +70,7 @@ func failedTokens(h *history.History, client string, from, to int64) (tokens []s
 		}
 	}
 	for _, e := range h.Events {
-		if e.Op == history.OpSet && strings.HasPrefix(e.Process, client+"-") && from <= e.Sent && e.Sent < to && !won[e.Token] && !slices.Contains(tokens, e.Token) {
+		if e.Op == history.OpSet && strings.HasPrefix(e.Process, client+"-") && from <= e.SentAt && e.SentAt < to && !won[e.Token] && !slices.Contains(tokens, e.Token) {
 			tokens = append(tokens, e.Token)
 		}
 	}
@@ -79,20 +79,20 @@ func failedTokens(h *history.History, client string, from, to int64) (tokens []s
 
 // keyTimes returns when keys with the given value were set and when they expired, according to the
 // nodes.
-func keyTimes(h *history.History, value string) (put, gone []int64) {
+func keyTimes(h *history.History, value string) (setTimes, expiryTimes []int64) {
 	for _, e := range h.Events {
-		if l := e.Life; l != nil && l.What == history.KeySet && l.Value == value {
-			put = append(put, e.T)
-			gone = append(gone, e.T+l.Expires-e.Local)
+		if l := e.Life; l != nil && l.Kind == history.KeySet && l.Value == value {
+			setTimes = append(setTimes, e.T)
+			expiryTimes = append(expiryTimes, e.T+l.Expiry-e.Local)
 		}
 	}
-	return put, gone
+	return setTimes, expiryTimes
 }
 
 // If a canceled acquire caused an outage, the drawing starts with that acquire and shows the keys it
 // left, which client they blocked, and for how long.
 func TestOutageOfCanceledAcquire(t *testing.T) {
-	h, d, caption := drawnStory(t, "cancelled-acquire/undone-by-the-callers-context", 1)
+	h, d, caption := drawScenario(t, "cancelled-acquire/undone-by-the-callers-context", 1)
 	w := ShownResult(checker.Check(h)).Witness
 	var first string
 	var failed []history.Event
@@ -111,9 +111,9 @@ func TestOutageOfCanceledAcquire(t *testing.T) {
 	tried := failedTokens(h, "c2", w.From, w.To)
 	for _, want := range []string{
 		fmt.Sprintf("n1–n5 set c1's key %s and kept it %s, when it expired; c1 sent no release of it there.", formatInstants("at", put), formatInstants("until", gone)),
-		fmt.Sprintf("c1's acquire failed twice %s: %s.", display.FromTo(failed[0].T, failed[1].T), failed[0].Cause),
+		fmt.Sprintf("c1's acquire failed twice %s: %s.", display.Interval(failed[0].T, failed[1].T), failed[0].Cause),
 		fmt.Sprintf("c2 tried %d times without success", len(tried)), "refused by n1–n5 because of c1's key",
-		fmt.Sprintf("Nobody acquired lock-1 %s, for %s; the bound is 12.75 s.", display.FromTo(w.From, w.To), display.Span(w.To-w.From)),
+		fmt.Sprintf("Nobody acquired lock-1 %s, for %s; the bound is 12.75 s.", display.Interval(w.From, w.To), display.Duration(w.To-w.From)),
 		"c2 acquired lock-1 at " + display.Seconds(w.To),
 	} {
 		if !strings.Contains(caption, plainSpaces(want)) {
@@ -121,7 +121,7 @@ func TestOutageOfCanceledAcquire(t *testing.T) {
 		}
 	}
 	if !slices.ContainsFunc(d.Bars, func(b bar) bool {
-		return b.State == hasLeftoverKey && b.From == slices.Max(put) && b.To == slices.Min(gone)
+		return b.State == stateLeftoverKey && b.From == slices.Max(put) && b.To == slices.Min(gone)
 	}) {
 		t.Errorf("no bar shows the keys: %+v", d.Bars)
 	}
@@ -143,7 +143,7 @@ func TestOutageExplanations(t *testing.T) {
 		"no-answer/release-waits-for-all": {`^c1's release had not returned by 60\.200 s, for 59\.688 s; the bound is 13\.25 s\. `},
 		"failed-release/renews-on":        {`; c1 renewed it 11 times, last `, `; c1's release, sent at 5\.513 s, never arrived\.`},
 	} {
-		_, d, text := drawnStory(t, name, 1)
+		_, d, text := drawScenario(t, name, 1)
 		text = plainSpaces(d.Summary) + ". " + text
 		for _, s := range patterns {
 			if !regexp.MustCompile(s).MatchString(text) {
@@ -158,7 +158,7 @@ func TestOutageExplanations(t *testing.T) {
 func TestLossesAreReportedWithTheirTimes(t *testing.T) {
 	losses := 0
 	for _, seed := range []uint64{900040, 900119} {
-		h, _, caption := drawnStory(t, "random-faults/", seed)
+		h, _, caption := drawScenario(t, "random-faults/", seed)
 		node := ""
 		for _, s := range strings.Split(caption, ". ") {
 			m := regexp.MustCompile(`^(n\d|It|[\w ]+) (lost|let) (c\d)'s key (?:expire early )?at (\d+\.\d{3}) s`).FindStringSubmatch(s)
@@ -170,7 +170,7 @@ func TestLossesAreReportedWithTheirTimes(t *testing.T) {
 			}
 			losses++
 			if !slices.ContainsFunc(h.Events, func(e history.Event) bool {
-				return e.Life != nil && e.Process == node && display.Decimal(e.T, 3) == m[4] && e.Life.What != history.KeySet
+				return e.Life != nil && e.Process == node && display.Decimal(e.T, 3) == m[4] && e.Life.Kind != history.KeySet
 			}) {
 				t.Errorf("seed %d: %s lost no key at the reported time: %s", seed, node, s)
 			}
@@ -184,16 +184,16 @@ func TestLossesAreReportedWithTheirTimes(t *testing.T) {
 // parseEvents parses the events of a run with one node. Times are in milliseconds.
 func parseEvents(t *testing.T, text string) *history.History {
 	t.Helper()
-	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2", "c3"}, Nodes: []string{"n1"}, Resource: "r1", Quorum: 1, TTL: time.Second, NodeTimeout: 50 * time.Millisecond, Life: true}}
+	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2", "c3"}, Nodes: []string{"n1"}, Resource: "r1", Quorum: 1, TTL: time.Second, NodeTimeout: 50 * time.Millisecond, ReportsKeys: true}}
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		e := history.Event{N: int64(i + 1)}
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		e.T, e.Sent, e.Applied, e.Answered = e.T*1e6, e.Sent*1e6, e.Applied*1e6, e.Answered*1e6
+		e.T, e.SentAt, e.AppliedAt, e.AnsweredAt = e.T*1e6, e.SentAt*1e6, e.AppliedAt*1e6, e.AnsweredAt*1e6
 		if e.ValidUntil *= 1e6; e.Life != nil {
 			e.Local = 1 + e.T
-			e.Life.Expires = e.Local + 1e9
+			e.Life.Expiry = e.Local + 1e9
 		}
 		h.Events = append(h.Events, e)
 	}
@@ -228,9 +228,9 @@ func TestPauseDuringKeyExpiry(t *testing.T) {
 		pause, resume string
 		drawn         bool
 	}{{"500", "1500", true}, {"500", "990", true}, {"500", "600", false}} {
-		d := Of(parseEvents(t, strings.NewReplacer("PAUSE", c.pause, "RESUME", c.resume).Replace(expiryHistory)), r)
+		d := ForResult(parseEvents(t, strings.NewReplacer("PAUSE", c.pause, "RESUME", c.resume).Replace(expiryHistory)), r)
 		caption := plainSpaces(strings.Join(d.Caption, " "))
-		if got := slices.ContainsFunc(d.Bars, func(b bar) bool { return b.State == paused }); got != c.drawn || strings.Contains(caption, "without effect") == c.drawn {
+		if got := slices.ContainsFunc(d.Bars, func(b bar) bool { return b.State == statePaused }); got != c.drawn || strings.Contains(caption, "without effect") == c.drawn {
 			t.Errorf("paused from %s to %s ms: drawn is %v\n%s", c.pause, c.resume, got, caption)
 		}
 		if want := "key on n1 reached its expiry at 1.011 s."; !strings.Contains(caption, want) {
@@ -255,13 +255,13 @@ func TestDeleterIsDrawn(t *testing.T) {
 {"t":21,"process":"n1","type":"info","op":"life","key":"k","sent":20,"life":{"what":"set","seq":3,"value":"y","by":"c2-n1"}}
 {"t":22,"process":"c2-n1","type":"ok","op":"set","key":"k","token":"y","node":"n1","sent":20,"applied":21,"answered":22}
 {"t":23,"process":"c2","type":"ok","op":"acquire","key":"k","session":"c2/1","token":"y","validUntil":910}`)
-	d := Of(h, &verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.DeletedByOther, Node: "n1",
+	d := ForResult(h, &verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.DeletedByOther, Node: "n1",
 		Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "k", From: 23e6, To: 900e6},
 		Losses:  []verdict.Loss{{Node: "n1", Cause: verdict.DeletedByOther, First: "c1/1", Second: "c2/1", Fact: 5}}})
 	if !strings.Contains(d.Summary, "a release by c3 deleted c1's key on n1") {
 		t.Errorf("summary is %q", d.Summary)
 	}
-	if !slices.ContainsFunc(d.Lanes, func(l lane) bool { return l.Name == "c3" }) || !slices.ContainsFunc(d.Arrows, func(a arrow) bool { return a.Mark == cross && a.Label == "release" }) {
+	if !slices.ContainsFunc(d.Lanes, func(l lane) bool { return l.Name == "c3" }) || !slices.ContainsFunc(d.Arrows, func(a arrow) bool { return a.Mark == crossSymbol && a.Label == "release" }) {
 		t.Errorf("c3's release is not drawn: %+v", d.Arrows)
 	}
 	if want := "A release by c3 that was sent at 0.009 s reached n1 at 0.012 s and deleted c1's key there."; !strings.Contains(plainSpaces(strings.Join(d.Caption, " ")), want) {
@@ -276,7 +276,7 @@ func TestDeadlineOfLostLock(t *testing.T) {
 {"t":13,"process":"c1","type":"ok","op":"acquire","key":"k","session":"c1/1","validUntil":900}
 {"t":500,"process":"c1","type":"info","op":"lost","key":"k","session":"c1/1"}
 {"t":600,"process":"c1","type":"invoke","op":"release","key":"k","session":"c1/1"}`)
-	text := plainSpaces(Text(Of(h, nil), 100))
+	text := plainSpaces(Text(ForResult(h, nil), 100))
 	if !strings.Contains(text, "with 887 ms left") || !strings.Contains(text, "c1 holds k until 0.900 s") || strings.Contains(text, "no deadline") {
 		t.Errorf("got:\n%s", text)
 	}
@@ -294,7 +294,7 @@ func TestRunWithoutGrants(t *testing.T) {
 		}
 		h.Events = append(h.Events, call, ret)
 	}
-	text := plainSpaces(strings.Join(Of(h, nil).Caption, " "))
+	text := plainSpaces(strings.Join(ForResult(h, nil).Caption, " "))
 	if want := "c1's acquire failed 24 times from 0.101 s to 2.501 s: the lock needs Redis 9. Its acquire failed at 0.801 s: timed out."; text != want {
 		t.Errorf("%s, want %s", text, want)
 	}
@@ -327,7 +327,7 @@ func TestWaitOfWinningAcquire(t *testing.T) {
 		"all replied":   {"0.012 c1-n1,n2,n3 ok set token=A\n", "", ""},
 	} {
 		h := parseRun(t, head+c.sets+tail)
-		d := Of(h, &verdict.Result{Property: verdict.FaultTolerance, Outcome: verdict.Violated, Cause: verdict.WaitedLong, Bound: 3e9,
+		d := ForResult(h, &verdict.Result{Property: verdict.FaultTolerance, Outcome: verdict.Violated, Cause: verdict.WaitedLong, Bound: 3e9,
 			Witness: &verdict.Witness{Sessions: []string{"c1/1"}, Key: "lock-1", From: 10e6, To: 5004e6}})
 		caption, text := plainSpaces(strings.Join(d.Caption, " ")), plainSpaces(Text(d, 200))
 		if c.caption == "" {
@@ -375,7 +375,7 @@ func TestKeyExpiryByNodeClock(t *testing.T) {
 		"gone":    {"2.050 n1 life lost old=A", 0, "2.050 n1 lost c1's key"},
 	} {
 		h := parseRun(t, head+c.life+"\n"+tail)
-		d := Of(h, &verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.GivenShorter, Node: "n1",
+		d := ForResult(h, &verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.GivenShorter, Node: "n1",
 			Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1", From: 13004e6, To: 13500e6},
 			Losses:  []verdict.Loss{{Node: "n1", Cause: verdict.GivenShorter, First: "c1/1", Second: "c2/1", Fact: endEventOf(h, c.fact)}}})
 		text := strings.Join(strings.Fields(plainSpaces(strings.Map(func(r rune) rune {
@@ -398,7 +398,7 @@ func endEventOf(h *history.History, wanted int64) int64 {
 	if wanted == 0 {
 		return 0
 	}
-	return h.Events[slices.IndexFunc(h.Events, func(e history.Event) bool { return e.Life != nil && e.Life.What == history.KeyExpired })].N
+	return h.Events[slices.IndexFunc(h.Events, func(e history.Event) bool { return e.Life != nil && e.Life.Kind == history.KeyExpired })].N
 }
 
 // The summary states why a write was late: a fault on its link or, if there was none, the time the
@@ -439,7 +439,7 @@ UNTIL nemesis end LINK node=c1-r1 step=2
 		{"delay", "5.000", "c1's write took 10 s to reach r1, so c1 overran its lease and overwrote c2's write"},
 	} {
 		h := parseRun(t, strings.NewReplacer("LINK", c.link, "UNTIL", c.until, "PAUSES", pauses).Replace(run))
-		d := Of(h, &verdict.Result{Property: verdict.ResourceSafety, Outcome: verdict.Violated, Cause: verdict.Overrun,
+		d := ForResult(h, &verdict.Result{Property: verdict.ResourceSafety, Outcome: verdict.Violated, Cause: verdict.Overrun,
 			Witness: &verdict.Witness{Sessions: []string{"c2/1", "c1/1"}, Key: "lock-1", From: 10603e6, To: 13001e6}})
 		if got := plainSpaces(d.Summary); got != c.summary {
 			t.Errorf("summary is %q, want %q\n%s", got, c.summary, Text(d, 120))
@@ -465,8 +465,8 @@ func TestPluralOfMessages(t *testing.T) {
 		for _, n := range c.targets {
 			g = append(g, &facts.Fault{Kind: "drop", Target: "c3-" + n})
 		}
-		if w := wordingFor(g, nodeList(c.targets), c.held); w.Subject+" "+w.Past != c.want {
-			t.Errorf("%q %q, want %q", w.Subject, w.Past, c.want)
+		if w := wordingFor(g, nodeList(c.targets), c.held); w.Subject+" "+w.PastPredicate != c.want {
+			t.Errorf("%q %q, want %q", w.Subject, w.PastPredicate, c.want)
 		}
 	}
 }
@@ -474,9 +474,9 @@ func TestPluralOfMessages(t *testing.T) {
 // A request that reached its link slightly more than a node timeout after the others still belongs to
 // the round.
 func TestLateRequestBelongsToItsRound(t *testing.T) {
-	round, timeout := []*event{{Sent: 1000e6}, {Sent: 1001e6}}, int64(50e6)
+	round, timeout := []*event{{SentAt: 1000e6}, {SentAt: 1001e6}}, int64(50e6)
 	for sent, want := range map[int64]bool{1051e6: true, 1052e6: true, 1101e6: false} {
-		if got := sameRound(round, &event{Sent: sent}, timeout); got != want {
+		if got := sameRound(round, &event{SentAt: sent}, timeout); got != want {
 			t.Errorf("sent at %d: sameRound is %t", sent, got)
 		}
 	}

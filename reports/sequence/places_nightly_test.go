@@ -23,7 +23,9 @@ func eachCatalogRun(t *testing.T, f func(name string, d Diagram)) {
 	t.Helper()
 	backend := sim.New(kinds.All)
 	unsupported := func(s scenario.Scenario) bool {
-		return slices.ContainsFunc(backend.Probe(t.Context()), func(c harness.Capability) bool { return !c.Available && slices.Contains(s.Needs(), c.Name) })
+		return slices.ContainsFunc(backend.Probe(t.Context()), func(c harness.Capability) bool {
+			return !c.Available && slices.Contains(s.RequiredCapabilities(), c.Name)
+		})
 	}
 	all, _, err := scenarios.Choose(nil, nil, knownNames(), nil)
 	if err != nil {
@@ -41,6 +43,6 @@ func eachCatalogRun(t *testing.T, f func(name string, d Diagram)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f(s.ID(), OfVerdict(h, checker.Check(h)))
+		f(s.ID(), ForVerdict(h, checker.Check(h)))
 	}
 }

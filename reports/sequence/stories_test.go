@@ -23,18 +23,18 @@ func TestGoldenText(t *testing.T) {
 		t.Fatalf("no examples: %v", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { checkStory(t, file) })
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { checkExample(t, file) })
 	}
 }
 
 // parseExample returns the parts of an example by name, and its diagram.
-func readStoryFile(t *testing.T, a *txtar.Archive) (parts map[string]*txtar.File, d Diagram) {
+func parseExample(t *testing.T, a *txtar.Archive) (parts map[string]*txtar.File, d Diagram) {
 	t.Helper()
 	parts = map[string]*txtar.File{}
 	for i := range a.Files {
 		parts[a.Files[i].Name] = &a.Files[i]
 	}
-	h, err := parseStory(string(parts["history"].Data))
+	h, err := parseShortForm(string(parts["history"].Data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,15 +45,15 @@ func readStoryFile(t *testing.T, a *txtar.Archive) (parts map[string]*txtar.File
 			t.Fatalf("result: %v", err)
 		}
 	}
-	return parts, Of(h, r)
+	return parts, ForResult(h, r)
 }
 
-func checkStory(t *testing.T, file string) {
+func checkExample(t *testing.T, file string) {
 	a, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts, d := readStoryFile(t, a)
+	parts, d := parseExample(t, a)
 	for name, width := range map[string]int{"text": 120, "narrow": 72} {
 		f := parts[name]
 		if f == nil {

@@ -17,7 +17,7 @@ import (
 //
 // Events are numbered in file order. "-" means no timestamp. The default key is lock-1. "_" in a value
 // stands for a space, and HOSTILE, LONG and WIDE stand for malicious text.
-func parseStory(text string) (*history.History, error) {
+func parseShortForm(text string) (*history.History, error) {
 	h := &history.History{}
 	text = strings.NewReplacer("HOSTILE", "c1\x1b[2J\"\r\u202e", "LONG", strings.Repeat("lock", 60), "WIDE", "日本\u0301").Replace(text)
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
@@ -49,8 +49,8 @@ func parseLine(h *history.History, w []string) error {
 	case w[0] == "wire" && len(w) > 7:
 		for _, n := range expandNames(w[2]) {
 			e := history.Event{Process: w[1] + "-" + n, Node: n, Type: history.Type(w[3]), Op: w[4], Key: "lock-1",
-				Sent: parseSeconds(w[5]), Applied: parseSeconds(w[6]), Answered: parseSeconds(w[7])}
-			e.T = max(e.Sent, e.Applied, e.Answered)
+				SentAt: parseSeconds(w[5]), AppliedAt: parseSeconds(w[6]), AnsweredAt: parseSeconds(w[7])}
+			e.T = max(e.SentAt, e.AppliedAt, e.AnsweredAt)
 			if err := setFields(&e, w[8:]); err != nil {
 				return err
 			}
@@ -118,7 +118,7 @@ func setFields(e *history.Event, kvs []string) error {
 		case "ttl":
 			e.TTL = parseSeconds(v)
 		case "applied":
-			e.Applied = parseSeconds(v)
+			e.AppliedAt = parseSeconds(v)
 		case "step":
 			e.Step = int(n)
 		case "cause":

@@ -30,9 +30,9 @@ func (sc *layout) summary() string {
 			text = sc.outage.summary()
 		}
 	case verdict.MutualExclusion:
-		text = narrator{sc}.sharedHold()
+		text = narrator{sc}.sharedHoldSentence()
 	case verdict.ResourceSafety:
-		text = narrator{sc}.overrun()
+		text = narrator{sc}.overrunSentence()
 	}
 	return cmp.Or(text, strings.TrimSuffix(sc.result.Because, "."))
 }
@@ -41,7 +41,7 @@ func (sc *layout) summary() string {
 type narrator struct{ *layout }
 
 // sharedHoldSentence explains why a second client got a lock that the first client still held.
-func (sc narrator) sharedHold() string {
+func (sc narrator) sharedHoldSentence() string {
 	first, second := sc.witnessPair()
 	if first == nil || second == nil {
 		return ""
@@ -56,7 +56,7 @@ func (sc narrator) sharedHold() string {
 		got = why + ", so " + got
 	}
 	if s, write := sc.overwritingWrite(); s != nil {
-		got += fmt.Sprintf(", and %s overwrote %s", shorten(s.Client()), lostWriters(write.overwritten))
+		got += fmt.Sprintf(", and %s overwrote %s", shorten(s.Client()), lostWriters(write.lostUpdates))
 	}
 	return got
 }
@@ -87,7 +87,7 @@ func (sc narrator) causeClause(a, b string) string {
 		nodes = []string{sc.result.Node}
 	}
 	on := cmp.Or(nodeList(nodes), "the nodes")
-	return display.CauseClause(sc.result.Cause, display.Parties{First: a, Second: b, Nodes: on, Deleter: sc.deleterNoun()})
+	return display.CauseClause(sc.result.Cause, display.Parties{Holder: a, NextHolder: b, Nodes: on, Deleter: sc.deleterNoun()})
 }
 
 // deleterNoun returns a noun phrase for the releases that deleted another client's key.
@@ -107,12 +107,12 @@ func (sc narrator) deleterNoun() string {
 
 // overrunSentence describes a write applied after the session's lease ended: why it was late, and what
 // it overwrote.
-func (sc narrator) overrun() string {
+func (sc narrator) overrunSentence() string {
 	s, write := sc.overwritingWrite()
 	if s == nil || sc.result.Cause == verdict.FenceBroken {
 		return ""
 	}
-	who, effect := shorten(s.Client()), "overwrote "+lostWriters(write.overwritten)
+	who, effect := shorten(s.Client()), "overwrote "+lostWriters(write.lostUpdates)
 	if sc.result.Cause != verdict.Overrun || !s.Granted() {
 		return who + " " + effect
 	}
@@ -122,8 +122,8 @@ func (sc narrator) overrun() string {
 	if g := sc.delayingFault(s, write); g != nil {
 		return sc.faultClause(g, who) + effect
 	}
-	if sent, applied := sentAt(sc.f, write.Value), sc.f.appliedAt(write.Value); sent != 0 && sent < s.until && s.until <= applied {
-		return fmt.Sprintf("%s's write took %s to reach %s, so %s overran its lease and %s", who, display.Span(roundSpan(saturatingSub(applied, sent))), shorten(sc.resource()), who, effect)
+	if sent, applied := sentAt(sc.f, write.Value), sc.f.appliedAt(write.Value); sent != 0 && sent < s.beliefEnd && s.beliefEnd <= applied {
+		return fmt.Sprintf("%s's write took %s to reach %s, so %s overran its lease and %s", who, display.Duration(roundSpan(saturatingSub(applied, sent))), shorten(sc.resource()), who, effect)
 	}
 	return fmt.Sprintf("%s continued past the end of its lease and %s", who, effect)
 }
@@ -135,14 +135,14 @@ func (sc narrator) overrun() string {
 func (sc narrator) delayingFault(s *session, write *appliedWrite) []*facts.Fault {
 	link := s.Client() + "-" + sc.resource()
 	at := sentAt(sc.f, write.Value)
-	sent := at != 0 && at < s.until
+	sent := at != 0 && at < s.beliefEnd
 	rank := func(ft *facts.Fault) int {
 		switch {
 		case !activeAtLeaseEnd(ft, s):
 		case ft.Target == link:
 			return 4
 		case sent:
-		case ft.Target == s.Client() && nemesis.WordingOf(ft.Kind).State == nemesis.Stopped:
+		case ft.Target == s.Client() && nemesis.WordingOf(ft.Kind).State == nemesis.StateStopped:
 			return 3
 		case ft.Target == s.Client():
 			return 2
@@ -161,7 +161,7 @@ func (sc narrator) delayingFault(s *session, write *appliedWrite) []*facts.Fault
 }
 
 // isBlamed reports whether the verdict or the summary names a fault as part of the cause.
-func (sc narrator) blames(g []*facts.Fault) bool {
+func (sc narrator) isBlamed(g []*facts.Fault) bool {
 	if !sc.isViolated() {
 		return false
 	}
@@ -175,9 +175,9 @@ func (sc narrator) blames(g []*facts.Fault) bool {
 // faultClause describes the faults that made a client overrun its lease.
 func (sc narrator) faultClause(g []*facts.Fault, who string) string {
 	w := wordingFor(g, sc.faultTargets(g), sc.f.heldMessage(g[0]))
-	was, _, _ := strings.Cut(w.Past, " (")
-	text := fmt.Sprintf("%s %s for %s, ", w.Subject, was, display.Span(roundSpan(saturatingSub(min(g[0].To(), sc.f.end), g[0].From()))))
-	if w.State != nemesis.Stopped {
+	predicate, _, _ := strings.Cut(w.PastPredicate, " (")
+	text := fmt.Sprintf("%s %s for %s, ", w.Subject, predicate, display.Duration(roundSpan(saturatingSub(min(g[0].To(), sc.f.end), g[0].From()))))
+	if w.State != nemesis.StateStopped {
 		text += "so " + who + " "
 	}
 	return text + "overran its lease and "
@@ -194,7 +194,7 @@ func roundSpan(ns int64) int64 {
 // activeAtLeaseEnd reports whether a fault that hit a session's client was active when the session's
 // lease ended.
 func activeAtLeaseEnd(ft *facts.Fault, s *session) bool {
-	return ft.Hits(s.Client()) && ft.From() <= s.until && s.until <= ft.To()
+	return ft.Hits(s.Client()) && ft.From() <= s.beliefEnd && s.beliefEnd <= ft.To()
 }
 
 // overwritingWrite returns the last applied write of a session in focus that overwrote updates, with
@@ -206,8 +206,8 @@ func (sc narrator) overwritingWrite() (by *session, write *appliedWrite) {
 			if c.Call.Op != history.OpWrite {
 				continue
 			}
-			if p := sc.f.appliedWrites[c.Call.Value]; p != nil && len(p.overwritten) > 0 && p.Applied > at {
-				by, write, at = s, p, p.Applied
+			if p := sc.f.appliedWrites[c.Call.Value]; p != nil && len(p.lostUpdates) > 0 && p.AppliedAt > at {
+				by, write, at = s, p, p.AppliedAt
 			}
 		}
 	}
@@ -215,7 +215,7 @@ func (sc narrator) overwritingWrite() (by *session, write *appliedWrite) {
 }
 
 // lostWriters names the lost writes by client: "c2's write", "writes of c2 and c3".
-func lostWriters(lost []lostWrite) string {
+func lostWriters(lost []lostUpdate) string {
 	var names []string
 	for _, l := range lost {
 		names = append(names, l.client)
@@ -231,18 +231,18 @@ func lostWriters(lost []lostWrite) string {
 }
 
 // lostVersions names the lost versions: "versions 3 to 6 of c2".
-func lostVersions(lost []lostWrite) string {
+func lostVersions(lost []lostUpdate) string {
 	if len(lost) == 1 {
 		return shorten(lost[0].client) + "'s update"
 	}
 	var parts []string
-	for _, g := range groupBy(lost, func(l lostWrite) string { return l.client }) {
+	for _, g := range groupBy(lost, func(l lostUpdate) string { return l.client }) {
 		parts = append(parts, versionList(g)+" of "+shorten(g[0].client))
 	}
 	return display.List(parts)
 }
 
-func versionList(g []lostWrite) string {
+func versionList(g []lostUpdate) string {
 	var runs []string
 	for i := 0; i < len(g); {
 		j := i
@@ -289,10 +289,10 @@ func saturatingAdd(a, b int64) int64 {
 	return saturatingSub(a, -b)
 }
 
-const maxName = 24
+const maxNameLen = 24
 
 // shorten truncates a name to leave room for the rest of the sentence.
-func shorten(name string) string { return display.Fit(name, maxName) }
+func shorten(name string) string { return display.Truncate(name, maxNameLen) }
 
 // joinNames shortens names and joins them for use in a sentence.
 func joinNames(names []string) string {

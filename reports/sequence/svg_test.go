@@ -20,7 +20,7 @@ import (
 
 // eachExample calls f with the diagrams of the checker's test histories and of this package's
 // examples.
-func eachStory(t *testing.T, f func(name string, d Diagram)) {
+func eachExample(t *testing.T, f func(name string, d Diagram)) {
 	t.Helper()
 	files, err := filepath.Glob("../../checker/testdata/*.txt")
 	if err != nil || len(files) < 50 {
@@ -37,7 +37,7 @@ func eachStory(t *testing.T, f func(name string, d Diagram)) {
 			t.Fatal(err)
 		}
 		if strings.HasSuffix(file, ".txtar") {
-			_, d := readStoryFile(t, a)
+			_, d := parseExample(t, a)
 			f("ours/"+name, d)
 			continue
 		}
@@ -45,7 +45,7 @@ func eachStory(t *testing.T, f func(name string, d Diagram)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f(name, OfVerdict(h, checker.Check(h)))
+		f(name, ForVerdict(h, checker.Check(h)))
 	}
 }
 
@@ -53,15 +53,15 @@ func eachStory(t *testing.T, f func(name string, d Diagram)) {
 // same bytes. All text is inside the picture, and no labels overlap.
 func TestPictures(t *testing.T) {
 	n := 0
-	eachStory(t, func(name string, d Diagram) {
+	eachExample(t, func(name string, d Diagram) {
 		n++
 		svg := SVG(d, SVGOptions{})
 		if !bytes.Equal(svg, SVG(d, SVGOptions{})) {
 			t.Errorf("%s differs between two drawings", name)
 		}
-		validXML(t, name, svg)
-		checkPlaces(t, name, d)
-		for _, e := range events(d) {
+		checkValidXML(t, name, svg)
+		checkPlacement(t, name, d)
+		for _, e := range drawnEvents(d) {
 			if !bytes.Contains(svg, []byte(fmt.Sprintf("%d", e))) {
 				t.Errorf("%s: event %d is missing", name, e)
 			}
@@ -75,14 +75,14 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-func events(d Diagram) []int64 {
+func drawnEvents(d Diagram) []int64 {
 	var all []int64
 	for _, n := range d.Notes {
 		if n.Lane >= 0 {
 			all = append(all, n.Events...)
 		}
 	}
-	for _, g := range byFact(d) {
+	for _, g := range groupByFact(d) {
 		for _, a := range g {
 			all = append(all, a.Events...)
 		}
@@ -90,7 +90,7 @@ func events(d Diagram) []int64 {
 	return all
 }
 
-func validXML(t *testing.T, name string, svg []byte) {
+func checkValidXML(t *testing.T, name string, svg []byte) {
 	t.Helper()
 	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
@@ -104,7 +104,7 @@ func validXML(t *testing.T, name string, svg []byte) {
 
 // checkPlacement checks that all text is inside the picture and that labels don't overlap each other.
 // Other text cannot overlap, because it is laid out line by line.
-func checkPlaces(t *testing.T, name string, d Diagram) {
+func checkPlacement(t *testing.T, name string, d Diagram) {
 	t.Helper()
 	p := newPicture(d, SVGOptions{})
 	var labels []box
@@ -128,8 +128,8 @@ func checkPlaces(t *testing.T, name string, d Diagram) {
 		labels = append(labels, b)
 	}
 	for _, m := range p.marks {
-		if m.x < left-1 || m.x > p.width || m.y < p.top || m.y > p.bottom {
-			t.Errorf("%s: mark %s is outside the drawing at %v, %v", name, m.mark, m.x, m.y)
+		if m.x < leftEdge-1 || m.x > p.width || m.y < p.top || m.y > p.bottom {
+			t.Errorf("%s: mark %s is outside the drawing at %v, %v", name, m.symbol, m.x, m.y)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func checkPlaces(t *testing.T, name string, d Diagram) {
 // TestGoldenPictures compares some of the pictures with golden files.
 func TestGoldenPictures(t *testing.T) {
 	var done []string
-	eachStory(t, func(name string, d Diagram) {
+	eachExample(t, func(name string, d Diagram) {
 		switch name {
 		case "ours/gc-pause", "restart-forgets", "clock-jump", "delayed-write", "ours/foreign-release", "ours/stopped", "ours/hostile", "vacuous":
 		default:
@@ -165,14 +165,14 @@ func TestGoldenPictures(t *testing.T) {
 func TestHostileNamesAreEscaped(t *testing.T) {
 	evil := "</title><script>alert(1)</script>\x00\x1b[31m]]>&\"'; end #35; %%{init}%%\n" + strings.Repeat("W", 1<<20)
 	d := Diagram{Title: evil, Caption: []string{evil}, Omitted: evil,
-		Lanes:  []lane{{Name: evil, Role: client}, {Name: evil, Role: locks}},
+		Lanes:  []lane{{Name: evil, Role: clientRole}, {Name: evil, Role: lockRole}},
 		Arrows: []arrow{{Fact: 1, From: 0, To: 1, Sent: 1e9, Arrived: 2e9, Label: evil, Detail: evil, Events: []int64{1}}, {Fact: 2, From: 5, To: -1}},
 		Notes:  []note{{Lane: 0, At: 3e9, Label: evil, Bad: true, Events: []int64{2}}, {Lane: 9, At: 3e9, Label: evil}},
-		Bars:   []bar{{Lane: 7}, {Lane: 0, State: paused, From: -1 << 62, To: 1 << 62}},
+		Bars:   []bar{{Lane: 7}, {Lane: 0, State: statePaused, From: -1 << 62, To: 1 << 62}},
 		Bands:  []band{{From: 1e9, To: 3e9, Label: evil}}}
 	svg := SVG(d, SVGOptions{Prefix: evil[:20]})
-	validXML(t, "hostile", svg)
-	checkPlaces(t, "hostile", d)
+	checkValidXML(t, "hostile", svg)
+	checkPlacement(t, "hostile", d)
 	if bytes.Contains(svg, []byte("<script")) || len(svg) > 100_000 {
 		t.Errorf("unescaped markup, or %d bytes is too long", len(svg))
 	}
@@ -186,7 +186,7 @@ func TestHostileNamesAreEscaped(t *testing.T) {
 
 // An embedded picture has links but no style sheet.
 func TestEmbeddedPicture(t *testing.T) {
-	d := Of(readStory(t, "gc-pause"), nil)
+	d := ForResult(readExample(t, "gc-pause"), nil)
 	svg := string(SVG(d, SVGOptions{Embedded: true, Prefix: "a-"}))
 	for _, want := range []string{`<a href="#e`, `id="a-stall"`, `url(#a-stall)`, `data-e="`} {
 		if !strings.Contains(svg, want) {
@@ -201,7 +201,7 @@ func TestEmbeddedPicture(t *testing.T) {
 // An axis preserves the order of times and stretches short spans.
 func TestAxis(t *testing.T) {
 	a := newAxis([]int64{0, 1e6, 2e6, 10e9, 1e6})
-	if len(a.at) != 4 || a.pos(-5) != left || a.pos(1<<60) != a.x[3] {
+	if len(a.times) != 4 || a.pos(-5) != leftEdge || a.pos(1<<60) != a.x[3] {
 		t.Errorf("%v", a)
 	}
 	quick, long := a.pos(1e6)-a.pos(0), a.pos(10e9)-a.pos(2e6)
@@ -211,7 +211,7 @@ func TestAxis(t *testing.T) {
 	if mid := a.pos(6e9); mid <= a.x[2] || mid >= a.x[3] {
 		t.Errorf("6 s is at %v", mid)
 	}
-	if none := newAxis(nil); none.pos(5) != left {
+	if none := newAxis(nil); none.pos(5) != leftEdge {
 		t.Error("pos on an empty axis is not the left edge")
 	}
 }
@@ -221,11 +221,11 @@ func BenchmarkSVG(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	h, err := parseStory(string(a.Files[0].Data))
+	h, err := parseShortForm(string(a.Files[0].Data))
 	if err != nil {
 		b.Fatal(err)
 	}
-	d := Of(h, nil)
+	d := ForResult(h, nil)
 	for b.Loop() {
 		SVG(d, SVGOptions{})
 	}

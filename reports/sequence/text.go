@@ -34,7 +34,7 @@ func Text(d Diagram, width int) string {
 	}
 	add(wrap(escape(d.Title), width, 2)...)
 	add(wrap(escape(strings.Join(d.Caption, " ")), width, 20)...)
-	rows := makeRows(d)
+	rows := newRows(d)
 	if len(d.Lanes) == 0 || len(rows) == 0 {
 		add("", "Nothing to draw: no client tried to acquire a lock.")
 		return out.String()
@@ -73,7 +73,7 @@ func (p *page) header() string {
 		if !fits {
 			name = escape(l.Name)
 		}
-		line.put(p.x(i), display.Fit(name, p.nameWidth(i)-1))
+		line.put(p.x(i), display.Truncate(name, p.nameWidth(i)-1))
 	}
 	return line.text()
 }
@@ -97,7 +97,7 @@ func (p *page) gap(from, to int64) string {
 func (p *page) row(r row) string {
 	label := r.label
 	line := newLine(p.width)
-	at := display.Decimal(r.at, p.places[r.at])
+	at := display.Decimal(r.at, p.decimals[r.at])
 	line.put(p.wholeDigits-strings.IndexByte(at, '.'), at)
 	p.drawLanes(line, r.at)
 	if len(r.arrows) > 0 {
@@ -124,13 +124,13 @@ func (p *page) legend() string {
 	for _, s := range []struct {
 		state state
 		text  string
-	}{{believes, "┃ believes that it holds the lock"}, {hasLeftoverKey, "║ leftover key"}, {paused, "░ paused"}, {dead, "no line: dead"}} {
-		if p.used[s.state] {
+	}{{stateBelieving, "┃ believes that it holds the lock"}, {stateLeftoverKey, "║ leftover key"}, {statePaused, "░ paused"}, {stateDead, "no line: dead"}} {
+		if p.usedStates[s.state] {
 			parts = append(parts, s.text)
 		}
 	}
 	for _, b := range p.d.Bands {
-		parts = append(parts, "! "+b.Means)
+		parts = append(parts, "! "+b.Meaning)
 	}
 	return strings.Join(parts, " · ")
 }
@@ -148,12 +148,12 @@ func Mermaid(d Diagram) string {
 	for i, l := range d.Lanes {
 		fmt.Fprintf(&b, "  participant p%d as %s\n", i, mermaidText(string(l.Role)+" "+l.Name, 40))
 	}
-	rows := makeRows(d)
+	rows := newRows(d)
 	if len(d.Lanes) == 0 || len(rows) == 0 {
 		b.WriteString("  participant x as nothing to draw#58; no client tried to acquire a lock\n")
 		return b.String()
 	}
-	exact := decimalPlaces(rows)
+	decimals := decimalPlaces(rows)
 	inBand := false
 	for _, r := range rows[:min(len(rows), maxRows)] {
 		within := slices.ContainsFunc(d.Bands, func(b band) bool { return b.From <= r.at && r.at < b.To }) // something was wrong at this time
@@ -161,7 +161,7 @@ func Mermaid(d Diagram) string {
 			b.WriteString(map[bool]string{true: "  rect rgba(213, 94, 0, 0.15)\n", false: "  end\n"}[within])
 		}
 		inBand = within
-		at := display.Decimal(r.at, max(exact[r.at], 3)) + " s"
+		at := display.Decimal(r.at, max(decimals[r.at], 3)) + " s"
 		if len(r.arrows) > 0 {
 			mermaidArrows(&b, r, at)
 			continue
@@ -216,7 +216,7 @@ func mermaidArrows(b *strings.Builder, r row, at string) {
 // the first character of the word "end", which would otherwise end a block.
 func mermaidText(s string, maxChars int) string {
 	var b strings.Builder
-	for _, r := range display.Fit(strings.ReplaceAll(escape(s), display.NoBreak, " "), maxChars) {
+	for _, r := range display.Truncate(strings.ReplaceAll(escape(s), display.NoBreak, " "), maxChars) {
 		if strings.ContainsRune(`#;:<>"'%&{}[]()\|`+"`", r) {
 			fmt.Fprintf(&b, "#%d;", r)
 			continue
@@ -243,7 +243,7 @@ type writeOutcome struct {
 // nil. at is when the write reached the resource, or 0 if unknown.
 func (s *session) describeWrite(c facts.Operation, p *appliedWrite, at int64, fencing string) writeOutcome {
 	who, base := shorten(s.Client()), c.Call.Version
-	late := at != 0 && at >= s.until && s.Granted()
+	late := at != 0 && at >= s.beliefEnd && s.Granted()
 	when := display.Seconds(at)
 	if late {
 		when += ", after " + s.lateReason()
@@ -254,9 +254,9 @@ func (s *session) describeWrite(c facts.Operation, p *appliedWrite, at int64, fe
 		return writeOutcome{label: "no reply", caption: fmt.Sprintf("sent a write at %s that is not known to have arrived", display.Seconds(c.Call.T))}
 	case !applied:
 		why := refusalReason(fencing, c.Call.Fence, p)
-		return writeOutcome{mark: cross, label: "refused" + why, caption: fmt.Sprintf("wrote at %s, and was refused%s", when, why)}
+		return writeOutcome{mark: crossSymbol, label: "refused" + why, caption: fmt.Sprintf("wrote at %s, and was refused%s", when, why)}
 	}
-	w := writeOutcome{mark: dot, label: fmt.Sprintf("accepted: %s writes, based on version %d", who, base), bad: late,
+	w := writeOutcome{mark: dotSymbol, label: fmt.Sprintf("accepted: %s writes, based on version %d", who, base), bad: late,
 		caption: fmt.Sprintf("wrote at %s, based on version %d", when, base)}
 	if p != nil && p.VersionBefore == base {
 		w.label = fmt.Sprintf("accepted: version %d → %d", base, base+1)
@@ -268,11 +268,11 @@ func (s *session) describeWrite(c facts.Operation, p *appliedWrite, at int64, fe
 	if p != nil && p.VersionBefore > base {
 		w.bad = true
 		victim := fmt.Sprintf("version %d", p.VersionBefore)
-		if len(p.overwritten) > 0 {
-			victim = lostVersions(p.overwritten)
+		if len(p.lostUpdates) > 0 {
+			victim = lostVersions(p.lostUpdates)
 		}
 		is, was := "is", "was"
-		if len(p.overwritten) > 1 {
+		if len(p.lostUpdates) > 1 {
 			is, was = "are", "were"
 		}
 		if !late {
@@ -324,14 +324,14 @@ var narrowRunes = &unicode.RangeTable{R16: []unicode.Range16{
 }}
 
 // maxTextLen limits the size of text to process, in bytes. No drawing shows more.
-const maxText = 4096
+const maxTextLen = 4096
 
 // escape makes text from a history safe to print. It escapes all characters that might move the
 // cursor, change colors or the writing direction, or not be exactly one column wide. It is stricter
 // than display.Sanitize, because text diagrams are aligned in columns.
 func escape(s string) string {
-	if len(s) > maxText {
-		s = s[:maxText] + "…"
+	if len(s) > maxTextLen {
+		s = s[:maxTextLen] + "…"
 	}
 	var b strings.Builder
 	for _, r := range s {
@@ -375,12 +375,12 @@ func wrap(s string, width, maxLines int) []string {
 	}
 	if len(out) > maxLines {
 		out = out[:maxLines]
-		out[maxLines-1] = display.Fit(out[maxLines-1]+" …", width)
+		out[maxLines-1] = display.Truncate(out[maxLines-1]+" …", width)
 	}
 	return out
 }
 
 // lines returns the reason for the early stop, wrapped to the given width.
 func (s *earlyStop) lines(width int) []string {
-	return append([]string{""}, wrap(escape(capitalize(s.Why)+"."), width, 3)...)
+	return append([]string{""}, wrap(escape(capitalize(s.Reason)+"."), width, 3)...)
 }

@@ -22,7 +22,7 @@ func TestScorecardsInStore(t *testing.T) {
 	if err != nil || !strings.Contains(string(page), `href="scores/`+older+`/score.html"`) || !strings.Contains(string(page), newer) {
 		t.Errorf("the index does not link to both scorecards: %v", err)
 	}
-	out, err := FindExcess(store, Retention{Newest: 1})
+	out, err := FindExcess(store, Retention{MaxCount: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func TestCausesOfInformationalSuite(t *testing.T) {
 		if cell := c.Cells[0]; cell.Got != verdict.Violated || cell.Seed != 9 || cell.Command != "lockpick run dice/ --seed 9" || c.Command != cell.Command {
 			t.Errorf("the cell or the command is for another seed: %+v, %s", cell, c.Command)
 		}
-		if reopened.Headline() != s.Headline() || readHeader(dir).state() != outcome.Informational {
+		if reopened.Headline() != s.Headline() || readHeader(dir).state() != outcome.StateInformational {
 			t.Errorf("after Open, the headline differs, or the state is %q", readHeader(dir).state())
 		}
 	}
@@ -89,7 +89,7 @@ func TestGridSizeLimit(t *testing.T) {
 	s.Seeds = 20_000
 	c := &Scenario{Name: "<script>", Row: outcome.Row{Command: "lockpick run x --seed 7"}, States: strings.Repeat(".v", maxCells/2)}
 	s.Scenarios = []*Scenario{c}
-	g := s.grid(c)
+	g := s.newGrid(c)
 	svg := string(g.svg(func(uint64) string { return "" }, true))
 	if len(svg) > 300_000 || strings.Contains(svg, "<script>") || g.Note != "The first 10000 of 20000 seeds." {
 		t.Errorf("image has %d bytes or is not escaped; note is %q", len(svg), g.Note)

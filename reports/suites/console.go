@@ -29,32 +29,32 @@ type Console struct {
 	Diagram func(o outcome.Outcome, width int) string // returns "" if there is no diagram
 	Erase   func()                                    // clears the progress line; called before printing
 
-	runs    int               // number of runs
-	retries int               // number of discarded attempts
-	row     outcome.Row       // current scenario, while more seeds may follow
-	rates   []rate            // rates for the previous scenarios
-	rows    []outcome.Row     // for Finish to print
-	shown   []outcome.Outcome // for Finish to print
-	skipped []outcome.Outcome
+	numRuns      int               // number of runs
+	numRetries   int               // number of discarded attempts
+	currentRow   outcome.Row       // current scenario, while more seeds may follow
+	rates        []rate            // rates for the previous scenarios
+	rows         []outcome.Row     // for Finish to print
+	detailedRuns []outcome.Outcome // for Finish to print
+	skippedRuns  []outcome.Outcome
 }
 
 // Add adds an outcome. Outcomes of the same scenario must be consecutive, and skipped scenarios must
 // come last.
 func (c *Console) Add(o outcome.Outcome) {
-	c.runs, c.retries = c.runs+1, c.retries+len(o.Retried)
-	if c.row.Scenario != o.Scenario {
+	c.numRuns, c.numRetries = c.numRuns+1, c.numRetries+len(o.RetryReasons)
+	if c.currentRow.Scenario != o.Scenario {
 		c.endRow()
 	}
 	if o.Skipped != "" {
-		c.skipped = append(c.skipped, o)
+		c.skippedRuns = append(c.skippedRuns, o)
 	}
 	switch {
 	case c.JSON:
-		c.row.Add(o)
+		c.currentRow.Add(o)
 		c.addJSON(o)
 	case o.Skipped != "":
 	case c.Suite.Seeds > 1:
-		if c.row.Add(o); c.row.Runs == c.Suite.Seeds {
+		if c.currentRow.Add(o); c.currentRow.Runs == c.Suite.Seeds {
 			c.endRow()
 		}
 	default:
@@ -69,17 +69,17 @@ func (c *Console) addRun(o outcome.Outcome) {
 		c.printLine(o)
 	}
 	if c.Named && !c.Quiet || o.Code != outcome.ExitOK || c.Named && o.InformationalOnly() {
-		c.shown = append(c.shown, o)
+		c.detailedRuns = append(c.detailedRuns, o)
 	}
 }
 
 // endRow prints the results of a scenario's seeds or stores them for Finish, if there is anything to
 // report.
 func (c *Console) endRow() {
-	r := c.row
-	c.row = outcome.Row{}
+	r := c.currentRow
+	c.currentRow = outcome.Row{}
 	violated := slices.ContainsFunc(r.Cells, func(c outcome.Cell) bool {
-		return c.Violated > 0 && (c.Expected == "" || c.Expected == outcome.AnyOutcome)
+		return c.NumViolated > 0 && (c.Expected == "" || c.Expected == outcome.AnyOutcome)
 	})
 	switch {
 	case c.JSON:
@@ -101,7 +101,7 @@ func (c *Console) Finish(code int) error {
 	}
 	c.printResult(code)
 	blank := true // print a blank line before the next run
-	for _, o := range c.shown {
+	for _, o := range c.detailedRuns {
 		long := !c.isBrief(o)
 		if blank || long {
 			fmt.Fprintln(c.W)
@@ -118,7 +118,7 @@ func (c *Console) Finish(code int) error {
 	}
 	if t := c.Suite.summary(); !c.isDetailed() && len(t) > 1 {
 		fmt.Fprintln(c.W)
-		t.WrapHead(display.Width(c.W)).Print(c.W)
+		t.WrapHeader(display.Width(c.W)).Print(c.W)
 	}
 	c.printSkipped()
 	return nil
@@ -129,29 +129,29 @@ func (c *Console) printResult(code int) {
 	var parts []string
 	for _, s := range outcome.StatesBySeverity() {
 		n := c.Suite.Counts[s]
-		if s == outcome.Skipped {
-			n = len(c.skipped)
+		if s == outcome.StateSkipped {
+			n = len(c.skippedRuns)
 		}
 		if n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, outcome.StateText(s)))
 		}
 	}
-	in := display.Good
+	color := display.GoodText
 	if code != outcome.ExitOK {
-		in = display.Bad
-	} else if c.Suite.Counts[outcome.Informational] > 0 {
-		in = display.Plain
+		color = display.BadText
+	} else if c.Suite.Counts[outcome.StateInformational] > 0 {
+		color = display.PlainText
 	}
 	if c.Verbose {
 		fmt.Fprintln(c.W)
 	}
-	text := fmt.Sprintf("%s on %s, %s: %s", countNoun(c.runs, "run"), c.Suite.Backend, c.Suite.SeedRange(), strings.Join(parts, ", "))
-	if c.retries == 1 {
+	text := fmt.Sprintf("%s on %s, %s: %s", countNoun(c.numRuns, "run"), c.Suite.Backend, c.Suite.SeedRange(), strings.Join(parts, ", "))
+	if c.numRetries == 1 {
 		text += "; 1 retry"
-	} else if c.retries > 1 {
-		text += fmt.Sprintf("; %d retries", c.retries)
+	} else if c.numRetries > 1 {
+		text += fmt.Sprintf("; %d retries", c.numRetries)
 	}
-	fmt.Fprintln(c.W, display.Paint(c.W, in, text))
+	fmt.Fprintln(c.W, display.Paint(c.W, color, text))
 }
 
 // countNoun formats a count with a noun. It uses no thousands separators, so that programs can parse
@@ -166,13 +166,13 @@ func countNoun(n int, noun string) string {
 // printSkipped prints each skipped run or, if the output is not detailed, the number of skipped runs
 // by reason.
 func (c *Console) printSkipped() {
-	if len(c.skipped) == 0 {
+	if len(c.skippedRuns) == 0 {
 		return
 	}
 	fmt.Fprintln(c.W)
 	var reasons []string
 	count := map[string]int{}
-	for _, o := range c.skipped {
+	for _, o := range c.skippedRuns {
 		if c.isDetailed() {
 			fmt.Fprintf(c.W, "%-43s skipped: %s\n", display.OneLine(o.Scenario), display.OneLine(o.Skipped))
 		} else if count[o.Skipped]++; count[o.Skipped] == 1 {
@@ -265,29 +265,29 @@ func (c *Console) isBrief(o outcome.Outcome) bool {
 // printRun prints a run's results with the reasons, the diagram, and the command to rerun it.
 func (c *Console) printRun(o outcome.Outcome) {
 	state := o.State()
-	discards := func() {
-		for _, why := range o.Retried {
+	printRetries := func() {
+		for _, why := range o.RetryReasons {
 			fmt.Fprintf(c.W, "    retried: %s\n", display.OneLine(why))
 		}
 	}
 	switch {
 	case c.isBrief(o):
 		c.printLine(o)
-		discards()
+		printRetries()
 		return
-	case state == outcome.Interrupted:
-		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, display.Doubt, outcome.StateText(state)))
+	case state == outcome.StateInterrupted:
+		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, display.DoubtText, outcome.StateText(state)))
 	case o.Code == outcome.ExitOK:
 		fmt.Fprintln(c.W, display.OneLine(o.Scenario))
 	default:
-		in := display.Bad
-		if state == outcome.Undecided {
-			in = display.Doubt
+		color := display.BadText
+		if state == outcome.StateUndecided {
+			color = display.DoubtText
 		}
-		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, in, strings.ToUpper(outcome.StateText(state))))
+		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, color, strings.ToUpper(outcome.StateText(state))))
 	}
-	discards()
-	if state != outcome.Interrupted {
+	printRetries()
+	if state != outcome.StateInterrupted {
 		c.explain(o)
 	}
 	if o.Hint != "" {
@@ -303,12 +303,12 @@ func (c *Console) printRun(o outcome.Outcome) {
 func (c *Console) explain(o outcome.Outcome) {
 	for _, x := range remarks(o) {
 		fmt.Fprintln(c.W, c.colorPart(o, c.wrap(6, "    "+x.text)))
-		for _, why := range x.why {
+		for _, why := range x.reasons {
 			fmt.Fprintln(c.W, c.wrap(8, "        "+why))
 		}
 	}
-	if o.Stopped != "" {
-		fmt.Fprintf(c.W, "    %s\n", display.OneLine(o.Stopped))
+	if o.StopReason != "" {
+		fmt.Fprintf(c.W, "    %s\n", display.OneLine(o.StopReason))
 	}
 	if o.Error != "" {
 		fmt.Fprintf(c.W, "    error: %s\n", strings.ReplaceAll(strings.TrimSpace(o.Error), "\n", "\n    "))
@@ -335,10 +335,10 @@ func (c *Console) wrap(indent int, text string) string {
 // printLine prints a run on one line or, if that is too long, on one line per result.
 func (c *Console) printLine(o outcome.Outcome) {
 	o.Scenario = display.OneLine(o.Scenario)
-	parts := Brief(o)
+	parts := DescribeResults(o)
 	switch {
-	case o.State() == outcome.Interrupted:
-		parts = []string{outcome.Interrupted}
+	case o.State() == outcome.StateInterrupted:
+		parts = []string{outcome.StateInterrupted}
 	case o.Code != outcome.ExitOK:
 		parts = append([]string{strings.ToUpper(outcome.StateText(o.State()))}, parts...)
 	}
@@ -360,18 +360,18 @@ func (c *Console) printLine(o outcome.Outcome) {
 // colorPart colors a part of a run's line if it states a violation or an unexpected outcome.
 func (c *Console) colorPart(o outcome.Outcome, part string) string {
 	switch {
-	case o.Code != outcome.ExitOK && o.State() != outcome.Undecided && strings.HasPrefix(part, strings.ToUpper(outcome.StateText(o.State()))):
-		return display.Paint(c.W, display.Bad, part)
+	case o.Code != outcome.ExitOK && o.State() != outcome.StateUndecided && strings.HasPrefix(part, strings.ToUpper(outcome.StateText(o.State()))):
+		return display.Paint(c.W, display.BadText, part)
 	case o.Code != outcome.ExitOK && strings.HasPrefix(part, strings.ToUpper(outcome.StateText(o.State()))), strings.Contains(part, " violated"):
-		return display.Paint(c.W, display.Doubt, part)
+		return display.Paint(c.W, display.DoubtText, part)
 	}
 	return part
 }
 
 // remark describes the result for one or more properties, with the reasons.
 type remark struct {
-	text string
-	why  []string
+	text    string
+	reasons []string
 }
 
 // remarks describes the properties that have an expectation or were violated. Violations with the same
@@ -379,34 +379,34 @@ type remark struct {
 // by another property is omitted if neither is violated.
 func remarks(o outcome.Outcome) (all []remark) {
 	findings := o.Findings()
-	var open []outcome.Judgement // consecutive judgements with the same result and reason
+	var pending []outcome.Judgement // consecutive judgements with the same result and reason
 	flush := func() {
-		if len(open) == 0 {
+		if len(pending) == 0 {
 			return
 		}
-		text := open[0].String()
-		if len(open) > 1 {
-			text = fmt.Sprintf("%s %s", propertyNames(open), open[0].Got)
+		text := pending[0].String()
+		if len(pending) > 1 {
+			text = fmt.Sprintf("%s %s", propertyNames(pending), pending[0].Got)
 		}
-		all, open = append(all, remark{text, []string{open[0].Because}}), nil
+		all, pending = append(all, remark{text, []string{pending[0].Because}}), nil
 	}
 	for _, j := range o.Judgements {
-		lead := o.JudgementOf(j.Follows)
+		lead := o.JudgementOf(j.ImpliedBy)
 		switch {
 		case j.Got == verdict.Violated && j.Number == nil:
 			if i := slices.IndexFunc(findings, func(f outcome.Finding) bool { return f.Property == j.Property }); i >= 0 {
 				flush()
 				all = append(all, findingRemark(findings[i]))
 			}
-		case !j.Reportable(), j.Follows != "" && j.AsExpected && lead != nil && lead.Got != verdict.Violated:
+		case !j.Reportable(), j.ImpliedBy != "" && j.AsExpected && lead != nil && lead.Got != verdict.Violated:
 		case j.Got == verdict.Holds && j.AsExpected:
 			flush()
 			all = append(all, remark{text: singleLine(j).String()})
 		default:
-			if j = singleLine(j); len(open) > 0 && (open[0].Because != j.Because || open[0].Got != j.Got) {
+			if j = singleLine(j); len(pending) > 0 && (pending[0].Because != j.Because || pending[0].Got != j.Got) {
 				flush()
 			}
-			open = append(open, j)
+			pending = append(pending, j)
 		}
 	}
 	flush()
@@ -419,17 +419,17 @@ func findingRemark(f outcome.Finding) remark {
 	p := remark{display.OneLine(f.String()), []string{display.OneLine(f.Because)}}
 	for _, j := range f.Related {
 		if j.Cause == verdict.LockBroken {
-			p.why = append(p.why, display.OneLine(j.Because))
+			p.reasons = append(p.reasons, display.OneLine(j.Because))
 		}
 	}
 	if c := f.Confirmation; c != nil {
-		p.why = append(p.why, fmt.Sprintf("cause %s: %s", c.State, display.OneLine(c.Why)))
+		p.reasons = append(p.reasons, fmt.Sprintf("cause %s: %s", c.State, display.OneLine(c.Why)))
 	}
 	return p
 }
 
 // DescribeResults describes each result of a run in a few words.
-func Brief(o outcome.Outcome) (all []string) {
+func DescribeResults(o outcome.Outcome) (all []string) {
 	for _, p := range remarks(o) {
 		all = append(all, p.text)
 	}
@@ -459,7 +459,7 @@ func propertyNames(js []outcome.Judgement) string {
 	return strings.Join(out, ", ")
 }
 
-const maxShown = 5
+const maxRunsShown = 5
 
 // printRow prints the results of a scenario with many seeds.
 func (c *Console) printRow(r outcome.Row) {
@@ -470,13 +470,13 @@ func (c *Console) printRow(r outcome.Row) {
 	}
 	lines := causes.Lines("      ", display.Width(c.W))[1:]
 	for _, property := range checker.Properties() {
-		if x := r.Cell(property); x != nil && (x.Violated > 0 || x.Expected != "" && x.HasRate(c.Suite.Backend)) {
-			text := fmt.Sprintf("%s violated in %s", property, c.Suite.share(*x))
-			if x.Violated > 0 {
-				text = display.Paint(c.W, display.Doubt, text)
+		if x := r.Cell(property); x != nil && (x.NumViolated > 0 || x.Expected != "" && x.HasRate(c.Suite.Backend)) {
+			text := fmt.Sprintf("%s violated in %s", property, c.Suite.shareText(*x))
+			if x.NumViolated > 0 {
+				text = display.Paint(c.W, display.DoubtText, text)
 			}
-			if x.NotExercised > 0 && x.HasRate(c.Suite.Backend) {
-				text += fmt.Sprintf("; %d did not exercise it", x.NotExercised)
+			if x.NumUnexercised > 0 && x.HasRate(c.Suite.Backend) {
+				text += fmt.Sprintf("; %d did not exercise it", x.NumUnexercised)
 			}
 			fmt.Fprintln(c.W, "    "+text)
 		}
@@ -486,9 +486,9 @@ func (c *Console) printRow(r outcome.Row) {
 			}
 		}
 	}
-	shown := r.FailedRuns(maxShown)
+	shown := r.FailedRuns(maxRunsShown)
 	for _, o := range shown {
-		fmt.Fprintf(c.W, "    seed %d: %s\n    run again: %s\n", o.Seed, strings.Join(Brief(o), "; "), o.Command)
+		fmt.Fprintf(c.W, "    seed %d: %s\n    run again: %s\n", o.Seed, strings.Join(DescribeResults(o), "; "), o.Command)
 	}
 	if more := r.Runs - outcome.CountPassed(r.Counts) - len(shown); more > 0 {
 		fmt.Fprintf(c.W, "    … and %d more\n", more)
@@ -497,22 +497,22 @@ func (c *Console) printRow(r outcome.Row) {
 
 // rate states how often a scenario violated a property, with the 95 % interval.
 type rate struct {
-	Scenario string  `json:"scenario"`
-	Property string  `json:"property"`
-	Runs     int     `json:"runs"` // number of conclusive runs
-	Violated int     `json:"violated"`
-	Idle     int     `json:"notExercised,omitempty"` // number of runs without an occasion to violate it
-	Rate     float64 `json:"rate"`
-	Low      float64 `json:"low"`
-	High     float64 `json:"high"`
+	Scenario     string  `json:"scenario"`
+	Property     string  `json:"property"`
+	Runs         int     `json:"runs"` // number of conclusive runs
+	Violated     int     `json:"violated"`
+	NotExercised int     `json:"notExercised,omitempty"` // number of runs without an occasion to violate it
+	Rate         float64 `json:"rate"`
+	Low          float64 `json:"low"`
+	High         float64 `json:"high"`
 }
 
 // ratesOf returns the rates for the properties with enough conclusive runs.
 func ratesOf(r outcome.Row, backend string) (rates []rate) {
 	for _, name := range checker.Properties() {
-		if c := r.Cell(name); c != nil && (c.Expected != "" || c.Violated > 0) && c.HasRate(backend) {
-			low, high := outcome.Wilson(c.Violated, c.Decided)
-			rates = append(rates, rate{r.Scenario, name, c.Decided, c.Violated, c.NotExercised, float64(c.Violated) / float64(c.Decided), low, high})
+		if c := r.Cell(name); c != nil && (c.Expected != "" || c.NumViolated > 0) && c.HasRate(backend) {
+			low, high := outcome.Wilson(c.NumViolated, c.NumDecided)
+			rates = append(rates, rate{r.Scenario, name, c.NumDecided, c.NumViolated, c.NumUnexercised, float64(c.NumViolated) / float64(c.NumDecided), low, high})
 		}
 	}
 	return rates
@@ -528,20 +528,20 @@ const beginJSON = "{\n  \"schema\": 1,\n  \"outcomes\": ["
 
 func (c *Console) addJSON(o outcome.Outcome) {
 	c.Erase()
-	before := ","
-	if c.runs == 1 {
-		before = beginJSON
+	prefix := ","
+	if c.numRuns == 1 {
+		prefix = beginJSON
 	}
 	text, err := json.MarshalIndent(o, "    ", "  ")
 	if err != nil {
 		panic(err) // cannot fail for plain data
 	}
-	fmt.Fprintf(c.W, "%s\n    %s", before, text)
+	fmt.Fprintf(c.W, "%s\n    %s", prefix, text)
 }
 
 // endJSON prints the totals at the end of JSON output.
 func (c *Console) endJSON(code int) error {
-	end := struct {
+	totals := struct {
 		Rates  []rate `json:"rates,omitempty"`
 		Causes any    `json:"causes,omitempty"` // nil for a single seed
 		Code   int    `json:"code"`
@@ -553,22 +553,22 @@ func (c *Console) endJSON(code int) error {
 				causes = append(causes, scenarioCause{s.ID(), x})
 			}
 		}
-		end.Causes = causes
+		totals.Causes = causes
 	}
-	text, err := json.MarshalIndent(end, "", "  ")
+	text, err := json.MarshalIndent(totals, "", "  ")
 	if err != nil {
 		return err
 	}
-	before := "\n  ],"
-	if c.runs == 0 {
-		before = beginJSON + "],"
+	prefix := "\n  ],"
+	if c.numRuns == 0 {
+		prefix = beginJSON + "],"
 	}
-	_, err = fmt.Fprintf(c.W, "%s%s\n", before, text[1:])
+	_, err = fmt.Fprintf(c.W, "%s%s\n", prefix, text[1:])
 	return err
 }
 
 // secondJudgeTexts describes the second judge's possible results for the whole history.
-var secondJudge = map[verdict.Outcome]string{
+var secondJudgeTexts = map[verdict.Outcome]string{
 	verdict.Holds:     "consistent with a lease lock",
 	verdict.Violated:  "not consistent with any lease lock",
 	verdict.Undecided: "not run, or the record is too long for its search",
@@ -576,8 +576,8 @@ var secondJudge = map[verdict.Outcome]string{
 
 // PrintVerdict prints judgements with their reasons and witnesses. It prints the reason only once for
 // consecutive properties that share it. hasSecond reports whether a second judge was available.
-func PrintVerdict(w io.Writer, v verdict.Verdict, js []outcome.Judgement, second bool) {
-	live := false
+func PrintVerdict(w io.Writer, v verdict.Verdict, js []outcome.Judgement, hasSecond bool) {
+	inLiveness := false
 	for len(js) > 0 {
 		js = slices.Clone(js)
 		n := 0
@@ -585,9 +585,9 @@ func PrintVerdict(w io.Writer, v verdict.Verdict, js []outcome.Judgement, second
 			if js[n] = singleLine(js[n]); js[n].Because != js[0].Because {
 				break
 			}
-			if !live && checker.Liveness(js[n].Property) {
+			if !inLiveness && checker.Liveness(js[n].Property) {
 				fmt.Fprintln(w, "liveness, as far as the faults allow it:")
-				live = true
+				inLiveness = true
 			}
 			fmt.Fprintln(w, js[n])
 		}
@@ -599,7 +599,7 @@ func PrintVerdict(w io.Writer, v verdict.Verdict, js []outcome.Judgement, second
 		}
 		js = js[n:]
 	}
-	if second {
-		fmt.Fprintf(w, "second judge (porcupine): %s\n", secondJudge[v.Second])
+	if hasSecond {
+		fmt.Fprintf(w, "second judge (porcupine): %s\n", secondJudgeTexts[v.Second])
 	}
 }

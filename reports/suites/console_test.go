@@ -86,7 +86,7 @@ func TestRatesCountDecidedSeeds(t *testing.T) {
 	if len(rates) != 1 {
 		t.Fatalf("%d rates, want 1", len(rates))
 	}
-	if r := rates[0]; r.Runs != 23 || r.Violated != 2 || r.Idle != 15 || fmt.Sprintf("%.4f", r.Rate) != "0.0870" {
+	if r := rates[0]; r.Runs != 23 || r.Violated != 2 || r.NotExercised != 15 || fmt.Sprintf("%.4f", r.Rate) != "0.0870" {
 		t.Errorf("unexpected rate: %+v", r)
 	}
 	var out strings.Builder
@@ -119,7 +119,7 @@ func TestSummaryFits(t *testing.T) {
 			counts[outcome.ResultKey{Judgement: j}] = 188
 		}
 		s := Suite{Scenarios: []*Scenario{{Row: outcome.Row{Cells: []outcome.Cell{{Property: "mutual-exclusion", Results: counts}, {Property: "lease-linearizable", Results: counts}}}}}}
-		lines := s.summary().WrapHead(c.width).Lines("", c.width)
+		lines := s.summary().WrapHeader(c.width).Lines("", c.width)
 		head := strings.Split(lines[0], "\n")
 		for _, line := range slices.Concat(head, lines[1:]) {
 			if utf8.RuneCountInString(line) > c.width {

@@ -22,7 +22,7 @@ func FuzzOutcome(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		s, err := parse(text)
+		s, err := parseSuite(text)
 		if err != nil {
 			return
 		}

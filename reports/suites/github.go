@@ -12,7 +12,7 @@ import (
 )
 
 // maxFailedRuns limits the number of runs shown per scenario.
-const maxFailing = 3
+const maxFailedRuns = 3
 
 // maxAnnotations is one less than GitHub shows per step, so that GitHub does not silently drop any.
 const maxAnnotations = 9
@@ -24,7 +24,7 @@ func GitHubAnnotations(w io.Writer, t *outcome.Tally) error {
 	all := 0
 	for _, r := range t.Rows {
 		all += r.Runs - outcome.CountPassed(r.Counts)
-		for _, o := range r.FailedRuns(maxFailing) {
+		for _, o := range r.FailedRuns(maxFailedRuns) {
 			if o.Skipped != "" { // the skip is an error because of --require
 				all++
 			}
@@ -65,7 +65,7 @@ func annotation(o outcome.Outcome) string {
 }
 
 // oneLine returns s, which may quote untrusted data, as a single line.
-func oneLine(s string) string { return display.Visible(display.Clip(s, maxText), maxText) }
+func oneLine(s string) string { return display.Sanitize(display.TruncateBytes(s, maxText), maxText) }
 
 // workflowCommand formats a workflow command. It escapes text in the same way as GitHub's toolkit
 // (actions/toolkit, packages/core/src/command.ts).
@@ -77,8 +77,8 @@ func workflowCommand(title, message string) string {
 
 // document is a Markdown text with a maximum size. It is truncated at the end of a line, with a note.
 type document struct {
-	b         strings.Builder
-	remaining int
+	text      strings.Builder
+	bytesLeft int
 	fence     string // fence of the open code block, or ""
 	truncated bool
 }
@@ -91,22 +91,22 @@ func (d *document) addLines(lines ...string) {
 		if d.truncated {
 			return
 		}
-		if len(l)+1 > d.remaining-noteSize {
-			d.cut()
+		if len(l)+1 > d.bytesLeft-noteSize {
+			d.truncate()
 			return
 		}
-		d.b.WriteString(l + "\n")
-		d.remaining -= len(l) + 1
+		d.text.WriteString(l + "\n")
+		d.bytesLeft -= len(l) + 1
 	}
 }
 
 // truncate ends the document, including any open code block.
-func (d *document) cut() {
+func (d *document) truncate() {
 	d.truncated = true
 	if d.fence != "" {
-		d.b.WriteString(d.fence + "\n\n")
+		d.text.WriteString(d.fence + "\n\n")
 	}
-	fmt.Fprintf(&d.b, "\n**Truncated at %d KiB.** See the run directories for the rest.\n", maxBytes>>10)
+	fmt.Fprintf(&d.text, "\n**Truncated at %d KiB.** See the run directories for the rest.\n", maxBytes>>10)
 }
 
 // addDrawing adds a diagram as Mermaid, if the text starts like Mermaid, or as plain text.
@@ -119,7 +119,7 @@ func (d *document) addDrawing(text string) {
 		d.addLines("The diagram is too long for Mermaid. See the run directory.", "")
 		return
 	}
-	d.addCodeBlock(kind, display.Clip(text, maxDrawing))
+	d.addCodeBlock(kind, display.TruncateBytes(text, maxDrawing))
 }
 
 // addCodeBlock adds a code block with a fence longer than any run of backticks in the text.
@@ -138,7 +138,7 @@ func (d *document) addCodeBlock(kind, text string) {
 	}
 	d.fence = fence
 	for l := range strings.SplitSeq(text, "\n") {
-		d.addLines(display.Visible(l, len(l)))
+		d.addLines(display.Sanitize(l, len(l)))
 	}
 	d.addLines(fence)
 	d.fence = ""
@@ -152,7 +152,7 @@ var githubEscapes = strings.NewReplacer("://", ":&#47;/", "<", "&lt;", ">", "&gt
 
 // githubMarkdown escapes text for GitHub and puts it on one line. It escapes more than markdown does,
 // because GitHub turns even plain words into links.
-func githubMarkdown(s string) string { return githubEscapes.Replace(display.Visible(s, maxText)) }
+func githubMarkdown(s string) string { return githubEscapes.Replace(display.Sanitize(s, maxText)) }
 
 // Limits of the summary.
 const (
@@ -167,53 +167,53 @@ const (
 // diagram as Mermaid or plain text, or "" if there is none. GitHubSummary calls drawing only to show
 // the diagram. drawing may be nil.
 func GitHubSummary(w io.Writer, t *outcome.Tally, drawing func(outcome.Outcome) string) error {
-	d := &document{remaining: maxBytes}
+	d := &document{bytesLeft: maxBytes}
 	runs := 0
 	for _, n := range t.Counts {
 		runs += n
 	}
 	d.addLines("## lockpick: "+strings.Join(append([]string{countNoun(runs, "run")}, outcome.DescribeCounts(t.Counts)...), ", "), "")
-	drawn := 0
+	numDrawn := 0
 	show := func(o outcome.Outcome) {
-		if drawing == nil || drawn >= maxDiagrams {
+		if drawing == nil || numDrawn >= maxDiagrams {
 			return
 		}
 		if text := strings.Trim(drawing(o), "\n"); text != "" {
-			drawn++
+			numDrawn++
 			d.addDrawing(text)
 		}
 	}
 	for _, r := range t.Rows {
-		bad := r.FailedRuns(maxFailing)
-		for _, o := range bad {
+		failedRuns := r.FailedRuns(maxFailedRuns)
+		for _, o := range failedRuns {
 			if o.Skipped == "" {
 				d.addRun(o)
 				show(o)
 			}
 		}
-		if more := r.Runs - outcome.CountPassed(r.Counts) - len(bad); more > 0 {
+		if more := r.Runs - outcome.CountPassed(r.Counts) - len(failedRuns); more > 0 {
 			d.addLines(fmt.Sprintf("… and %d more runs of %s were not as expected.", more, githubMarkdown(r.Scenario)), "")
 		}
 	}
 	if len(t.Rows) <= maxExpectedDrawn {
 		for _, r := range t.Rows {
-			i := slices.IndexFunc(r.Quoted, func(o outcome.Outcome) bool { return o.Code == outcome.ExitOK && o.Violated() })
+			i := slices.IndexFunc(r.QuotedRuns, func(o outcome.Outcome) bool { return o.Code == outcome.ExitOK && o.Violated() })
 			if i < 0 {
 				continue
 			}
-			if good := r.Quoted[i]; good.InformationalOnly() {
+			if good := r.QuotedRuns[i]; good.InformationalOnly() {
 				d.addLines(fmt.Sprintf("### %s: violation (informational), seed %d", githubMarkdown(r.Scenario), good.Seed), "", "The scenario has no expectation for it. To rerun it:", "")
-				d.addCodeBlock("sh", display.Clip(good.Command, maxText))
+				d.addCodeBlock("sh", display.TruncateBytes(good.Command, maxText))
 			} else {
 				d.addLines("### "+githubMarkdown(r.Scenario)+": violation, as expected", "")
 			}
-			show(r.Quoted[i])
+			show(r.QuotedRuns[i])
 		}
 	}
 	d.addTable(t)
 	d.addSkips(t)
 	d.addLines("“holds” means only that no violation was found in these runs.")
-	if _, err := io.WriteString(w, d.b.String()); err != nil {
+	if _, err := io.WriteString(w, d.text.String()); err != nil {
 		return fmt.Errorf("write summary: %w", err)
 	}
 	return nil
@@ -229,11 +229,11 @@ func (d *document) addRun(o outcome.Outcome) {
 	if o.Error != "" {
 		d.addLines("- error: " + githubMarkdown(display.FirstLine(o.Error)))
 	}
-	for _, why := range o.Retried {
+	for _, why := range o.RetryReasons {
 		d.addLines("- retried: " + githubMarkdown(why))
 	}
 	d.addLines("", "Run again:", "")
-	d.addCodeBlock("sh", display.Clip(o.Command, maxText))
+	d.addCodeBlock("sh", display.TruncateBytes(o.Command, maxText))
 }
 
 // addTable adds a table with a line for each property of each scenario. Unexpected results come first.
@@ -241,7 +241,7 @@ func (d *document) addTable(t *outcome.Tally) {
 	d.addLines("| scenario | property | expected | got | |", "|---|---|---|---|---|")
 	for _, first := range []bool{true, false} {
 		for _, r := range t.Rows {
-			for _, property := range r.Reported {
+			for _, property := range r.ReportedProperties {
 				if c := r.Cell(property); c != nil && (c.Count(isUnexpected) > 0) == first {
 					d.addLines(tableLine(r, c))
 				}
@@ -256,9 +256,9 @@ func anyResult(outcome.ResultKey) bool      { return true }
 
 // tableLine formats a property's results in all runs of a scenario.
 func tableLine(r *outcome.Row, c *outcome.Cell) string {
-	j, runs, informational, other := c.Shown, c.Count(anyResult), c.Count(outcome.ResultKey.Informational) > 0, c.Count(isUnexpected)
-	idle := c.Count(func(w outcome.ResultKey) bool { return w.Got == verdict.NotExercised })
-	for _, o := range slices.Backward(r.Quoted) {
+	j, runs, informational, unexpected := c.ShownJudgement, c.Count(anyResult), c.Count(outcome.ResultKey.Informational) > 0, c.Count(isUnexpected)
+	notExercised := c.Count(func(w outcome.ResultKey) bool { return w.Got == verdict.NotExercised })
+	for _, o := range slices.Backward(r.QuotedRuns) {
 		if first := o.JudgementOf(c.Property); first != nil && !first.AsExpected && !first.Pending() {
 			j = *first
 		}
@@ -268,7 +268,7 @@ func tableLine(r *outcome.Row, c *outcome.Cell) string {
 		got = outcome.FormatNumber(j.Number.Value)
 	}
 	if runs > 1 && informational {
-		got = "violated in " + outcome.Rate(c.Violated, c.Decided)
+		got = "violated in " + outcome.Rate(c.NumViolated, c.NumDecided)
 	} else if j.Cause != "" {
 		got += ": " + j.Cause
 	}
@@ -279,21 +279,21 @@ func tableLine(r *outcome.Row, c *outcome.Cell) string {
 	switch {
 	case j.Pending():
 		mark = "depends on " + j.Number.Bound.Variant
-	case other > 0 && runs > 1:
-		mark = fmt.Sprintf("**not as expected in %d of %d**", other, runs)
-	case other > 0 && j.Unresolved():
+	case unexpected > 0 && runs > 1:
+		mark = fmt.Sprintf("**not as expected in %d of %d**", unexpected, runs)
+	case unexpected > 0 && j.Unresolved():
 		mark = "**inconclusive**"
-	case other > 0:
+	case unexpected > 0:
 		mark = "**unexpected**"
 	case informational:
 		mark = "informational"
-	case idle == 1 && runs == 1:
+	case notExercised == 1 && runs == 1:
 		mark = "not required"
 	case runs > 1:
 		mark = fmt.Sprintf("as expected, in %d runs", runs)
 	}
-	if idle > 0 && runs > 1 {
-		mark += fmt.Sprintf("; %d did not exercise it", idle)
+	if notExercised > 0 && runs > 1 {
+		mark += fmt.Sprintf("; %d did not exercise it", notExercised)
 	}
 	cells := []string{githubMarkdown(r.Scenario), githubMarkdown(c.Property), githubMarkdown(j.Expected), githubMarkdown(got)}
 	return "| " + strings.Join(cells, " | ") + " | " + mark + " |"
@@ -301,18 +301,18 @@ func tableLine(r *outcome.Row, c *outcome.Cell) string {
 
 // addSkips lists the skipped scenarios with the reasons.
 func (d *document) addSkips(t *outcome.Tally) {
-	head := false
+	hasHeading := false
 	for _, r := range t.Rows {
 		if r.Skipped == "" {
 			continue
 		}
-		if !head {
+		if !hasHeading {
 			d.addLines("Skipped:", "")
 		}
-		head = true
+		hasHeading = true
 		d.addLines("- " + githubMarkdown(r.Scenario) + ": " + githubMarkdown(r.Skipped))
 	}
-	if head {
+	if hasHeading {
 		d.addLines("")
 	}
 }

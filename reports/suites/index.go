@@ -227,7 +227,7 @@ func parseStamp(name string) string {
 	if err != nil {
 		return name
 	}
-	return stamp(t)
+	return formatTime(t)
 }
 
 // group is a list of notes on a scenario.
@@ -270,9 +270,9 @@ func escapePath(path string) string { return (&url.URL{Path: path}).EscapedPath(
 
 // Retention states what to keep in a store. Exactly one field must be set.
 type Retention struct {
-	Newest int       // keep this many suites, and this many runs of each scenario, newest first
-	Since  time.Time // keep what started at this time or later
-	Bytes  int64     // keep the newest items, up to this total size
+	MaxCount int       // keep this many suites, and this many runs of each scenario, newest first
+	MinStart time.Time // keep what started at this time or later
+	MaxBytes int64     // keep the newest items, up to this total size
 }
 
 // Excess is a suite or run that exceeds the retention limit.
@@ -287,10 +287,10 @@ const liveWindow = time.Hour
 // storedItem is a suite, scorecard or run in a store.
 type storedItem struct {
 	Excess
-	started string          // directory name, which starts with the start time
-	rank    int             // index among the suites or the scenario's runs, newest first
-	live    bool            // run without an outcome that was written to recently
-	runs    map[string]bool // runs a suite refers to; nil for a run
+	startStamp string          // directory name, which starts with the start time
+	rank       int             // index among the suites or the scenario's runs, newest first
+	isLive     bool            // run without an outcome that was written to recently
+	runs       map[string]bool // runs a suite refers to; nil for a run
 }
 
 // FindExcess lists what exceeds a store's retention limit, oldest first. It does not list a run that may
@@ -310,14 +310,14 @@ func FindExcess(store string, b Retention) ([]Excess, error) {
 	}
 	var out []Excess
 	for _, s := range all { // suites come before their runs, which started later
-		excess := total > b.Bytes
+		excess := total > b.MaxBytes
 		switch {
-		case s.live || references[s.Dir] > 0:
+		case s.isLive || references[s.Dir] > 0:
 			continue
-		case b.Newest > 0:
-			excess = s.rank >= b.Newest
-		case !b.Since.IsZero():
-			excess = s.started < b.Since.UTC().Format(stampLayout)
+		case b.MaxCount > 0:
+			excess = s.rank >= b.MaxCount
+		case !b.MinStart.IsZero():
+			excess = s.startStamp < b.MinStart.UTC().Format(stampLayout)
 		}
 		if !excess {
 			continue
@@ -345,12 +345,12 @@ func listStored(store string) ([]*storedItem, error) {
 					return nil, fmt.Errorf("%w: cannot determine which runs the suite refers to; remove the suite manually", err)
 				}
 			}
-			all = append(all, &storedItem{Excess: Excess{Dir: folder + "/" + filepath.Base(dir)}, started: filepath.Base(dir), rank: i, runs: references})
+			all = append(all, &storedItem{Excess: Excess{Dir: folder + "/" + filepath.Base(dir)}, startStamp: filepath.Base(dir), rank: i, runs: references})
 		}
 	}
 	ranks := map[string]int{}
 	for _, r := range runs {
-		all = append(all, &storedItem{Excess: Excess{Dir: r.dir}, started: r.name, rank: ranks[r.Scenario]})
+		all = append(all, &storedItem{Excess: Excess{Dir: r.dir}, startStamp: r.name, rank: ranks[r.Scenario]})
 		ranks[r.Scenario]++
 	}
 	in, err := files.OpenFolder(store)
@@ -363,9 +363,9 @@ func listStored(store string) ([]*storedItem, error) {
 		if s.Bytes, last, err = in.Measure(s.Dir); err != nil {
 			return nil, err
 		}
-		s.live = s.runs == nil && time.Since(last) < liveWindow && readHeader(filepath.Join(store, s.Dir)) == nil
+		s.isLive = s.runs == nil && time.Since(last) < liveWindow && readHeader(filepath.Join(store, s.Dir)) == nil
 	}
-	slices.SortStableFunc(all, func(a, b *storedItem) int { return strings.Compare(a.started, b.started) })
+	slices.SortStableFunc(all, func(a, b *storedItem) int { return strings.Compare(a.startStamp, b.startStamp) })
 	return all, nil
 }
 
@@ -386,14 +386,14 @@ func referencedRuns(dir string) (map[string]bool, error) {
 }
 
 // Remove removes suites and runs from a store.
-func Remove(store string, what []Excess) error {
+func Remove(store string, items []Excess) error {
 	byFolder := map[string][]string{}
-	for _, e := range what {
+	for _, e := range items {
 		folder, name, _ := strings.Cut(e.Dir, "/")
 		byFolder[folder] = append(byFolder[folder], name)
 	}
 	for _, folder := range slices.Sorted(maps.Keys(byFolder)) {
-		if err := files.RemovePlaced(store, folder, byFolder[folder], func(name string) bool { return runDirPattern.MatchString(name) || suiteDirPattern.MatchString(name) }); err != nil {
+		if err := files.RemoveUnique(store, folder, byFolder[folder], func(name string) bool { return runDirPattern.MatchString(name) || suiteDirPattern.MatchString(name) }); err != nil {
 			return err
 		}
 	}

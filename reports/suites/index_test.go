@@ -101,7 +101,7 @@ func TestIndexLimit(t *testing.T) {
 	if n := strings.Count(page, `data-outcome="undecided"`); n != maxRuns || !strings.Contains(page, "only the newest 1000 runs are listed") {
 		t.Errorf("index lists %d runs, want %d and a note", n, maxRuns)
 	}
-	if strings.Contains(page, stamp(begin)) {
+	if strings.Contains(page, formatTime(begin)) {
 		t.Error("index lists the oldest run")
 	}
 }
@@ -109,12 +109,12 @@ func TestIndexLimit(t *testing.T) {
 // A suite's state in the index is right even if nothing ran or the suite did not complete.
 func TestSuiteState(t *testing.T) {
 	for want, s := range map[string]Suite{
-		outcome.Skipped:     {Code: outcome.ExitBackend, Counts: map[string]int{outcome.Skipped: 3}},
-		outcome.Failed:      {Code: outcome.ExitBackend, Counts: map[string]int{outcome.Skipped: 3, outcome.Failed: 1}},
-		outcome.Interrupted: {Code: outcome.ExitInterrupt, Counts: map[string]int{outcome.AsExpected: 1, outcome.Interrupted: 1}},
-		outcome.AsExpected:  {Counts: map[string]int{outcome.AsExpected: 1, outcome.Skipped: 3}},
+		outcome.StateSkipped:     {Code: outcome.ExitBackend, Counts: map[string]int{outcome.StateSkipped: 3}},
+		outcome.StateFailed:      {Code: outcome.ExitBackend, Counts: map[string]int{outcome.StateSkipped: 3, outcome.StateFailed: 1}},
+		outcome.StateInterrupted: {Code: outcome.ExitInterrupt, Counts: map[string]int{outcome.StateAsExpected: 1, outcome.StateInterrupted: 1}},
+		outcome.StateAsExpected:  {Counts: map[string]int{outcome.StateAsExpected: 1, outcome.StateSkipped: 3}},
 	} {
-		s.Store, s.Started, s.Backend = t.TempDir(), time.Now(), "sim"
+		s.Store, s.StartTime, s.Backend = t.TempDir(), time.Now(), "sim"
 		dir, err := Write(&s)
 		if err != nil {
 			t.Fatal(err)

@@ -26,12 +26,12 @@ func WriteJUnit(w io.Writer, t *outcome.Tally, diagram func(outcome.Outcome) str
 	for _, r := range t.Rows {
 		x := outcome.GetOrAdd(&backends, func(x *xmlSuite) bool { return x.backend == r.Backend }, xmlSuite{Name: shortName(r.Backend), backend: r.Backend})
 		total, seconds[r.Backend] = total+r.Seconds, seconds[r.Backend]+r.Seconds
-		for i, property := range r.Reported {
+		for i, property := range r.ReportedProperties {
 			e := junitCase(r, property, diagram)
 			if i == 0 { // one case has the scenario's time, because case times must add up to the suite's, and its notes
 				e.Time, e.notes = formatSeconds(r.Seconds), append(e.notes, junitNotes(r)...)
 			}
-			x.count(e)
+			x.addCase(e)
 		}
 	}
 	for _, x := range backends {
@@ -52,12 +52,12 @@ func WriteJUnit(w io.Writer, t *outcome.Tally, diagram func(outcome.Outcome) str
 
 // junitNotes lists discarded attempts and stopped runs.
 func junitNotes(r *outcome.Row) (notes []string) {
-	for _, o := range r.Quoted {
-		for _, why := range o.Retried {
-			notes = append(notes, fmt.Sprintf("seed %d: %s", o.Seed, display.Clip("retried: "+why, maxMessageLen)))
+	for _, o := range r.QuotedRuns {
+		for _, why := range o.RetryReasons {
+			notes = append(notes, fmt.Sprintf("seed %d: %s", o.Seed, display.TruncateBytes("retried: "+why, maxMessageLen)))
 		}
-		if o.Stopped != "" {
-			notes = append(notes, fmt.Sprintf("seed %d: %s", o.Seed, display.Clip(o.Stopped, maxMessageLen)))
+		if o.StopReason != "" {
+			notes = append(notes, fmt.Sprintf("seed %d: %s", o.Seed, display.TruncateBytes(o.StopReason, maxMessageLen)))
 		}
 	}
 	if len(notes) > maxNotes {
@@ -72,27 +72,27 @@ func junitCase(r *outcome.Row, property string, diagram func(outcome.Outcome) st
 	e := &junitEntry{Name: shortName(property), Class: shortName(r.Scenario)}
 	c := r.Cell(property)
 	if c == nil {
-		e.addWholeRuns(r)
+		e.addRunErrors(r)
 		return e
 	}
-	idle := func(w outcome.ResultKey) bool { return w.Got == verdict.NotExercised && !w.Missed }
-	other := func(w outcome.ResultKey) bool { return !idle(w) && !w.AsExpected && !w.Waiting }
-	e.runs, e.idle = c.Count(anyResult), c.Count(idle)
-	e.errors = c.Count(func(w outcome.ResultKey) bool { return other(w) && w.Unresolved() })
-	e.failed = c.Count(other) - e.errors
-	for _, o := range r.Quoted {
+	isNotExercised := func(w outcome.ResultKey) bool { return w.Got == verdict.NotExercised && !w.Missed }
+	didNotPass := func(w outcome.ResultKey) bool { return !isNotExercised(w) && !w.AsExpected && !w.Waiting }
+	e.numRuns, e.numNotExercised = c.Count(anyResult), c.Count(isNotExercised)
+	e.numErrors = c.Count(func(w outcome.ResultKey) bool { return didNotPass(w) && w.Unresolved() })
+	e.numFailed = c.Count(didNotPass) - e.numErrors
+	for _, o := range r.QuotedRuns {
 		if j := o.JudgementOf(property); j != nil {
 			e.addQuoted(o, *j, diagram)
 		}
 	}
 	switch {
 	case len(e.Errors)+len(e.Failures) > 0:
-	case e.idle > 0 && e.idle == e.runs:
+	case e.numNotExercised > 0 && e.numNotExercised == e.numRuns:
 		e.skip(fmt.Sprintf("%s: %s", verdict.NotExercised, c.UndecidedReason))
-	case c.Shown.Number != nil:
+	case c.ShownJudgement.Number != nil:
 		e.skip(c.UndecidedReason)
 	}
-	e.addSummary(outcome.Rate(c.Violated, c.Decided))
+	e.addSummary(outcome.Rate(c.NumViolated, c.NumDecided))
 	return e
 }
 
@@ -107,14 +107,14 @@ func (e *junitEntry) addQuoted(o outcome.Outcome, j outcome.Judgement, diagram f
 			if e.informational = j.Informational(); e.informational {
 				text += "\n" + rerunText(o)
 			}
-			e.notes = append(e.notes, display.Clip(text, maxMessageLen))
+			e.notes = append(e.notes, display.TruncateBytes(text, maxMessageLen))
 		}
 	case j.Unresolved():
 		e.fail(&e.Errors, verdict.Undecided.String(), fmt.Sprintf("%s: %s", j, j.Because), rerunText(o))
 	default:
 		text := ""
 		if diagram != nil && e.numShown() < maxDetails {
-			text = display.Clip(strings.Trim(diagram(o), "\n"), maxJUnitDrawing)
+			text = display.TruncateBytes(strings.Trim(diagram(o), "\n"), maxJUnitDrawing)
 		}
 		e.fail(&e.Failures, string(j.Got), fmt.Sprintf("%s: %s", j, j.Because), display.Join("\n\n", text, rerunText(o)))
 	}
@@ -123,9 +123,9 @@ func (e *junitEntry) addQuoted(o outcome.Outcome, j outcome.Judgement, diagram f
 // addRunErrors adds an error for each run that could not be executed or judged, or that did not exercise
 // a property named by its scenario. The test case for such a property is skipped, but the run is
 // inconclusive.
-func (e *junitEntry) addWholeRuns(r *outcome.Row) {
-	e.runs, e.errors = r.WholeRuns, r.WholeRunsFailed
-	for _, o := range r.Quoted {
+func (e *junitEntry) addRunErrors(r *outcome.Row) {
+	e.numRuns, e.numErrors = r.WholeRuns, r.WholeRunsFailed
+	for _, o := range r.QuotedRuns {
 		switch {
 		case o.Code == outcome.ExitOK:
 			continue
@@ -134,12 +134,12 @@ func (e *junitEntry) addWholeRuns(r *outcome.Row) {
 			continue
 		}
 		if j := o.Unexercised(); j != nil {
-			e.fail(&e.Errors, outcome.StateText(outcome.Undecided), fmt.Sprintf("%s: %s", j, j.Because), rerunText(o))
+			e.fail(&e.Errors, outcome.StateText(outcome.StateUndecided), fmt.Sprintf("%s: %s", j, j.Because), rerunText(o))
 		}
 		if !o.Unexplained() {
 			continue
 		}
-		kind := outcome.Failed
+		kind := outcome.StateFailed
 		switch o.Code {
 		case outcome.ExitUndecided, outcome.ExitInterrupt:
 			kind = outcome.StateText(o.State())
@@ -197,10 +197,10 @@ type junitEntry struct {
 	Failures []xmlReason `xml:"failure"`
 	Out      *xmlText    `xml:"system-out"`
 
-	runs, failed, errors int
-	idle                 int      // number of runs without an occasion to violate the property
-	informational        bool     // violated without an expectation
-	notes                []string // first expected violation, and the number of runs that did not pass
+	numRuns, numFailed, numErrors int
+	numNotExercised               int      // number of runs without an occasion to violate the property
+	informational                 bool     // violated without an expectation
+	notes                         []string // first expected violation, and the number of runs that did not pass
 }
 
 type xmlReason struct {
@@ -214,7 +214,7 @@ type xmlText struct {
 }
 
 // addCase adds a test case. If it has both failures and errors, it counts as a failure.
-func (x *xmlSuite) count(e *junitEntry) {
+func (x *xmlSuite) addCase(e *junitEntry) {
 	if len(e.notes) > 0 {
 		e.Out = &xmlText{escapeXML(strings.Join(e.notes, "\n"))}
 	}
@@ -236,36 +236,36 @@ func (e *junitEntry) numShown() int { return len(e.Errors) + len(e.Failures) }
 // fail adds an error or failure, unless there are already maxDetails.
 func (e *junitEntry) fail(to *[]xmlReason, kind, message, text string) {
 	if e.numShown() < maxDetails {
-		*to = append(*to, xmlReason{Type: kind, Message: display.Visible(display.Clip(message, maxMessageLen), maxMessageLen), Text: escapeXML(display.Clip(text, maxJUnitText))})
+		*to = append(*to, xmlReason{Type: kind, Message: display.Sanitize(display.TruncateBytes(message, maxMessageLen), maxMessageLen), Text: escapeXML(display.TruncateBytes(text, maxJUnitText))})
 	}
 }
 
 // skip marks the case as skipped unless the reason is "".
 func (e *junitEntry) skip(why string) {
 	if why != "" {
-		e.Skipped = &xmlText{escapeXML(display.Clip(why, maxMessageLen))}
+		e.Skipped = &xmlText{escapeXML(display.TruncateBytes(why, maxMessageLen))}
 	}
 }
 
 // addSummary adds a note on how many runs did not pass, if there are several runs.
 func (e *junitEntry) addSummary(rate string) {
-	if e.runs < 2 {
+	if e.numRuns < 2 {
 		return
 	}
-	text := fmt.Sprintf("%d runs: %d as expected", e.runs, e.runs-e.failed-e.errors-e.idle)
+	text := fmt.Sprintf("%d runs: %d as expected", e.numRuns, e.numRuns-e.numFailed-e.numErrors-e.numNotExercised)
 	if e.informational {
 		text = "informational: violated in " + rate
 	}
-	if e.failed > 0 {
-		text += fmt.Sprintf(", %d unexpected", e.failed)
+	if e.numFailed > 0 {
+		text += fmt.Sprintf(", %d unexpected", e.numFailed)
 	}
-	if e.errors > 0 {
-		text += fmt.Sprintf(", %d inconclusive or failed", e.errors)
+	if e.numErrors > 0 {
+		text += fmt.Sprintf(", %d inconclusive or failed", e.numErrors)
 	}
-	if e.idle > 0 {
-		text += fmt.Sprintf(", %d did not exercise it", e.idle)
+	if e.numNotExercised > 0 {
+		text += fmt.Sprintf(", %d did not exercise it", e.numNotExercised)
 	}
-	if e.numShown() < e.failed+e.errors {
+	if e.numShown() < e.numFailed+e.numErrors {
 		text += fmt.Sprintf("; showing the first %d", e.numShown())
 	}
 	e.notes = append(e.notes, text)
@@ -286,7 +286,9 @@ const (
 	maxJUnitText    = 64 << 10
 )
 
-func shortName(s string) string { return display.Visible(display.Clip(s, maxNameLen), maxNameLen) }
+func shortName(s string) string {
+	return display.Sanitize(display.TruncateBytes(s, maxNameLen), maxNameLen)
+}
 
 // escapeXML escapes invalid UTF-8 and characters that XML 1.0 does not allow
 // (https://www.w3.org/TR/xml/#charsets). Unlike display.Sanitize, it preserves line breaks and changes

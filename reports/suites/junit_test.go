@@ -35,7 +35,7 @@ func everyResult() []outcome.Outcome {
 		return outcome.Outcome{Scenario: name, Backend: "sim", Seed: 1, Code: code, Judgements: js, Seconds: 0.25, Command: "lockpick run " + name + "/ --seed 1"}
 	}
 	retried := one("retried", outcome.ExitOK, holds)
-	retried.Backend, retried.Retried = "process", []string{"mutual-exclusion was expected to be violated and held (store/a)"}
+	retried.Backend, retried.RetryReasons = "process", []string{"mutual-exclusion was expected to be violated and held (store/a)"}
 	broken := one("broken", outcome.ExitBug)
 	broken.Error = "panic: no such thing\ngoroutine 1"
 	skipped := one("needs-disk", outcome.ExitOK)
@@ -125,7 +125,7 @@ func TestSchemaRejectsUnknownAttributes(t *testing.T) {
 
 func hostileRun() []outcome.Outcome {
 	evil := "]]> <script>&\"' \x00\x1b[31m\x9b \xff \ufffe \U0001f512 \r\n"
-	return []outcome.Outcome{{Scenario: evil, Backend: evil, Code: outcome.ExitUnexpected, Command: evil, Dir: evil, Retried: []string{evil}, Stopped: evil, Error: evil,
+	return []outcome.Outcome{{Scenario: evil, Backend: evil, Code: outcome.ExitUnexpected, Command: evil, Dir: evil, RetryReasons: []string{evil}, StopReason: evil, Error: evil,
 		Judgements: []outcome.Judgement{{Property: evil, Expected: evil, Got: verdict.Violated, Cause: evil, Node: evil, Because: evil}}}}
 }
 
@@ -133,7 +133,7 @@ func hostileRun() []outcome.Outcome {
 func TestJUnitTruncatesLongText(t *testing.T) {
 	long := strings.Repeat("é", 1<<19)
 	o := hostileRun()[0]
-	o.Scenario, o.Command, o.Error, o.Retried = long, long, long+"\n"+long, []string{long}
+	o.Scenario, o.Command, o.Error, o.RetryReasons = long, long, long+"\n"+long, []string{long}
 	o.Judgements[0].Property, o.Judgements[0].Because = long, long
 	var b bytes.Buffer
 	if err := WriteJUnit(&b, tallyOf([]outcome.Outcome{o}), func(outcome.Outcome) string { return long }); err != nil {
@@ -147,20 +147,20 @@ func TestJUnitTruncatesLongText(t *testing.T) {
 
 // The file for many seeds is not much larger than the file for one run.
 func TestJUnitFileSizeWithManySeeds(t *testing.T) {
-	asked := 0
+	numDrawn := 0
 	r := &outcome.Tally{}
 	for i := range 10_000 {
 		o := everyResult()[1]
 		o.Seed = uint64(i)
-		o.Retried = []string{"no violation"}
+		o.RetryReasons = []string{"no violation"}
 		r.Add(o)
 	}
 	var b bytes.Buffer
-	if err := WriteJUnit(&b, r, func(outcome.Outcome) string { asked++; return diagram }); err != nil {
+	if err := WriteJUnit(&b, r, func(outcome.Outcome) string { numDrawn++; return diagram }); err != nil {
 		t.Fatal(err)
 	}
-	if b.Len() > 16<<10 || asked > 2*maxDetails {
-		t.Errorf("file has %d bytes, or %d diagrams were drawn", b.Len(), asked)
+	if b.Len() > 16<<10 || numDrawn > 2*maxDetails {
+		t.Errorf("file has %d bytes, or %d diagrams were drawn", b.Len(), numDrawn)
 	}
 	if !strings.Contains(b.String(), "10000 runs: 0 as expected, 10000 unexpected; showing the first 3") {
 		t.Errorf("file does not state the number of runs:\n%s", b.String())

@@ -43,27 +43,27 @@ func (b *Scorecards) JSON(w io.Writer) error {
 
 // CardHeadline summarizes a card in one to three sentences.
 func CardHeadline(c *outcome.Card) string {
-	var failed, open []string
+	var violated, unconfirmed []string
 	for _, f := range c.Findings {
 		for _, h := range f.Violations {
-			to := &failed
-			if h.Reproduction != nil && h.Reproduction.State != outcome.StateConfirmed {
-				to = &open
+			to := &violated
+			if h.Reproduction != nil && h.Reproduction.State != outcome.ReproductionConfirmed {
+				to = &unconfirmed
 			}
 			if h.Required && !slices.Contains(*to, h.Property) {
 				*to = append(*to, h.Property)
 			}
 		}
 	}
-	open = slices.DeleteFunc(open, func(p string) bool { return slices.Contains(failed, p) })
+	unconfirmed = slices.DeleteFunc(unconfirmed, func(p string) bool { return slices.Contains(violated, p) })
 	text := fmt.Sprintf("%s satisfies everything required of it in these runs.", c.Lock)
-	if len(failed) > 0 {
-		text = fmt.Sprintf("%s violates %s, which is required of it.", c.Lock, display.List(failed))
-	} else if len(open) > 0 {
-		text = fmt.Sprintf("%s satisfies what is required of it, as far as the runs on %s show.", c.Lock, c.RetriedOn)
+	if len(violated) > 0 {
+		text = fmt.Sprintf("%s violates %s, which is required of it.", c.Lock, display.List(violated))
+	} else if len(unconfirmed) > 0 {
+		text = fmt.Sprintf("%s satisfies what is required of it, as far as the runs on %s show.", c.Lock, c.RetryBackend)
 	}
-	if len(open) > 0 {
-		text += fmt.Sprintf(" Violations of %s were observed %s.", display.List(open), unconfirmedBasis(c))
+	if len(unconfirmed) > 0 {
+		text += fmt.Sprintf(" Violations of %s were observed %s.", display.List(unconfirmed), unconfirmedBasis(c))
 	}
 	inconclusive := map[string]bool{}
 	for _, d := range c.Undecided {
@@ -81,7 +81,7 @@ func CardHeadline(c *outcome.Card) string {
 
 // unconfirmedBasis states where unconfirmed violations were observed.
 func unconfirmedBasis(c *outcome.Card) string {
-	if c.RetriedOn == c.Backend {
+	if c.RetryBackend == c.Backend {
 		return "once, but not again"
 	}
 	return "only in the simulation"
@@ -91,15 +91,15 @@ func unconfirmedBasis(c *outcome.Card) string {
 func cardBasis(c *outcome.Card) string {
 	where := fmt.Sprintf("%s on %s", display.Plural(c.Runs, "run"), c.Backend)
 	if c.SecondBackend != "" {
-		where += fmt.Sprintf(" and %d on %s", c.RunsOnSecond, c.SecondBackend)
+		where += fmt.Sprintf(" and %d on %s", c.SecondBackendRuns, c.SecondBackend)
 	}
 	text := where + fmt.Sprintf(", seed %d, each with a comparison run of the scenario's own lock.", c.Seed)
 	if d := c.RandomPlans; d != nil {
 		text += fmt.Sprintf(" %s of %s: %d seeds for each of %d sets of faults.", display.Plural(d.Seeds*len(d.FaultSets), "random plan"), d.Scenario, d.Seeds, len(d.FaultSets))
 	}
 	switch {
-	case c.RetriedOn != "":
-		text += fmt.Sprintf(" Violations were retried on %s.", c.RetriedOn)
+	case c.RetryBackend != "":
+		text += fmt.Sprintf(" Violations were retried on %s.", c.RetryBackend)
 	case c.Backend == "sim":
 		text += " No runs were done on real servers (--try process, --beside process)."
 	}
@@ -155,7 +155,7 @@ func formatShare(s outcome.Share) string {
 
 // failureKindsText states which kinds of failures cause a violation found by random plans, or returns ""
 // if unknown.
-func cardBlame(c *outcome.Card, f outcome.CardFinding, property string) string {
+func failureKindsText(c *outcome.Card, f outcome.CardFinding, property string) string {
 	if f.FaultSet == nil || c.RandomPlans == nil {
 		return ""
 	}
@@ -171,14 +171,14 @@ func cardBlame(c *outcome.Card, f outcome.CardFinding, property string) string {
 }
 
 // DescribeReproduction describes the attempt to reproduce a violation. It returns "" if there was none.
-func DescribeTry(t *outcome.Reproduction) string {
+func DescribeReproduction(t *outcome.Reproduction) string {
 	if t == nil {
 		return ""
 	}
 	switch t.State {
-	case outcome.StateConfirmed:
+	case outcome.ReproductionConfirmed:
 		return fmt.Sprintf("confirmed on %s (%s) after %s", t.Backend, t.Cause, display.Plural(t.Runs, "run"))
-	case outcome.CannotRun:
+	case outcome.ReproductionImpossible:
 		return fmt.Sprintf("cannot run on %s: %s", t.Backend, t.Why)
 	}
 	return fmt.Sprintf("not confirmed on %s after %s: %s", t.Backend, display.Plural(t.Runs, "run"), t.Why)
@@ -216,7 +216,7 @@ func (b *Scorecards) Markdown(w io.Writer) error {
 	for _, c := range b.Cards {
 		t.card(c)
 	}
-	t.printf("## Limits\n\n%s\n\nRun again: `%s` (lockpick %s)\n", cardLimits, code(b.Command), b.Version)
+	t.printf("## Limits\n\n%s\n\nRun again: `%s` (lockpick %s)\n", cardLimits, codeSpan(b.Command), b.Version)
 	_, err := t.WriteTo(w)
 	return err
 }
@@ -229,9 +229,9 @@ type text struct{ bytes.Buffer }
 func (t *text) printf(format string, args ...any) { fmt.Fprintf(t, format, args...) }
 
 // row writes a table row. isHeader is set for the first row.
-func (t *text) row(head bool, cells ...string) {
+func (t *text) row(isHeader bool, cells ...string) {
 	t.printf("| %s |\n", strings.Join(cells, " | "))
-	if head {
+	if isHeader {
 		t.printf("|%s\n", strings.Repeat("---|", len(cells)))
 	}
 }
@@ -306,8 +306,8 @@ func (t *text) findings(p findingGroup) {
 		}
 		t.printf("\n### %s, seed %d (%s)\n\n", cardMarkdown(f.Scenario), f.Seed, f.Column)
 		for _, h := range f.Violations {
-			t.printf("- %s %s: %s%s\n", h.Property, h.Cause, cardMarkdown(h.Because), alsoText(h))
-			for _, more := range []string{DescribeTry(h.Reproduction), cardBlame(c, f, h.Property), claimOfRequired(c, h)} {
+			t.printf("- %s %s: %s%s\n", h.Property, h.Cause, cardMarkdown(h.Because), otherScenariosText(h))
+			for _, more := range []string{DescribeReproduction(h.Reproduction), failureKindsText(c, f, h.Property), claimOfRequired(c, h)} {
 				if more != "" {
 					t.printf("  - %s\n", cardMarkdown(more))
 				}
@@ -316,7 +316,7 @@ func (t *text) findings(p findingGroup) {
 		if own := comparisonText(f); own != "" {
 			t.printf("- %s\n- %s\n", cardMarkdown(own), measuredText(f))
 		}
-		t.printf("\n`%s`\n", code(f.Command))
+		t.printf("\n`%s`\n", codeSpan(f.Command))
 		if f.Run != "" {
 			t.printf("\nThe run is stored in %s.\n", f.Run)
 		}
@@ -331,7 +331,7 @@ func claimOfRequired(c *outcome.Card, h outcome.Violation) string {
 	return cardClaim(c, h.Property)
 }
 
-func alsoText(h outcome.Violation) string {
+func otherScenariosText(h outcome.Violation) string {
 	if len(h.Also) == 0 {
 		return ""
 	}
@@ -354,13 +354,15 @@ func cardLegend(used map[outcome.Mark]bool) string {
 // maxCardTextLen limits the length of untrusted text, in characters.
 const maxCardTextLen = 4096
 
-var escapes = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "|", `\|`, "#", `\#`, "~", `\~`)
+var cardEscapes = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "|", `\|`, "#", `\#`, "~", `\~`)
 
 // codeSpan formats text for use between backticks.
-func code(s string) string { return strings.ReplaceAll(display.Visible(s, maxCardTextLen), "`", "'") }
+func codeSpan(s string) string {
+	return strings.ReplaceAll(display.Sanitize(s, maxCardTextLen), "`", "'")
+}
 
 // cardMarkdown escapes text for Markdown.
-func cardMarkdown(s string) string { return escapes.Replace(display.Visible(s, maxCardTextLen)) }
+func cardMarkdown(s string) string { return cardEscapes.Replace(display.Sanitize(s, maxCardTextLen)) }
 
 //go:embed page.tmpl
 var pageTemplate string
@@ -370,16 +372,16 @@ var pageStyle string
 
 var cardTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("score").Funcs(template.FuncMap{
-		"text":     func(s string) string { return display.Visible(s, maxCardTextLen) },
+		"text":     func(s string) string { return display.Sanitize(s, maxCardTextLen) },
 		"style":    func() template.CSS { return template.CSS(Style + pageStyle + sequence.Style) },
-		"headline": CardHeadline, "basis": cardBasis, "draws": randomPlanColumns, "shares": shares, "rated": formatShare, "blame": cardBlame, "tries": DescribeTry, "claimed": claimOfRequired, "beside": comparisonText,
-		"measured": measuredText, "measures": measures, "tone": tone, "marks": outcome.Marks, "limits": func() string { return cardLimits },
+		"headline": CardHeadline, "basis": cardBasis, "draws": randomPlanColumns, "shares": shares, "rated": formatShare, "blame": failureKindsText, "tries": DescribeReproduction, "claimed": claimOfRequired, "beside": comparisonText,
+		"measured": measuredText, "measures": measures, "tone": markClass, "marks": outcome.Marks, "limits": func() string { return cardLimits },
 		"id": func(card int, parts ...any) string {
 			return fmt.Sprintf("c%d-%s", card+1, strings.Trim(fmt.Sprint(parts...), "[]"))
 		},
 		"in":    measure.value,
 		"sorts": columnGroups, "where": backendOf,
-		"cells":  cellsOf,
+		"cells":  newCells,
 		"anchor": anchor,
 	}).Parse(pageTemplate))
 })
@@ -440,7 +442,7 @@ func columnGroups(c *outcome.Card) (all []columnGroup) {
 }
 
 func backendOf(c *outcome.Card, column string) string {
-	if _, beside := outcome.SplitColumn(column); beside {
+	if _, onSecond := outcome.SplitColumn(column); onSecond {
 		return c.SecondBackend
 	}
 	return c.Backend
@@ -453,7 +455,7 @@ type cell struct {
 	Run           string // run of the first finding, or ""
 }
 
-func cellsOf(c *outcome.Card, r outcome.CardRow) (out []cell) {
+func newCells(c *outcome.Card, r outcome.CardRow) (out []cell) {
 	for i, x := range r.Cells {
 		k := cell{CardCell: x, Column: c.Columns[i], Words: cellText(x)}
 		for _, f := range c.Findings {
@@ -473,8 +475,8 @@ func cellText(x outcome.CardCell) string {
 		n    int
 		what string
 	}{
-		{x.Failed - x.Unconfirmed, "violated and required"}, {x.Unconfirmed, "violated, not confirmed"}, {x.ComparisonHolds, "violated, but holds in the comparison run"},
-		{x.Holds, "holds as required"}, {x.ComparisonViolated, "violated, as in the comparison run"}, {x.Undecided, "inconclusive"}, {x.HoldsUnrequired, "holds"},
+		{x.NumFailed - x.NumUnconfirmed, "violated and required"}, {x.NumUnconfirmed, "violated, not confirmed"}, {x.NumComparisonHolds, "violated, but holds in the comparison run"},
+		{x.NumHolds, "holds as required"}, {x.NumComparisonViolated, "violated, as in the comparison run"}, {x.NumUndecided, "inconclusive"}, {x.NumHoldsUnrequired, "holds"},
 	} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
@@ -490,7 +492,7 @@ func cellText(x outcome.CardCell) string {
 }
 
 // markClass returns the CSS class for a mark.
-func tone(m outcome.Mark) string {
+func markClass(m outcome.Mark) string {
 	switch m {
 	case outcome.MarkFailed:
 		return "violated"
@@ -533,7 +535,7 @@ func (b *Scorecards) Page(w io.Writer, pictures map[string]sequence.Diagram) err
 // measure is a table row with the lock's number, and the number from the comparison runs, in each column.
 type measure struct {
 	Name, unit string
-	pick       func(outcome.CardNumbers) float64
+	number     func(outcome.CardNumbers) float64
 }
 
 func measures() []measure {
@@ -553,7 +555,7 @@ func formatNumber(x float64) string {
 
 // formatBoth formats the lock's number, followed by the comparison run's number in parentheses.
 func (m measure) formatBoth(lock, comparison outcome.CardNumbers) string {
-	return fmt.Sprintf("%s%s (%s)", formatNumber(m.pick(lock)), m.unit, formatNumber(m.pick(comparison)))
+	return fmt.Sprintf("%s%s (%s)", formatNumber(m.number(lock)), m.unit, formatNumber(m.number(comparison)))
 }
 
 // value formats the numbers for a column. It returns "–" if the column has no runs.
@@ -587,13 +589,13 @@ func (b *Scorecards) Print(w io.Writer) {
 }
 
 func printCard(w io.Writer, c *outcome.Card) {
-	in := display.Good
+	color := display.GoodText
 	if c.Code() == outcome.ExitUnexpected {
-		in = display.Bad
+		color = display.BadText
 	} else if c.Code() != outcome.ExitOK {
-		in = display.Doubt
+		color = display.DoubtText
 	}
-	fmt.Fprintln(w, display.Paint(w, in, display.Wrap(display.Width(w)-1, 0, 0, CardHeadline(c))))
+	fmt.Fprintln(w, display.Paint(w, color, display.Wrap(display.Width(w)-1, 0, 0, CardHeadline(c))))
 	display.PrintWrapped(w, 0, 0, cardBasis(c))
 	fmt.Fprintln(w)
 	printMatrix(w, c, false)
@@ -623,13 +625,13 @@ func printCard(w io.Writer, c *outcome.Card) {
 
 // printMatrix prints a card's marks for one of its backends. It omits rows and columns without results,
 // because the list of skipped scenarios explains these.
-func printMatrix(w io.Writer, c *outcome.Card, beside bool) {
+func printMatrix(w io.Writer, c *outcome.Card, onSecond bool) {
 	used := map[outcome.Mark]bool{}
 	t := display.Table{{"property"}}
 	var columns []int
 	for k, column := range c.Columns {
 		column, there := outcome.SplitColumn(column)
-		if there == beside && slices.ContainsFunc(c.Rows, func(r outcome.CardRow) bool { return isJudged(r.Cells[k]) }) {
+		if there == onSecond && slices.ContainsFunc(c.Rows, func(r outcome.CardRow) bool { return isJudged(r.Cells[k]) }) {
 			columns, t[0] = append(columns, k), append(t[0], column)
 		}
 	}
@@ -645,7 +647,7 @@ func printMatrix(w io.Writer, c *outcome.Card, beside bool) {
 		t = append(t, row)
 	}
 	if len(t) > 1 {
-		narrow(t, display.Width(w)).Print(w)
+		shortenHeader(t, display.Width(w)).Print(w)
 		fmt.Fprintln(w)
 		display.PrintWrapped(w, 0, 0, cardLegend(used))
 	}
@@ -656,28 +658,28 @@ func isJudged(x outcome.CardCell) bool {
 }
 
 // shortenHeader truncates the header cells of a table that is too wide.
-func narrow(t display.Table, width int) display.Table {
-	for most := 10; most > 4; most-- {
-		long := slices.ContainsFunc(t.Lines("", width), func(line string) bool { return strings.Contains(line, "\n") })
-		if !long && utf8.RuneCountInString(t.Lines("", width)[0]) <= width {
+func shortenHeader(t display.Table, width int) display.Table {
+	for maxLen := 10; maxLen > 4; maxLen-- {
+		isTooWide := slices.ContainsFunc(t.Lines("", width), func(line string) bool { return strings.Contains(line, "\n") })
+		if !isTooWide && utf8.RuneCountInString(t.Lines("", width)[0]) <= width {
 			break
 		}
 		for i := range t[0] {
-			t[0][i] = display.Fit(t[0][i], most)
+			t[0][i] = display.Truncate(t[0][i], maxLen)
 		}
 	}
 	return t
 }
 
 func printFinding(w io.Writer, c *outcome.Card, f outcome.CardFinding) {
-	mark, in := markOf(f), display.Doubt
+	mark, color := markOf(f), display.DoubtText
 	if mark == outcome.MarkFailed {
-		in = display.Bad
+		color = display.BadText
 	}
-	fmt.Fprintf(w, "\n%s %s, seed %d (%s)\n", display.Paint(w, in, string(mark)), f.Scenario, f.Seed, f.Column)
+	fmt.Fprintf(w, "\n%s %s, seed %d (%s)\n", display.Paint(w, color, string(mark)), f.Scenario, f.Seed, f.Column)
 	for _, h := range f.Violations {
 		display.PrintWrapped(w, 2, 4, fmt.Sprintf("%s %s: %s", h.Property, h.Cause, h.Because))
-		for _, more := range []string{DescribeTry(h.Reproduction), cardBlame(c, f, h.Property)} {
+		for _, more := range []string{DescribeReproduction(h.Reproduction), failureKindsText(c, f, h.Property)} {
 			if more != "" {
 				display.PrintWrapped(w, 4, 4, more)
 			}

@@ -25,12 +25,12 @@ import (
 
 // pagePolicy is the content security policy for the server's own pages. They contain all styles and
 // scripts they need, and connect to nothing.
-const policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; " +
+const pagePolicy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 
 // filePolicy is the content security policy for files in the store, which may be untrusted. The sandbox
 // gives each page its own origin, so that the page cannot read the rest of the store.
-const filePolicy = policy + "; sandbox allow-scripts allow-popups allow-downloads"
+const filePolicy = pagePolicy + "; sandbox allow-scripts allow-popups allow-downloads"
 
 // contentTypes maps file extensions to content types. Files with other extensions are downloaded.
 var contentTypes = map[string]string{
@@ -62,8 +62,8 @@ type server struct {
 	root  *files.Folder // does not open paths and links that lead out of the store
 	port  string
 
-	drawing sync.Mutex
-	draw    func(dir string) error // draws the reports of a run
+	drawMu sync.Mutex
+	draw   func(dir string) error // draws the reports of a run
 }
 
 // NewServer returns an HTTP server for a store, for use with a loopback listener at the given address.
@@ -88,7 +88,7 @@ func NewServer(store string, at net.Addr, draw func(dir string) error) (*http.Se
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Content-Security-Policy", policy)
+	header.Set("Content-Security-Policy", pagePolicy)
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
@@ -101,24 +101,24 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !ok:
 		notFound(w, r)
 	case name == "." || name == IndexFile:
-		s.index(w, r)
+		s.serveIndex(w, r)
 	case path.Base(name) == PageFile && path.Dir(path.Dir(name)) == Folder:
-		s.suite(w, r, name)
+		s.serveSuite(w, r, name)
 	default:
-		s.file(w, r, name)
+		s.serveFile(w, r, name)
 	}
 }
 
 //go:embed none.html.tmpl
-var noneTemplate string
+var notFoundTemplate string
 
-var nonePage = parseOnce("none", noneTemplate)
+var notFoundPage = parseOnce("none", notFoundTemplate)
 
 func notFound(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", contentTypes[".html"])
 	w.WriteHeader(http.StatusNotFound)
 	if r.Method == http.MethodGet {
-		nonePage().Execute(w, r.URL.Path)
+		notFoundPage().Execute(w, r.URL.Path)
 	}
 }
 
@@ -149,18 +149,18 @@ func storePath(url string) (string, bool) {
 	return name, true
 }
 
-func (s *server) index(w http.ResponseWriter, r *http.Request) {
+func (s *server) serveIndex(w http.ResponseWriter, r *http.Request) {
 	page, err := drawIndex(s.store, true)
 	if err != nil {
 		http.Error(w, "the store can't be listed", http.StatusInternalServerError)
 		return
 	}
-	send(w, r, page)
+	sendPage(w, r, page)
 }
 
 // serveSuite renders a suite's page again, with links to all runs, because missing reports will be drawn
 // when they are opened. If rendering fails, it sends the stored page.
-func (s *server) suite(w http.ResponseWriter, r *http.Request, name string) {
+func (s *server) serveSuite(w http.ResponseWriter, r *http.Request, name string) {
 	var page bytes.Buffer
 	suite, err := Open(filepath.Join(s.store, filepath.FromSlash(path.Dir(name))))
 	if err == nil && s.root.Has(name) {
@@ -171,13 +171,13 @@ func (s *server) suite(w http.ResponseWriter, r *http.Request, name string) {
 		}))
 	}
 	if err != nil || page.Len() == 0 {
-		s.file(w, r, name)
+		s.serveFile(w, r, name)
 		return
 	}
-	send(w, r, page.Bytes())
+	sendPage(w, r, page.Bytes())
 }
 
-func send(w http.ResponseWriter, r *http.Request, page []byte) {
+func sendPage(w http.ResponseWriter, r *http.Request, page []byte) {
 	w.Header().Set("Content-Type", contentTypes[".html"])
 	w.Header().Set("Content-Length", strconv.Itoa(len(page)))
 	if r.Method == http.MethodGet {
@@ -192,8 +192,8 @@ func (s *server) drawReport(ctx context.Context, name string) error {
 	if path.Base(name) != runPage || !strings.Contains(dir, "/") || !s.root.Has(dir+"/"+runManifest) {
 		return fs.ErrNotExist
 	}
-	s.drawing.Lock() // drawing takes memory, and there may be several requests for the same page
-	defer s.drawing.Unlock()
+	s.drawMu.Lock() // drawing takes memory, and there may be several requests for the same page
+	defer s.drawMu.Unlock()
 	switch {
 	case s.root.Has(name):
 		return nil
@@ -204,14 +204,14 @@ func (s *server) drawReport(ctx context.Context, name string) error {
 }
 
 // serveFile sends a regular file. It does not list directories.
-func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
+func (s *server) serveFile(w http.ResponseWriter, r *http.Request, name string) {
 	f, err := s.root.Open(name, math.MaxInt64) // the size does not matter, because the file is streamed
 	if errors.Is(err, fs.ErrNotExist) {
 		switch why := s.drawReport(r.Context(), name); {
 		case why == nil:
 			f, err = s.root.Open(name, math.MaxInt64)
 		case !errors.Is(why, fs.ErrNotExist):
-			http.Error(w, "the report can't be drawn: "+display.Visible(why.Error(), maxTextLen), http.StatusInternalServerError)
+			http.Error(w, "the report can't be drawn: "+display.Sanitize(why.Error(), maxTextLen), http.StatusInternalServerError)
 			return
 		}
 	}

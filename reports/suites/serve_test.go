@@ -143,7 +143,7 @@ func TestServeDrawsOnDemand(t *testing.T) {
 	if _, body := rawRequest(t, at, "GET", "/", at); !strings.Contains(body, `href="`+plain[1:]+runPage) {
 		t.Errorf("the index does not link to a report that is not drawn yet: %s", body)
 	}
-	dir, err := Write(&Suite{Store: store, Seeds: 1, Started: time.Unix(1e9, 0), Counts: map[string]int{"as expected": 1}, Runs: 1,
+	dir, err := Write(&Suite{Store: store, Seeds: 1, StartTime: time.Unix(1e9, 0), Counts: map[string]int{"as expected": 1}, Runs: 1,
 		Scenarios: []*Scenario{{Name: "plain", Row: outcome.Row{Runs: 1, Counts: map[string]int{"as expected": 1}, Dir: storePrefix + strings.Trim(plain, "/")}}}})
 	if err != nil {
 		t.Fatal(err)

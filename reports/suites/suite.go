@@ -50,14 +50,14 @@ type Suite struct {
 	Backend     string         `json:"backend"`
 	Seed        uint64         `json:"seed"`    // first seed
 	Seeds       int            `json:"seeds"`   // seeds per scenario
-	Planned     int            `json:"planned"` // number of planned runs, excluding skipped scenarios
+	PlannedRuns int            `json:"planned"` // number of planned runs, excluding skipped scenarios
 	Runs        int            `json:"runs"`    // number of completed runs
 	Interrupted bool           `json:"interrupted,omitempty"`
 	AnyOutcome  bool           `json:"anyOutcome,omitempty"` // all runs are informational
 	Size        int            `json:"size"`                 // number of scenarios, where variants count separately
 	Counts      map[string]int `json:"counts"`               // number of outcomes by state, including skipped scenarios
 	Violated    map[string]int `json:"violated,omitempty"`   // number of violating runs by property
-	Started     time.Time      `json:"started"`              // UTC
+	StartTime   time.Time      `json:"started"`              // UTC
 	Seconds     float64        `json:"seconds"`              // duration by the wall clock
 	Command     string         `json:"command"`              // command to rerun the suite
 	Version     string         `json:"version"`              // of lockpick
@@ -65,7 +65,7 @@ type Suite struct {
 	OS          string         `json:"os"`
 	Arch        string         `json:"arch"`
 	CPUs        int            `json:"cpus"`
-	Sets        []string       `json:"sets,omitempty"` // overrides
+	Overrides   []string       `json:"sets,omitempty"` // overrides
 	Scenarios   []*Scenario    `json:"scenarios"`
 	// Outcomes contains all outcomes or, if there are several seeds, each scenario's first few
 	// outcomes that were not as expected.
@@ -108,9 +108,9 @@ func (c *Scenario) ID() string {
 func (s *Suite) Add(o outcome.Outcome) {
 	o.Verdict = verdict.Verdict{} // its witness references the whole history
 	o.Dir = s.relativeDir(o.Dir)
-	o.Retried = slices.Clone(o.Retried)
-	for i, why := range o.Retried {
-		o.Retried[i] = strings.ReplaceAll(why, "("+filepath.Clean(s.Store)+string(filepath.Separator), "("+storePrefix)
+	o.RetryReasons = slices.Clone(o.RetryReasons)
+	for i, why := range o.RetryReasons {
+		o.RetryReasons[i] = strings.ReplaceAll(why, "("+filepath.Clean(s.Store)+string(filepath.Separator), "("+storePrefix)
 	}
 	c := s.scenario(o.Scenario)
 	if s.Counts == nil {
@@ -118,7 +118,7 @@ func (s *Suite) Add(o outcome.Outcome) {
 	}
 	s.Counts[o.State()]++
 	c.Add(o)
-	if o.State() != outcome.Skipped {
+	if o.State() != outcome.StateSkipped {
 		s.Runs++
 		if s.Seeds > 1 {
 			c.addSeed(o, s)
@@ -195,18 +195,18 @@ type view struct {
 // newView returns the report on a suite and on the latest suites of other backends.
 func newView(s *Suite, others []*Suite, has existsFunc) view {
 	all := append([]*Suite{s}, others...)
-	_, broke := s.describeInformational()
+	_, violated := s.describeInformational()
 	v := view{Headline: s.Headline(), Index: storePrefix + "index.html"}
 	switch {
 	case s.Code != outcome.ExitOK || s.Interrupted:
-	case broke:
+	case violated:
 		v.Tone = "calm"
 	default:
 		v.Tone = "good"
 	}
-	v.Title = display.Clip(v.Headline, 120)
+	v.Title = display.TruncateBytes(v.Headline, 120)
 	v.Columns, v.HiddenProperties = columns(all)
-	v.Causes, v.Grids = s.foundCauses(has), s.grids(has)
+	v.Causes, v.Grids = s.foundCauses(has), s.newGrids(has)
 	v.Rates, v.Seeds = s.Rates, slices.Clone(s.Rates)
 	for _, c := range s.Scenarios {
 		if c.Seeds != "" {
@@ -223,7 +223,7 @@ func newView(s *Suite, others []*Suite, has existsFunc) view {
 		}
 	}
 	for _, x := range others {
-		v.Notes = append(v.Notes, fmt.Sprintf("The rows for %s are from its suite started %s: %s", x.Backend, stamp(x.Started), x.Headline()))
+		v.Notes = append(v.Notes, fmt.Sprintf("The rows for %s are from its suite started %s: %s", x.Backend, formatTime(x.StartTime), x.Headline()))
 	}
 	v.Facts = s.facts()
 	return v
@@ -232,10 +232,10 @@ func newView(s *Suite, others []*Suite, has existsFunc) view {
 // problems lists discarded attempts and errors.
 func (c *Scenario) problems() []string {
 	var out []string
-	for _, why := range c.Retried {
+	for _, why := range c.RetryReasons {
 		out = append(out, "retried: "+why)
 	}
-	if more := c.Retries - len(c.Retried); more > 0 {
+	if more := c.Retries - len(c.RetryReasons); more > 0 {
 		out = append(out, fmt.Sprintf("retried %d more times", more))
 	}
 	for _, e := range c.Errors {
@@ -250,17 +250,17 @@ func (c *Scenario) problems() []string {
 func (s *Suite) facts() [][2]string {
 	f := [][2]string{
 		{"command", s.Command}, {"backend", s.Backend}, {"seeds", s.SeedRange()},
-		{"started", stamp(s.Started)}, {"wall clock", fmt.Sprintf("%.1f s", s.Seconds)},
+		{"started", formatTime(s.StartTime)}, {"wall clock", fmt.Sprintf("%.1f s", s.Seconds)},
 		{"lockpick", s.Version}, {"built with", s.Go}, {"host", fmt.Sprintf("%s/%s, %s", s.OS, s.Arch, display.Plural(s.CPUs, "CPU"))},
 		{"exit code", fmt.Sprint(s.Code)},
 	}
-	if len(s.Sets) > 0 {
-		f = append(f, [2]string{"overrides", strings.Join(s.Sets, ", ") + " (the expected violations and numbers no longer apply)"})
+	if len(s.Overrides) > 0 {
+		f = append(f, [2]string{"overrides", strings.Join(s.Overrides, ", ") + " (the expected violations and numbers no longer apply)"})
 	}
 	return f
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 //go:embed suite.html.tmpl
 var suiteTemplate string
@@ -272,14 +272,14 @@ var style string
 var Style = display.ColorsCSS + style
 
 //go:embed filter.js
-var filter template.JS
+var filterScript template.JS
 
 var templateFuncs = template.FuncMap{
-	"text":   visible,
+	"text":   sanitize,
 	"state":  outcome.StateText,
-	"filter": func() template.JS { return filter },
+	"filter": func() template.JS { return filterScript },
 	"rated": func(picture string) string {
-		return "violation rate of " + visible(strings.TrimSuffix(strings.TrimPrefix(picture, "rates-"), ".svg")) + " in each scenario"
+		return "violation rate of " + sanitize(strings.TrimSuffix(strings.TrimPrefix(picture, "rates-"), ".svg")) + " in each scenario"
 	},
 	"table": func(f *family, several bool, wide int) familyTable { return familyTable{f, several, wide} },
 	"style": func() template.CSS { return template.CSS(Style + gridStyle) },
@@ -329,12 +329,12 @@ var runDirPattern = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{3}Z)-([a-z0-9]+)-(\d+)
 func Write(s *Suite, more ...File) (dir string, err error) {
 	s.Schema, s.AnyOutcome, s.Size, s.Violated = schema, s.allInformational(), len(s.Scenarios), s.violationCounts()
 	s.sortOutcomes()
-	pictures := s.pictures()
+	pictures := s.drawImages()
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return "", fmt.Errorf("write suite: %w", err)
 	}
-	dir, err = files.Place(s.Store, Folder, Stamp(s.Started), func(dir string) error {
+	dir, err = files.CreateUnique(s.Store, Folder, Stamp(s.StartTime), func(dir string) error {
 		if err := files.WriteIn(dir, OutcomeFile, append(text, '\n')); err != nil {
 			return err
 		}
@@ -358,7 +358,7 @@ func storeWriteError(err error) error {
 
 // Redraw draws a stored suite's reports again, using only outcome.json. It does not judge anything again.
 // Before drawing, it removes files that killed processes left in the store.
-func Draw(dir string) (*Suite, error) {
+func Redraw(dir string) (*Suite, error) {
 	s, err := Open(dir)
 	if err != nil {
 		return nil, err
@@ -439,7 +439,7 @@ func Open(dir string) (*Suite, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open suite: %w", err)
 	}
-	s, err := parse(text)
+	s, err := parseSuite(text)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, OutcomeFile), err)
 	}
@@ -449,7 +449,7 @@ func Open(dir string) (*Suite, error) {
 
 // parseSuite parses and validates a suite's outcome.json. It rejects a run's outcome.json, which contains
 // no scenarios.
-func parse(text []byte) (*Suite, error) {
+func parseSuite(text []byte) (*Suite, error) {
 	s := &Suite{}
 	if err := files.JSON(verdict.CanonicalJSON(text), s); err != nil {
 		return nil, err
@@ -458,7 +458,7 @@ func parse(text []byte) (*Suite, error) {
 		return nil, errors.New("not the outcome.json of a suite, or from another version of lockpick")
 	}
 	images := slices.Clone(s.Rates)
-	counts := []int{s.Seeds, s.Planned, s.Runs, s.Size}
+	counts := []int{s.Seeds, s.PlannedRuns, s.Runs, s.Size}
 	for _, c := range s.Scenarios {
 		images = append(images, c.Seeds)
 		counts = append(counts, c.Runs, c.Retries)
@@ -469,7 +469,7 @@ func parse(text []byte) (*Suite, error) {
 			return nil, fmt.Errorf("scenario %q: invalid seed states", c.ID())
 		}
 		for _, cell := range c.Cells {
-			counts = append(counts, cell.Decided, cell.Violated, cell.Unexpected)
+			counts = append(counts, cell.NumDecided, cell.NumViolated, cell.NumUnexpected)
 		}
 	}
 	for _, n := range counts {
@@ -512,7 +512,7 @@ func Sweep(store string) error {
 }
 
 // headerSize limits how much of an outcome.json is read for its header, in bytes.
-const headSize = 16 << 10
+const headerSize = 16 << 10
 
 // outcomeHeader contains the first fields in the outcome.json of a run or suite.
 type outcomeHeader struct {
@@ -541,7 +541,7 @@ func readHeader(dir string) *outcomeHeader {
 		return nil
 	}
 	defer f.Close()
-	d := json.NewDecoder(io.LimitReader(f, headSize))
+	d := json.NewDecoder(io.LimitReader(f, headerSize))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return nil
 	}
@@ -569,8 +569,8 @@ func (h *outcomeHeader) state() string {
 	switch {
 	case h == nil || h.Code == nil || h.Backend == "" || h.Seed == "":
 		return "no outcome"
-	case len(h.Counts) == 1 && h.Counts[outcome.Skipped] > 0:
-		return outcome.Skipped
+	case len(h.Counts) == 1 && h.Counts[outcome.StateSkipped] > 0:
+		return outcome.StateSkipped
 	}
 	return outcome.Outcome{Code: *h.Code, Informational: h.AnyOutcome}.State()
 }

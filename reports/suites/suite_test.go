@@ -27,7 +27,7 @@ func storedRun(store, id string, seed uint64, code int, js ...outcome.Judgement)
 }
 
 func newSuite(store string) *Suite {
-	return &Suite{Backend: "sim", Seed: 1, Seeds: 1, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 1.25, Planned: 7,
+	return &Suite{Backend: "sim", Seed: 1, Seeds: 1, StartTime: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 1.25, PlannedRuns: 7,
 		Command: "lockpick run --seed 1", Version: "v1.2.3", Go: "go1.26", OS: "linux", Arch: "amd64", CPUs: 2, Store: store}
 }
 
@@ -57,7 +57,7 @@ func fullSuite(store string) *Suite {
 	s.Add(storedRun(store, "clean/flawed", 1, 0, judgement(me, "violated", verdict.Violated, "never-set", true), judgement(rs, "any", verdict.Violated, "lock-broken", true)))
 	s.Add(storedRun(store, "surprise", 1, 1, judgement(me, "holds", verdict.Violated, "expired-early", false), judgement(rs, "violated: overrun", verdict.Holds, "", false)))
 	vacuous := storedRun(store, "vacuous", 1, 2, judgement(me, "holds", verdict.Undecided, "", false))
-	vacuous.Retried = []string{"mutual-exclusion is inconclusive: no client acquired (" + store + "/vacuous/20260102T030404.000Z-sim-1)"}
+	vacuous.RetryReasons = []string{"mutual-exclusion is inconclusive: no client acquired (" + store + "/vacuous/20260102T030404.000Z-sim-1)"}
 	s.Add(vacuous)
 	s.Add(storedRun(store, "drawn", 1, 0, judgement(me, "holds", verdict.Holds, "", true), judgement(rs, "holds", verdict.NotExercised, "", true)))
 	s.Add(storedRun(store, "named", 1, 2, judgement(me, "holds", verdict.Holds, "", true), judgement(rs, "holds", verdict.NotExercised, "", false)))
@@ -136,7 +136,7 @@ func TestGolden(t *testing.T) {
 			t.Errorf("the page contains %q", word)
 		}
 	}
-	if redrawn, err := Draw(dir); err != nil || redrawn.Headline() != fullSuite(store).Headline() {
+	if redrawn, err := Redraw(dir); err != nil || redrawn.Headline() != fullSuite(store).Headline() {
 		t.Errorf("after Redraw, the headline differs: %v", err)
 	}
 	if read(t, filepath.Join(dir, PageFile)) != page {
@@ -188,7 +188,7 @@ func TestReportIncludesOtherBackends(t *testing.T) {
 	store := t.TempDir()
 	storeReports(t, store, "pause")
 	real := newSuite(store)
-	real.Backend, real.Started = "process", real.Started.Add(-time.Hour)
+	real.Backend, real.StartTime = "process", real.StartTime.Add(-time.Hour)
 	o := storedRun(store, "pause", 1, 0, judgement(verdict.ResourceSafety, "holds", verdict.Holds, "", true))
 	o.Backend = "process"
 	real.Add(o)
@@ -214,7 +214,7 @@ func TestSuiteEscapesText(t *testing.T) {
 	evil := "<script>alert(1)</script>|`\x1b[31m\u202e\"'\xff](javascript:alert(2))" + strings.Repeat("x", 1<<20)
 	s := newSuite(store)
 	s.Scenarios = []*Scenario{{Name: evil, Claim: evil, Source: evil}, {Name: "b"}}
-	o := outcome.Outcome{Schema: 1, Scenario: evil, Code: 1, Error: evil, Command: evil, Retried: []string{evil},
+	o := outcome.Outcome{Schema: 1, Scenario: evil, Code: 1, Error: evil, Command: evil, RetryReasons: []string{evil},
 		Judgements: []outcome.Judgement{{Property: verdict.MutualExclusion, Expected: evil, Got: verdict.Violated, Cause: evil, Node: evil, Because: evil}}}
 	s.Scenarios[0].Dir = "javascript:alert(3)//"
 	s.Add(o)
@@ -289,7 +289,7 @@ func TestSeedImages(t *testing.T) {
 			t.Errorf("%s is missing or not on the page", name)
 		}
 	}
-	redrawn, err := Draw(dir)
+	redrawn, err := Redraw(dir)
 	if err != nil || len(redrawn.Rates) != 1 || redrawn.Scenarios[0].Seeds == "" {
 		t.Errorf("after Redraw, images are missing: %v, %v", redrawn, err)
 	}

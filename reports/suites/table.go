@@ -48,18 +48,18 @@ type familyTable struct {
 func (f *family) IsFolded(r row) bool { return f.NumFolded > 0 && r.ID != f.Rows[0].ID }
 
 // stateRank returns a state's sort rank in the table.
-func rank(state string) int {
+func stateRank(state string) int {
 	switch state {
-	case outcome.Failed, outcome.Unexpected:
+	case outcome.StateFailed, outcome.StateUnexpected:
 		return 0
-	case outcome.Undecided, outcome.Interrupted:
+	case outcome.StateUndecided, outcome.StateInterrupted:
 		return 1
 	}
 	return 2
 }
 
 // IsUnexpected reports whether a result in the row was unexpected.
-func (r row) IsUnexpected() bool { return rank(r.State) == 0 }
+func (r row) IsUnexpected() bool { return stateRank(r.State) == 0 }
 
 type matrixCell struct {
 	Property, Symbol, Word, Detail, Because, Href, Class string
@@ -73,7 +73,7 @@ type skipGroup struct {
 }
 
 // minFoldRows is the number of rows from which on a table folds variants.
-const minFolded = 16
+const minFoldRows = 16
 
 func (v *view) fillTable(all []*Suite, has existsFunc) {
 	var families []*family
@@ -81,7 +81,7 @@ func (v *view) fillTable(all []*Suite, has existsFunc) {
 	for _, s := range all {
 		for _, c := range s.Scenarios {
 			if c.Runs == 0 {
-				x := skipGroup{State: outcome.Skipped, Reason: c.Skipped, Backend: s.Backend}
+				x := skipGroup{State: outcome.StateSkipped, Reason: c.Skipped, Backend: s.Backend}
 				if c.Skipped == "" {
 					x.State, x.Reason = "not run", "the suite ended earlier"
 				}
@@ -95,7 +95,7 @@ func (v *view) fillTable(all []*Suite, has existsFunc) {
 				v.NumUndrawn++
 			}
 			f := outcome.GetOrAdd(&families, func(f *family) bool { return f.Name == c.Name }, family{Name: c.Name, rank: 2})
-			f.Rows, f.rank = append(f.Rows, r), min(f.rank, rank(r.State))
+			f.Rows, f.rank = append(f.Rows, r), min(f.rank, stateRank(r.State))
 			states[r.State] = true
 			rows++
 		}
@@ -122,7 +122,7 @@ func (f *family) arrange(rows int) {
 		}
 	}
 	slices.SortStableFunc(f.Rows, func(a, b row) int { return cmp.Compare(at[a.ID], at[b.ID]) })
-	if rows >= minFolded && f.rank == 2 {
+	if rows >= minFoldRows && f.rank == 2 {
 		f.NumFolded = len(at) - 1
 	}
 }
@@ -142,7 +142,7 @@ func (s *Suite) row(c *Scenario, columns []string, has existsFunc) row {
 	for _, cell := range c.Cells {
 		switch {
 		case cell.Number == "":
-		case cell.Unexpected > 0:
+		case cell.NumUnexpected > 0:
 			r.Numbers = append(r.Numbers, "! "+cell.Number)
 		default:
 			r.Numbers = append(r.Numbers, cell.Number)
@@ -157,16 +157,16 @@ func columns(all []*Suite) (shown, hidden []string) {
 	for _, p := range checker.Properties() {
 		hasExpectation := func(c *Scenario) bool {
 			cell := c.Cell(p)
-			return cell != nil && (cell.Expected != "" || cell.Violated > 0)
+			return cell != nil && (cell.Expected != "" || cell.NumViolated > 0)
 		}
-		judged := func(c *Scenario) bool { return c.Cell(p) != nil }
-		any := func(is func(*Scenario) bool) bool {
+		isJudged := func(c *Scenario) bool { return c.Cell(p) != nil }
+		anyScenario := func(is func(*Scenario) bool) bool {
 			return slices.ContainsFunc(all, func(s *Suite) bool { return slices.ContainsFunc(s.Scenarios, is) })
 		}
 		switch {
-		case any(hasExpectation):
+		case anyScenario(hasExpectation):
 			shown = append(shown, p)
-		case any(judged) || p != verdict.HolderNotified:
+		case anyScenario(isJudged) || p != verdict.HolderNotified:
 			hidden = append(hidden, p)
 		}
 	}
@@ -179,7 +179,7 @@ func (s *Suite) describeCell(c *Scenario, cell *outcome.Cell, has existsFunc) ma
 		return matrixCell{Symbol: "–", Word: "not judged", Class: "faint"}
 	}
 	m := matrixCell{Property: cell.Property, Detail: cell.Cause, Because: cell.Because, Href: has.page(s.runDir(c, cell.Seed), "#p-"+cell.Property),
-		Got: string(cell.Got), Expectation: outcome.AsExpected}
+		Got: string(cell.Got), Expectation: outcome.StateAsExpected}
 	if cell.Node != "" {
 		m.Detail += " at " + cell.Node
 	}
@@ -187,25 +187,25 @@ func (s *Suite) describeCell(c *Scenario, cell *outcome.Cell, has existsFunc) ma
 		m.Detail = fmt.Sprintf("seed %d: %s", cell.Seed, m.Detail)
 	}
 	if cell.Expected == "" || cell.Expected == outcome.AnyOutcome {
-		m.Expectation = outcome.Informational
+		m.Expectation = outcome.StateInformational
 	}
 	switch {
-	case cell.Unexpected > 0 && cell.Unresolved():
-		m.Expectation, m.Symbol, m.Word, m.Class = outcome.Undecided, "?", cell.Got.String()+", expected "+cell.Expected, "open"
-	case cell.Unexpected > 0:
-		m.Expectation, m.Symbol, m.Word, m.Class = outcome.Unexpected, "!", "unexpected: "+cell.Got.String()+", expected "+cell.Expected, "alarm"
+	case cell.NumUnexpected > 0 && cell.Unresolved():
+		m.Expectation, m.Symbol, m.Word, m.Class = outcome.StateUndecided, "?", cell.Got.String()+", expected "+cell.Expected, "open"
+	case cell.NumUnexpected > 0:
+		m.Expectation, m.Symbol, m.Word, m.Class = outcome.StateUnexpected, "!", "unexpected: "+cell.Got.String()+", expected "+cell.Expected, "alarm"
 	case cell.Got == verdict.NotExercised:
 		m.Symbol, m.Word, m.Class, m.Href = "–", cell.Got.String(), "faint", ""
 	case cell.Got == verdict.Undecided:
 		m.Symbol, m.Word, m.Class, m.Href = "?", cell.Got.String(), "faint", "" // without an expectation
-	case cell.Got == verdict.Violated && m.Expectation == outcome.Informational:
+	case cell.Got == verdict.Violated && m.Expectation == outcome.StateInformational:
 		m.Symbol, m.Word, m.Class = "✗", "violated", "violated"
-		if c.State() != outcome.Informational {
+		if c.State() != outcome.StateInformational {
 			m.Detail += ", informational"
 		}
 	case cell.Got == verdict.Violated:
 		m.Symbol, m.Word, m.Class = "✗", "violated as expected", "violated"
-	case m.Expectation == outcome.Informational:
+	case m.Expectation == outcome.StateInformational:
 		m.Symbol, m.Word, m.Class, m.Href = "✓", "holds", "faint", ""
 	default:
 		m.Symbol, m.Word, m.Class, m.Href = "✓", "holds", "fine", ""
@@ -222,22 +222,22 @@ func (s *Suite) rateText(c *Scenario, cell *outcome.Cell) string {
 	if c.Runs <= 1 {
 		return ""
 	}
-	text := "violated in " + s.share(*cell)
-	if cell.NotExercised > 0 {
-		text += fmt.Sprintf("; %d did not exercise it", cell.NotExercised)
+	text := "violated in " + s.shareText(*cell)
+	if cell.NumUnexercised > 0 {
+		text += fmt.Sprintf("; %d did not exercise it", cell.NumUnexercised)
 	}
-	if cell.Unexpected > 0 {
-		text += fmt.Sprintf("; not as expected in %d of %d", cell.Unexpected, c.Runs)
+	if cell.NumUnexpected > 0 {
+		text += fmt.Sprintf("; not as expected in %d of %d", cell.NumUnexpected, c.Runs)
 	}
 	return text
 }
 
 // shareText states how many of the conclusive runs violated a property.
-func (s *Suite) share(c outcome.Cell) string {
+func (s *Suite) shareText(c outcome.Cell) string {
 	if c.HasRate(s.Backend) {
-		return outcome.Rate(c.Violated, c.Decided)
+		return outcome.Rate(c.NumViolated, c.NumDecided)
 	}
-	return fmt.Sprintf("%d of %d", c.Violated, c.Decided)
+	return fmt.Sprintf("%d of %d", c.NumViolated, c.NumDecided)
 }
 
 // runDir returns the directory of a scenario's run with the given seed.
@@ -274,7 +274,7 @@ func (c *Scenario) setRunDir(seed uint64, dir string) {
 		c.RunDirs = map[uint64]string{}
 	}
 	c.RunDirs[seed] = dir
-	if seed == c.Shown.Seed {
+	if seed == c.ShownRun.Seed {
 		c.Dir = dir
 	}
 }
@@ -304,7 +304,7 @@ const maxCells = 10_000
 // Letters for the results of seeds.
 const (
 	cellNone         = ' ' // not run
-	cellFine         = '.' // as expected
+	cellOK           = '.' // as expected
 	cellViolated     = 'v' // a property was violated, as expected or without an expectation
 	cellUnexpected   = 'x' // not as expected
 	cellInconclusive = '?' // inconclusive
@@ -313,7 +313,7 @@ const (
 )
 
 // cellLabels describes the letters.
-var cellLabels = map[rune]string{cellNone: "not run", cellFine: "no unexpected violation", cellViolated: "violated, as expected or informational",
+var cellLabels = map[rune]string{cellNone: "not run", cellOK: "no unexpected violation", cellViolated: "violated, as expected or informational",
 	cellUnexpected: "not as expected", cellInconclusive: "inconclusive or interrupted", cellFailed: "failed"}
 
 // addSeed records a run's result and directory.
@@ -328,14 +328,14 @@ func (c *Scenario) addSeed(o outcome.Outcome, s *Suite) {
 	}
 	letter := cellFailed
 	switch o.State() {
-	case outcome.AsExpected, outcome.Informational:
-		letter = cellFine
+	case outcome.StateAsExpected, outcome.StateInformational:
+		letter = cellOK
 		if o.Violated() {
 			letter = cellViolated
 		}
-	case outcome.Unexpected:
+	case outcome.StateUnexpected:
 		letter = cellUnexpected
-	case outcome.Undecided, outcome.Interrupted:
+	case outcome.StateUndecided, outcome.StateInterrupted:
 		letter = cellInconclusive
 	}
 	c.States = c.States[:i] + string(letter) + c.States[i+1:]
@@ -359,10 +359,10 @@ type seedGrid struct {
 var seedFlag = regexp.MustCompile(` --seed \d+`)
 
 // newGrids returns the grids of all scenarios, with pictures.
-func (s *Suite) grids(has existsFunc) []seedGrid {
+func (s *Suite) newGrids(has existsFunc) []seedGrid {
 	var out []seedGrid
 	for _, c := range s.Scenarios {
-		if g := s.grid(c); g != nil {
+		if g := s.newGrid(c); g != nil {
 			g.Picture = template.HTML(g.svg(func(seed uint64) string { return has.page(c.RunDirs[seed], "#verdict") }, false)) // all text in it is escaped
 			out = append(out, *g)
 		}
@@ -371,7 +371,7 @@ func (s *Suite) grids(has existsFunc) []seedGrid {
 }
 
 // newGrid returns a scenario's grid, or nil for a single seed.
-func (s *Suite) grid(c *Scenario) *seedGrid {
+func (s *Suite) newGrid(c *Scenario) *seedGrid {
 	if c.States == "" {
 		return nil
 	}
@@ -399,17 +399,17 @@ const gridStyle = `.grid text{font:11px system-ui,sans-serif;fill:var(--faint)}.
 
 // svg draws the grid. All cells with the same letter share one path, so that ten thousand cells take few
 // bytes. A cell links to its run's report if hrefOf returns an address.
-func (g *seedGrid) svg(read func(seed uint64) string, alone bool) []byte {
+func (g *seedGrid) svg(hrefOf func(seed uint64) string, standalone bool) []byte {
 	const top = 34
 	rows := (len(g.States) + g.Columns - 1) / g.Columns
 	columns := min(g.Columns, len(g.States))
 	var b bytes.Buffer
 	width, height := max(g.LabelWidth+columns*g.CellSize+2, 200), top+rows*g.CellSize+2
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" class="grid" viewBox="0 0 %d %d" width="%d" height="%d">`, width, height, width, height)
-	if alone {
+	if standalone {
 		fmt.Fprintf(&b, "<style>%s%s</style>", display.ColorsCSS, gridStyle)
 	}
-	fmt.Fprintf(&b, `<text x="0" y="11">%s</text><text x="0" y="%d">seed</text>`, template.HTMLEscapeString(visible(fmt.Sprintf("%s: %s", g.ID, display.Plural(len(g.States), "seed")))), top-5)
+	fmt.Fprintf(&b, `<text x="0" y="11">%s</text><text x="0" y="%d">seed</text>`, template.HTMLEscapeString(sanitize(fmt.Sprintf("%s: %s", g.ID, display.Plural(len(g.States), "seed")))), top-5)
 	for x := 0; x < columns; x += 10 {
 		fmt.Fprintf(&b, `<text x="%d" y="%d">+%d</text>`, g.LabelWidth+x*g.CellSize, top-5, x)
 	}
@@ -437,7 +437,7 @@ func (g *seedGrid) svg(read func(seed uint64) string, alone bool) []byte {
 	}
 	for i, state := range g.States {
 		seed := g.First + uint64(i)
-		if href := read(seed); href != "" {
+		if href := hrefOf(seed); href != "" {
 			x, y := g.corner(i)
 			fmt.Fprintf(&b, `<a href="%s" data-at="%d" aria-label="seed %d: %s, report"><rect x="%d" y="%d" width="%d" height="%d"/></a>`,
 				template.HTMLEscapeString(href), i, seed, cellLabels[state], x, y+top, g.CellSize-1, g.CellSize-1)
@@ -462,7 +462,7 @@ func translate(path string, x, y int) string {
 
 // drawImages draws images for a suite with several seeds: the results by seed for each scenario and the
 // violation rates for each property.
-func (s *Suite) pictures() []File {
+func (s *Suite) drawImages() []File {
 	if s.Seeds <= 1 {
 		return nil
 	}
@@ -472,7 +472,7 @@ func (s *Suite) pictures() []File {
 		return name
 	}
 	for _, c := range s.Scenarios {
-		if g := s.grid(c); g != nil {
+		if g := s.newGrid(c); g != nil {
 			c.Seeds = add("seeds-"+strings.ReplaceAll(c.ID(), "/", "+")+".svg", g.svg(func(uint64) string { return "" }, true))
 		}
 	}
@@ -480,15 +480,15 @@ func (s *Suite) pictures() []File {
 		var rates []figures.Rate
 		violated := false
 		for _, c := range s.Scenarios {
-			if cell := c.Cell(property); cell != nil && cell.Decided > 0 {
-				rates = append(rates, figures.Rate{Name: visible(c.ID()), K: cell.Violated, N: cell.Decided})
-				violated = violated || cell.Violated > 0
+			if cell := c.Cell(property); cell != nil && cell.NumDecided > 0 {
+				rates = append(rates, figures.Rate{Name: sanitize(c.ID()), K: cell.NumViolated, N: cell.NumDecided})
+				violated = violated || cell.NumViolated > 0
 			}
 		}
 		if !violated || len(rates) > maxRates {
 			continue
 		}
-		f := figures.Rates(fmt.Sprintf("share of seeds that violated %s, among those that exercised it", property), rates)
+		f := figures.RateFigure(fmt.Sprintf("share of seeds that violated %s, among those that exercised it", property), rates)
 		s.Rates = append(s.Rates, add("rates-"+property+".svg", f.SVG()))
 	}
 	return files
@@ -511,34 +511,34 @@ func (s *Suite) Headline() string {
 	if len(parts) == 0 {
 		parts = []string{"nothing was run"}
 	}
-	text := fmt.Sprintf("%s on %s, %s", display.Plural(s.Runs+s.Counts[outcome.Skipped], "run"), s.Backend, s.SeedRange())
-	found, missed := s.unexpectedResults()
-	free, _ := s.describeInformational()
+	text := fmt.Sprintf("%s on %s, %s", display.Plural(s.Runs+s.Counts[outcome.StateSkipped], "run"), s.Backend, s.SeedRange())
+	violations, others := s.unexpectedResults()
+	informational, _ := s.describeInformational()
 	if s.allInformational() {
-		text += ", informational: " + free
+		text += ", informational: " + informational
 	} else {
 		text += ": " + strings.Join(parts, ", ")
 	}
 	switch {
-	case len(found) > 0:
-		text += ". Unexpected violations: " + display.List(found)
+	case len(violations) > 0:
+		text += ". Unexpected violations: " + display.List(violations)
 	case s.anyDecided() && !s.allInformational():
 		text += "; no unexpected violation found under these faults"
 	}
-	if len(missed) > 0 {
-		text += ". Not as the scenarios expect: " + display.List(missed)
+	if len(others) > 0 {
+		text += ". Not as the scenarios expect: " + display.List(others)
 	}
-	if free != "" && !s.allInformational() {
-		text += ". Informational: " + free
+	if informational != "" && !s.allInformational() {
+		text += ". Informational: " + informational
 	}
 	if s.Interrupted {
-		text += fmt.Sprintf(". Interrupted after %d of %d runs; these are partial results", s.Runs, s.Planned)
+		text += fmt.Sprintf(". Interrupted after %d of %d runs; these are partial results", s.Runs, s.PlannedRuns)
 	}
 	return text + "."
 }
 
 func (s *Suite) allInformational() bool {
-	return s.Runs > 0 && s.Counts[outcome.Informational] == s.Runs
+	return s.Runs > 0 && s.Counts[outcome.StateInformational] == s.Runs
 }
 
 // violationCounts returns the number of violating runs by property.
@@ -546,8 +546,8 @@ func (s *Suite) violationCounts() map[string]int {
 	out := map[string]int{}
 	for _, c := range s.Scenarios {
 		for _, cell := range c.Cells {
-			if cell.Violated > 0 && cell.Number == "" {
-				out[cell.Property] += cell.Violated
+			if cell.NumViolated > 0 && cell.Number == "" {
+				out[cell.Property] += cell.NumViolated
 			}
 		}
 	}
@@ -559,17 +559,17 @@ func (s *Suite) violationCounts() map[string]int {
 func (s *Suite) describeInformational() (text string, violated bool) {
 	var all []string
 	for _, c := range s.Scenarios {
-		if c.State() != outcome.Informational {
+		if c.State() != outcome.StateInformational {
 			continue
 		}
 		var parts []string
 		for _, cell := range c.Cells {
 			switch {
-			case cell.Violated == 0 || cell.Number != "":
+			case cell.NumViolated == 0 || cell.Number != "":
 			case c.Runs == 1:
 				parts = append(parts, cell.Property+" violated"+causeText(cell))
 			default:
-				parts = append(parts, fmt.Sprintf("%s violated in %s", cell.Property, s.share(cell)))
+				parts = append(parts, fmt.Sprintf("%s violated in %s", cell.Property, s.shareText(cell)))
 			}
 		}
 		violated = violated || len(parts) > 0
@@ -582,41 +582,41 @@ func (s *Suite) describeInformational() (text string, violated bool) {
 		}
 		all = append(all, name+strings.Join(parts, ", "))
 	}
-	return strings.Join(clipList(all), "; "), violated
+	return strings.Join(limitList(all), "; "), violated
 }
 
 // anyDecided reports whether any run had a conclusive result.
 func (s *Suite) anyDecided() bool {
 	return slices.ContainsFunc(s.Scenarios, func(c *Scenario) bool {
-		return slices.ContainsFunc(c.Cells, func(cell outcome.Cell) bool { return cell.Decided > 0 })
+		return slices.ContainsFunc(c.Cells, func(cell outcome.Cell) bool { return cell.NumDecided > 0 })
 	})
 }
 
 // maxListed limits the number of items listed in a sentence.
-const maxNamed = 8
+const maxListed = 8
 
 // unexpectedResults lists the unexpected violations and the other results that were not as expected.
-func (s *Suite) unexpectedResults() (found, missed []string) {
+func (s *Suite) unexpectedResults() (violations, others []string) {
 	for _, c := range s.Scenarios {
 		for _, cell := range c.Cells {
 			switch {
-			case cell.Unexpected == 0 || cell.Unresolved():
-			case cell.Follows != "" && c.Cell(cell.Follows) != nil && c.Cell(cell.Follows).Unexpected > 0: // implied by the property it follows
+			case cell.NumUnexpected == 0 || cell.Unresolved():
+			case cell.ImpliedBy != "" && c.Cell(cell.ImpliedBy) != nil && c.Cell(cell.ImpliedBy).NumUnexpected > 0: // implied by the property it follows
 			case cell.Number != "":
-				missed = append(missed, c.ID()+" "+cell.Number)
+				others = append(others, c.ID()+" "+cell.Number)
 			case cell.Got == verdict.Violated && strings.HasPrefix(cell.Expected, string(verdict.Holds)):
-				found = append(found, c.ID()+" "+cell.Property+causeText(cell))
+				violations = append(violations, c.ID()+" "+cell.Property+causeText(cell))
 			default:
-				missed = append(missed, fmt.Sprintf("%s %s %s%s, expected %s", c.ID(), cell.Property, cell.Got, causeText(cell), cell.Expected))
+				others = append(others, fmt.Sprintf("%s %s %s%s, expected %s", c.ID(), cell.Property, cell.Got, causeText(cell), cell.Expected))
 			}
 		}
 	}
-	return clipList(found), clipList(missed)
+	return limitList(violations), limitList(others)
 }
 
-func clipList(all []string) []string {
-	if len(all) > maxNamed {
-		return append(all[:maxNamed:maxNamed], fmt.Sprintf("%d more", len(all)-maxNamed))
+func limitList(all []string) []string {
+	if len(all) > maxListed {
+		return append(all[:maxListed:maxListed], fmt.Sprintf("%d more", len(all)-maxListed))
 	}
 	return all
 }
@@ -637,13 +637,13 @@ func causeText(c outcome.Cell) string {
 // files may contain anything.
 const maxTextLen = 4096
 
-func visible(s string) string { return display.Visible(s, maxTextLen) }
+func sanitize(s string) string { return display.Sanitize(s, maxTextLen) }
 
 // markdownEscapes escapes text for Markdown, including table cells.
 var markdownEscapes = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;",
 	"&", "&amp;", "|", `\|`, "#", `\#`, "~", `\~`, "!", `\!`, "@", "@\u200b")
 
-func markdown(s string) string { return markdownEscapes.Replace(visible(s)) }
+func markdown(s string) string { return markdownEscapes.Replace(sanitize(s)) }
 
 // writeMarkdown writes suite.md, which has the same content as suite.html, for issues and wikis.
 func writeMarkdown(w io.Writer, v view) {
@@ -662,7 +662,7 @@ func writeMarkdown(w io.Writer, v view) {
 	for _, x := range v.Causes {
 		fmt.Fprintf(w, "| %s | %s | %s | %d | %s | %s | `%s` |\n", markdown(x.Scenario), markdown(x.Property), markdown(x.Cause.Cause), x.Runs,
 			link(fmt.Sprint(x.Cause.First.Seed), x.First), link(fmt.Sprintf("%d (%d events)", x.Cause.Shortest.Seed, x.Cause.Shortest.Events), x.Shortest),
-			strings.NewReplacer("`", "'", "|", "\\|").Replace(visible(x.Cause.Shortest.Command)))
+			strings.NewReplacer("`", "'", "|", "\\|").Replace(sanitize(x.Cause.Shortest.Command)))
 	}
 	if len(v.Seeds) > 0 {
 		fmt.Fprint(w, "\n## Seeds\n\n")

@@ -19,7 +19,7 @@ func TestTable(t *testing.T) {
 	add := func(id string, code int, got verdict.Outcome) {
 		s.Add(storedRun(s.Store, id, 1, code, judgement(verdict.MutualExclusion, "holds", got, "", code == 0)))
 	}
-	for n := range minFolded {
+	for n := range minFoldRows {
 		add(fmt.Sprint("calm", n), 0, verdict.Holds)
 	}
 	add("calm3/one", 0, verdict.Holds)
@@ -55,7 +55,7 @@ func TestGridLabelsDoNotOverlap(t *testing.T) {
 	for _, seeds := range []int{20, 500, 3000} {
 		s := newSuite(t.TempDir())
 		s.Seeds = seeds
-		picture := string(s.grid(&Scenario{Name: "dice", States: strings.Repeat(".", seeds)}).svg(func(uint64) string { return "" }, false))
+		picture := string(s.newGrid(&Scenario{Name: "dice", States: strings.Repeat(".", seeds)}).svg(func(uint64) string { return "" }, false))
 		last := 0
 		for _, m := range regexp.MustCompile(`<text x="0" y="(\d+)"`).FindAllStringSubmatch(picture, -1) {
 			y, _ := strconv.Atoi(m[1])

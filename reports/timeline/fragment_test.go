@@ -36,7 +36,7 @@ func TestUntrustedNamesAreEscaped(t *testing.T) {
 	}
 	v := checker.Check(h)
 	v.Results = append(v.Results, verdict.Result{Property: evil, Outcome: verdict.Violated, Because: evil, Witness: &verdict.Witness{Events: []int64{1}, To: 5}})
-	html, err := Of(h, v).Fragment()
+	html, err := New(h, v).Fragment()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestUntrustedNamesAreEscaped(t *testing.T) {
 
 func TestEmptyHistory(t *testing.T) {
 	for _, h := range []*history.History{nil, {}, {Params: history.Params{Clients: []string{"c1", "c1"}, Nodes: []string{"n1", "n1"}}}} {
-		if _, err := Of(h, verdict.Verdict{}).Fragment(); err != nil {
+		if _, err := New(h, verdict.Verdict{}).Fragment(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -77,20 +77,20 @@ func TestLongRunIsFolded(t *testing.T) {
 	if err != nil || len(html) > 600_000 || !bytes.Equal(decompress(t, string(html)), data) {
 		t.Errorf("fragment has %d bytes for %d bytes of data, or contains other data: %v", len(html), len(data), err)
 	}
-	if v := tl.Views[0]; tl.Whole[0] > v.From || tl.Whole[1] < v.To || tl.Whole[1]-tl.Whole[0] >= tl.End {
-		t.Errorf("complete span is %v, want a part of the run that includes %d to %d", tl.Whole, v.From, v.To)
+	if v := tl.Views[0]; tl.CompleteSpan[0] > v.From || tl.CompleteSpan[1] < v.To || tl.CompleteSpan[1]-tl.CompleteSpan[0] >= tl.End {
+		t.Errorf("complete span is %v, want a part of the run that includes %d to %d", tl.CompleteSpan, v.From, v.To)
 	}
 	if !strings.Contains(tl.Omitted, "omitted") {
 		t.Errorf("Omitted is %q", tl.Omitted)
 	}
-	drawn := map[int64]bool{}
+	isDrawn := map[int64]bool{}
 	for _, i := range tl.Items {
 		for _, n := range i.Events {
-			drawn[n] = true
+			isDrawn[n] = true
 		}
 	}
 	for _, n := range tl.Views[0].Events {
-		if !drawn[n] {
+		if !isDrawn[n] {
 			t.Errorf("event %d of the witness is not drawn", n)
 		}
 	}
@@ -101,11 +101,11 @@ func decompress(t *testing.T, html string) []byte {
 	t.Helper()
 	_, rest, _ := strings.Cut(html, `class="tl-data">`)
 	text, _, _ := strings.Cut(rest, "</script>")
-	var packed []byte
-	if err := json.Unmarshal([]byte(text), &packed); err != nil {
+	var compressed []byte
+	if err := json.Unmarshal([]byte(text), &compressed); err != nil {
 		t.Fatalf("decode data: %v in %.80s", err, text)
 	}
-	r, err := gzip.NewReader(bytes.NewReader(packed))
+	r, err := gzip.NewReader(bytes.NewReader(compressed))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,11 +120,11 @@ func decompress(t *testing.T, html string) []byte {
 // because it would run porcupine on the history.
 func overlap(t *testing.T, h *history.History) verdict.Result {
 	t.Helper()
-	all := facts.Read(h).Beliefs()
+	all := facts.Read(h).AllWindows()
 	for i, b := range all[1:] {
 		if a := all[i]; b.From < a.To {
 			return verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated,
-				Witness: &verdict.Witness{Events: []int64{a.Opens.N, b.Opens.N}, From: b.From, To: min(a.To, b.To)}}
+				Witness: &verdict.Witness{Events: []int64{a.OpenEvent.N, b.OpenEvent.N}, From: b.From, To: min(a.To, b.To)}}
 		}
 	}
 	t.Fatal("no beliefs overlap")
@@ -139,7 +139,7 @@ func longRun(n int) *history.History {
 		at += 1e6
 		e.T, e.N, e.Key = at, int64(len(h.Events)+1), "lock-1"
 		if e.Node != "" {
-			e.Sent, e.Applied, e.Answered = at-3e5, at-2e5, at
+			e.SentAt, e.AppliedAt, e.AnsweredAt = at-3e5, at-2e5, at
 		}
 		h.Events = append(h.Events, e)
 	}

@@ -19,7 +19,7 @@ const maxClients = 24
 
 // drawClientLanes draws for each client its operations and, below them, when it believed it held the
 // lock.
-func (b *builder) clientLanes() {
+func (b *builder) drawClientLanes() {
 	names := b.chart.limitLanes(b.run.f.Params.Clients, maxClients, "client")
 	rows := map[string]int{}
 	beliefs := map[string][]facts.Window{}
@@ -30,10 +30,10 @@ func (b *builder) clientLanes() {
 		if _, twice := rows[name]; twice {
 			continue
 		}
-		b.chart.lane(name, client)
-		rows[name] = b.chart.row(18)
-		b.drawBeliefs(b.chart.row(7), beliefs[name])
-		b.clockRow(name)
+		b.chart.addLane(name, clientRole)
+		rows[name] = b.chart.addRow(18)
+		b.drawBeliefs(b.chart.addRow(7), beliefs[name])
+		b.drawClockRow(name)
 		b.drawStalls(name)
 	}
 	b.drawOperations(rows)
@@ -48,7 +48,7 @@ func (b *builder) drawBeliefs(row int, beliefs []facts.Window) {
 			continue
 		}
 		last = x.To
-		b.chart.put(row, "belief", from, x.To, itemText{detail: shortName(x.Session.Key()) + " until " + display.Seconds(x.To), session: x.Session.Name()}, x.Opens, x.Closes)
+		b.chart.put(row, "belief", from, x.To, itemText{detail: shortName(x.Session.Key()) + " until " + display.Seconds(x.To), session: x.Session.Name()}, x.OpenEvent, x.CloseEvent)
 	}
 }
 
@@ -66,7 +66,7 @@ func (b *builder) drawOperations(rows map[string]int) {
 			put(a)
 		}
 	}
-	for _, e := range b.run.f.Unmatched {
+	for _, e := range b.run.f.UnmatchedEvents {
 		put(facts.Operation{Call: e, Return: e})
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -74,16 +74,16 @@ func (b *builder) drawOperations(rows map[string]int) {
 		slices.SortStableFunc(ops, func(x, y facts.Operation) int {
 			return cmp.Or(cmp.Compare(x.Call.T, y.Call.T), cmp.Compare(x.Call.N, y.Call.N))
 		})
-		free := int64(0)
+		freeAt := int64(0)
 		for i, o := range ops {
-			free = b.drawOperation(rows[name], o, b.run.endOfOperation(ops, i), free)
+			freeAt = b.drawOperation(rows[name], o, b.run.endOfOperation(ops, i), freeAt)
 		}
 	}
 }
 
 // drawOperation draws an operation from its call, or from when the row is free, to its end. It returns
 // when the row is free again.
-func (b *builder) drawOperation(row int, o facts.Operation, to, free int64) int64 {
+func (b *builder) drawOperation(row int, o facts.Operation, to, freeAt int64) int64 {
 	e := o.Call
 	if o.Return != nil {
 		e = o.Return
@@ -92,7 +92,7 @@ func (b *builder) drawOperation(row int, o facts.Operation, to, free int64) int6
 	if _, known := itemKinds[class]; !known {
 		class = "other"
 	}
-	from := max(o.Call.T, free)
+	from := max(o.Call.T, freeAt)
 	b.chart.put(row, class, from, to, itemText{label: o.Call.Op, detail: operationDetail(o.Call, e), session: o.Call.Session}, o.Call, o.Return)
 	return max(to, from)
 }
@@ -111,7 +111,7 @@ func operationDetail(call, ret *event) string {
 	add(call.Op == history.OpRead && ret.Type == history.OK, "version %d", ret.Version)
 	add(call.Op == history.OpWrite, "based on version %d", call.Version)
 	add(ret.Cause != "", "%s", ret.Cause)
-	return sentence(parts...)
+	return joinParts(parts...)
 }
 
 // endOfOperation returns when ops[i] returned. An operation that never returned ends at the client's
@@ -134,7 +134,7 @@ const maxKeys = 4
 
 // drawHolderLanes draws for each lock how many clients believe they hold it. As in the checker, only
 // the certain part of a belief counts.
-func (b *builder) holderLanes() {
+func (b *builder) drawHolderLanes() {
 	byKey := map[string][]facts.Window{}
 	var keys []string
 	for _, x := range b.run.beliefs {
@@ -157,8 +157,8 @@ func (b *builder) holderLanes() {
 		if len(keys) > 1 {
 			name = "holders of " + key
 		}
-		b.chart.lane(name, holders)
-		b.holders(b.chart.row(30), byKey[key])
+		b.chart.addLane(name, holdersRole)
+		b.drawHolders(b.chart.addRow(30), byKey[key])
 	}
 }
 
@@ -168,7 +168,7 @@ type step struct {
 	delta  int // +1 at the start of a belief, -1 at its end
 }
 
-func (b *builder) holders(row int, beliefs []facts.Window) {
+func (b *builder) drawHolders(row int, beliefs []facts.Window) {
 	var steps []step
 	for i, x := range beliefs {
 		steps = append(steps, step{x.From, i, 1}, step{x.To, i, -1})
@@ -177,67 +177,67 @@ func (b *builder) holders(row int, beliefs []facts.Window) {
 		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.delta, y.delta), cmp.Compare(x.belief, y.belief))
 	})
 	points := [][2]int64{{0, 0}}
-	var now []int
+	var active []int
 	for i, s := range steps {
-		if len(now) > 1 && s.at > steps[i-1].at {
-			b.overlap(row, beliefs, now, steps[i-1].at, s.at)
+		if len(active) > 1 && s.at > steps[i-1].at {
+			b.drawOverlap(row, beliefs, active, steps[i-1].at, s.at)
 		}
 		if s.delta > 0 {
-			now = append(now, s.belief)
+			active = append(active, s.belief)
 		} else {
-			now = slices.DeleteFunc(now, func(i int) bool { return i == s.belief })
+			active = slices.DeleteFunc(active, func(i int) bool { return i == s.belief })
 		}
 		at := micros(s.at)
 		if last := &points[len(points)-1]; last[0] == at {
-			last[1] = int64(len(now))
+			last[1] = int64(len(active))
 		} else {
-			points = append(points, [2]int64{at, int64(len(now))})
+			points = append(points, [2]int64{at, int64(len(active))})
 		}
 	}
 	b.chart.t.Lines = append(b.chart.t.Lines, line{Row: row, Points: points})
 }
 
-func (b *builder) overlap(row int, beliefs []facts.Window, now []int, from, to int64) {
-	i := item{Row: row, Kind: b.chart.kind("overlap"), From: micros(from), To: micros(to), Label: b.chart.text(fmt.Sprintf("%d hold", len(now)))}
+func (b *builder) drawOverlap(row int, beliefs []facts.Window, active []int, from, to int64) {
+	i := item{Row: row, Kind: b.chart.kindIndex("overlap"), From: micros(from), To: micros(to), Label: b.chart.textIndex(fmt.Sprintf("%d hold", len(active)))}
 	detail := ""
-	for k, n := range now {
+	for k, n := range active {
 		x := beliefs[n]
 		if k > 0 {
 			detail += " and "
 		}
 		detail += fmt.Sprintf("%s until %s", shortName(x.Session.Client()), display.Seconds(x.To))
-		i.Events = append(i.Events, numbers(x.Opens, x.Closes)...)
+		i.Events = append(i.Events, eventNumbers(x.OpenEvent, x.CloseEvent)...)
 	}
-	i.Detail = b.chart.text(detail + " believe that they hold " + shortName(beliefs[now[0]].Session.Key()))
+	i.Detail = b.chart.textIndex(detail + " believe that they hold " + shortName(beliefs[active[0]].Session.Key()))
 	b.chart.add(i)
 }
 
 const maxNodes = 24
 
 // drawNodeLanes draws each node's keys.
-func (b *builder) nodeLanes() {
+func (b *builder) drawNodeLanes() {
 	names := b.chart.limitLanes(b.run.f.Params.Nodes, maxNodes, "node")
 	lives := b.run.inferredLives // inferred from the links, unless the nodes report their keys
-	if b.run.f.Params.Life {
+	if b.run.f.Params.ReportsKeys {
 		lives = b.run.reportedLives
 	}
 	byNode := lives()
 	for _, name := range slices.Compact(slices.Clone(names)) {
-		b.chart.lane(name, node)
-		row := b.chart.row(16)
+		b.chart.addLane(name, nodeRole)
+		row := b.chart.addRow(16)
 		for i, key := range byNode[name] {
 			if i >= maxKeys {
 				b.chart.noteOmitted(display.Plural(len(byNode[name])-maxKeys, "more key") + " on " + shortName(name))
 				break
 			}
 			if i > 0 {
-				row = b.chart.row(16)
+				row = b.chart.addRow(16)
 			}
 			for _, l := range key {
 				b.drawLife(row, l)
 			}
 		}
-		b.clockRow(name)
+		b.drawClockRow(name)
 		b.drawStalls(name)
 	}
 }
@@ -263,31 +263,31 @@ func (b *builder) drawLife(row int, l life) {
 		class = "lease-early"
 	}
 	b.chart.put(row, class, l.from, l.to, itemText{label: shortName(l.owner), session: l.session,
-		detail: sentence(fmt.Sprintf("%s's %s", shortName(l.owner), shortName(l.key)), until, l.endText)}, l.events...)
+		detail: joinParts(fmt.Sprintf("%s's %s", shortName(l.owner), shortName(l.key)), until, l.endText)}, l.events...)
 	if l.endedEarly {
-		b.chart.put(row, "lost", l.to, l.to, itemText{detail: sentence(fmt.Sprintf("%s's key is gone", shortName(l.owner)), l.endText), session: l.session}, l.events...)
+		b.chart.put(row, "lost", l.to, l.to, itemText{detail: joinParts(fmt.Sprintf("%s's key is gone", shortName(l.owner)), l.endText), session: l.session}, l.events...)
 	}
 }
 
 // drawResourceLane draws the writes that the resource accepted or refused according to its own log.
-func (b *builder) resourceLane(v verdict.Verdict) {
-	if !slices.ContainsFunc(b.run.f.Log, func(e *event) bool { return e.Applied != 0 }) {
+func (b *builder) drawResourceLane(v verdict.Verdict) {
+	if !slices.ContainsFunc(b.run.f.Log, func(e *event) bool { return e.AppliedAt != 0 }) {
 		return
 	}
-	b.chart.lane(cmp.Or(b.run.f.Params.Resource, "resource"), resource)
-	row := b.chart.row(26)
+	b.chart.addLane(cmp.Or(b.run.f.Params.Resource, "resource"), resourceRole)
+	row := b.chart.addRow(26)
 	damage := b.run.damagingEvents(v)
 	for _, w := range b.run.f.Writes() {
 		e := w.Event
-		if e.Applied == 0 {
+		if e.AppliedAt == 0 {
 			continue
 		}
 		client := shortName(b.run.clientOf(e.Session))
-		class, became := "accepted", fmt.Sprintf("%s's write, based on version %d", client, e.Version)
+		class, detail := "accepted", fmt.Sprintf("%s's write, based on version %d", client, e.Version)
 		if e.Type != history.OK {
 			class = "refused"
 		} else if because := damage[e.N]; because != "" {
-			class, became = "damage", sentence(became, because)
+			class, detail = "damage", joinParts(detail, because)
 		}
 		label := fmt.Sprintf("%s v%d", client, e.Version+1)
 		if e.Type != history.OK {
@@ -295,9 +295,9 @@ func (b *builder) resourceLane(v verdict.Verdict) {
 		}
 		if e.Fence != 0 {
 			label += fmt.Sprintf(" #%d", e.Fence)
-			became = sentence(became, fmt.Sprintf("fencing token %d", e.Fence))
+			detail = joinParts(detail, fmt.Sprintf("fencing token %d", e.Fence))
 		}
-		b.chart.put(row, class, e.Applied, e.Applied, itemText{label: label, detail: became, session: e.Session}, e)
+		b.chart.put(row, class, e.AppliedAt, e.AppliedAt, itemText{label: label, detail: detail, session: e.Session}, e)
 	}
 }
 
@@ -322,7 +322,7 @@ func (r *run) damagingEvents(v verdict.Verdict) map[int64]string {
 }
 
 func faultEnd(f *facts.Fault) int64 {
-	if kind, _ := nemesis.KindOf(f.Kind); f.End == nil && (f.Begin == nil || kind.Instant) {
+	if kind, _ := nemesis.KindOf(f.Kind); f.End == nil && (f.Begin == nil || kind.IsInstant) {
 		return f.From()
 	}
 	return f.To()
@@ -332,9 +332,9 @@ func describeClock(change facts.ClockChange) string {
 	var s string
 	switch {
 	case change.Offset > 0:
-		s = "clock " + display.Span(change.Offset) + " ahead"
+		s = "clock " + display.Duration(change.Offset) + " ahead"
 	case change.Offset < 0:
-		s = "clock " + display.Span(-change.Offset) + " behind"
+		s = "clock " + display.Duration(-change.Offset) + " behind"
 	default:
 		s = "clock"
 	}
@@ -345,12 +345,12 @@ func describeClock(change facts.ClockChange) string {
 }
 
 // drawClockRow draws when a process's clock was wrong. It adds no row for a clock that never was.
-func (b *builder) clockRow(name string) {
+func (b *builder) drawClockRow(name string) {
 	changes := b.run.f.ClockChangesOf(name)
 	if !slices.ContainsFunc(changes, facts.ClockChange.IsWrong) {
 		return
 	}
-	row := b.chart.row(13)
+	row := b.chart.addRow(13)
 	for i, t := range changes {
 		to := b.run.end
 		if i+1 < len(changes) {
@@ -364,21 +364,21 @@ func (b *builder) clockRow(name string) {
 
 // drawStalls draws when a process was paused or down, in the background of the lane.
 func (b *builder) drawStalls(name string) {
-	cover := -1
+	coverRow := -1
 	for _, f := range b.run.f.Faults {
 		class := string(nemesis.WordingOf(f.Kind).State)
 		if class == "" || f.Target != name || f.Begin == nil {
 			continue
 		}
-		if cover < 0 {
-			cover = b.chart.cover()
+		if coverRow < 0 {
+			coverRow = b.chart.addCover()
 		}
 		label := class
 		if f.End == nil && f.Kind == facts.Kill {
 			label = "killed"
-			b.chart.put(cover, "death", f.From(), f.From(), itemText{detail: f.Begin.Cause}, f.Begin)
+			b.chart.put(coverRow, "death", f.From(), f.From(), itemText{detail: f.Begin.Cause}, f.Begin)
 		}
-		b.chart.put(cover, class, f.From(), faultEnd(f), itemText{label: label, detail: readBacks(f)}, f.Begin, f.End)
+		b.chart.put(coverRow, class, f.From(), faultEnd(f), itemText{label: label, detail: readBacks(f)}, f.Begin, f.End)
 	}
 }
 
@@ -394,7 +394,7 @@ func readBacks(f *facts.Fault) string {
 	if f.Fail != nil {
 		parts = append(parts, "failed: "+f.Fail.Cause)
 	}
-	return sentence(parts...)
+	return joinParts(parts...)
 }
 
 // maxTracks limits the number of fault rows to what a reader can follow.
@@ -402,59 +402,59 @@ const maxTracks = 8
 
 // drawFaultLane draws each fault from its injection to its end. It draws faults of the same kind and step
 // as one if they started and ended together.
-func (b *builder) faultLane() {
+func (b *builder) drawFaultLane() {
 	groups := b.run.faultGroups()
 	if len(groups) == 0 {
 		return
 	}
-	b.chart.lane("faults", faults)
+	b.chart.addLane("faults", faultsRole)
 	var rows []int
-	var free, clear []int64 // when each row is free, and when there is also no label in the way
-	crowded := 0
+	var freeAt, clearAt []int64 // when each row is free, and when there is also no label in the way
+	numOmitted := 0
 	for _, g := range groups {
 		from, to := b.run.spanOf(g)
-		i := slices.IndexFunc(clear, func(t int64) bool { return t <= from })
+		i := slices.IndexFunc(clearAt, func(t int64) bool { return t <= from })
 		if i < 0 && len(rows) < maxTracks {
 			i = len(rows)
-			rows, free, clear = append(rows, b.chart.row(18)), append(free, 0), append(clear, 0)
+			rows, freeAt, clearAt = append(rows, b.chart.addRow(18)), append(freeAt, 0), append(clearAt, 0)
 		}
 		if i < 0 {
-			i = slices.IndexFunc(free, func(t int64) bool { return t <= from })
+			i = slices.IndexFunc(freeAt, func(t int64) bool { return t <= from })
 		}
 		if i < 0 {
-			crowded++
+			numOmitted++
 			continue
 		}
-		free[i], clear[i] = to, max(to, from+b.run.end/50)
+		freeAt[i], clearAt[i] = to, max(to, from+b.run.end/50)
 		b.drawFault(rows[i], g)
 	}
-	if crowded > 0 {
-		b.chart.noteOmitted(fmt.Sprintf("%d faults that were active at the same time as %d others", crowded, maxTracks))
+	if numOmitted > 0 {
+		b.chart.noteOmitted(fmt.Sprintf("%d faults that were active at the same time as %d others", numOmitted, maxTracks))
 	}
 }
 
 func (b *builder) drawFault(row int, g []*facts.Fault) {
 	var events []*event
 	var targets, details []string
-	begun, tried, failed := int64(noDeadline), int64(noDeadline), false
+	beginTime, injectTime, failed := int64(noDeadline), int64(noDeadline), false
 	for _, f := range g {
 		events = append(events, f.Events()...)
 		targets = append(targets, f.Target)
 		details = append(details, readBacks(f))
 		if f.Begin != nil {
-			begun = min(begun, f.Begin.T)
+			beginTime = min(beginTime, f.Begin.T)
 		}
 		if f.Invoke != nil {
-			tried = min(tried, f.Invoke.T)
+			injectTime = min(injectTime, f.Invoke.T)
 		}
 		failed = failed || f.Fail != nil
 	}
 	_, to := b.run.spanOf(g)
-	s := itemText{label: g[0].Kind + " " + joinTargets(targets), detail: sentence(append([]string{b.run.describeStep(g[0].Step)}, slices.Compact(details)...)...)}
-	if tried < min(begun, to) && micros(tried) < micros(min(begun, to)) {
-		b.chart.put(row, "fault-try", tried, min(begun, to), s, events...)
+	s := itemText{label: g[0].Kind + " " + joinTargets(targets), detail: joinParts(append([]string{b.run.describeStep(g[0].Step)}, slices.Compact(details)...)...)}
+	if injectTime < min(beginTime, to) && micros(injectTime) < micros(min(beginTime, to)) {
+		b.chart.put(row, "fault-try", injectTime, min(beginTime, to), s, events...)
 	}
-	switch at := min(begun, to); {
+	switch at := min(beginTime, to); {
 	case failed:
 		b.chart.put(row, "fault-no", at, max(at, to), s, events...)
 	case to <= at:
@@ -470,7 +470,7 @@ func (r *run) describeStep(step int) string {
 	}
 	for _, p := range r.f.Params.Steps {
 		if p.Step == step {
-			return fmt.Sprintf("planned as step %d: %s %s when %s", step, p.Fault, joinTargets(p.Targets), p.When)
+			return fmt.Sprintf("planned as step %d: %s %s when %s", step, p.Fault, joinTargets(p.Targets), p.Trigger)
 		}
 	}
 	return ""
@@ -478,8 +478,8 @@ func (r *run) describeStep(step int) string {
 
 // faultGroups groups faults that started and ended together, ordered by start time.
 func (r *run) faultGroups() [][]*facts.Fault {
-	const moment = 20e6
-	near := func(x, y int64) bool { return x == y || max(x, y)-min(x, y) <= moment }
+	const tolerance = 20e6
+	isNear := func(x, y int64) bool { return x == y || max(x, y)-min(x, y) <= tolerance }
 	var out [][]*facts.Fault
 	for _, f := range r.f.Faults {
 		i := -1
@@ -488,7 +488,7 @@ func (r *run) faultGroups() [][]*facts.Fault {
 			if slices.ContainsFunc(out[j], func(x *facts.Fault) bool { return x.Target == f.Target }) {
 				continue
 			}
-			if o.Kind == f.Kind && o.Step == f.Step && near(o.From(), f.From()) && near(min(faultEnd(o), r.end), min(faultEnd(f), r.end)) {
+			if o.Kind == f.Kind && o.Step == f.Step && isNear(o.From(), f.From()) && isNear(min(faultEnd(o), r.end), min(faultEnd(f), r.end)) {
 				i = j
 				break
 			}

@@ -22,7 +22,7 @@ func TestLayouts(t *testing.T) {
 	for _, name := range []string{"pause-overrun", "restart-forgets", "clock-jump", "delayed-release-deletes", "client-clock-steps-back", "fenced"} {
 		t.Run(name, func(t *testing.T) {
 			h := readHistory(t, "../../checker/testdata/"+name+".txt")
-			got := dump(Of(h, checker.Check(h)))
+			got := formatTimeline(New(h, checker.Check(h)))
 			file := filepath.Join("testdata", name+".txt")
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
@@ -51,9 +51,9 @@ func readHistory(t testing.TB, file string) *history.History {
 }
 
 // formatTimeline formats a layout as text, with a paragraph for each lane and a line for each item.
-func dump(t Timeline) string {
+func formatTimeline(t Timeline) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s, opens at %s to %s\n", at(t.End), at(t.Open[0]), at(t.Open[1]))
+	fmt.Fprintf(&s, "%s, opens at %s to %s\n", at(t.End), at(t.InitialView[0]), at(t.InitialView[1]))
 	for _, v := range t.Views {
 		fmt.Fprintf(&s, "%s %s to %s\n", v.Property, at(v.From), at(v.To))
 	}

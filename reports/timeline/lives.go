@@ -33,15 +33,15 @@ func (r *run) reportedLives() map[string][][]life {
 // consecutiveLives returns a key's lives on a node. It removes overlaps between lives, which arise if
 // the timestamp error exceeds the gap between two lives.
 func (r *run) consecutiveLives(intervals []*facts.KeyInterval) (lives []life) {
-	free := int64(0)
+	freeAt := int64(0)
 	for i, s := range intervals {
 		l := r.lifeOf(s)
 		if i+1 < len(intervals) {
 			l.to = min(l.to, intervals[i+1].From())
 		}
-		l.from = max(l.from, free)
+		l.from = max(l.from, freeAt)
 		l.to = max(l.to, l.from)
-		free = l.to
+		freeAt = l.to
 		lives = append(lives, l)
 	}
 	return lives
@@ -49,11 +49,11 @@ func (r *run) consecutiveLives(intervals []*facts.KeyInterval) (lives []life) {
 
 func (r *run) lifeOf(s *facts.KeyInterval) life {
 	l := life{key: s.Key, session: r.sessionOf(s), from: s.From(), to: s.To(), expiresAt: s.ExpiresAt(), events: []*event{s.Start}}
-	if l.owner = facts.LinkClient(s.By()); l.session != "" {
+	if l.owner = facts.LinkClient(s.Setter()); l.session != "" {
 		l.owner = r.clientOf(l.session)
 	}
-	if s.ExpirySet != s.Start {
-		l.events = append(l.events, s.ExpirySet)
+	if s.ExpiryEvent != s.Start {
+		l.events = append(l.events, s.ExpiryEvent)
 	}
 	end := s.End
 	if end == nil {
@@ -62,21 +62,21 @@ func (r *run) lifeOf(s *facts.KeyInterval) life {
 	if l.to == end.T {
 		l.events = append(l.events, end)
 	}
-	by := facts.LinkClient(end.Life.By)
-	if own := by != "" && by == l.owner && end.Life.What == history.KeyDeleted; own {
+	by := facts.LinkClient(end.Life.Sender)
+	if isOwn := by != "" && by == l.owner && end.Life.Kind == history.KeyDeleted; isOwn {
 		r.markReleased(&l, by, end.T)
 		return l
 	}
 	const tick = 1e6 // nodes measure time in whole milliseconds
 	if l.endedEarly = l.to < l.expiresAt-tick && by != l.owner; l.endedEarly {
-		l.endText = display.DescribeEarlyEnd(end.Life.What, end.Life.Why, facts.Issuer(end))
+		l.endText = display.DescribeEarlyEnd(end.Life.Kind, end.Life.Replacement, facts.Issuer(end))
 	}
 	return l
 }
 
 // markReleased records that the key was deleted by its own client.
 func (r *run) markReleased(l *life, client string, at int64) {
-	if l.endedEarly = r.believes(l.session, at); l.endedEarly {
+	if l.endedEarly = r.believesAt(l.session, at); l.endedEarly {
 		l.endText = client + "'s own delayed release deletes it while the client believes that it holds the lock"
 	} else {
 		l.endText = client + " deletes it"
@@ -90,7 +90,7 @@ func (r *run) sessionOf(s *facts.KeyInterval) string {
 		return name
 	}
 	for _, word := range strings.FieldsFunc(s.Value, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-		if name := r.owners[word]; name != "" && s.Holds(word) {
+		if name := r.owners[word]; name != "" && s.HasToken(word) {
 			return name
 		}
 	}
@@ -129,63 +129,63 @@ type inference struct {
 	node  string
 	lives []life
 
-	open      *life  // current life; nil if there is no key
-	set       *event // command that set the key
-	renewedAt int64  // when the key was last set or extended
-	lastSeen  int64  // when the key was last known to exist
+	current    *life  // current life; nil if there is no key
+	setCommand *event // command that set the key
+	renewedAt  int64  // when the key was last set or extended
+	lastSeen   int64  // when the key was last known to exist
 }
 
 func (in *inference) apply(e *event) {
 	ok := e.Type == history.OK
 	switch {
 	case ok && e.Op == history.OpSet:
-		in.end(e.Applied, e, fmt.Sprintf("gone when %s set its own key", facts.Sender(e)))
+		in.end(e.AppliedAt, e, fmt.Sprintf("gone when %s set its own key", facts.Sender(e)))
 		in.begin(e)
-	case in.open == nil:
-	case ok && e.Op == history.OpExtend && e.Token == in.set.Token:
-		in.open.events, in.open.expiresAt = append(in.open.events, e), in.expiryOf(e.Applied, e.TTL)
-		in.renewedAt, in.lastSeen = e.Applied, e.Applied
+	case in.current == nil:
+	case ok && e.Op == history.OpExtend && e.Token == in.setCommand.Token:
+		in.current.events, in.current.expiresAt = append(in.current.events, e), in.expiryOf(e.AppliedAt, e.TTL)
+		in.renewedAt, in.lastSeen = e.AppliedAt, e.AppliedAt
 	case ok && e.Op == history.OpRelease:
 		how := "a release deleted it"
-		if e.Token != in.set.Token {
+		if e.Token != in.setCommand.Token {
 			how = display.DescribeEarlyEnd(history.KeyDeleted, "", facts.Sender(e))
 		}
-		in.lastSeen = e.Applied
-		in.end(e.Applied, e, how)
-	case e.Type == history.Fail && e.Op == history.OpSet && e.Cause == "" && e.Applied < in.open.expiresAt:
-		in.lastSeen = e.Applied // refused, so the key existed
+		in.lastSeen = e.AppliedAt
+		in.end(e.AppliedAt, e, how)
+	case e.Type == history.Fail && e.Op == history.OpSet && e.Cause == "" && e.AppliedAt < in.current.expiresAt:
+		in.lastSeen = e.AppliedAt // refused, so the key existed
 	}
 }
 
 func (in *inference) begin(set *event) {
-	in.open = &life{key: set.Key, owner: facts.Sender(set), session: in.owners[set.Token], from: set.Applied,
-		expiresAt: in.expiryOf(set.Applied, set.TTL), events: []*event{set}}
-	if in.open.session != "" {
-		in.open.owner = in.clientOf(in.open.session)
+	in.current = &life{key: set.Key, owner: facts.Sender(set), session: in.owners[set.Token], from: set.AppliedAt,
+		expiresAt: in.expiryOf(set.AppliedAt, set.TTL), events: []*event{set}}
+	if in.current.session != "" {
+		in.current.owner = in.clientOf(in.current.session)
 	}
-	in.set, in.renewedAt, in.lastSeen = set, set.Applied, set.Applied
+	in.setCommand, in.renewedAt, in.lastSeen = set, set.AppliedAt, set.AppliedAt
 }
 
 // end ends the current life, if any. The key is certainly gone at the time at, as shown by the command
 // by.
 func (in *inference) end(at int64, by *event, how string) {
-	l := in.open
+	l := in.current
 	if l == nil {
 		return
 	}
-	in.open = nil
+	in.current = nil
 	gone, why := in.latestEnd(l, at)
 	l.to = min(gone, at)
-	own := by != nil && l.to == at && by.Op == history.OpRelease && by.Token == in.set.Token
+	isOwn := by != nil && l.to == at && by.Op == history.OpRelease && by.Token == in.setCommand.Token
 	switch {
-	case own:
+	case isOwn:
 		in.markReleased(l, facts.Sender(by), at)
 	case l.to < l.expiresAt && l.to < in.run.end && gone <= at:
 		l.endedEarly, l.endText = true, why
 	case by != nil && l.to == at && at < l.expiresAt:
 		l.endedEarly, l.endText = true, how
 	}
-	if by != nil && l.to == by.Applied {
+	if by != nil && l.to == by.AppliedAt {
 		l.events = append(l.events, by)
 	}
 	in.lives = append(in.lives, *l)
@@ -203,15 +203,15 @@ func (in *inference) expiryOf(at, ttl int64) int64 {
 
 // latestEnd returns when the key ended at the latest, and why: it expired, or a fault hit the node after
 // the key was last known to exist. goneAt is when a command showed that the key was gone.
-func (in *inference) latestEnd(l *life, shown int64) (int64, string) {
+func (in *inference) latestEnd(l *life, goneAt int64) (int64, string) {
 	at, why := in.endByClock(l)
 	for _, f := range in.f.Faults {
 		if f.Target != in.node || f.Begin == nil || f.Begin.T <= in.lastSeen || f.Begin.T >= at {
 			continue
 		}
 		switch {
-		case nemesis.WordingOf(f.Kind).State == nemesis.Down:
-			if f.End == nil || in.f.Params.Persistence == "none" || f.End.T <= shown && shown < at {
+		case nemesis.WordingOf(f.Kind).State == nemesis.StateDown:
+			if f.End == nil || in.f.Params.Persistence == "none" || f.End.T <= goneAt && goneAt < at {
 				at, why = f.Begin.T, f.Kind+": the node loses it"
 			}
 		case f.Kind == history.Failover:
@@ -239,7 +239,7 @@ func (in *inference) endByClock(l *life) (int64, string) {
 }
 
 // believesAt reports whether a session's client believed at the given time that it held the lock.
-func (r *run) believes(session string, at int64) bool {
+func (r *run) believesAt(session string, at int64) bool {
 	s := r.f.SessionByName(session)
 	return s != nil && slices.ContainsFunc(slices.Collect(r.f.Windows(s)), func(x facts.Window) bool { return x.From <= at && at < x.To })
 }
@@ -250,7 +250,7 @@ const maxItems = 16000
 // setInitialView chooses what a reader sees first: for a violation, the time span of the violation and
 // the items it involves, with a margin; otherwise, the whole run.
 func (c *chart) setInitialView(s span, violated bool) {
-	c.t.Open = span{0, c.t.End}
+	c.t.InitialView = span{0, c.t.End}
 	if !violated {
 		return
 	}
@@ -260,12 +260,12 @@ func (c *chart) setInitialView(s span, violated bool) {
 		}
 	}
 	margin := max((s[1]-s[0])/8, 5000)
-	c.t.Open = span{max(0, s[0]-margin), min(c.t.End, s[1]+margin)}
+	c.t.InitialView = span{max(0, s[0]-margin), min(c.t.End, s[1]+margin)}
 }
 
 // foldFarItems folds or omits items far from the span s if there are too many items.
 func (c *chart) foldFarItems(s span) {
-	c.t.Whole = span{0, c.t.End}
+	c.t.CompleteSpan = span{0, c.t.End}
 	if len(c.t.Items) <= maxItems {
 		return
 	}
@@ -279,31 +279,31 @@ func (c *chart) foldFarItems(s span) {
 		}
 	}
 	w := span{max(0, s[0]-lo), min(c.t.End, s[1]+lo)}
-	c.t.Whole = w
+	c.t.CompleteSpan = w
 	all := c.t.Items
 	c.t.Items = make([]item, 0, maxItems)
 	bucket := max(1, c.t.End/1000)
-	left, folded := 0, 0
+	numOmitted, numFolded := 0, 0
 	for _, i := range all {
 		class := c.t.Kinds[i.Kind].Class
 		switch {
-		case i.To >= w[0] && i.From <= w[1] || keepAlways[class]:
+		case i.To >= w[0] && i.From <= w[1] || neverOmitted[class]:
 			c.t.Items = append(c.t.Items, i)
-		case foldable[class]:
-			folded += c.fold(i, bucket, w)
+		case foldableKinds[class]:
+			numFolded += c.fold(i, bucket, w)
 		default:
-			left++
+			numOmitted++
 		}
 	}
 	c.rebuildTexts()
 	c.noteOmitted(fmt.Sprintf("outside %s to %s, %d operations and writes are omitted, and %d beliefs and leases are folded; holders and faults are complete",
-		display.Seconds(w[0]*1000), display.Seconds(w[1]*1000), left, folded))
+		display.Seconds(w[0]*1000), display.Seconds(w[1]*1000), numOmitted, numFolded))
 }
 
 var (
-	keepAlways = map[string]bool{"fault": true, "fault-try": true, "fault-at": true, "fault-no": true, "overlap": true, "paused": true,
+	neverOmitted = map[string]bool{"fault": true, "fault-try": true, "fault-at": true, "fault-no": true, "overlap": true, "paused": true,
 		"down": true, "death": true, "clock": true, "damage": true, "refused": true, "lost": true, "lease-early": true}
-	foldable = map[string]bool{"belief": true, "lease": true}
+	foldableKinds = map[string]bool{"belief": true, "lease": true}
 )
 
 func (c *chart) count(w span) (n int) {
@@ -320,14 +320,14 @@ func (c *chart) count(w span) (n int) {
 func (c *chart) fold(i item, bucket int64, w span) int {
 	if n := len(c.t.Items); n > 0 {
 		last := &c.t.Items[n-1]
-		outside := last.To < w[0] || last.From > w[1]
-		many := c.t.Kinds[last.Kind].Class
-		if outside && last.Row == i.Row && (many == "many" || foldable[many]) && i.From-last.From < bucket && !(last.To < w[0] && i.From > w[1]) {
-			last.Kind = c.kind("many")
+		isOutside := last.To < w[0] || last.From > w[1]
+		class := c.t.Kinds[last.Kind].Class
+		if isOutside && last.Row == i.Row && (class == "many" || foldableKinds[class]) && i.From-last.From < bucket && !(last.To < w[0] && i.From > w[1]) {
+			last.Kind = c.kindIndex("many")
 			last.To = max(last.To, i.To)
 			last.Session, last.Detail = 0, 0
 			last.Label++ // a count until rebuildTexts replaces it by the index of a text
-			if many != "many" {
+			if class != "many" {
 				last.Label = 2
 			}
 			last.Events = []int64{last.Events[0], i.Events[len(i.Events)-1]}
@@ -348,6 +348,6 @@ func (c *chart) rebuildTexts() {
 		if c.t.Kinds[i.Kind].Class != "many" {
 			label = old[i.Label]
 		}
-		i.Label, i.Detail, i.Session = c.text(label), c.text(old[i.Detail]), c.text(old[i.Session])
+		i.Label, i.Detail, i.Session = c.textIndex(label), c.textIndex(old[i.Detail]), c.textIndex(old[i.Session])
 	}
 }

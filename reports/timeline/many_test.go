@@ -21,12 +21,12 @@ func TestManyIncidents(t *testing.T) {
 	const writes = maxViews + 50
 	for i := range int64(writes) {
 		add(history.Event{T: 1e12, Process: "r1", Type: history.OK, Op: history.OpLog, Cause: history.OpWrite, Key: "k", Session: []string{"c1/1", "c2/1"}[i%2],
-			Value: "v", Version: max(0, i-1), Applied: 1e9 + i*1e6})
+			Value: "v", Version: max(0, i-1), AppliedAt: 1e9 + i*1e6})
 	}
 	add(history.Event{T: 2e12, Process: history.Harness, Type: history.End, Op: history.OpRun})
 	last := h.Events[writes-1]
-	tl := Of(h, verdict.Verdict{Results: []verdict.Result{{Property: verdict.ResourceSafety, Outcome: verdict.Violated, Incidents: writes - 1,
-		Witness: &verdict.Witness{Sessions: []string{"c2/1", "c1/1"}, Events: []int64{last.N - 1, last.N}, Key: "k", From: last.Applied - 1e6, To: last.Applied}}}})
+	tl := New(h, verdict.Verdict{Results: []verdict.Result{{Property: verdict.ResourceSafety, Outcome: verdict.Violated, Incidents: writes - 1,
+		Witness: &verdict.Witness{Sessions: []string{"c2/1", "c1/1"}, Events: []int64{last.N - 1, last.N}, Key: "k", From: last.AppliedAt - 1e6, To: last.AppliedAt}}}})
 	if n := len(tl.Views); n != maxViews+1 || tl.Unlisted == "" || !slices.Equal(tl.Views[tl.First].Events, []int64{last.N - 1, last.N}) {
 		t.Errorf("%d incidents listed, first view is %v, Unlisted is %q", n, tl.Views[tl.First], tl.Unlisted)
 	}

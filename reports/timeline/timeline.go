@@ -39,18 +39,18 @@ import (
 // Timeline is the layout of a run. Times are true time in microseconds since the run began, and heights
 // are in pixels. Text may contain anything from a history, so renderers must insert it as text.
 type Timeline struct {
-	End    int64    `json:"end"`    // of the run
-	Open   span     `json:"open"`   // what to show first
-	Whole  span     `json:"whole"`  // where nothing is folded or omitted
-	Height int      `json:"height"` // of all lanes together
-	Lanes  []lane   `json:"lanes"`  // from top to bottom
-	Rows   []row    `json:"rows"`
-	Lines  []line   `json:"lines"`
-	Kinds  []kind   `json:"kinds"` // kinds of items
-	Texts  []string `json:"texts"` // texts that items refer to; the first is ""
-	Items  []item   `json:"items"` // ordered by row and time
-	Views  []view   `json:"views"` // incidents, ordered by time
-	First  int      `json:"first"` // index of the view to show first
+	End          int64    `json:"end"`    // of the run
+	InitialView  span     `json:"open"`   // what to show first
+	CompleteSpan span     `json:"whole"`  // where nothing is folded or omitted
+	Height       int      `json:"height"` // of all lanes together
+	Lanes        []lane   `json:"lanes"`  // from top to bottom
+	Rows         []row    `json:"rows"`
+	Lines        []line   `json:"lines"`
+	Kinds        []kind   `json:"kinds"` // kinds of items
+	Texts        []string `json:"texts"` // texts that items refer to; the first is ""
+	Items        []item   `json:"items"` // ordered by row and time
+	Views        []view   `json:"views"` // incidents, ordered by time
+	First        int      `json:"first"` // index of the view to show first
 	// Unlisted states which incidents have no view, or is "" if all have one.
 	Unlisted string `json:"-"`
 	Omitted  string `json:"omitted"` // states what is not drawn, or is ""
@@ -63,11 +63,11 @@ type span [2]int64
 type role string
 
 const (
-	faults   role = "faults"
-	holders  role = "holders"
-	client   role = "client"
-	node     role = "node"
-	resource role = "resource"
+	faultsRole   role = "faults"
+	holdersRole  role = "holders"
+	clientRole   role = "client"
+	nodeRole     role = "node"
+	resourceRole role = "resource"
 )
 
 // lane represents a process, the faults, or the holders of a lock.
@@ -129,14 +129,14 @@ type view struct {
 
 // New lays out a run. It accepts any history, even one that no run could produce, and omits whatever is
 // inconsistent.
-func Of(h *history.History, v verdict.Verdict) Timeline {
+func New(h *history.History, v verdict.Verdict) Timeline {
 	b := newBuilder(h)
-	b.views(v)
-	b.faultLane()
-	b.holderLanes()
-	b.clientLanes()
-	b.nodeLanes()
-	b.resourceLane(v)
+	b.addViews(v)
+	b.drawFaultLane()
+	b.drawHolderLanes()
+	b.drawClientLanes()
+	b.drawNodeLanes()
+	b.drawResourceLane(v)
 	c := b.chart
 	slices.SortStableFunc(c.t.Items, func(x, y item) int {
 		return cmp.Or(cmp.Compare(x.Row, y.Row), cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To))
@@ -158,10 +158,12 @@ const (
 )
 
 // shortName sanitizes and truncates a name to leave room for the lanes.
-func shortName(name string) string { return display.Fit(display.Visible(name, maxNameLen), maxNameLen) }
+func shortName(name string) string {
+	return display.Truncate(display.Sanitize(name, maxNameLen), maxNameLen)
+}
 
 // joinParts joins the nonempty parts.
-func sentence(parts ...string) string { return display.Join("; ", parts...) }
+func joinParts(parts ...string) string { return display.Join("; ", parts...) }
 
 type event = history.Event
 
@@ -178,7 +180,7 @@ type run struct {
 
 func newRun(h *history.History) *run {
 	f := facts.Read(h)
-	r := &run{f: f, beliefs: f.Beliefs(), owners: map[string]string{}, history: h, violations: map[string][]verdict.Result{}}
+	r := &run{f: f, beliefs: f.AllWindows(), owners: map[string]string{}, history: h, violations: map[string][]verdict.Result{}}
 	for s := range f.Sessions() {
 		if token := s.Token(); token != "" {
 			r.owners[token] = s.Name()
@@ -189,7 +191,7 @@ func newRun(h *history.History) *run {
 		if e.Op != history.OpLog {
 			r.end = max(r.end, e.T)
 		}
-		if e == f.Stop {
+		if e == f.StopEvent {
 			break
 		}
 	}
@@ -225,7 +227,7 @@ const maxViews = 1000
 
 // addViews lists the violations that the verdict shows and the other incidents that it counts, in order
 // of time.
-func (b *builder) views(v verdict.Verdict) {
+func (b *builder) addViews(v verdict.Verdict) {
 	all, unlisted := []view{}, []string{}
 	for _, r := range v.Results {
 		if r.Outcome != verdict.Violated || r.Witness == nil {
@@ -239,11 +241,11 @@ func (b *builder) views(v verdict.Verdict) {
 		for i, x := range found {
 			w := x.Witness
 			from, to := min(max(w.From, 0), b.run.end), min(max(w.To, w.From, 0), b.run.end)
-			all = append(all, view{Property: shortName(r.Property), Because: display.Visible(x.Because, maxTextLen),
+			all = append(all, view{Property: shortName(r.Property), Because: display.Sanitize(x.Because, maxTextLen),
 				From: micros(from), To: micros(to), Events: slices.Clone(w.Events), shown: shown && i == 0})
 		}
 		if n := r.Incidents - len(found); n > 0 && len(found) <= maxViews {
-			unlisted = append(unlisted, fmt.Sprintf("%s of %s", display.Grouped(n), shortName(r.Property)))
+			unlisted = append(unlisted, fmt.Sprintf("%s of %s", display.GroupDigits(n), shortName(r.Property)))
 		}
 	}
 	slices.SortStableFunc(all, func(x, y view) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To)) })
@@ -329,8 +331,8 @@ func (t Timeline) encode() ([]byte, error) {
 	if err != nil || len(data) <= maxPlainJSON {
 		return data, err
 	}
-	var packed bytes.Buffer
-	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	var compressed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&compressed, gzip.BestCompression)
 	if err != nil {
 		return nil, err
 	}
@@ -340,7 +342,7 @@ func (t Timeline) encode() ([]byte, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	return json.Marshal(packed.Bytes()) // []byte becomes base64
+	return json.Marshal(compressed.Bytes()) // []byte becomes base64
 }
 
 // Range returns the URL fragment that shows the view with a margin.
@@ -351,7 +353,7 @@ func (v view) Range() string {
 
 // When formats the view's time span.
 func (v view) When() string {
-	return display.FromTo(v.From*1000, v.To*1000)
+	return display.Interval(v.From*1000, v.To*1000)
 }
 
 type legend struct{ Class, Words string }
@@ -381,7 +383,7 @@ type chart struct {
 }
 
 // addLane adds an empty lane.
-func (c *chart) lane(name string, role role) {
+func (c *chart) addLane(name string, role role) {
 	if len(c.t.Lanes) > 0 {
 		c.y += laneGap
 	}
@@ -391,7 +393,7 @@ func (c *chart) lane(name string, role role) {
 const laneGap = 6
 
 // addRow adds a row to the last lane and returns its index.
-func (c *chart) row(h int) int {
+func (c *chart) addRow(h int) int {
 	c.t.Rows = append(c.t.Rows, row{Lane: len(c.t.Lanes) - 1, Y: c.y, H: h})
 	c.y += h
 	l := &c.t.Lanes[len(c.t.Lanes)-1]
@@ -400,7 +402,7 @@ func (c *chart) row(h int) int {
 }
 
 // addCover adds a background row to the last lane, which must be complete, and returns its index.
-func (c *chart) cover() int {
+func (c *chart) addCover() int {
 	l := len(c.t.Lanes) - 1
 	c.t.Rows = append(c.t.Rows, row{Lane: l, Y: c.t.Lanes[l].Y, H: c.t.Lanes[l].H, Cover: true})
 	return len(c.t.Rows) - 1
@@ -410,12 +412,12 @@ func (c *chart) cover() int {
 func (c *chart) put(row int, class string, from, to int64, s itemText, events ...*event) {
 	from = min(max(from, 0), c.end)
 	to = min(max(to, from), c.end)
-	c.add(item{Row: row, Kind: c.kind(class), From: micros(from), To: micros(to),
-		Label: c.text(s.label), Detail: c.text(s.detail), Session: c.text(s.session), Events: numbers(events...)})
+	c.add(item{Row: row, Kind: c.kindIndex(class), From: micros(from), To: micros(to),
+		Label: c.textIndex(s.label), Detail: c.textIndex(s.detail), Session: c.textIndex(s.session), Events: eventNumbers(events...)})
 }
 
 // eventNumbers lists the numbers of the events, except nil.
-func numbers(events ...*event) (all []int64) {
+func eventNumbers(events ...*event) (all []int64) {
 	for _, e := range events {
 		if e != nil {
 			all = append(all, e.N)
@@ -434,7 +436,7 @@ func (c *chart) add(i item) {
 	}
 }
 
-func (c *chart) kind(class string) int {
+func (c *chart) kindIndex(class string) int {
 	i, ok := c.kinds[class]
 	if !ok {
 		i = len(c.t.Kinds)
@@ -455,8 +457,8 @@ func (c *chart) limitLanes(names []string, limit int, noun string) []string {
 	return names[:limit]
 }
 
-func (c *chart) text(s string) int {
-	s = display.Visible(s, maxTextLen)
+func (c *chart) textIndex(s string) int {
+	s = display.Sanitize(s, maxTextLen)
 	i, ok := c.texts[s]
 	if !ok {
 		i = len(c.t.Texts)

@@ -26,9 +26,9 @@ func (unavailableLock) Acquire(ctx context.Context, _ string) (lock.Handle, erro
 func TestUnavailableLockViolatesFaultTolerance(t *testing.T) {
 	locks := maps.Clone(kinds.All)
 	kind := locks["redlock"]
-	of := kind.New
+	newRedlock := kind.New
 	kind.New = func(env lock.Env) (lock.Lock, error) {
-		l, err := of(env)
+		l, err := newRedlock(env)
 		return unavailableLock{l}, err
 	}
 	locks["unavailable"] = kind
@@ -37,7 +37,7 @@ func TestUnavailableLockViolatesFaultTolerance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := scenario.ParseWith(name, text, KnownLocks(locks), []string{"lock.kind=unavailable"}, func(variant string) bool { return variant == "" })
+		all, err := scenario.ParseWithOverrides(name, text, KnownLocks(locks), []string{"lock.kind=unavailable"}, func(variant string) bool { return variant == "" })
 		if err != nil {
 			t.Fatal(err)
 		}

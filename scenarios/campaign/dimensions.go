@@ -16,51 +16,51 @@ import (
 var Dimensions = []Dimension{
 	{
 		Name: "pause", Doc: "pauses of a holder before its write", Property: verdict.MutualExclusion,
-		Unit: seconds, Span: tenTTLRange, Edge: neverBreaks, base: contestedScenario(holdNone), plan: pausePlan,
+		Unit: seconds, Range: tenTTLRange, Edge: neverBreaks, base: contestedScenario(holdNone), plan: pausePlan,
 	},
 	{
 		Name: "pause", Doc: "pauses of a holder before its write", Property: verdict.ResourceSafety,
-		Unit: seconds, Span: tenTTLRange, Edge: lateWriteEdge, base: contestedScenario(holdNone), plan: pausePlan,
+		Unit: seconds, Range: tenTTLRange, Edge: lateWriteEdge, base: contestedScenario(holdNone), plan: pausePlan,
 	},
 	{
 		Name: "delay", Doc: "delays of the requests that set the lock", Property: verdict.MutualExclusion,
-		Unit: seconds, Span: tenTTLRange, Edge: neverBreaks, base: contestedScenario(holdPastLease), plan: delaySetsPlan,
+		Unit: seconds, Range: tenTTLRange, Edge: neverBreaks, base: contestedScenario(holdPastLease), plan: delaySetsPlan,
 	},
 	{
 		Name: "delay", Doc: "delays of a holder's write", Property: verdict.ResourceSafety,
-		Unit: seconds, Span: tenTTLRange, Edge: delayedWriteEdge, base: contestedScenario(holdNone), plan: delayWritePlan,
+		Unit: seconds, Range: tenTTLRange, Edge: delayedWriteEdge, base: contestedScenario(holdNone), plan: delayWritePlan,
 	},
 	{
 		Name: "clock-jump", Doc: "clock jumps of a node", Property: verdict.MutualExclusion,
-		Unit: seconds, Span: oneTTLRange, Edge: jumpEdge, base: contestedScenario(holdPastLease), plan: jumpPlan,
+		Unit: seconds, Range: oneTTLRange, Edge: jumpEdge, base: contestedScenario(holdPastLease), plan: jumpPlan,
 	},
 	{
 		Name: "drift", Doc: "fast node clocks, at rates", Property: verdict.MutualExclusion,
-		Unit: rate, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 1, 1 + 4*s.margin()/s.ttl() + 0.02, 1e-4 }, Edge: driftEdge, base: contestedScenario(holdPastLease), plan: driftPlan,
+		Unit: rate, Range: func(s EnvelopeSetting) (float64, float64, float64) { return 1, 1 + 4*s.margin()/s.ttl() + 0.02, 1e-4 }, Edge: driftEdge, base: contestedScenario(holdPastLease), plan: driftPlan,
 	},
 	{
 		Name: "restart-delay", Doc: "downtimes of crashed nodes without persistence", Property: verdict.MutualExclusion, LessIsWorse: true,
-		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 0, 1.2 * s.ttl(), s.resolution() }, Edge: returnEdge(faultDelay, "the age of the lock at the crash"), base: contestedScenario(holdPastLease), plan: restartPlan,
+		Unit: seconds, Range: func(s EnvelopeSetting) (float64, float64, float64) { return 0, 1.2 * s.ttl(), s.resolution() }, Edge: returnEdge(faultDelay, "the age of the lock at the crash"), base: contestedScenario(holdPastLease), plan: restartPlan,
 	},
 	{
 		Name: "crashes", Doc: "crashed nodes that lose the holder's key", Property: verdict.MutualExclusion,
-		Unit: nodeCount, Span: nodeCountRange, Edge: func(s EnvelopeSetting) *predictedEdge { return exactEdge(s.quorum(), "the quorum") }, base: uncontestedScenario, plan: crashPlan,
+		Unit: nodeCount, Range: nodeCountRange, Edge: func(s EnvelopeSetting) *predictedEdge { return exactEdge(s.quorum(), "the quorum") }, base: uncontestedScenario, plan: crashPlan,
 	},
 	{
 		Name: "crashes", Doc: "stopped nodes", Property: availability,
-		Unit: nodeCount, Span: nodeCountRange, Edge: func(s EnvelopeSetting) *predictedEdge { return exactEdge(s.Nodes-s.quorum()+1, "nodes - quorum + 1") }, base: briefScenario, plan: downPlan,
+		Unit: nodeCount, Range: nodeCountRange, Edge: func(s EnvelopeSetting) *predictedEdge { return exactEdge(s.Nodes-s.quorum()+1, "nodes - quorum + 1") }, base: briefScenario, plan: downPlan,
 	},
 	{
 		Name: "fsync-always", Doc: "power losses with fsync always, by age of the lock,", Property: verdict.MutualExclusion, LessIsWorse: true,
-		Unit: seconds, Span: shortAgeRange, Edge: neverBreaks, base: afterSyncScenario("always"), plan: powerLossPlan,
+		Unit: seconds, Range: shortAgeRange, Edge: neverBreaks, base: afterSyncScenario("always"), plan: powerLossPlan,
 	},
 	{
 		Name: "fsync-everysec", Doc: "power losses with fsync everysec, by age of the lock,", Property: verdict.MutualExclusion, LessIsWorse: true,
-		Unit: seconds, Span: shortAgeRange, Edge: unsyncedEdge, base: afterSyncScenario("everysec"), plan: powerLossPlan,
+		Unit: seconds, Range: shortAgeRange, Edge: unsyncedEdge, base: afterSyncScenario("everysec"), plan: powerLossPlan,
 	},
 	{
 		Name: "fsync-no", Doc: "power losses with fsync no, by age of the lock,", Property: verdict.MutualExclusion, LessIsWorse: true,
-		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return s.resolution(), s.lease(), s.resolution() }, Edge: returnEdge(outage, "the outage"), base: afterSyncScenario(`"no"`), plan: powerLossPlan,
+		Unit: seconds, Range: func(s EnvelopeSetting) (float64, float64, float64) { return s.resolution(), s.lease(), s.resolution() }, Edge: returnEdge(outage, "the outage"), base: afterSyncScenario(`"no"`), plan: powerLossPlan,
 	},
 }
 
@@ -75,7 +75,7 @@ func DimensionNames() (names []string) {
 }
 
 // Scenario returns a scenario that tests the given value and expects nothing of the lock.
-func (d Dimension) Scenario(s EnvelopeSetting, value float64, known scenario.Known) (scenario.Scenario, error) {
+func (d Dimension) Scenario(s EnvelopeSetting, value float64, known scenario.KnownNames) (scenario.Scenario, error) {
 	name := "envelope-" + d.Name
 	text := fmt.Sprintf("name: %s\nclaim: The lock tolerates %s.\nsource: lockpick envelope\n%s", name, d.Doc, d.base(s))
 	if value != d.noFault() {
@@ -136,12 +136,12 @@ func (s EnvelopeSetting) sharedNodes() string { return nodeList(s.Nodes-s.quorum
 
 // baseScenario returns everything but the plan. Client c1 acquires the lock at start and works for
 // hold. Client c2 starts trying shortly before c1's lease ends.
-func (s EnvelopeSetting) baseScenario(persistence string, begin time.Duration, reach1, reach2, hold string) string {
+func (s EnvelopeSetting) baseScenario(persistence string, start time.Duration, reach1, reach2, hold string) string {
 	fence := "none"
 	if s.Fence {
 		fence = "token"
 	}
-	second := begin.Seconds() + max(s.lease()-startLead.Seconds(), s.lease()/2)
+	secondStart := start.Seconds() + max(s.lease()-startLead.Seconds(), s.lease()/2)
 	return fmt.Sprintf(`topology: {nodes: %d, persistence: %s}
 lock: {kind: redlock, ttl: %v, drift: %g%%, timeout: %v, retry: %v..%v, fence: %t}
 clients:
@@ -149,7 +149,7 @@ clients:
   c2: {reach: %s, hold: 0s, start: %s}
 workload: {kind: read-modify-write, keys: 1, fence: %s, think: 0s, cycles: 1}
 expect: {mutual-exclusion: any, resource-safety: any}
-`, s.Nodes, persistence, s.TTL, 100*s.Drift, s.Timeout, s.Retry.Min, s.Retry.Max, s.Fence, reach1, hold, begin, reach2, formatDuration(second), fence)
+`, s.Nodes, persistence, s.TTL, 100*s.Drift, s.Timeout, s.Retry.Min, s.Retry.Max, s.Fence, reach1, hold, start, reach2, formatDuration(secondStart), fence)
 }
 
 // contestedScenario returns a base scenario where each client reaches only a quorum, so the shared

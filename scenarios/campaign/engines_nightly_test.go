@@ -119,9 +119,9 @@ func killMidway(t *testing.T, store, variable string) {
 			process := filepath.Dir(filepath.Dir(f))
 			environment, _ := os.ReadFile(filepath.Join(process, "environ"))
 			text, _ := os.ReadFile(f)
-			there, err := os.Stat(f)
-			here, missing := os.Stat(filepath.Join(store, shardFolder, filepath.Base(to)))
-			if err != nil || missing != nil || !os.SameFile(there, here) || bytes.Count(text, []byte("\n")) < 3 ||
+			openFile, err := os.Stat(f)
+			storeFile, statErr := os.Stat(filepath.Join(store, shardFolder, filepath.Base(to)))
+			if err != nil || statErr != nil || !os.SameFile(openFile, storeFile) || bytes.Count(text, []byte("\n")) < 3 ||
 				!bytes.Contains(append([]byte{0}, environment...), []byte("\x00"+variable+"\x00")) {
 				continue
 			}

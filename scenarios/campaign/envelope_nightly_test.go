@@ -32,7 +32,7 @@ func TestEnvelopes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !r.Agrees || r.undecided() {
+				if !r.AsPredicted || r.undecided() {
 					t.Errorf("%s; %s", r, r.describePrediction())
 				}
 			})

@@ -36,21 +36,21 @@ func testSearch(seeds int) envelopeSearch {
 // within 0.1 %.
 func TestMeasuredEdgesMatchPredictions(t *testing.T) {
 	s := defaultSetting()
-	within := map[unit]float64{seconds: s.Retry.Max.Seconds() + 2*s.maxOneWay(), rate: 0.001, nodeCount: 0}
+	tolerances := map[unit]float64{seconds: s.Retry.Max.Seconds() + 2*s.maxOneWay(), rate: 0.001, nodeCount: 0}
 	for _, d := range Dimensions {
 		t.Run(d.Name+"/"+d.Property, func(t *testing.T) {
 			r, err := testSearch(1).find(t.Context(), d, s, func(envelopePoint) {})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !r.Agrees || r.undecided() {
+			if !r.AsPredicted || r.undecided() {
 				t.Fatalf("%s; %s", r, r.describePrediction())
 			}
-			far := within[d.Unit]
+			tolerance := tolerances[d.Unit]
 			if d.Name == "fsync-everysec" {
-				far = 0.11 // a Redis tick and a sync
+				tolerance = 0.11 // a Redis tick and a sync
 			}
-			if r.Edge != nil && math.Abs(*r.BreaksAt-r.Edge.Nominal) > far+1e-9 {
+			if r.Edge != nil && math.Abs(*r.FirstUnsafe-r.Edge.Nominal) > tolerance+1e-9 {
 				t.Errorf("%s; %s", r, r.describePrediction())
 			}
 		})
@@ -67,7 +67,7 @@ func TestLockWithoutDriftMarginDisagrees(t *testing.T) {
 		if d.Name != "clock-jump" {
 			continue
 		}
-		if r, err := x.find(t.Context(), d, defaultSetting(), func(envelopePoint) {}); err != nil || r.Agrees {
+		if r, err := x.find(t.Context(), d, defaultSetting(), func(envelopePoint) {}); err != nil || r.AsPredicted {
 			t.Errorf("%s; %v", r, err)
 		}
 	}
@@ -91,15 +91,15 @@ func TestMatchesPrediction(t *testing.T) {
 		{"everywhere, lower is worse", true, "bbb", true},
 		{"everywhere, though it should hold at the mildest value", true, "bbbbbbbb", false},
 	} {
-		edge := &predictedEdge{Safe: 3.5, AlwaysBreaks: 4.5}
+		edge := &predictedEdge{SafeLimit: 3.5, FailureLimit: 4.5}
 		if c.less {
-			edge = &predictedEdge{Safe: 4.5, AlwaysBreaks: 3.5}
+			edge = &predictedEdge{SafeLimit: 4.5, FailureLimit: 3.5}
 		}
 		r := Envelope{LessIsWorse: c.less, Edge: edge}
 		for i, outcome := range c.tried {
-			p := envelopePoint{Value: float64(i), Runs: 5}
+			p := envelopePoint{Value: float64(i), NumRuns: 5}
 			if outcome == 'b' {
-				p.Broken = 5
+				p.NumViolated = 5
 			}
 			r.Points = append(r.Points, p)
 		}
@@ -111,25 +111,25 @@ func TestMatchesPrediction(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.agrees)
 		}
 	}
-	if r := (Envelope{Points: []envelopePoint{{Value: 1, Runs: 5}}}); !r.matchesPrediction(1) {
+	if r := (Envelope{Points: []envelopePoint{{Value: 1, NumRuns: 5}}}); !r.matchesPrediction(1) {
 		t.Error("nothing breaks and no edge is predicted: got no match")
 	}
 }
 
 func TestEnvelopeExitCodes(t *testing.T) {
 	at := func(v float64) *float64 { return &v }
-	edge := &predictedEdge{Nominal: 2, Safe: 1.5, AlwaysBreaks: 2}
+	edge := &predictedEdge{Nominal: 2, SafeLimit: 1.5, FailureLimit: 2}
 	for name, x := range map[string]struct {
 		Envelope
 		code int
 	}{
-		"agrees":              {Envelope{HoldsAt: at(1), BreaksAt: at(2), Edge: edge, Agrees: true, Points: []envelopePoint{{Value: 1, Runs: 2}, {Value: 2, Runs: 2, Broken: 1}}}, outcome.ExitOK},
-		"disagrees":           {Envelope{HoldsAt: at(0), BreaksAt: at(1), Edge: edge, Points: []envelopePoint{{Value: 0, Runs: 2}, {Value: 1, Runs: 2, Broken: 1}}}, outcome.ExitUnexpected},
-		"not exercised":       {Envelope{Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2, NotExercised: 2}, {Value: 1, Runs: 2, NotExercised: 2}}}, outcome.ExitUndecided},
-		"worst not exercised": {Envelope{HoldsAt: at(0), Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2}, {Value: 1, Runs: 2, NotExercised: 2}}}, outcome.ExitUndecided},
-		"worst not exercised, lower is worse": {Envelope{HoldsAt: at(1), LessIsWorse: true, Agrees: true,
-			Points: []envelopePoint{{Value: 0, Runs: 2, NotExercised: 2}, {Value: 1, Runs: 2}}}, outcome.ExitUndecided},
-		"failed": {Envelope{HoldsAt: at(0), BreaksAt: at(1), Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2, Failed: 1, Error: "no"}, {Value: 1, Runs: 2, Broken: 1}}}, outcome.ExitBackend},
+		"agrees":              {Envelope{LastSafe: at(1), FirstUnsafe: at(2), Edge: edge, AsPredicted: true, Points: []envelopePoint{{Value: 1, NumRuns: 2}, {Value: 2, NumRuns: 2, NumViolated: 1}}}, outcome.ExitOK},
+		"disagrees":           {Envelope{LastSafe: at(0), FirstUnsafe: at(1), Edge: edge, Points: []envelopePoint{{Value: 0, NumRuns: 2}, {Value: 1, NumRuns: 2, NumViolated: 1}}}, outcome.ExitUnexpected},
+		"not exercised":       {Envelope{AsPredicted: true, Points: []envelopePoint{{Value: 0, NumRuns: 2, NumUnexercised: 2}, {Value: 1, NumRuns: 2, NumUnexercised: 2}}}, outcome.ExitUndecided},
+		"worst not exercised": {Envelope{LastSafe: at(0), AsPredicted: true, Points: []envelopePoint{{Value: 0, NumRuns: 2}, {Value: 1, NumRuns: 2, NumUnexercised: 2}}}, outcome.ExitUndecided},
+		"worst not exercised, lower is worse": {Envelope{LastSafe: at(1), LessIsWorse: true, AsPredicted: true,
+			Points: []envelopePoint{{Value: 0, NumRuns: 2, NumUnexercised: 2}, {Value: 1, NumRuns: 2}}}, outcome.ExitUndecided},
+		"failed": {Envelope{LastSafe: at(0), FirstUnsafe: at(1), AsPredicted: true, Points: []envelopePoint{{Value: 0, NumRuns: 2, NumFailed: 1, Error: "no"}, {Value: 1, NumRuns: 2, NumViolated: 1}}}, outcome.ExitBackend},
 	} {
 		if got := x.Code(); got != x.code {
 			t.Errorf("%s: exit code %d, want %d", name, got, x.code)

@@ -57,51 +57,51 @@ func TestNextRun(t *testing.T) {
 // A search that is killed and resumed counts each run once and ends with the same findings as an
 // uninterrupted search.
 func TestKilledSearchCountsRunsOnce(t *testing.T) {
-	const all = 300
+	const total = 300
 	r := rand.New(rand.NewPCG(3, 4))
 	folder := t.TempDir()
 	h := openTestFuzz(t, folder)
-	var under []int // assigned runs that are not done
+	var running []int // assigned runs that are not done
 	kills := 0
-	for h.Runs < all {
+	for h.Runs < total {
 		switch {
 		case r.IntN(40) == 0: // runs since the last save and runs in progress are lost
 			kills++
-			h, under = openTestFuzz(t, folder), nil
+			h, running = openTestFuzz(t, folder), nil
 		case r.IntN(6) == 0:
 			if err := h.save(); err != nil {
 				t.Fatal(err)
 			}
-		case len(under) < 8:
-			if i := h.nextRun(); i < all {
-				under = append(under, i)
+		case len(running) < 8:
+			if i := h.nextRun(); i < total {
+				running = append(running, i)
 				continue
 			}
 			fallthrough
 		default:
-			if len(under) == 0 {
+			if len(running) == 0 {
 				continue
 			}
-			k := r.IntN(len(under))
-			i := under[k]
-			under = append(under[:k], under[k+1:]...)
+			k := r.IntN(len(running))
+			i := running[k]
+			running = append(running[:k], running[k+1:]...)
 			h.record(i, testOutcome(i))
 			h.record(i, testOutcome(i)) // a run that is recorded twice counts once
 		}
 	}
-	if kills < 5 || h.Next != all || h.Runs != all || len(h.DoneAhead) != 0 {
-		t.Errorf("after %d kills: first unfinished run %d, %d runs done, %d out of order", kills, h.Next, h.Runs, len(h.DoneAhead))
+	if kills < 5 || h.FirstUnfinished != total || h.Runs != total || len(h.OutOfOrder) != 0 {
+		t.Errorf("after %d kills: first unfinished run %d, %d runs done, %d out of order", kills, h.FirstUnfinished, h.Runs, len(h.OutOfOrder))
 	}
-	whole := openTestFuzz(t, t.TempDir())
-	for i := range all {
-		whole.record(whole.nextRun(), testOutcome(i))
+	uninterrupted := openTestFuzz(t, t.TempDir())
+	for i := range total {
+		uninterrupted.record(uninterrupted.nextRun(), testOutcome(i))
 	}
-	for _, f := range whole.Findings {
+	for _, f := range uninterrupted.Findings {
 		found := false
 		for _, g := range h.Findings {
 			if g.Bug == f.Bug {
 				found = true
-				if g.Runs != f.Runs || g.Required != f.Required || g.Shortest != f.Shortest {
+				if g.Runs != f.Runs || g.Required != f.Required || g.ShortestRun != f.ShortestRun {
 					t.Errorf("%s: killed search %+v, uninterrupted search %+v", f.Bug, g, f)
 				}
 			}
@@ -110,19 +110,19 @@ func TestKilledSearchCountsRunsOnce(t *testing.T) {
 			t.Errorf("the killed search did not find %s", f.Bug)
 		}
 	}
-	if len(whole.Findings) != 2 || len(h.Findings) != 2 {
-		t.Errorf("%d and %d findings, want 2 each", len(whole.Findings), len(h.Findings))
+	if len(uninterrupted.Findings) != 2 || len(h.Findings) != 2 {
+		t.Errorf("%d and %d findings, want 2 each", len(uninterrupted.Findings), len(h.Findings))
 	}
 }
 
 func TestRecordReturnsNewFindings(t *testing.T) {
 	h := openTestFuzz(t, t.TempDir())
 	for i, want := range []int{2, 0, 0, 0, 0, 0, 0, 0} {
-		if fresh, _ := h.record(h.nextRun(), testOutcome(i)); len(fresh) != want {
-			t.Errorf("run %d: %d new findings, want %d", i, len(fresh), want)
+		if newFindings, _ := h.record(h.nextRun(), testOutcome(i)); len(newFindings) != want {
+			t.Errorf("run %d: %d new findings, want %d", i, len(newFindings), want)
 		}
 	}
-	if f := h.Findings[0]; !f.Required || f.Runs != 2 || f.First.Seed != 5 || f.Shortest.Events != 93 {
+	if f := h.Findings[0]; !f.Required || f.Runs != 2 || f.FirstRun.Seed != 5 || f.ShortestRun.Events != 93 {
 		t.Errorf("%+v", f)
 	}
 }
@@ -132,8 +132,8 @@ func TestRecordReportsRequiredViolations(t *testing.T) {
 	h := openTestFuzz(t, t.TempDir())
 	for i, expected := range []string{"any", "holds", "any", "holds"} {
 		o := outcome.Outcome{Judgements: []outcome.Judgement{{Property: verdict.FencingOrder, Cause: "holder-refused", Got: verdict.Violated, Expected: expected}}}
-		if fresh, requiredViolated := h.record(h.nextRun(), o); requiredViolated != (expected == "holds") || len(fresh) > 0 != (i == 0) {
-			t.Errorf("run %d, expected %s: required violation %v, %d new findings", i, expected, requiredViolated, len(fresh))
+		if newFindings, requiredViolated := h.record(h.nextRun(), o); requiredViolated != (expected == "holds") || len(newFindings) > 0 != (i == 0) {
+			t.Errorf("run %d, expected %s: required violation %v, %d new findings", i, expected, requiredViolated, len(newFindings))
 		}
 	}
 }
@@ -196,7 +196,7 @@ func TestOpenFuzzRejectsInvalidState(t *testing.T) {
 
 // A search whose owner has exited can be resumed.
 func TestSearchOwner(t *testing.T) {
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		t.Skip(err)
 	}

@@ -92,7 +92,7 @@ func defaultExpectations() map[string]scenario.Expectation {
 
 // judgeResult compares one result with its expectation.
 func judgeResult(j *outcome.Judgement, want scenario.Expectation, r verdict.Result) {
-	j.Expected, j.Follows = want.String(), want.Follows
+	j.Expected, j.ImpliedBy = want.String(), want.LeadProperty
 	switch want.Want {
 	case wantAny:
 		return
@@ -134,8 +134,8 @@ func judgeNumbers(bounds map[string]scenario.Bound, v verdict.Verdict) []outcome
 	for _, name := range slices.Sorted(maps.Keys(bounds)) {
 		b := bounds[name]
 		j := outcome.Judgement{Property: name, Expected: b.String(), Number: &outcome.Number{Bound: b}}
-		x, measured := v.Numbers[name]
-		j.Number.Value = x
+		value, measured := v.Numbers[name]
+		j.Number.Value = value
 		switch {
 		case v.Assumption != "":
 			markUndecided(&j, v.Assumption)
@@ -147,8 +147,8 @@ func judgeNumbers(bounds map[string]scenario.Bound, v verdict.Verdict) []outcome
 			markUndecided(&j, "it is compared with "+b.Variant+", which must run in the same campaign")
 			j.Number.Pending = true
 		default:
-			judgeNumber(&j, x, 0)
-			if !j.AsExpected && stallMayExplain(name, x-b.Value, v) {
+			judgeNumber(&j, value, 0)
+			if !j.AsExpected && stallMayExplain(name, value-b.Value, v) {
 				markUndecided(&j, "the host stalled, which may be why "+j.Because)
 			}
 		}
@@ -159,10 +159,10 @@ func judgeNumbers(bounds map[string]scenario.Bound, v verdict.Verdict) []outcome
 
 // stallMayExplain reports whether host stalls may be why a number misses its bound by the given
 // amount. If the number is a time, the stalls must be at least that long.
-func stallMayExplain(name string, by float64, v verdict.Verdict) bool {
+func stallMayExplain(name string, excess float64, v verdict.Verdict) bool {
 	stalled := v.Numbers[verdict.StalledSeconds]
 	isTime := slices.ContainsFunc(verdict.Numbers, func(n verdict.Number) bool { return n.Name == name && n.AffectedByStalls })
-	return stalled > 0 && (!isTime || math.Abs(by) <= stalled)
+	return stalled > 0 && (!isTime || math.Abs(excess) <= stalled)
 }
 
 func markUndecided(j *outcome.Judgement, because string) {
@@ -170,15 +170,15 @@ func markUndecided(j *outcome.Judgement, because string) {
 }
 
 // judgeNumber compares a number with its bound, which may depend on another variant's number.
-func judgeNumber(j *outcome.Judgement, x, other float64) {
+func judgeNumber(j *outcome.Judgement, value, otherValue float64) {
 	b := j.Number.Bound
-	j.Got, j.AsExpected = verdict.Violated, b.Allows(x, other)
+	j.Got, j.AsExpected = verdict.Violated, b.Allows(value, otherValue)
 	if j.AsExpected {
 		j.Got = verdict.Holds
 	}
-	j.Because = fmt.Sprintf("%s is %s", j.Property, outcome.FormatNumber(x))
+	j.Because = fmt.Sprintf("%s is %s", j.Property, outcome.FormatNumber(value))
 	if b.Variant != "" {
-		j.Because += fmt.Sprintf("; in %s it is %s", b.Variant, outcome.FormatNumber(other))
+		j.Because += fmt.Sprintf("; in %s it is %s", b.Variant, outcome.FormatNumber(otherValue))
 	}
 }
 
@@ -189,17 +189,17 @@ func withoutPending(js []outcome.Judgement) []outcome.Judgement {
 
 // settle decides the judgements that need the given variant's numbers, and rewrites the stored
 // outcome. numbers is nil if the campaign does not include the variant.
-func settle(o *outcome.Outcome, than string, numbers map[string]float64) {
+func settle(o *outcome.Outcome, variant string, numbers map[string]float64) {
 	for i := range o.Judgements {
 		j := &o.Judgements[i]
-		if !j.Pending() || j.Number.Bound.Variant != than {
+		if !j.Pending() || j.Number.Bound.Variant != variant {
 			continue
 		}
 		j.Number.Pending = false
-		if other, measured := numbers[j.Property]; measured {
-			judgeNumber(j, j.Number.Value, other)
+		if otherValue, measured := numbers[j.Property]; measured {
+			judgeNumber(j, j.Number.Value, otherValue)
 		} else if numbers != nil {
-			markUndecided(j, "the run of "+than+" has no "+j.Property)
+			markUndecided(j, "the run of "+variant+" has no "+j.Property)
 		}
 	}
 	o.Code = outcome.WorseCode(o.Code, outcome.CodeOf(withoutPending(o.Judgements)))
@@ -212,13 +212,13 @@ type VariantComparer struct {
 	Scenarios []Pick
 	Seeds     int // per scenario
 
-	numbers map[int]map[string]float64 // numbers of finished runs, by run number
-	waiting []int
+	numbers     map[int]map[string]float64 // numbers of finished runs, by run number
+	waitingRuns []int
 }
 
 // Settle adds the outcome of run i. It returns the runs that can be decided now, after updating
 // their outcomes.
-func (c *VariantComparer) Settle(outcomes map[int]outcome.Outcome, i int) (decided []int) {
+func (c *VariantComparer) Settle(outcomes map[int]outcome.Outcome, i int) (decidedRuns []int) {
 	if slices.ContainsFunc(c.Scenarios, func(p Pick) bool { return len(p.Numbers) > 0 }) {
 		if c.numbers == nil {
 			c.numbers = map[int]map[string]float64{}
@@ -228,25 +228,25 @@ func (c *VariantComparer) Settle(outcomes map[int]outcome.Outcome, i int) (decid
 			c.numbers[i] = n
 		}
 	}
-	c.waiting = slices.DeleteFunc(append(c.waiting, i), func(i int) bool {
+	c.waitingRuns = slices.DeleteFunc(append(c.waitingRuns, i), func(i int) bool {
 		o := outcomes[i]
-		for _, than := range o.PendingVariants() {
-			other, chosen := c.runOfVariant(i, than)
-			numbers, there := c.numbers[other]
-			if chosen && !there {
+		for _, variant := range o.PendingVariants() {
+			otherRun, selected := c.runOfVariant(i, variant)
+			numbers, finished := c.numbers[otherRun]
+			if selected && !finished {
 				return false
 			}
-			settle(&o, than, numbers)
+			settle(&o, variant, numbers)
 		}
 		outcomes[i] = o
-		decided = append(decided, i)
+		decidedRuns = append(decidedRuns, i)
 		return true
 	})
-	return decided
+	return decidedRuns
 }
 
 // IsWaiting reports whether a run's outcome depends on a run that has not finished.
-func (c *VariantComparer) IsWaiting(i int) bool { return slices.Contains(c.waiting, i) }
+func (c *VariantComparer) IsWaiting(i int) bool { return slices.Contains(c.waitingRuns, i) }
 
 // runOfVariant returns the run of another variant of run i's scenario, with the same seed. ok is
 // false if that variant was not selected.
@@ -254,8 +254,8 @@ func (c *VariantComparer) runOfVariant(i int, name string) (run int, ok bool) {
 	if name == scenario.BaseVariant {
 		name = ""
 	}
-	this := c.Scenarios[i/c.Seeds]
-	k := slices.IndexFunc(c.Scenarios, func(p Pick) bool { return p.From == this.From && p.Variant == name })
+	pick := c.Scenarios[i/c.Seeds]
+	k := slices.IndexFunc(c.Scenarios, func(p Pick) bool { return p.File == pick.File && p.Variant == name })
 	return k*c.Seeds + i%c.Seeds, k >= 0
 }
 
@@ -271,8 +271,8 @@ func withoutStepNumbers(numbers map[string]float64) map[string]float64 {
 }
 
 // KnownLocks returns the names that scenarios may use, given the lock kinds.
-func KnownLocks(locks map[string]lock.Kind) scenario.Known {
-	k := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), CanonicalCause: verdict.CanonicalCause, Numbers: checker.Numbers()}.With(locks)
+func KnownLocks(locks map[string]lock.Kind) scenario.KnownNames {
+	k := scenario.KnownNames{Properties: checker.Properties(), Causes: verdict.Causes(), CanonicalCause: verdict.CanonicalCause, Numbers: checker.Numbers()}.WithKinds(locks)
 	for _, m := range broken.Mistakes() {
 		k.Mistakes = append(k.Mistakes, m.Name)
 	}

@@ -48,7 +48,7 @@ func BugOf(o outcome.Outcome, property string) (Bug, bool) {
 
 // Minimizer reduces a scenario to what it takes to show a bug.
 type Minimizer struct {
-	Known scenario.Known
+	Known scenario.KnownNames
 	// Run runs a scenario and reports whether the result is as expected. It must be safe for
 	// concurrent use.
 	Run func(ctx context.Context, s scenario.Scenario, seed uint64) (asExpected bool)
@@ -78,14 +78,14 @@ type Minimized struct {
 	Scenario scenario.Scenario `json:"scenario"`
 	// Seed shows the bug. It is the lowest such seed of those tried or, if none of them shows it,
 	// the seed that minimizing ended with.
-	Seed         uint64       `json:"seed"`
-	From         string       `json:"from"` // the original scenario's ID
-	OriginalSeed uint64       `json:"given"`
-	Before       scenarioSize `json:"before"`
-	After        scenarioSize `json:"after"`
-	Runs         int          `json:"runs"`  // runs it took to minimize
-	SeedsShowing int          `json:"shows"` // how many of the SeedsTried seeds show the bug
-	SeedsTried   int          `json:"others"`
+	Seed             uint64       `json:"seed"`
+	OriginalID       string       `json:"from"` // the original scenario's ID
+	OriginalSeed     uint64       `json:"given"`
+	SizeBefore       scenarioSize `json:"before"`
+	SizeAfter        scenarioSize `json:"after"`
+	Runs             int          `json:"runs"`  // runs it took to minimize
+	ReproducingSeeds int          `json:"shows"` // how many of the SeedsTried seeds show the bug
+	SeedsTried       int          `json:"others"`
 	// Complete means that all edits were tried. Otherwise the run limit was reached.
 	Complete bool `json:"whole"`
 }
@@ -109,20 +109,20 @@ func SizeOf(s scenario.Scenario) scenarioSize {
 // Minimize minimizes a scenario that shows a bug with the given seed. It fails if the scenario does
 // not show the bug, or if ctx is done.
 func (k Minimizer) Minimize(ctx context.Context, s scenario.Scenario, seed uint64, b Bug) (Minimized, error) {
-	r := Minimized{Bug: b, From: s.ID(), OriginalSeed: seed}
+	r := Minimized{Bug: b, OriginalID: s.ID(), OriginalSeed: seed}
 	s = s.WithRandomPlan(seed)
-	r.Before = SizeOf(s)
-	x := &minimization{Minimizer: k, ctx: ctx, bug: b, seed: seed, best: deepCopy(ExpectBug(s, b)), seen: map[string]bool{}, slots: make(chan struct{}, max(k.Workers, 1)), runsLeft: k.MaxRuns}
+	r.SizeBefore = SizeOf(s)
+	x := &minimization{Minimizer: k, ctx: ctx, bug: b, seed: seed, best: deepCopy(ExpectBug(s, b)), triedRuns: map[string]bool{}, slots: make(chan struct{}, max(k.Workers, 1)), runsLeft: k.MaxRuns}
 	if x.runsLeft == 0 {
 		x.runsLeft = defaultMaxRuns
 	}
-	x.seen[digestOf(x.best, seed)] = true
+	x.triedRuns[digestOf(x.best, seed)] = true
 	x.runs, x.runsLeft = 1, x.runsLeft-1
-	shows := x.best.Check(k.Known) == nil && k.Run(ctx, x.best, seed)
+	showsBug := x.best.Check(k.Known) == nil && k.Run(ctx, x.best, seed)
 	switch {
 	case ctx.Err() != nil:
 		return r, ctx.Err()
-	case !shows:
+	case !showsBug:
 		return r, fmt.Errorf("%s does not violate %s with seed %d", s.ID(), b, seed)
 	}
 	x.minimizeAll()
@@ -130,12 +130,12 @@ func (k Minimizer) Minimize(ctx context.Context, s scenario.Scenario, seed uint6
 		return r, ctx.Err()
 	}
 	r.Scenario, r.Runs, r.Complete = x.best, x.runs, x.runsLeft > 0
-	r.After = SizeOf(x.best)
+	r.SizeAfter = SizeOf(x.best)
 	r.Seed, r.SeedsTried = x.seed, robustnessSeeds
-	shown := x.seedsShowing(robustnessSeeds)
-	r.SeedsShowing = len(shown)
-	if len(shown) > 0 {
-		r.Seed = shown[0]
+	reproducing := x.seedsShowing(robustnessSeeds)
+	r.ReproducingSeeds = len(reproducing)
+	if len(reproducing) > 0 {
+		r.Seed = reproducing[0]
 	}
 	return r, ctx.Err()
 }
@@ -143,10 +143,10 @@ func (k Minimizer) Minimize(ctx context.Context, s scenario.Scenario, seed uint6
 // MinimizedRun is a minimized scenario with its file and a run of that file.
 type MinimizedRun struct {
 	Minimized
-	File    string                `json:"file"`
-	Dir     string                `json:"dir"` // run directory
-	Command string                `json:"command"`
-	Try     *outcome.Reproduction `json:"try,omitempty"` // on another backend; nil if not tried
+	File         string                `json:"file"`
+	Dir          string                `json:"dir"` // run directory
+	Command      string                `json:"command"`
+	Reproduction *outcome.Reproduction `json:"try,omitempty"` // on another backend; nil if not tried
 }
 
 // SaveMinimized writes a minimized scenario to a file, runs it, and stores the run with its reports.
@@ -155,11 +155,11 @@ func (x Simulator) SaveMinimized(ctx context.Context, r Minimized, name, file, s
 	if err != nil {
 		return nil, err
 	}
-	written, err := scenario.Parse(file, text, x.Known)
+	parsed, err := scenario.Parse(file, text, x.Known)
 	if err != nil {
 		return nil, err
 	}
-	o, err := x.Save(ctx, written[0], r.Seed, file, text, store, x.Command(file, r.Seed))
+	o, err := x.Save(ctx, parsed[0], r.Seed, file, text, store, x.Command(file, r.Seed))
 	switch {
 	case err != nil:
 		return nil, err
@@ -172,17 +172,17 @@ func (x Simulator) SaveMinimized(ctx context.Context, r Minimized, name, file, s
 }
 
 // TryOn runs the scenario on another backend until it violates the same property there, or gives up.
-func (k *MinimizedRun) TryOn(ctx context.Context, r *Runner, known scenario.Known, store string) {
-	k.Try = &outcome.Reproduction{Backend: r.Name(), State: outcome.CannotRun}
-	there := &Selection{Scenarios: []scenarios.Found{{From: k.File, Scenario: k.Scenario}}, Backend: r.Name(), Expects: []string{k.Property + "=" + wantViolated}}
-	c, err := r.choose(there, known)
+func (k *MinimizedRun) TryOn(ctx context.Context, r *Runner, known scenario.KnownNames, store string) {
+	k.Reproduction = &outcome.Reproduction{Backend: r.Name(), State: outcome.ReproductionImpossible}
+	selection := &Selection{Scenarios: []scenarios.Found{{File: k.File, Scenario: k.Scenario}}, Backend: r.Name(), Expectations: []string{k.Property + "=" + wantViolated}}
+	c, err := r.choose(selection, known)
 	switch {
 	case err != nil:
-		k.Try.Why = display.FirstLine(err.Error())
+		k.Reproduction.Why = display.FirstLine(err.Error())
 	case len(c.Picks) == 0:
-		k.Try.Why = display.FirstLine(c.Skipped[0].Why.Error())
+		k.Reproduction.Why = display.FirstLine(c.Skipped[0].Reason.Error())
 	default:
-		*k.Try, _ = reproduce(ctx, r.Backend, r.job(there, c.Picks[0], k.Seed, store, KeepAll), k.Property)
+		*k.Reproduction, _ = reproduce(ctx, r.Backend, r.job(selection, c.Picks[0], k.Seed, store, KeepAll), k.Property)
 	}
 }
 
@@ -201,23 +201,23 @@ func ExpectBug(s scenario.Scenario, b Bug) scenario.Scenario {
 // minimizeAll applies edits until none of them preserves the bug.
 func (x *minimization) minimizeAll() {
 	for range maxRounds {
-		before := x.accepted
+		before := x.acceptedEdits
 		x.distillPlan()
 		x.tryEdits(shortenRun(x.best))
 		x.tryEdits(shrinkTopology(x.best)) // before removing steps, because it makes that cheaper, and again after it
 		x.removeSteps()
-		x.removePartsOtherSeeds()
-		x.tryEdits(makeCertain(x.best))
+		x.removePartsWithOtherSeeds()
+		x.tryEdits(makeStepsMandatory(x.best))
 		x.tryEdits(reduceTargets(x.best))
 		x.tryEdits(shrinkTopology(x.best))
 		x.tryEdits(reduceCycles(x.best))
 		x.tryEdits(dropSettings(x.best))
 		x.tryEdits(shareTrigger(x.best))
 		x.tryEdits(roundValues(x.best))
-		if x.accepted == before {
-			x.removeOtherSeeds()
+		if x.acceptedEdits == before {
+			x.removeWithOtherSeeds()
 		}
-		if x.accepted == before || x.stopped() {
+		if x.acceptedEdits == before || x.stopped() {
 			return
 		}
 	}
@@ -230,7 +230,7 @@ const maxAnchors = 6
 // triggered by what its victim did just before. Most steps of a long plan only shift the timing of
 // others, so without them, a fault at a fixed time would strike its victim at a different point.
 func (x *minimization) distillPlan() {
-	if x.Record == nil || len(x.best.Plan) <= fewSteps || x.stopped() {
+	if x.Record == nil || len(x.best.Plan) <= smallPlanSize || x.stopped() {
 		return
 	}
 	h, v, err := x.Record(x.ctx, x.best, x.seed)
@@ -243,8 +243,8 @@ func (x *minimization) distillPlan() {
 	}
 	rec := newViolationRecord(h, r.Witness)
 	var edits []edit
-	for nearest := range maxAnchors {
-		plan := rec.planOf(x.best, nearest)
+	for anchorIndex := range maxAnchors {
+		plan := rec.planOf(x.best, anchorIndex)
 		edits = append(edits, func(s *scenario.Scenario) {
 			if len(plan) < len(s.Plan) {
 				s.Plan = plan
@@ -275,8 +275,8 @@ func newViolationRecord(h *history.History, w *verdict.Witness) violationRecord 
 		}
 	}
 	for _, e := range h.Events {
-		if token != "" && e.Token == token && e.Op == history.OpSet && e.Sent > 0 {
-			l.from = min(l.from, e.Sent)
+		if token != "" && e.Token == token && e.Op == history.OpSet && e.SentAt > 0 {
+			l.from = min(l.from, e.SentAt)
 		}
 	}
 	return l
@@ -285,10 +285,10 @@ func newViolationRecord(h *history.History, w *verdict.Witness) violationRecord 
 // planOf returns a plan of the faults that were active during the span. A fixed time is replaced by
 // an action of the fault's victim: the last one before the fault if anchorIndex is 0, the one
 // before that if it is 1, and so on.
-func (l violationRecord) planOf(s scenario.Scenario, nearest int) (plan nemesis.Plan) {
-	whole := map[int]bool{} // numbers of the steps copied unchanged
+func (l violationRecord) planOf(s scenario.Scenario, anchorIndex int) (plan nemesis.Plan) {
+	unchanged := map[int]bool{} // numbers of the steps copied unchanged
 	for _, f := range l.faults {
-		if f.Begin == nil || f.Step < 1 || f.Step > len(s.Plan) || f.From() > l.to || whole[f.Step] {
+		if f.Begin == nil || f.Step < 1 || f.Step > len(s.Plan) || f.From() > l.to || unchanged[f.Step] {
 			continue
 		}
 		st, end := s.Plan[f.Step-1], f.To()
@@ -298,10 +298,10 @@ func (l violationRecord) planOf(s scenario.Scenario, nearest int) (plan nemesis.
 		switch {
 		case end < l.from:
 		case f.From() < l.from && end > l.to: // active throughout the span
-			whole[f.Step] = true
+			unchanged[f.Step] = true
 			plan = append(plan, st)
 		default:
-			if when, ok := l.trigger(s, st.When, f, nearest); ok {
+			if when, ok := l.trigger(s, st.When, f, anchorIndex); ok {
 				plan = append(plan, nemesis.Step{When: when, Fault: l.faultOf(st.Fault, f, end), Drawn: st.Drawn})
 			}
 		}
@@ -312,11 +312,11 @@ func (l violationRecord) planOf(s scenario.Scenario, nearest int) (plan nemesis.
 // faultOf turns one occurrence of a planned fault on one target into a fault of its own. end is when
 // it ended.
 func (l violationRecord) faultOf(planned nemesis.Fault, f *facts.Fault, end int64) nemesis.Fault {
-	if kind, _ := nemesis.KindOf(planned.Kind); kind.Repeats {
-		planned.Kind, planned.Every, planned.Lasts = kind.RecordedAs, nemesis.Span{}, nemesis.Span{}
+	if kind, _ := nemesis.KindOf(planned.Kind); kind.IsRepeated {
+		planned.Kind, planned.Every, planned.Lasts = kind.RecordedKind, nemesis.Span{}, nemesis.Span{}
 	}
-	if lasts := time.Duration(end - max(f.From(), l.from)); end <= l.to && lasts > 0 {
-		planned.For, planned.Until, planned.Timer = &lasts, nil, nil
+	if duration := time.Duration(end - max(f.From(), l.from)); end <= l.to && duration > 0 {
+		planned.For, planned.Until, planned.Timer = &duration, nil, nil
 	}
 	if len(planned.Targets) > 0 {
 		planned.Targets = []string{f.Target}
@@ -325,7 +325,7 @@ func (l violationRecord) faultOf(planned nemesis.Fault, f *facts.Fault, end int6
 }
 
 // trigger returns a trigger for a fault that started during the span, or false if there is none.
-func (l violationRecord) trigger(s scenario.Scenario, w nemesis.Trigger, f *facts.Fault, nearest int) (nemesis.Trigger, bool) {
+func (l violationRecord) trigger(s scenario.Scenario, w nemesis.Trigger, f *facts.Fault, anchorIndex int) (nemesis.Trigger, bool) {
 	switch {
 	case w.Message != nil:
 		m := *w.Message
@@ -338,15 +338,15 @@ func (l violationRecord) trigger(s scenario.Scenario, w nemesis.Trigger, f *fact
 		w.Point = &p
 		return w, true
 	}
-	all, ok := l.anchorCache[f]
+	anchors, ok := l.anchorCache[f]
 	if !ok {
-		all = l.anchors(s, f.Target, max(f.From(), l.from))
-		l.anchorCache[f] = all
+		anchors = l.anchors(s, f.Target, max(f.From(), l.from))
+		l.anchorCache[f] = anchors
 	}
-	if len(all) == 0 {
+	if len(anchors) == 0 {
 		return w, false
 	}
-	return all[min(nearest, len(all)-1)], true
+	return anchors[min(anchorIndex, len(anchors)-1)], true
 }
 
 // anchors returns triggers for a fault on a target at a time: the actions in the span up to then,
@@ -357,7 +357,7 @@ func (l violationRecord) anchors(s scenario.Scenario, target string, at int64) (
 		at   int64
 		when nemesis.Trigger
 	}
-	var found []candidate
+	var candidates []candidate
 	clients := s.ClientNames()
 	if victim, _, _ := nemesis.SplitLink(target); slices.Contains(clients, victim) {
 		clients = []string{victim}
@@ -366,17 +366,17 @@ func (l violationRecord) anchors(s scenario.Scenario, target string, at int64) (
 		for _, name := range nemesis.EventNames() {
 			if e, last := l.lastEvent(nemesis.Event{Client: c, Event: name}, at); e.Nth > 0 {
 				e.After = time.Duration(at - last)
-				found = append(found, candidate{last, nemesis.Trigger{Event: &e}})
+				candidates = append(candidates, candidate{last, nemesis.Trigger{Event: &e}})
 			}
 		}
 		for m, last := range l.lastMessages(c, at) {
-			found = append(found, candidate{last, nemesis.Trigger{Message: &m}})
+			candidates = append(candidates, candidate{last, nemesis.Trigger{Message: &m}})
 		}
 	}
-	slices.SortFunc(found, func(a, b candidate) int {
+	slices.SortFunc(candidates, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.at, a.at), strings.Compare(a.when.String(), b.when.String()))
 	})
-	for _, c := range found {
+	for _, c := range candidates {
 		all = append(all, c.when)
 	}
 	return all
@@ -403,8 +403,8 @@ func (l violationRecord) lastMessages(client string, before int64) map[nemesis.O
 		if left, _, isLink := nemesis.SplitLink(e.Process); !isLink || left != client || !slices.Contains(nemesis.MessageKinds, e.Op) {
 			continue
 		}
-		for of, t := range map[string]int64{nemesis.Request: e.Sent, nemesis.Reply: e.Applied} {
-			if m := (nemesis.OnMessage{Link: e.Process, Message: e.Op, Of: of}); t >= l.from && t <= before {
+		for direction, t := range map[string]int64{nemesis.Request: e.SentAt, nemesis.Reply: e.AppliedAt} {
+			if m := (nemesis.OnMessage{Link: e.Process, Message: e.Op, Of: direction}); t >= l.from && t <= before {
 				count[m]++
 				last[m] = max(last[m], t)
 			}
@@ -426,17 +426,17 @@ func reduceTargets(best scenario.Scenario) (edits []edit) {
 		if len(targets) < 2 {
 			continue
 		}
-		for _, one := range targets {
+		for _, target := range targets {
 			edits = append(edits, func(s *scenario.Scenario) {
 				if f := &s.Plan[i].Fault; len(f.Targets) > 1 {
-					f.Targets = []string{one}
+					f.Targets = []string{target}
 				}
 			})
 		}
-		for _, gone := range targets {
+		for _, removed := range targets {
 			edits = append(edits, func(s *scenario.Scenario) {
 				if f := &s.Plan[i].Fault; len(f.Targets) > 1 {
-					f.Targets = slices.DeleteFunc(f.Targets, func(t string) bool { return t == gone })
+					f.Targets = slices.DeleteFunc(f.Targets, func(t string) bool { return t == removed })
 				}
 			})
 		}
@@ -448,10 +448,10 @@ func reduceTargets(best scenario.Scenario) (edits []edit) {
 // of a removed client or node are removed too, or moved to a remaining one.
 func shrinkTopology(best scenario.Scenario) (edits []edit) {
 	for _, c := range slices.Backward(best.Clients) {
-		this := func(name string) bool { return name == c.Name }
+		isClient := func(name string) bool { return name == c.Name }
 		edits = append(edits, func(s *scenario.Scenario) {
 			if len(s.Clients) > 1 {
-				removeNames(s, this)
+				removeNames(s, isClient)
 			}
 		}, func(s *scenario.Scenario) {
 			i := slices.IndexFunc(s.Clients, func(x scenario.Client) bool { return x.Name != c.Name })
@@ -459,16 +459,16 @@ func shrinkTopology(best scenario.Scenario) (edits []edit) {
 			if i < 0 || j < 0 {
 				return
 			}
-			heir := s.Clients[i].Name
+			replacement := s.Clients[i].Name
 			s.Clients = slices.Delete(s.Clients, j, j+1)
 			renameAll(s, func(name string) string {
 				if name == c.Name {
-					return heir
+					return replacement
 				}
 				return name
 			})
 		}, func(s *scenario.Scenario) { // two clients with one more cycle may do the same as three
-			if len(s.Clients) >= 3 && s.Workload.Cycles > 0 && removeNames(s, this) {
+			if len(s.Clients) >= 3 && s.Workload.Cycles > 0 && removeNames(s, isClient) {
 				s.Workload.Cycles++
 				for i := range s.Clients {
 					s.Clients[i].Cycles = nil
@@ -488,9 +488,9 @@ func shrinkTopology(best scenario.Scenario) (edits []edit) {
 			})
 		}, func(s *scenario.Scenario) {
 			if n < s.Topology.Nodes {
-				gone := s.NodeNames()[n:]
+				removedNodes := s.NodeNames()[n:]
 				s.Topology.Nodes = n
-				removeNames(s, func(name string) bool { return slices.Contains(gone, name) })
+				removeNames(s, func(name string) bool { return slices.Contains(removedNodes, name) })
 			}
 		})
 	}
@@ -505,7 +505,7 @@ func shrinkTopology(best scenario.Scenario) (edits []edit) {
 const longerFactor = 16
 
 // removeClientAndRunLonger removes one of at least three clients and lets the others work longer.
-func removeClientRunLonger(best scenario.Scenario) (edits []edit) {
+func removeClientAndRunLonger(best scenario.Scenario) (edits []edit) {
 	for _, c := range slices.Backward(best.Clients) {
 		edits = append(edits, func(s *scenario.Scenario) {
 			if len(s.Clients) >= 3 && removeNames(s, func(name string) bool { return name == c.Name }) {
@@ -517,39 +517,39 @@ func removeClientRunLonger(best scenario.Scenario) (edits []edit) {
 }
 
 // lowerTo lowers a field to a limit. field returns nil if the scenario no longer has the field.
-func lowerTo[T cmp.Ordered](field func(*scenario.Scenario) *T, to T) edit {
+func lowerTo[T cmp.Ordered](field func(*scenario.Scenario) *T, limit T) edit {
 	return func(s *scenario.Scenario) {
 		if x := field(s); x != nil {
-			*x = min(*x, to)
+			*x = min(*x, limit)
 		}
 	}
 }
 
 // removeNames removes the clients and nodes with certain names, and reports whether it removed a
 // client.
-func removeNames(s *scenario.Scenario, gone func(name string) bool) bool {
-	about := func(target string) bool {
+func removeNames(s *scenario.Scenario, isRemoved func(name string) bool) bool {
+	isRemovedTarget := func(target string) bool {
 		left, right, isLink := nemesis.SplitLink(target)
-		return gone(left) || isLink && gone(right)
+		return isRemoved(left) || isLink && isRemoved(right)
 	}
 	before := len(s.Clients)
-	s.Clients = slices.DeleteFunc(s.Clients, func(c scenario.Client) bool { return gone(c.Name) })
+	s.Clients = slices.DeleteFunc(s.Clients, func(c scenario.Client) bool { return isRemoved(c.Name) })
 	for i, c := range s.Clients {
-		if c.Start != nil && gone(c.Start.Client) {
+		if c.Start != nil && isRemoved(c.Start.Client) {
 			s.Clients[i].Start = nil
 		}
-		if s.Clients[i].Reach = slices.DeleteFunc(c.Reach, gone); len(s.Clients[i].Reach) == 0 {
+		if s.Clients[i].Reach = slices.DeleteFunc(c.Reach, isRemoved); len(s.Clients[i].Reach) == 0 {
 			s.Clients[i].Reach = nil // nil means all nodes; a client that reaches none does nothing
 		}
 	}
-	s.Topology.Addresses = slices.DeleteFunc(s.Topology.Addresses, gone)
+	s.Topology.Addresses = slices.DeleteFunc(s.Topology.Addresses, isRemoved)
 	s.Plan = slices.DeleteFunc(s.Plan, func(st nemesis.Step) bool {
 		w := st.When
-		return w.Event != nil && gone(w.Event.Client) || w.Point != nil && gone(w.Point.Client) || w.Message != nil && about(w.Message.Link) ||
-			st.Fault.Until != nil && gone(st.Fault.Until.Client) || len(st.Fault.Targets) > 0 && !slices.ContainsFunc(st.Fault.Targets, func(t string) bool { return !about(t) })
+		return w.Event != nil && isRemoved(w.Event.Client) || w.Point != nil && isRemoved(w.Point.Client) || w.Message != nil && isRemovedTarget(w.Message.Link) ||
+			st.Fault.Until != nil && isRemoved(st.Fault.Until.Client) || len(st.Fault.Targets) > 0 && !slices.ContainsFunc(st.Fault.Targets, func(t string) bool { return !isRemovedTarget(t) })
 	})
 	for i := range s.Plan {
-		s.Plan[i].Fault.Targets = slices.DeleteFunc(s.Plan[i].Fault.Targets, about)
+		s.Plan[i].Fault.Targets = slices.DeleteFunc(s.Plan[i].Fault.Targets, isRemovedTarget)
 	}
 	return len(s.Clients) < before
 }
@@ -573,15 +573,15 @@ func renameAll(s *scenario.Scenario, newName func(name string) string) {
 			*name = nemesis.LinkName(*name, newName(right))
 		}
 	}
-	list := func(names []string) (once []string) {
+	renameList := func(names []string) (unique []string) {
 		for _, n := range names {
-			if rename(&n); !slices.Contains(once, n) {
-				once = append(once, n)
+			if rename(&n); !slices.Contains(unique, n) {
+				unique = append(unique, n)
 			}
 		}
-		return once
+		return unique
 	}
-	event := func(e *nemesis.Event) {
+	renameEvent := func(e *nemesis.Event) {
 		if e != nil {
 			rename(&e.Client)
 		}
@@ -589,28 +589,28 @@ func renameAll(s *scenario.Scenario, newName func(name string) string) {
 	for i := range s.Clients {
 		c := &s.Clients[i]
 		rename(&c.Name)
-		event(c.Start)
-		c.Reach = list(c.Reach)
+		renameEvent(c.Start)
+		c.Reach = renameList(c.Reach)
 	}
 	for i := range s.Topology.Addresses {
 		rename(&s.Topology.Addresses[i])
 	}
 	for i := range s.Plan {
 		w, f := s.Plan[i].When, &s.Plan[i].Fault
-		event(w.Event)
+		renameEvent(w.Event)
 		if w.Point != nil {
 			rename(&w.Point.Client)
 		}
 		if w.Message != nil {
 			rename(&w.Message.Link)
 		}
-		event(f.Until)
-		f.Targets = list(f.Targets)
+		renameEvent(f.Until)
+		f.Targets = renameList(f.Targets)
 	}
 }
 
-func setTo[T any](field func(*scenario.Scenario) *T, to T) edit {
-	return func(s *scenario.Scenario) { *field(s) = to }
+func setTo[T any](field func(*scenario.Scenario) *T, value T) edit {
+	return func(s *scenario.Scenario) { *field(s) = value }
 }
 
 // clearField sets a field to its zero value.
@@ -634,7 +634,7 @@ func dropSettings(best scenario.Scenario) []edit {
 		setTo(func(s *sc) *int { return &s.Workload.Writes }, 1),
 		clearField(func(s *sc) *client.Range { return &s.Workload.Prepare }),
 		clearField(func(s *sc) *bool { return &s.Workload.NoCheck }),
-		clearField(func(s *sc) *bool { return &s.Vacuous }),
+		clearField(func(s *sc) *bool { return &s.MayBeVacuous }),
 	}
 	if best.Expect[verdict.BoundedHold].Want == "" {
 		edits = append(edits, clearField(func(s *sc) *scenario.Limits { return &s.Limits }))
@@ -654,21 +654,21 @@ func dropSettings(best scenario.Scenario) []edit {
 }
 
 // dropStepSettings resets a step's settings except the fault kind, the targets and the trigger.
-func dropStepSettings(of func(*scenario.Scenario) *nemesis.Step) []edit {
+func dropStepSettings(getStep func(*scenario.Scenario) *nemesis.Step) []edit {
 	type sc = scenario.Scenario
 	return []edit{
-		clearField(func(s *sc) *string { return &of(s).Fault.Way }),
-		clearField(func(s *sc) *float64 { return &of(s).Fault.Share }),
-		clearField(func(s *sc) **nemesis.Timer { return &of(s).Fault.Timer }),
-		clearField(func(s *sc) **nemesis.Event { return &of(s).Fault.Until }),
+		clearField(func(s *sc) *string { return &getStep(s).Fault.Way }),
+		clearField(func(s *sc) *float64 { return &getStep(s).Fault.Share }),
+		clearField(func(s *sc) **nemesis.Timer { return &getStep(s).Fault.Timer }),
+		clearField(func(s *sc) **nemesis.Event { return &getStep(s).Fault.Until }),
 		func(s *sc) {
-			f := &of(s).Fault
+			f := &getStep(s).Fault
 			if kind, _ := nemesis.KindOf(f.Kind); len(kind.Modes) > 0 {
 				f.Mode = kind.Modes[0]
 			}
 		},
 		lowerTo(func(s *sc) *int {
-			switch w := of(s).When; {
+			switch w := getStep(s).When; {
 			case w.Event != nil:
 				return &w.Event.Nth
 			case w.Point != nil:
@@ -682,16 +682,16 @@ func dropStepSettings(of func(*scenario.Scenario) *nemesis.Step) []edit {
 }
 
 // makeStepsMandatory makes optional steps mandatory: first all of them, then one at a time.
-func makeCertain(best scenario.Scenario) []edit {
-	surely := func(st *nemesis.Step) { st.Drawn, st.When.Before = false, 0 }
-	all := []edit{func(s *scenario.Scenario) {
+func makeStepsMandatory(best scenario.Scenario) []edit {
+	makeMandatory := func(st *nemesis.Step) { st.Drawn, st.When.Before = false, 0 }
+	edits := []edit{func(s *scenario.Scenario) {
 		for i := range s.Plan {
-			surely(&s.Plan[i])
+			makeMandatory(&s.Plan[i])
 		}
 	}}
 	for i := range best.Plan {
-		all = append(all, func(s *scenario.Scenario) { surely(&s.Plan[i]) },
+		edits = append(edits, func(s *scenario.Scenario) { makeMandatory(&s.Plan[i]) },
 			clearField(func(s *scenario.Scenario) *bool { return &s.Plan[i].Drawn }))
 	}
-	return all
+	return edits
 }

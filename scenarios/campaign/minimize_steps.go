@@ -26,15 +26,15 @@ type edit func(s *scenario.Scenario)
 // minimization is the state of a call to Minimize.
 type minimization struct {
 	Minimizer
-	ctx      context.Context
-	bug      Bug
-	seed     uint64
-	best     scenario.Scenario
-	seen     map[string]bool // names of the attempts already made
-	runs     int
-	accepted int // number of accepted edits
-	runsLeft int // remaining runs
-	slots    chan struct{}
+	ctx           context.Context
+	bug           Bug
+	seed          uint64
+	best          scenario.Scenario
+	triedRuns     map[string]bool // names of the attempts already made
+	runs          int
+	acceptedEdits int // number of accepted edits
+	runsLeft      int // remaining runs
+	slots         chan struct{}
 }
 
 func (x *minimization) stopped() bool { return x.runsLeft <= 0 || x.ctx.Err() != nil }
@@ -72,24 +72,24 @@ func (x *minimization) acceptFirstWithSeeds(edits []edit, seeds []uint64) int {
 	if x.stopped() {
 		return -1
 	}
-	ctx, enough := context.WithCancel(x.ctx)
-	defer enough()
-	begun := make(chan *attempt, cap(x.slots))
-	go x.startAttempts(ctx, x.best, edits, seeds, begun)
-	for a := range begun {
-		if x.seen[a.name] {
+	ctx, cancel := context.WithCancel(x.ctx)
+	defer cancel()
+	started := make(chan *attempt, cap(x.slots))
+	go x.startAttempts(ctx, x.best, edits, seeds, started)
+	for a := range started {
+		if x.triedRuns[a.name] {
 			continue
 		}
 		<-a.done
 		if x.ctx.Err() != nil {
 			return -1
 		}
-		x.seen[a.name] = true
+		x.triedRuns[a.name] = true
 		x.runs++
 		x.runsLeft--
 		if a.showsBug {
 			x.best, x.seed = a.edited, a.seed
-			x.accepted++
+			x.acceptedEdits++
 			return a.index
 		}
 		if x.runsLeft <= 0 {
@@ -100,8 +100,8 @@ func (x *minimization) acceptFirstWithSeeds(edits []edit, seeds []uint64) int {
 }
 
 // startAttempts starts the attempts in order and sends them to a channel, until ctx is done.
-func (x *minimization) startAttempts(ctx context.Context, s scenario.Scenario, edits []edit, seeds []uint64, begun chan<- *attempt) {
-	defer close(begun)
+func (x *minimization) startAttempts(ctx context.Context, s scenario.Scenario, edits []edit, seeds []uint64, started chan<- *attempt) {
+	defer close(started)
 	before := digestOf(s, 0)
 	for i, e := range edits {
 		edited := deepCopy(s)
@@ -121,7 +121,7 @@ func (x *minimization) startAttempts(ctx context.Context, s scenario.Scenario, e
 				a.showsBug = x.Run(x.ctx, a.edited, seed)
 			}()
 			select {
-			case begun <- a:
+			case started <- a:
 			case <-ctx.Done():
 				return
 			}
@@ -173,13 +173,13 @@ func removeParts(all, size int) (edits []edit) {
 }
 
 // smallPlanSize is the plan size up to which steps are removed singly rather than in parts.
-const fewSteps = 3
+const smallPlanSize = 3
 
 // removePartsWithOtherSeeds removes halves, quarters and eighths of a long plan, trying other seeds
 // each time. If only one seed in a hundred shows a bug, every step shifts the timing that the bug
 // depends on, so no step can be removed without changing the seed.
-func (x *minimization) removePartsOtherSeeds() {
-	for parts := 2; len(x.best.Plan) > fewSteps && parts <= 8 && !x.stopped(); {
+func (x *minimization) removePartsWithOtherSeeds() {
+	for parts := 2; len(x.best.Plan) > smallPlanSize && parts <= 8 && !x.stopped(); {
 		all := len(x.best.Plan)
 		if x.acceptFirstWithSeeds(removeParts(all, (all+parts-1)/parts), otherSeeds()) >= 0 {
 			x.removeSteps()
@@ -206,23 +206,23 @@ const (
 
 // removeWithOtherSeeds removes a step, a client or a node, trying other seeds. Many steps only shift
 // the timing of others, and another seed may give the same timing without them.
-func (x *minimization) removeOtherSeeds() {
+func (x *minimization) removeWithOtherSeeds() {
 	var edits []edit
 	for i := range x.best.Plan[:min(len(x.best.Plan), maxSingleSteps)] {
 		edits = append(edits, func(s *scenario.Scenario) { s.Plan = slices.Delete(s.Plan, i, i+1) })
 	}
 	edits = append(edits, shrinkTopology(x.best)...)
-	edits = append(edits, removeClientRunLonger(x.best)...)
+	edits = append(edits, removeClientAndRunLonger(x.best)...)
 	x.acceptFirstWithSeeds(edits, otherSeeds())
 }
 
 // seedsShowing returns which of the seeds 1 to count show the bug in the minimized scenario.
 func (x *minimization) seedsShowing(count int) []uint64 {
-	shown := make([]bool, count)
-	Each(x.ctx, x.Workers, count, func(i int) { shown[i] = x.Run(x.ctx, x.best, uint64(i+1)) })
+	showsBug := make([]bool, count)
+	Each(x.ctx, x.Workers, count, func(i int) { showsBug[i] = x.Run(x.ctx, x.best, uint64(i+1)) })
 	var seeds []uint64
-	for i, h := range shown {
-		if h {
+	for i, shows := range showsBug {
+		if shows {
 			seeds = append(seeds, uint64(i+1))
 		}
 	}
@@ -284,21 +284,21 @@ func shareTrigger(best scenario.Scenario) (edits []edit) {
 func roundValues(best scenario.Scenario) (edits []edit) {
 	type sc = scenario.Scenario
 	for i := range ranges(&best) {
-		for _, at := range []func(client.Range) time.Duration{
+		for _, choose := range []func(client.Range) time.Duration{
 			func(r client.Range) time.Duration { return r.Min },
 			func(r client.Range) time.Duration { return r.Max },
 			func(r client.Range) time.Duration { return (r.Min + r.Max) / 2 },
 		} {
 			edits = append(edits, func(s *sc) {
 				r := ranges(s)[i]
-				one := at(*r)
-				r.Min, r.Max = one, one
+				value := choose(*r)
+				r.Min, r.Max = value, value
 			})
 		}
 	}
 	for i, st := range best.Plan {
-		if at := st.When.At; at != nil {
-			for d := time.Second; d < *at; d *= 2 {
+		if choose := st.When.At; choose != nil {
+			for d := time.Second; d < *choose; d *= 2 {
 				edits = append(edits, lowerTo(func(s *sc) *time.Duration { return s.Plan[i].When.At }, d))
 			}
 		}
@@ -349,9 +349,9 @@ func roundTo(x float64, digits int) float64 {
 func ranges(s *scenario.Scenario) []*client.Range {
 	all := []*client.Range{&s.Workload.Think, &s.Workload.Hold, &s.Workload.Prepare}
 	for i := range s.Clients {
-		for _, own := range []*client.Range{s.Clients[i].Think, s.Clients[i].Hold} {
-			if own != nil {
-				all = append(all, own)
+		for _, r := range []*client.Range{s.Clients[i].Think, s.Clients[i].Hold} {
+			if r != nil {
+				all = append(all, r)
 			}
 		}
 	}
@@ -374,7 +374,7 @@ func times(s *scenario.Scenario) []*time.Duration {
 			all = append(all, after)
 		}
 	}
-	event := func(e *nemesis.Event) {
+	addEvent := func(e *nemesis.Event) {
 		if e != nil {
 			all = append(all, &e.After)
 		}
@@ -391,8 +391,8 @@ func times(s *scenario.Scenario) []*time.Duration {
 		if f.Timer != nil {
 			all = append(all, &f.Timer.Step)
 		}
-		event(w.Event)
-		event(f.Until)
+		addEvent(w.Event)
+		addEvent(f.Until)
 	}
 	return all
 }
@@ -411,17 +411,17 @@ func numbers(s *scenario.Scenario) (all []*float64) {
 
 // Write formats the result as a scenario file that expects the bug. The name must be valid for a
 // scenario.
-func (r Minimized) Write(name string, known scenario.Known) ([]byte, error) {
+func (r Minimized) Write(name string, known scenario.KnownNames) ([]byte, error) {
 	s := r.Scenario
 	s.Name = name
 	s.Claim = r.claim()
-	s.Source = fmt.Sprintf("lockpick minimize, from %s with seed %d", r.From, r.OriginalSeed)
+	s.Source = fmt.Sprintf("lockpick minimize, from %s with seed %d", r.OriginalID, r.OriginalSeed)
 	return scenario.Write(s, r.Caption(), known)
 }
 
 func (r Minimized) claim() string {
 	by := "without any fault"
-	if n := r.After.Steps; n > 0 {
+	if n := r.SizeAfter.Steps; n > 0 {
 		by = "with " + display.Plural(n, "fault")
 	}
 	return fmt.Sprintf("The lock %s violates %s, %s.", r.lock(), r.Bug, by)
@@ -439,14 +439,14 @@ func (r Minimized) lock() string {
 // Caption describes the bug, the plan and the origin of the scenario, and how to run it.
 func (r Minimized) Caption() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s in the lock %s, %s on %s:\n", r.Bug, r.lock(), display.Plural(r.After.Clients, "client"), display.Plural(r.After.Nodes, "node"))
+	fmt.Fprintf(&b, "%s in the lock %s, %s on %s:\n", r.Bug, r.lock(), display.Plural(r.SizeAfter.Clients, "client"), display.Plural(r.SizeAfter.Nodes, "node"))
 	for _, st := range r.Scenario.Plan {
 		fmt.Fprintf(&b, "  %s\n", DescribeStep(st))
 	}
 	if len(r.Scenario.Plan) == 0 {
 		fmt.Fprintf(&b, "  no faults\n")
 	}
-	fmt.Fprintf(&b, "\nMinimized from %s, seed %d: %s.\n", r.From, r.OriginalSeed, r.Summary())
+	fmt.Fprintf(&b, "\nMinimized from %s, seed %d: %s.\n", r.OriginalID, r.OriginalSeed, r.Summary())
 	hint := "To reproduce: lockpick run FILE"
 	if r.Seed != 1 {
 		hint += fmt.Sprintf(" --seed %d", r.Seed)
@@ -457,16 +457,16 @@ func (r Minimized) Caption() string {
 
 // Summary says in one line how much smaller the scenario became and how often it shows the bug.
 func (r Minimized) Summary() string {
-	parts := []string{fmt.Sprintf("%s -> %d", display.Plural(r.Before.Steps, "step"), r.After.Steps)}
+	parts := []string{fmt.Sprintf("%s -> %d", display.Plural(r.SizeBefore.Steps, "step"), r.SizeAfter.Steps)}
 	for _, x := range []struct {
 		before, after int
 		noun          string
-	}{{r.Before.Clients, r.After.Clients, "client"}, {r.Before.Nodes, r.After.Nodes, "node"}, {r.Before.Keys, r.After.Keys, "key"}} {
+	}{{r.SizeBefore.Clients, r.SizeAfter.Clients, "client"}, {r.SizeBefore.Nodes, r.SizeAfter.Nodes, "node"}, {r.SizeBefore.Keys, r.SizeAfter.Keys, "key"}} {
 		if x.before != x.after {
 			parts = append(parts, fmt.Sprintf("%s -> %d", display.Plural(x.before, x.noun), x.after))
 		}
 	}
-	parts = append(parts, display.Plural(r.Runs, "run"), fmt.Sprintf("reproduces with %d of %d seeds", r.SeedsShowing, r.SeedsTried))
+	parts = append(parts, display.Plural(r.Runs, "run"), fmt.Sprintf("reproduces with %d of %d seeds", r.ReproducingSeeds, r.SeedsTried))
 	if !r.Complete {
 		parts = append(parts, "more runs might make it smaller")
 	}
@@ -476,8 +476,8 @@ func (r Minimized) Summary() string {
 // Print prints the caption, the result on another backend, and the paths of the files.
 func (k *MinimizedRun) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s\n", strings.TrimRight(k.Caption(), "\n"))
-	if k.Try != nil {
-		fmt.Fprintln(w, suites.DescribeTry(k.Try))
+	if k.Reproduction != nil {
+		fmt.Fprintln(w, suites.DescribeReproduction(k.Reproduction))
 	}
 	fmt.Fprintf(w, "\n    scenario:  %s\n    record:    %s\n    run again: %s\n", k.File, k.Dir, k.Command)
 }
@@ -486,14 +486,14 @@ func (k *MinimizedRun) Print(w io.Writer) {
 func DescribeStep(st nemesis.Step) string {
 	targets := display.List(st.Fault.Targets)
 	wording := nemesis.WordingOf(st.Fault.Kind)
-	began := cmp.Or(wording.Began, "{targets}: {kind}")
+	template := cmp.Or(wording.BeginText, "{targets}: {kind}")
 	subject := "all"
 	if len(st.Fault.Targets) > 0 {
 		subject = targets
 	}
 	text := strings.NewReplacer("{targets}", subject, "{client} is cut off from {targets}", "the links "+subject+" are cut",
 		"messages between {client} and {targets}", "messages on "+subject,
-		"{message}", "it", "{saw}", "", "{kind}", st.Fault.Kind).Replace(began)
+		"{message}", "it", "{saw}", "", "{kind}", st.Fault.Kind).Replace(template)
 	text = st.When.String() + ": " + text
 	if d := st.Fault.Details(); d != "" {
 		text += " (" + d + ")"

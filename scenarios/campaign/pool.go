@@ -58,15 +58,15 @@ func (p Pool) Run(ctx context.Context, n int, job func(i int) Job, done func(i i
 // makes no more calls once ctx is done.
 func Each(ctx context.Context, parallel, n int, do func(i int)) {
 	var next atomic.Int64
-	var all sync.WaitGroup
+	var callers sync.WaitGroup
 	for range min(parallel, n) {
-		all.Go(func() {
+		callers.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				do(i)
 			}
 		})
 	}
-	all.Wait()
+	callers.Wait()
 }
 
 // Runner runs the jobs of a campaign on one backend. Simulated jobs run in worker processes, one per
@@ -103,7 +103,7 @@ func (r *Runner) Close() error {
 }
 
 // choose resolves a selection and skips the scenarios that the backend can't run.
-func (r *Runner) choose(s *Selection, known scenario.Known) (Choice, error) {
+func (r *Runner) choose(s *Selection, known scenario.KnownNames) (Choice, error) {
 	c, err := s.Choose(known)
 	c.Restrict(r.Capabilities, known.Kinds)
 	return c, err
@@ -147,7 +147,7 @@ func (w Workers) Stop() {
 type Simulator struct {
 	Workers
 	Backend harness.Backend // the simulation itself
-	Known   scenario.Known
+	Known   scenario.KnownNames
 	Version string                                // of lockpick
 	Command func(file string, seed uint64) string // returns the command that runs a scenario file
 }
@@ -185,7 +185,7 @@ func (x Simulator) Minimizer(maxRuns int) Minimizer {
 type Worker struct {
 	pool    Pool
 	cmd     *exec.Cmd
-	in      io.WriteCloser
+	stdin   io.WriteCloser
 	answers chan []byte // closed when the process exits
 	output  *workerOutput
 }
@@ -208,14 +208,14 @@ func (w *Worker) Do(ctx context.Context, j Job) outcome.Outcome {
 	if err != nil {
 		return w.fail(j, workerFailure{outcome.ExitBug, fmt.Sprintf("send job: %v", err), ""})
 	}
-	if _, err := w.in.Write(append(line, '\n')); err != nil {
+	if _, err := w.stdin.Write(append(line, '\n')); err != nil {
 		if !w.awaitExit() {
 			return w.fail(j, workerFailure{outcome.ExitBug, "the worker accepts no more jobs but does not exit", ""})
 		}
 		return w.fail(j, w.failure())
 	}
-	patience := time.NewTimer(w.pool.Timeout)
-	defer patience.Stop()
+	timer := time.NewTimer(w.pool.Timeout)
+	defer timer.Stop()
 	select {
 	case answer, ok := <-w.answers:
 		var o outcome.Outcome
@@ -226,7 +226,7 @@ func (w *Worker) Do(ctx context.Context, j Job) outcome.Outcome {
 			return w.fail(j, workerFailure{outcome.ExitBug, fmt.Sprintf("invalid answer from the worker: %v", err), ""})
 		}
 		return o
-	case <-patience.C:
+	case <-timer.C:
 		w.dumpStacks()
 		return w.fail(j, workerFailure{outcome.ExitBackend, fmt.Sprintf(TimeoutMessage+"%v of wall clock", w.pool.Timeout),
 			"raise the limit with --timeout; a run that takes minutes hangs, which is a bug in lockpick"})
@@ -271,7 +271,7 @@ func (w *Worker) start() error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	w.cmd, w.in, w.answers = cmd, in, make(chan []byte)
+	w.cmd, w.stdin, w.answers = cmd, in, make(chan []byte)
 	go w.readAnswers(cmd, out, w.output)
 	return nil
 }
@@ -289,13 +289,13 @@ func (w *Worker) readAnswers(cmd *exec.Cmd, out io.Reader, output *workerOutput)
 	defer close(w.answers)
 	lines := bufio.NewReaderSize(out, 1<<16)
 	var answer []byte // what was read of an unfinished answer
-	inLine := false   // in the middle of a line
+	midLine := false  // in the middle of a line
 	for {
 		part, err := lines.ReadSlice('\n')
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			break
 		}
-		isAnswer := answer != nil || !inLine && bytes.HasPrefix(part, []byte(answerPrefix))
+		isAnswer := answer != nil || !midLine && bytes.HasPrefix(part, []byte(answerPrefix))
 		switch {
 		case !isAnswer || len(answer)+len(part) > maxAnswer:
 			output.Write(part)
@@ -306,7 +306,7 @@ func (w *Worker) readAnswers(cmd *exec.Cmd, out io.Reader, output *workerOutput)
 			w.answers <- bytes.TrimPrefix(append(answer, part...), []byte(answerPrefix))
 			answer = nil
 		}
-		inLine = err != nil
+		midLine = err != nil
 	}
 	cmd.Wait() // the worker's output explains the error
 }
@@ -319,15 +319,15 @@ func (w *Worker) dumpStacks() {
 }
 
 // awaitExit gives the process a few seconds to exit, and reports whether it did.
-func (w *Worker) awaitExit() (ended bool) {
-	end := time.After(5 * time.Second)
+func (w *Worker) awaitExit() (exited bool) {
+	deadline := time.After(5 * time.Second)
 	for {
 		select {
 		case _, open := <-w.answers:
 			if !open {
 				return true
 			}
-		case <-end:
+		case <-deadline:
 			return false
 		}
 	}
@@ -349,7 +349,7 @@ func (w *Worker) Stop() {
 	if w.cmd == nil {
 		return
 	}
-	w.in.Close()
+	w.stdin.Close()
 	for range w.answers {
 	}
 	w.cmd = nil
@@ -417,17 +417,17 @@ func (w *Worker) failure() workerFailure {
 		return workerFailure{outcome.ExitBackend, fmt.Sprintf("the worker was killed in this run (%v)", w.cmd.ProcessState),
 			"if you did not kill it, the kernel did because memory ran out (see dmesg): allow more memory, or use fewer clients"}
 	}
-	last := w.output.failureLine()
-	if strings.HasPrefix(last, "SIGQUIT:") {
-		return workerFailure{outcome.ExitBackend, "the worker received a quit signal during this run (" + last + ")", "let the run finish"}
+	reason := w.output.failureLine()
+	if strings.HasPrefix(reason, "SIGQUIT:") {
+		return workerFailure{outcome.ExitBackend, "the worker received a quit signal during this run (" + reason + ")", "let the run finish"}
 	}
-	if hint := files.Remedy(errors.New(last), ""); hint != "" {
-		return workerFailure{outcome.ExitBackend, "the worker died in this run: " + last, hint}
+	if hint := files.Remedy(errors.New(reason), ""); hint != "" {
+		return workerFailure{outcome.ExitBackend, "the worker died in this run: " + reason, hint}
 	}
-	if last == "" {
-		last = w.cmd.ProcessState.String()
+	if reason == "" {
+		reason = w.cmd.ProcessState.String()
 	}
-	return workerFailure{outcome.ExitBug, "the worker died in this run: " + last, ""}
+	return workerFailure{outcome.ExitBug, "the worker died in this run: " + reason, ""}
 }
 
 // workerOutput is what a worker's process has printed during its job.
@@ -462,8 +462,8 @@ func (s *workerOutput) String() string {
 // failureLine returns the line of the Go runtime that says why the process died, or "".
 func (s *workerOutput) failureLine() string {
 	for line := range strings.Lines(s.String()) {
-		for _, begin := range []string{"panic: ", "fatal error: ", "SIG", "runtime: out of memory", "runtime: failed to create", "error: "} {
-			if strings.HasPrefix(line, begin) {
+		for _, prefix := range []string{"panic: ", "fatal error: ", "SIG", "runtime: out of memory", "runtime: failed to create", "error: "} {
+			if strings.HasPrefix(line, prefix) {
 				return strings.TrimSpace(line)
 			}
 		}

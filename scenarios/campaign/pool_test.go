@@ -140,9 +140,9 @@ func TestWorkerOutput(t *testing.T) {
 	defer w.Stop()
 	for _, name := range []string{"fine", "dies", "fine"} {
 		o := w.Do(t.Context(), Job{Scenario: scenario.Scenario{Name: name}})
-		said, died := w.Output(), name == "dies"
-		if (o.Code != 0) != died || strings.Contains(said, "panic: ") != died || strings.Contains(said, "a lock prints this") == died {
-			t.Errorf("%s: code %d, printed %q", name, o.Code, said)
+		output, died := w.Output(), name == "dies"
+		if (o.Code != 0) != died || strings.Contains(output, "panic: ") != died || strings.Contains(output, "a lock prints this") == died {
+			t.Errorf("%s: code %d, printed %q", name, o.Code, output)
 		}
 	}
 	w.Stop()

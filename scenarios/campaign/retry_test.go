@@ -29,8 +29,8 @@ func TestRetriedRunsAreStored(t *testing.T) {
 	store := t.TempDir()
 	o := Execute(t.Context(), idleBackend{}, Job{Scenario: scenario.Scenario{Name: "x", Expect: defaultExpectations()},
 		Store: store, Keep: KeepAll, Live: true, Retries: 2})
-	if o.Code != outcome.ExitUndecided || len(o.Retried) != 2 {
-		t.Errorf("code %d, retried %q", o.Code, o.Retried)
+	if o.Code != outcome.ExitUndecided || len(o.RetryReasons) != 2 {
+		t.Errorf("code %d, retried %q", o.Code, o.RetryReasons)
 	}
 	all, err := filepath.Glob(filepath.Join(store, "x", "2*", outcomeFile))
 	if err != nil || len(all) != 3 {
@@ -63,8 +63,8 @@ func TestCanceledRetryKeepsEarlierRun(t *testing.T) {
 	store := t.TempDir()
 	o := Execute(ctx, &cancelingBackend{cancel: end}, Job{Scenario: scenario.Scenario{Name: "x", Expect: defaultExpectations()},
 		Store: store, Keep: KeepAll, Live: true, Retries: 2})
-	if o.Error != "" || o.Events == 0 || len(o.Retried) > 0 {
-		t.Errorf("error %q, %d events, retried %q: want the first run", o.Error, o.Events, o.Retried)
+	if o.Error != "" || o.Events == 0 || len(o.RetryReasons) > 0 {
+		t.Errorf("error %q, %d events, retried %q: want the first run", o.Error, o.Events, o.RetryReasons)
 	}
 	if all, err := filepath.Glob(filepath.Join(store, "x", "2*", outcomeFile)); err != nil || len(all) != 2 {
 		t.Errorf("outcomes: %q, %v", all, err)

@@ -68,15 +68,15 @@ func (k KeepPolicy) includes(unexpected bool) bool {
 
 // Job is a scenario to run with one seed, and to retry if the result does not count.
 type Job struct {
-	Scenario scenario.Scenario `json:"scenario"`
-	Seed     uint64            `json:"seed"`
-	Backend  string            `json:"backend"`
-	Store    string            `json:"store"` // folder for run directories
-	Keep     KeepPolicy        `json:"keep"`
-	Reports  KeepPolicy        `json:"reports,omitempty"` // stored runs whose reports are written too; "" means all
-	Command  string            `json:"command"`           // repeats the run
-	Version  string            `json:"version"`
-	Sets     []string          `json:"sets,omitempty"` // overrides already applied to the scenario
+	Scenario  scenario.Scenario `json:"scenario"`
+	Seed      uint64            `json:"seed"`
+	Backend   string            `json:"backend"`
+	Store     string            `json:"store"` // folder for run directories
+	Keep      KeepPolicy        `json:"keep"`
+	Reports   KeepPolicy        `json:"reports,omitempty"` // stored runs whose reports are written too; "" means all
+	Command   string            `json:"command"`           // repeats the run
+	Version   string            `json:"version"`
+	Overrides []string          `json:"sets,omitempty"` // overrides already applied to the scenario
 	// Live stores events as they happen rather than at the end of the run. It is meant for real-time
 	// backends, whose runs can't be reproduced.
 	Live bool `json:"live,omitempty"`
@@ -86,7 +86,7 @@ type Job struct {
 	Comparison *scenario.Scenario `json:"control,omitempty"`
 	// RelativeProperties lists properties that Scenario must satisfy only if Comparison does,
 	// because changed settings may be unsafe for any lock.
-	Relative []string `json:"relative,omitempty"`
+	RelativeProperties []string `json:"relative,omitempty"`
 	// Retries limits the number of retries of a run that does not count.
 	Retries int `json:"retries,omitempty"`
 }
@@ -94,15 +94,15 @@ type Job struct {
 // Execute runs a job on a backend. It turns a panic into an outcome with code 70 and the stack in
 // Error.
 func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) {
-	begin := time.Now()
+	start := time.Now()
 	var comparison *outcome.Outcome
-	if len(j.Relative) > 0 && j.Comparison != nil { // the expectations depend on its result
+	if len(j.RelativeProperties) > 0 && j.Comparison != nil { // the expectations depend on its result
 		comparison = j.runComparison(ctx, b)
 		j.Scenario.Expect = j.relaxedExpectations(comparison)
 	}
 	o = retryPolicy{j.Retries, retryReason}.run(ctx, func(earlier []string) outcome.Outcome {
 		o := execute(ctx, b, j, earlier)
-		o.Seconds = time.Since(begin).Seconds()
+		o.Seconds = time.Since(start).Seconds()
 		return o
 	})
 	giveUp(&o)
@@ -112,7 +112,7 @@ func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) 
 		}
 		j.addComparison(comparison, &o)
 	}
-	o.Seconds = time.Since(begin).Seconds()
+	o.Seconds = time.Since(start).Seconds()
 	writeOutcome(&o)
 	return o
 }
@@ -127,24 +127,24 @@ type retryPolicy struct {
 
 // run calls run until its outcome counts. Each call receives the reasons for discarding the earlier
 // runs.
-func (r retryPolicy) run(ctx context.Context, run func(earlier []string) outcome.Outcome) (o outcome.Outcome) {
-	var earlier []string
+func (r retryPolicy) run(ctx context.Context, run func(earlierReasons []string) outcome.Outcome) (o outcome.Outcome) {
+	var earlierReasons []string
 	for {
-		next := run(earlier)
-		if len(earlier) > 0 && next.Events == 0 && ctx.Err() != nil {
+		next := run(earlierReasons)
+		if len(earlierReasons) > 0 && next.Events == 0 && ctx.Err() != nil {
 			writeOutcome(&next)
 			return o
 		}
 		o = next
-		why := r.reason(o)
-		if why == "" || len(earlier) >= r.maxRetries || ctx.Err() != nil {
+		reason := r.reason(o)
+		if reason == "" || len(earlierReasons) >= r.maxRetries || ctx.Err() != nil {
 			return o
 		}
 		writeOutcome(&o) // discarded runs are stored too
 		if o.Dir != "" {
-			why += " (" + o.Dir + ")"
+			reason += " (" + o.Dir + ")"
 		}
-		earlier = append(earlier[:len(earlier):len(earlier)], why)
+		earlierReasons = append(earlierReasons[:len(earlierReasons):len(earlierReasons)], reason)
 	}
 }
 
@@ -152,22 +152,22 @@ func (r retryPolicy) run(ctx context.Context, run func(earlier []string) outcome
 // fails, which says nothing about the lock, it retries the job once.
 func reproduce(ctx context.Context, b harness.Backend, j Job, property string) (t outcome.Reproduction, o outcome.Outcome) {
 	t.Backend = b.Name()
-	machineFailed := func(o outcome.Outcome) string {
+	hostFailure := func(o outcome.Outcome) string {
 		if o.Code == outcome.ExitBackend {
 			return "the host failed"
 		}
 		return ""
 	}
-	o = retryPolicy{1, machineFailed}.run(ctx, func([]string) outcome.Outcome {
+	o = retryPolicy{1, hostFailure}.run(ctx, func([]string) outcome.Outcome {
 		o := Execute(ctx, b, j)
-		t.Runs += len(o.Retried) + 1
+		t.Runs += len(o.RetryReasons) + 1
 		return o
 	})
-	t.State, t.Command, t.Why = outcome.NotConfirmed, o.Command, display.FirstLine(o.Error)
+	t.State, t.Command, t.Why = outcome.ReproductionNotConfirmed, o.Command, display.FirstLine(o.Error)
 	switch got := o.JudgementOf(property); {
 	case got == nil:
 	case got.Got == verdict.Violated:
-		t.State, t.Cause, t.Why = outcome.StateConfirmed, got.Cause, ""
+		t.State, t.Cause, t.Why = outcome.ReproductionConfirmed, got.Cause, ""
 	default:
 		t.Why = display.Join("; ", t.Why, got.Because)
 	}
@@ -209,10 +209,10 @@ func retryReason(o outcome.Outcome) string {
 	switch {
 	case o.Verdict.Unplanned:
 		return o.Verdict.Assumption
-	case o.Disturbed != "":
-		return o.Disturbed
+	case o.Disturbance != "":
+		return o.Disturbance
 	}
-	if o.Error != "" || o.Stopped != "" { // a retry would be stopped too
+	if o.Error != "" || o.StopReason != "" { // a retry would be stopped too
 		return ""
 	}
 	why := ""
@@ -237,21 +237,21 @@ func retryReason(o outcome.Outcome) string {
 // giveUp marks an expected violation that did not occur in several runs, and the outcome, as
 // undecided.
 func giveUp(o *outcome.Outcome) {
-	if len(o.Retried) == 0 || o.Code != outcome.ExitUnexpected || retryReason(*o) == "" {
+	if len(o.RetryReasons) == 0 || o.Code != outcome.ExitUnexpected || retryReason(*o) == "" {
 		return
 	}
 	o.Code = outcome.ExitUndecided
 	for i := range o.Judgements {
 		if j := &o.Judgements[i]; j.Missed {
 			j.Missed, j.Got = false, verdict.Undecided
-			j.Because = fmt.Sprintf("expected to be violated, but not violated in %d runs: %s", len(o.Retried)+1, j.Because)
+			j.Because = fmt.Sprintf("expected to be violated, but not violated in %d runs: %s", len(o.RetryReasons)+1, j.Because)
 		}
 	}
 }
 
 // expectedEvents is how many events to allocate for a run: as many as the previous run recorded, up
 // to a limit, because the runs of a sweep are similar.
-var eventsExpected atomic.Int64
+var expectedEvents atomic.Int64
 
 // record runs a scenario until it ends or has recorded maxEvents events (0 means no limit). It
 // returns the events and, unless to is nil, writes them to it as they happen.
@@ -259,31 +259,31 @@ func record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed ui
 	rec := history.NewRecorder(to)
 	rec.Watch(func(e history.Event) {
 		if len(events) == cap(events) {
-			events = slices.Grow(events, max(1<<10, len(events), int(eventsExpected.Load()))) // append alone would grow the slice by a quarter each time, and so copy often
+			events = slices.Grow(events, max(1<<10, len(events), int(expectedEvents.Load()))) // append alone would grow the slice by a quarter each time, and so copy often
 		}
 		events = append(events, e)
 	})
-	defer func() { eventsExpected.Store(int64(min(len(events), 1<<14))) }()
+	defer func() { expectedEvents.Store(int64(min(len(events), 1<<14))) }()
 	err = harness.RunWithLimit(ctx, b, s, seed, rec, maxEvents)
 	return events, err
 }
 
 // execute runs the job once. earlierReasons says why the earlier runs were discarded.
-func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o outcome.Outcome) {
+func execute(ctx context.Context, b harness.Backend, j Job, earlierReasons []string) (o outcome.Outcome) {
 	j.Scenario = j.Scenario.WithRandomPlan(j.Seed)
-	o = outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: b.Name(), Seed: j.Seed, Command: j.Command, Retried: earlier}
+	o = outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: b.Name(), Seed: j.Seed, Command: j.Command, RetryReasons: earlierReasons}
 	defer func() {
 		if r := recover(); r != nil {
 			o.Fail(outcome.ExitBug, fmt.Errorf("panic: %v\n%s", r, debug.Stack()))
 		}
 	}()
 	d := &runDir{store: j.Store, manifest: scenario.NewManifest(j.Scenario, b.Name(), j.Seed, j.Version, j.Command)}
-	d.manifest.Sets = j.Sets
+	d.manifest.Overrides = j.Overrides
 	var to io.Writer
 	var live *os.File
 	if j.Live && j.Keep != KeepNone {
 		var err error
-		if live, err = d.openLive(); err != nil {
+		if live, err = d.createHistory(); err != nil {
 			recordStoreError(&o, err)
 			return o
 		}
@@ -291,20 +291,20 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 		o.Dir = d.path
 		to = live
 	}
-	broken, interrupted := false, false
+	unusable, interrupted := false, false
 	events, err := record(ctx, b, j.Scenario, j.Seed, to, history.MaxEvents)
 	if err != nil {
 		code := outcome.ExitBackend
 		if i, ok := errors.AsType[*harness.Interference](err); ok {
-			o.Disturbed, code = i.Error(), outcome.ExitUndecided
+			o.Disturbance, code = i.Error(), outcome.ExitUndecided
 		}
 		o.Hint = files.Remedy(err, files.TempDirHint)
 		o.Fail(code, err)
 		interrupted = ctx.Err() != nil
-		broken = errors.Is(err, lock.ErrBroken)
+		unusable = errors.Is(err, lock.ErrBroken)
 	}
 	h := judgeRecorded(&o, d.manifest, events)
-	if broken && o.Code == outcome.ExitUnexpected { // a lock that can't be used at all is not blamed for a violation
+	if unusable && o.Code == outcome.ExitUnexpected { // a lock that can't be used at all is not blamed for a violation
 		o.Code = outcome.ExitBackend
 	}
 	if interrupted && o.Code == outcome.ExitBackend { // unless a violation was found before the interruption
@@ -336,7 +336,7 @@ func judgeRecorded(o *outcome.Outcome, m scenario.Manifest, events []history.Eve
 		return nil
 	}
 	o.Events, o.VirtualSeconds = len(h.Events), history.Seconds(h.Events[len(h.Events)-1].T)
-	o.Stopped = stopped(h)
+	o.StopReason = stopReason(h)
 	o.Verdict = checker.Check(h)
 	o.Numbers = withoutStepNumbers(o.Verdict.Numbers)
 	o.Judgements = append(Judge(m.Scenario.Expect, o.Verdict), judgeNumbers(m.Scenario.Numbers, o.Verdict)...)
@@ -348,14 +348,14 @@ func judgeRecorded(o *outcome.Outcome, m scenario.Manifest, events []history.Eve
 	if o.Verdict.Unplanned { // whatever was expected
 		o.Code = outcome.WorseCode(o.Code, outcome.ExitUndecided)
 	}
-	if o.Stopped != "" {
-		o.Fail(outcome.ExitUndecided, errors.New("the run was "+o.Stopped))
+	if o.StopReason != "" {
+		o.Fail(outcome.ExitUndecided, errors.New("the run was "+o.StopReason))
 	}
 	return h
 }
 
 // stopReason returns why a run was stopped early, or "".
-func stopped(h *history.History) string {
+func stopReason(h *history.History) string {
 	for _, e := range h.Events {
 		if e.Process == history.Harness && e.Op == history.OpStop {
 			return e.Cause
@@ -416,17 +416,17 @@ func confirmCause(ctx context.Context, b harness.Backend, s scenario.Scenario, s
 	if r == nil || r.Outcome != verdict.Violated {
 		return nil, nil
 	}
-	c := &outcome.Confirmation{State: outcome.NotApplicable, Why: "no key disappeared before its expiry"}
+	c := &outcome.Confirmation{State: outcome.NoEarlyLoss, Why: "no key disappeared before its expiry"}
 	x := newTrial(h, r)
-	if len(x.ends) == 0 {
+	if len(x.earlyEnds) == 0 {
 		return c, nil
 	}
 	preserver, ok := b.(harness.KeyPreserver)
 	if !ok {
-		c.State, c.Why = outcome.FactsSuffice, b.Name()+" can't rerun the seed, so the recorded facts are the only evidence"
+		c.State, c.Why = outcome.RerunImpossible, b.Name()+" can't rerun the seed, so the recorded facts are the only evidence"
 		return c, nil
 	}
-	try := func(ends []*earlyEnd) (rerunResult, error) {
+	rerun := func(ends []*earlyEnd) (rerunResult, error) {
 		c.Runs++
 		h, err := x.rerun(ctx, preserver, s, seed, ends)
 		if err != nil {
@@ -434,77 +434,77 @@ func confirmCause(ctx context.Context, b harness.Backend, s scenario.Scenario, s
 		}
 		return x.judge(h, ends), nil
 	}
-	all, err := try(x.ends)
+	allPreserved, err := rerun(x.earlyEnds)
 	if err != nil {
 		return nil, err
 	}
-	if all.overlaps || all.grantedBy != "" {
-		c.State, c.Why = outcome.Refuted, x.describePreserved(x.ends)+": the two still overlap"
-		if all.grantedBy != "" {
-			c.Why = fmt.Sprintf("%s: %s still grants %s the lock", x.describePreserved(x.ends), all.grantedBy, x.secondClient)
+	if allPreserved.sameOverlap || allPreserved.grantingNode != "" {
+		c.State, c.Why = outcome.CauseRefuted, x.describePreserved(x.earlyEnds)+": the two still overlap"
+		if allPreserved.grantingNode != "" {
+			c.Why = fmt.Sprintf("%s: %s still grants %s the lock", x.describePreserved(x.earlyEnds), allPreserved.grantingNode, x.secondClient)
 		}
 		return c, nil
 	}
-	for _, e := range x.ends {
-		one := all
-		if len(x.ends) > 1 {
-			if one, err = try([]*earlyEnd{e}); err != nil {
+	for _, e := range x.earlyEnds {
+		onePreserved := allPreserved
+		if len(x.earlyEnds) > 1 {
+			if onePreserved, err = rerun([]*earlyEnd{e}); err != nil {
 				return nil, err
 			}
 		}
-		if !one.overlaps {
-			c.Alone = append(c.Alone, e.replacement.Process)
+		if !onePreserved.sameOverlap {
+			c.SufficientNodes = append(c.SufficientNodes, e.replacement.Process)
 		}
 	}
-	named, enough := x.endsCausedBy(r.Cause), all
-	if 1 < len(named) && len(named) < len(x.ends) {
-		if enough, err = try(named); err != nil {
+	namedEnds, namedPreserved := x.endsWithCause(r.Cause), allPreserved
+	if 1 < len(namedEnds) && len(namedEnds) < len(x.earlyEnds) {
+		if namedPreserved, err = rerun(namedEnds); err != nil {
 			return nil, err
 		}
-	} else if len(named) == 1 {
-		enough.overlaps = !slices.Contains(c.Alone, named[0].replacement.Process)
+	} else if len(namedEnds) == 1 {
+		namedPreserved.sameOverlap = !slices.Contains(c.SufficientNodes, namedEnds[0].replacement.Process)
 	}
-	x.conclude(c, r.Cause, all.overlapsLater, enough.overlaps)
+	x.conclude(c, r.Cause, allPreserved.laterOverlap, namedPreserved.sameOverlap)
 	return c, nil
 }
 
 // conclude sets the result if preserving all keys removed the original overlap. laterOverlap says
 // whether the two sessions overlapped later instead. namedInsufficient says whether they still
 // overlapped if only the keys lost to the named cause were preserved.
-func (x *trial) conclude(c *outcome.Confirmation, cause string, later, named bool) {
-	shown := x.describePreserved(x.ends) + ": " + x.secondClient + " is refused there, and the two do not overlap"
-	if later {
-		shown += " then, but they do later, after another loss"
+func (x *trial) conclude(c *outcome.Confirmation, cause string, laterOverlap, namedInsufficient bool) {
+	result := x.describePreserved(x.earlyEnds) + ": " + x.secondClient + " is refused there, and the two do not overlap"
+	if laterOverlap {
+		result += " then, but they do later, after another loss"
 	}
-	c.State, c.Why = outcome.Confirmed, shown
+	c.State, c.Why = outcome.CauseConfirmed, result
 	switch {
-	case len(x.unchecked) > 0:
-		c.State = outcome.PartlyTested
-		c.Why = fmt.Sprintf("%s can't be checked on %s, where no key was cut short; result: %s", cause, verdict.JoinNames(x.unchecked), shown)
+	case len(x.uncheckedNodes) > 0:
+		c.State = outcome.CausePartlyTested
+		c.Why = fmt.Sprintf("%s can't be checked on %s, where no key was cut short; result: %s", cause, verdict.JoinNames(x.uncheckedNodes), result)
 	case cause == verdict.Unexplained:
-		c.State = outcome.PartlyTested
-	case len(c.Alone) == 0:
-		c.State = outcome.JointlyNecessary
-		c.Why += fmt.Sprintf("; with the key preserved on only one of these %d, the two still overlap", len(x.ends))
-	case named:
-		c.State = outcome.JointlyNecessary
+		c.State = outcome.CausePartlyTested
+	case len(c.SufficientNodes) == 0:
+		c.State = outcome.CausesJointlyNecessary
+		c.Why += fmt.Sprintf("; with the key preserved on only one of these %d, the two still overlap", len(x.earlyEnds))
+	case namedInsufficient:
+		c.State = outcome.CausesJointlyNecessary
 		c.Why += fmt.Sprintf("; with only the keys lost to %s preserved, the two still overlap", cause)
-	case later:
-		c.State = outcome.Postponed
+	case laterOverlap:
+		c.State = outcome.OverlapPostponed
 	}
 }
 
 // trial is a violation to rerun with keys preserved.
 type trial struct {
-	ends         []*earlyEnd
-	unchecked    []string // nodes blamed for the named cause where no key ended early
-	firstSession string   // name of the first session
-	secondClient string   // client of the second session
-	grantedAt    int64    // when the second session got the lock
+	earlyEnds      []*earlyEnd
+	uncheckedNodes []string // nodes blamed for the named cause where no key ended early
+	firstSession   string   // name of the first session
+	secondClient   string   // client of the second session
+	grantTime      int64    // when the second session got the lock
 }
 
-func (x *trial) endsCausedBy(cause string) (ends []*earlyEnd) {
-	for _, e := range x.ends {
+func (x *trial) endsWithCause(cause string) (ends []*earlyEnd) {
+	for _, e := range x.earlyEnds {
 		if e.cause == cause {
 			ends = append(ends, e)
 		}
@@ -535,7 +535,7 @@ type earlyEnd struct {
 	cause            string
 	value            string
 	firstClient      string // client of the first session
-	expiresAt        int64  // when the key would have expired
+	expiry           int64  // when the key would have expired
 }
 
 func newTrial(h *history.History, r *verdict.Result) *trial {
@@ -553,14 +553,14 @@ func newTrial(h *history.History, r *verdict.Result) *trial {
 		}
 		if l.Fact == 0 {
 			if l.Cause == r.Cause {
-				x.unchecked = append(x.unchecked, l.Node)
+				x.uncheckedNodes = append(x.uncheckedNodes, l.Node)
 			}
 			continue
 		}
-		end, put := byNumber[l.Fact], byNumber[l.Put]
+		end, set := byNumber[l.Fact], byNumber[l.SetEvent]
 		intervals := lives.Intervals(l.Node, end.Key)
 		i := slices.IndexFunc(intervals, func(s *facts.KeyInterval) bool { return s.End == end })
-		x.ends = append(x.ends, &earlyEnd{end: end, replacement: put, cause: l.Cause, value: end.Life.Old, firstClient: f.SessionByName(l.First).Client(), expiresAt: intervals[i].ExpiresAt()})
+		x.earlyEnds = append(x.earlyEnds, &earlyEnd{end: end, replacement: set, cause: l.Cause, value: end.Life.OldValue, firstClient: f.SessionByName(l.First).Client(), expiry: intervals[i].ExpiresAt()})
 	}
 	if len(r.Losses) == 0 {
 		return x
@@ -570,7 +570,7 @@ func newTrial(h *history.History, r *verdict.Result) *trial {
 		first, second = second, first
 	}
 	x.firstSession, x.secondClient = first, f.SessionByName(second).Client()
-	x.grantedAt = f.SessionByName(second).Acquire.Return.T
+	x.grantTime = f.SessionByName(second).Acquire.Return.T
 	return x
 }
 
@@ -583,12 +583,12 @@ func (x *trial) rerun(ctx context.Context, b harness.KeyPreserver, s scenario.Sc
 	}
 	preserve := func(e history.Event) bool {
 		for _, k := range ends {
-			if e.Process != k.end.Process || e.Key != k.end.Key || e.Life.Old != k.value || e.T < from || e.T >= k.expiresAt {
+			if e.Process != k.end.Process || e.Key != k.end.Key || e.Life.OldValue != k.value || e.T < from || e.T >= k.expiry {
 				continue
 			}
-			client, _, _ := strings.Cut(e.Life.By, "-")
-			deletedByOwner := e.Life.What == history.KeyDeleted && client == k.firstClient
-			return !deletedByOwner || k.end.Life.What == history.KeyDeleted
+			client, _, _ := strings.Cut(e.Life.Sender, "-")
+			deletedByOwner := e.Life.Kind == history.KeyDeleted && client == k.firstClient
+			return !deletedByOwner || k.end.Life.Kind == history.KeyDeleted
 		}
 		return false
 	}
@@ -601,14 +601,14 @@ func (x *trial) rerun(ctx context.Context, b harness.KeyPreserver, s scenario.Sc
 
 // rerunResult says what happened with keys preserved.
 type rerunResult struct {
-	overlaps      bool   // whether the two sessions overlap at the same time as before
-	overlapsLater bool   // whether they overlap later
-	grantedBy     string // a node that granted the lock to the second session anyway, or ""
+	sameOverlap  bool   // whether the two sessions overlap at the same time as before
+	laterOverlap bool   // whether they overlap later
+	grantingNode string // a node that granted the lock to the second session anyway, or ""
 }
 
 func (x *trial) judge(h *history.History, ends []*earlyEnd) (r rerunResult) {
 	f := facts.Read(h)
-	beliefs := f.Beliefs()
+	beliefs := f.AllWindows()
 	for _, a := range beliefs {
 		if a.Session.Name() != x.firstSession {
 			continue
@@ -617,17 +617,17 @@ func (x *trial) judge(h *history.History, ends []*earlyEnd) (r rerunResult) {
 			if b.Session.Client() != x.secondClient || b.Session == a.Session || b.Session.Key() != a.Session.Key() || max(a.From, b.From) >= min(a.To, b.To) {
 				continue
 			}
-			switch d := b.From - x.grantedAt; {
+			switch d := b.From - x.grantTime; {
 			case d > matchTolerance:
-				r.overlapsLater = true
+				r.laterOverlap = true
 			case d >= -matchTolerance:
-				r.overlaps = true
+				r.sameOverlap = true
 			}
 		}
 	}
 	for _, e := range ends {
 		if !refusedSecond(f.Lives().Intervals(e.end.Process, e.end.Key), e) {
-			r.grantedBy = e.end.Process
+			r.grantingNode = e.end.Process
 		}
 	}
 	return r
@@ -642,7 +642,7 @@ func refusedSecond(intervals []*facts.KeyInterval, e *earlyEnd) bool {
 	})
 	granted := slices.ContainsFunc(intervals, func(s *facts.KeyInterval) bool {
 		d := s.From() - at
-		return s.By() == e.replacement.Life.By && s.Value == e.replacement.Life.Value && d >= -matchTolerance && d <= matchTolerance
+		return s.Setter() == e.replacement.Life.Sender && s.Value == e.replacement.Life.Value && d >= -matchTolerance && d <= matchTolerance
 	})
 	return hadFirst && !granted
 }
@@ -661,9 +661,9 @@ func (j Job) runComparison(ctx context.Context, b harness.Backend) *outcome.Outc
 // these settings.
 func (j Job) relaxedExpectations(comparison *outcome.Outcome) map[string]scenario.Expectation {
 	expect := maps.Clone(j.Scenario.Expect)
-	for _, property := range j.Relative {
+	for _, property := range j.RelativeProperties {
 		if r := comparison.Verdict.Result(property); r != nil && r.Outcome == verdict.Violated {
-			expect[property] = scenario.Expectation{Want: wantAny, Follows: expect[property].Follows}
+			expect[property] = scenario.Expectation{Want: wantAny, LeadProperty: expect[property].LeadProperty}
 		}
 	}
 	return expect

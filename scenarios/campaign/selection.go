@@ -35,17 +35,17 @@ const realRetries = 5
 
 // Selection says which scenarios to run, with which lock and settings, and what to expect.
 type Selection struct {
-	Names          []string          // as for scenarios.Find; none means the whole catalog
-	Tags           []string          // select only scenarios with all of these tags
-	Scenarios      []scenarios.Found // used instead of Names and Tags
-	Lock           string            // KIND or KIND:OPTION=VALUE,…, replaces the scenarios' own locks; "" keeps them
-	Adapter        string            // the program that implements the lock, as the user named it; "" if lockpick does
-	TTLUnit        time.Duration     // every TTL must be a multiple of this; 0 means that any TTL is allowed
-	Sets           []string          // overrides such as lock.ttl=5s; they void the scenarios' expectations
-	Expects        []string          // such as mutual-exclusion=holds
-	DefaultExpects []string          // overridden by Expectations, and ignored where they can't be judged
-	Backend        string            // backend name
-	Scale          float64           // factor for durations in real time; 0 means the scenario's factor or, without one, RealScale
+	Names               []string          // as for scenarios.Find; none means the whole catalog
+	Tags                []string          // select only scenarios with all of these tags
+	Scenarios           []scenarios.Found // used instead of Names and Tags
+	Lock                string            // KIND or KIND:OPTION=VALUE,…, replaces the scenarios' own locks; "" keeps them
+	Adapter             string            // the program that implements the lock, as the user named it; "" if lockpick does
+	TTLUnit             time.Duration     // every TTL must be a multiple of this; 0 means that any TTL is allowed
+	Overrides           []string          // overrides such as lock.ttl=5s; they void the scenarios' expectations
+	Expectations        []string          // such as mutual-exclusion=holds
+	DefaultExpectations []string          // overridden by Expectations, and ignored where they can't be judged
+	Backend             string            // backend name
+	Scale               float64           // factor for durations in real time; 0 means the scenario's factor or, without one, RealScale
 }
 
 // Pick is a selected scenario, ready to run.
@@ -58,7 +58,7 @@ type Pick struct {
 // Skip is a skipped scenario with the reason.
 type Skip struct {
 	scenario.Scenario
-	Why     error
+	Reason  error
 	Missing []harness.Capability // the missing capabilities
 }
 
@@ -80,15 +80,15 @@ type SelectionError struct {
 func (e *SelectionError) Error() string { return e.Err.Error() }
 func (e *SelectionError) Unwrap() error { return e.Err }
 
-func invalid(field, text string, of ...any) *SelectionError {
-	return &SelectionError{Field: field, Err: fmt.Errorf(text, of...)}
+func invalid(field, text string, args ...any) *SelectionError {
+	return &SelectionError{Field: field, Err: fmt.Errorf(text, args...)}
 }
 
 func (s *Selection) realTime() bool { return s.Backend != simulation }
 
 // Choose resolves the selection. It moves an override of lock.kind to Lock, and turns a lock with a
 // mistake into overrides.
-func (s *Selection) Choose(known scenario.Known) (c Choice, err error) {
+func (s *Selection) Choose(known scenario.KnownNames) (c Choice, err error) {
 	kind, options, err := s.resolveLock(known)
 	if err != nil {
 		return c, err
@@ -125,11 +125,11 @@ func (s *Selection) Choose(known scenario.Known) (c Choice, err error) {
 }
 
 // Find reads the selected scenarios and applies the overrides.
-func (s *Selection) Find(known scenario.Known) ([]scenarios.Found, error) {
+func (s *Selection) Find(known scenario.KnownNames) ([]scenarios.Found, error) {
 	if s.Scenarios != nil {
 		return s.Scenarios, nil
 	}
-	all, failed, err := scenarios.Choose(s.Names, s.Tags, known, s.Sets)
+	all, failed, err := scenarios.Choose(s.Names, s.Tags, known, s.Overrides)
 	if err != nil {
 		return nil, &SelectionError{"Names", []string{failed}, scenarios.Names(), err}
 	}
@@ -143,14 +143,14 @@ func (s *Selection) Find(known scenario.Known) ([]scenarios.Found, error) {
 const brokenLock = "broken"
 
 // Kind returns the kind of the lock under test, or "" if the scenarios keep their own locks.
-func (s Selection) Kind(known scenario.Known) (string, error) {
+func (s Selection) Kind(known scenario.KnownNames) (string, error) {
 	kind, _, err := s.resolveLock(known)
 	return kind, err
 }
 
 // Mistake returns the mistake to plant if Lock is "broken". Otherwise it returns "".
 func (s *Selection) Mistake() string {
-	for _, set := range s.Sets {
+	for _, set := range s.Overrides {
 		if mistake, ok := strings.CutPrefix(set, "lock.mistake="); ok && s.Lock == brokenLock {
 			return mistake
 		}
@@ -160,41 +160,41 @@ func (s *Selection) Mistake() string {
 
 // resolveLock makes a lock chosen by overriding lock.kind the lock under test, so that scenarios
 // that do not apply to it are skipped. The kind "broken" remains an override.
-func (s *Selection) resolveLock(known scenario.Known) (kind string, options map[string]string, err error) {
-	twoLocks := func(one string) error {
-		if i := slices.IndexFunc(s.Sets, setsKind); one != "" && i >= 0 {
-			return invalid("Sets", "%s and --set %s both choose a lock", one, s.Sets[i])
+func (s *Selection) resolveLock(known scenario.KnownNames) (kind string, options map[string]string, err error) {
+	rejectSecondLock := func(chosen string) error {
+		if i := slices.IndexFunc(s.Overrides, setsKind); chosen != "" && i >= 0 {
+			return invalid("Sets", "%s and --set %s both choose a lock", chosen, s.Overrides[i])
 		}
 		return nil
 	}
-	if err := twoLocks(cmp.Or(s.Adapter, s.Lock)); err != nil {
+	if err := rejectSecondLock(cmp.Or(s.Adapter, s.Lock)); err != nil {
 		return "", nil, err
 	}
 	if s.Mistake() != "" {
-		s.Lock, s.Sets = "", append([]string{"lock.kind=" + brokenLock}, s.Sets...)
+		s.Lock, s.Overrides = "", append([]string{"lock.kind=" + brokenLock}, s.Overrides...)
 	}
-	s.Sets = slices.DeleteFunc(slices.Clone(s.Sets), func(set string) bool {
-		_, named, _ := strings.Cut(set, "=")
-		named = strings.TrimSpace(named)
-		if _, is := known.Kinds[named]; !setsKind(set) || !is || named == brokenLock {
+	s.Overrides = slices.DeleteFunc(slices.Clone(s.Overrides), func(set string) bool {
+		_, kindName, _ := strings.Cut(set, "=")
+		kindName = strings.TrimSpace(kindName)
+		if _, exists := known.Kinds[kindName]; !setsKind(set) || !exists || kindName == brokenLock {
 			return false
 		}
-		s.Lock = named
+		s.Lock = kindName
 		return true
 	})
 	if s.Lock == "" {
 		return "", nil, nil
 	}
-	if err := twoLocks("--set lock.kind=" + s.Lock); err != nil {
+	if err := rejectSecondLock("--set lock.kind=" + s.Lock); err != nil {
 		return "", nil, err
 	}
 	s.moveOptions()
 	kind, text, _ := strings.Cut(s.Lock, ":")
-	k, is := known.Kinds[kind]
+	k, exists := known.Kinds[kind]
 	switch {
 	case kind == brokenLock:
 		return "", nil, invalid("Lock.Mistake", "--lock broken requires a mistake")
-	case !is:
+	case !exists:
 		return "", nil, &SelectionError{"Lock", []string{kind}, known.Locks, fmt.Errorf("no lock kind %q", kind)}
 	}
 	options, err = lockOptions(kind, k, text)
@@ -217,10 +217,10 @@ const optionKey = "lock.options."
 // moveOptions moves overrides of lock options to Lock, because the scenarios' own locks may not have
 // these options.
 func (s *Selection) moveOptions() {
-	s.Sets = slices.DeleteFunc(s.Sets, func(set string) bool {
+	s.Overrides = slices.DeleteFunc(s.Overrides, func(set string) bool {
 		key, value, _ := strings.Cut(set, "=")
-		option, is := strings.CutPrefix(strings.TrimSpace(key), optionKey)
-		if !is {
+		option, isOption := strings.CutPrefix(strings.TrimSpace(key), optionKey)
+		if !isOption {
 			return false
 		}
 		separator := ":"
@@ -233,14 +233,14 @@ func (s *Selection) moveOptions() {
 }
 
 // Options returns the options of the lock under test, as overrides.
-func (s *Selection) Options() (sets []string) {
+func (s *Selection) Options() (overrides []string) {
 	_, text, _ := strings.Cut(s.Lock, ":")
 	for option := range strings.SplitSeq(text, ",") {
 		if option != "" {
-			sets = append(sets, optionKey+option)
+			overrides = append(overrides, optionKey+option)
 		}
 	}
-	return sets
+	return overrides
 }
 
 // lockOptions parses and validates OPTION=VALUE,… for a lock kind.
@@ -269,7 +269,7 @@ func lockOptions(name string, kind lock.Kind, text string) (map[string]string, e
 
 // withLock replaces a scenario's lock. excluded lists the faults that the new lock rules out in
 // random plans.
-func (s *Selection) withLock(original scenarios.Found, name string, options map[string]string, chosen []scenarios.Found, known scenario.Known) (p Pick, excluded []string, err error) {
+func (s *Selection) withLock(original scenarios.Found, name string, options map[string]string, chosen []scenarios.Found, known scenario.KnownNames) (p Pick, excluded []string, err error) {
 	p.Found = original
 	if name == "" {
 		return p, nil, nil
@@ -299,7 +299,7 @@ func comparableNumbers(original scenarios.Found, kind string, chosen []scenarios
 	numbers := maps.Clone(original.Numbers)
 	maps.DeleteFunc(numbers, func(_ string, b scenario.Bound) bool {
 		return slices.ContainsFunc(chosen, func(o scenarios.Found) bool {
-			return o.From == original.From && cmp.Or(o.Variant, scenario.BaseVariant) == b.Variant && o.Lock.Kind != kind
+			return o.File == original.File && cmp.Or(o.Variant, scenario.BaseVariant) == b.Variant && o.Lock.Kind != kind
 		})
 	})
 	return numbers
@@ -310,18 +310,18 @@ func comparableNumbers(original scenarios.Found, kind string, chosen []scenarios
 // under test must still give the scenario's guarantees. Without a lock under test, only safety is
 // expected.
 func (s *Selection) expect(p *Pick, kind string) error {
-	if len(s.Sets) > 0 {
+	if len(s.Overrides) > 0 {
 		p.Numbers = nil
 		if kind == "" {
 			p.Expect = defaultExpectations()
 		} else {
 			p.Expect = scenario.Guarantees(p.Expect)
 		}
-		if own := p.Comparison; own != nil {
-			own.Expect, own.Numbers = scenario.Guarantees(own.Expect), nil
+		if comparison := p.Comparison; comparison != nil {
+			comparison.Expect, comparison.Numbers = scenario.Guarantees(comparison.Expect), nil
 		}
 	}
-	for _, e := range slices.Concat(s.DefaultExpects, s.Expects) {
+	for _, e := range slices.Concat(s.DefaultExpectations, s.Expectations) {
 		name, want, ok := strings.Cut(e, "=")
 		if !ok || !slices.Contains(checker.Properties(), name) || !slices.Contains([]string{wantHolds, wantViolated, wantAny}, want) {
 			return &SelectionError{"Expects", []string{name}, checker.Properties(), fmt.Errorf("invalid --expect %q", e)}
@@ -335,22 +335,22 @@ func (s *Selection) expect(p *Pick, kind string) error {
 // requireLimits drops the expectation of bounded-hold from scenarios without limits, because it
 // can't be judged there. It fails if the user expects bounded-hold but no scenario has limits.
 func (s *Selection) requireLimits(picks []Pick) error {
-	limited := false
+	anyLimits := false
 	for _, p := range picks {
 		if p.Limits == (scenario.Limits{}) {
 			delete(p.Expect, verdict.BoundedHold)
 		} else {
-			limited = true
+			anyLimits = true
 		}
 	}
-	if s.hasExpectation(verdict.BoundedHold) && !limited {
+	if s.hasExpectation(verdict.BoundedHold) && !anyLimits {
 		return invalid("Expects.Limits", "%s can't be judged: no selected scenario has limits", verdict.BoundedHold)
 	}
 	return nil
 }
 
 // scale scales a scenario's durations for a real-time backend.
-func (s *Selection) scale(p *Pick, known scenario.Known) error {
+func (s *Selection) scale(p *Pick, known scenario.KnownNames) error {
 	if !s.realTime() {
 		return nil
 	}
@@ -359,17 +359,17 @@ func (s *Selection) scale(p *Pick, known scenario.Known) error {
 		scaled := time.Duration(float64(ttl) * factor)
 		factor = float64((scaled+unit-1)/unit*unit) / float64(ttl)
 	}
-	p.Scenario = p.Scaled(factor)
-	if own := p.Comparison; own != nil {
-		*own = own.Scaled(factor)
+	p.Scenario = p.ScaledCopy(factor)
+	if comparison := p.Comparison; comparison != nil {
+		*comparison = comparison.ScaledCopy(factor)
 	}
 	err := p.Check(known)
-	wrong, _ := errors.AsType[*scenario.Error](err)
+	scenarioErr, _ := errors.AsType[*scenario.Error](err)
 	switch l := p.Lock; {
 	case l.TTL <= 2*l.Timeout:
 		return invalid("Scale.TTL", "scale %g makes the TTL of %s %v, which is too short for a node timeout of %v", factor, p.ID(), l.TTL, l.Timeout)
-	case wrong != nil:
-		return invalid("Scale", "scale %g makes %s invalid: %s: %s", factor, p.ID(), wrong.Field, wrong.What)
+	case scenarioErr != nil:
+		return invalid("Scale", "scale %g makes %s invalid: %s: %s", factor, p.ID(), scenarioErr.Field, scenarioErr.Message)
 	}
 	return nil
 }
@@ -377,14 +377,14 @@ func (s *Selection) scale(p *Pick, known scenario.Known) error {
 // Job returns the job for a pick and a seed. On real-time backends, runs that do not count are
 // retried.
 func (s *Selection) Job(p Pick, seed uint64) Job {
-	j := Job{Scenario: p.Scenario, Seed: seed, Backend: s.Backend, Keep: KeepAll, Sets: s.Sets, Comparison: p.Comparison}
+	j := Job{Scenario: p.Scenario, Seed: seed, Backend: s.Backend, Keep: KeepAll, Overrides: s.Overrides, Comparison: p.Comparison}
 	if s.realTime() {
 		j.Live, j.Retries = true, realRetries
 	}
-	if j.Comparison != nil && len(s.Sets) > 0 {
+	if j.Comparison != nil && len(s.Overrides) > 0 {
 		for _, property := range checker.Properties() {
 			if p.Expect[property].Want == wantHolds && !s.hasExpectation(property) {
-				j.Relative = append(j.Relative, property)
+				j.RelativeProperties = append(j.RelativeProperties, property)
 			}
 		}
 	}
@@ -393,7 +393,7 @@ func (s *Selection) Job(p Pick, seed uint64) Job {
 
 // hasExpectation reports whether Expectations contains a property.
 func (s *Selection) hasExpectation(property string) bool {
-	return slices.ContainsFunc(s.Expects, func(e string) bool { return strings.HasPrefix(e, property+"=") })
+	return slices.ContainsFunc(s.Expectations, func(e string) bool { return strings.HasPrefix(e, property+"=") })
 }
 
 // Capabilities holds a backend's capabilities on this machine, by name.
@@ -412,7 +412,7 @@ func Probe(ctx context.Context, b harness.Backend) Capabilities {
 func (a Capabilities) Capability(name string) harness.Capability {
 	c, known := a[name]
 	if !known {
-		c = harness.Capability{Name: name, Reason: cmp.Or(scenario.ExplainUnsatisfiable(name), "this backend does not have it")}
+		c = harness.Capability{Name: name, Reason: cmp.Or(scenario.ExplainMissingCapability(name), "this backend does not have it")}
 	}
 	return c
 }
@@ -420,7 +420,7 @@ func (a Capabilities) Capability(name string) harness.Capability {
 // Missing returns the capabilities that a scenario needs but the backend lacks.
 func (a Capabilities) Missing(s scenario.Scenario, kinds map[string]lock.Kind) []harness.Capability {
 	var out []harness.Capability
-	for _, need := range append([]string{harness.CanRun}, s.NeedsForLock(kinds[s.Lock.Kind])...) {
+	for _, need := range append([]string{harness.RunCapability}, s.RequiredCapabilitiesForLock(kinds[s.Lock.Kind])...) {
 		if c := a.Capability(need); !c.Available {
 			out = append(out, c)
 		}
@@ -436,7 +436,7 @@ const LockUnsupported = "lock"
 func MissingReasons(cs []harness.Capability) string {
 	var out []string
 	for _, c := range cs {
-		if scenario.ExplainUnsatisfiable(c.Name) != "" { // the reason already names it
+		if scenario.ExplainMissingCapability(c.Name) != "" { // the reason already names it
 			out = append(out, c.Reason)
 		} else {
 			out = append(out, c.Name+": "+c.Reason)

@@ -48,7 +48,7 @@ func ParseShard(text string) (k, n int, err error) {
 }
 
 // ShardHeader is the first line of a shard file. It describes the sweep and the shard.
-type ShardHead struct {
+type ShardHeader struct {
 	Schema    int               `json:"schema"`
 	Digest    string            `json:"digest"` // identifies the sweep
 	Shard     int               `json:"shard"`  // starts at 1
@@ -59,13 +59,13 @@ type ShardHead struct {
 	Seeds     int               `json:"seeds"` // per scenario
 	Command   string            `json:"command"`
 	Named     bool              `json:"named"` // whether the user named the scenarios, so that each gets a line of output
-	Sets      []string          `json:"sets,omitempty"`
+	Overrides []string          `json:"sets,omitempty"`
 	Scenarios []Pick            `json:"scenarios"`
 	Skipped   []outcome.Outcome `json:"skipped,omitempty"`
 }
 
 // digest covers everything that must be equal in all shards of a sweep.
-func (h ShardHead) digest() string {
+func (h ShardHeader) digest() string {
 	h.Schema, h.Digest, h.Shard, h.Command, h.Named = 0, "", 0, "", false
 	text, err := json.Marshal(h)
 	if err != nil {
@@ -74,15 +74,15 @@ func (h ShardHead) digest() string {
 	return fmt.Sprintf("%x", sha256.Sum256(text))
 }
 
-func (h ShardHead) total() int { return len(h.Scenarios) * h.Seeds }
+func (h ShardHeader) total() int { return len(h.Scenarios) * h.Seeds }
 
 // Runs returns the number of runs in the shard.
-func (h ShardHead) Runs() int { return (h.total() + h.Shards - h.Shard) / h.Shards }
+func (h ShardHeader) Runs() int { return (h.total() + h.Shards - h.Shard) / h.Shards }
 
 // RunIndex returns the index in the sweep of the shard's j-th run.
-func (h ShardHead) Run(j int) int { return h.Shard - 1 + j*h.Shards }
+func (h ShardHeader) RunIndex(j int) int { return h.Shard - 1 + j*h.Shards }
 
-func (h ShardHead) file() string {
+func (h ShardHeader) file() string {
 	return fmt.Sprintf("%s-%d-of-%d.jsonl", h.Digest[:digestLen], h.Shard, h.Shards)
 }
 
@@ -99,34 +99,34 @@ type shardEnd struct {
 // WriteShard runs a shard, writes its file and returns the file's path. run must call done once for
 // each run, with the run's index in the shard and its outcome. The calls may come in any order but
 // must not overlap. If run fails, WriteShard leaves no file.
-func WriteShard(store string, h ShardHead, run func(done func(j int, o outcome.Outcome)) error) (path string, err error) {
+func WriteShard(store string, h ShardHeader, run func(done func(j int, o outcome.Outcome)) error) (path string, err error) {
 	h.Schema = shardSchema
 	h.Digest = h.digest()
-	above, err := files.OpenFolder(store)
+	storeDir, err := files.OpenFolder(store)
 	if err != nil {
 		return "", err
 	}
-	defer above.Close()
-	in, err := above.Sub(shardFolder)
+	defer storeDir.Close()
+	shardDir, err := storeDir.Sub(shardFolder)
 	if err != nil {
 		return "", err
 	}
-	defer in.Close()
-	return filepath.Join(store, shardFolder, h.file()), in.WriteFunc(h.file(), func(to io.Writer) error {
+	defer shardDir.Close()
+	return filepath.Join(store, shardFolder, h.file()), shardDir.WriteFunc(h.file(), func(to io.Writer) error {
 		lines := json.NewEncoder(to)
-		lost := lines.Encode(h)
-		next, early := 0, map[int]outcome.Outcome{}
+		writeErr := lines.Encode(h)
+		next, outOfOrder := 0, map[int]outcome.Outcome{}
 		err := run(func(j int, o outcome.Outcome) {
-			early[j] = o
-			for o, ok := early[next]; ok && lost == nil; o, ok = early[next] {
-				if o.Dir, lost = relativeDir(store, o.Dir); lost == nil {
-					lost = lines.Encode(o)
+			outOfOrder[j] = o
+			for o, ok := outOfOrder[next]; ok && writeErr == nil; o, ok = outOfOrder[next] {
+				if o.Dir, writeErr = relativeDir(store, o.Dir); writeErr == nil {
+					writeErr = lines.Encode(o)
 				}
-				delete(early, next)
+				delete(outOfOrder, next)
 				next++
 			}
 		})
-		if err = cmp.Or(err, lost, lines.Encode(shardEnd{&next})); err != nil {
+		if err = cmp.Or(err, writeErr, lines.Encode(shardEnd{&next})); err != nil {
 			return err
 		}
 		return to.(interface{ Sync() error }).Sync()
@@ -144,7 +144,7 @@ func relativeDir(store, dir string) (string, error) {
 }
 
 // parseHeader parses and validates a shard header.
-func parseHead(line []byte) (h ShardHead, err error) {
+func parseHeader(line []byte) (h ShardHeader, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	if err := d.Decode(&h); err != nil {
 		return h, fmt.Errorf("the first line is not a shard header: %w", err)
@@ -179,10 +179,10 @@ func storeOf(path string) string { return filepath.Dir(filepath.Dir(path)) }
 
 // refuseLinks fails if a folder on the path from the store to a run is a symbolic link.
 func refuseLinks(store, run string) error {
-	for at := run; at != "" && at != "."; at = filepath.Dir(at) {
-		below := filepath.Join(store, at)
-		if is, err := os.Lstat(below); err == nil && is.Mode()&fs.ModeSymlink != 0 {
-			return fmt.Errorf("%s is a symbolic link, which is not allowed", below)
+	for rel := run; rel != "" && rel != "."; rel = filepath.Dir(rel) {
+		path := filepath.Join(store, rel)
+		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return fmt.Errorf("%s is a symbolic link, which is not allowed", path)
 		}
 	}
 	return nil
@@ -190,8 +190,8 @@ func refuseLinks(store, run string) error {
 
 // Sweep is the set of a sweep's available shards.
 type Sweep struct {
-	ShardHead                // of any shard
-	shards    map[int]string // file paths by shard number
+	ShardHeader                // of any shard
+	shards      map[int]string // file paths by shard number
 }
 
 var errNoShard = errors.New("no shard files found")
@@ -212,12 +212,12 @@ func ReadShards(ctx context.Context, paths ...string) (*Sweep, error) {
 			return nil, fmt.Errorf("read %s: %w", path, err)
 		}
 		if len(s.shards) == 0 {
-			s.ShardHead = h
+			s.ShardHeader = h
 		}
-		if why := difference(s.ShardHead, h); why != "" {
+		if why := difference(s.ShardHeader, h); why != "" {
 			return nil, fmt.Errorf("%s and %s belong to different sweeps: %s", s.shards[s.Shard], path, why)
 		}
-		if other, there := s.shards[h.Shard]; there && other != path {
+		if other, exists := s.shards[h.Shard]; exists && other != path {
 			return nil, fmt.Errorf("duplicate shard %d: %s and %s", h.Shard, other, path)
 		}
 		s.shards[h.Shard] = path
@@ -235,12 +235,12 @@ func findShards(path string, depth int, add func(path string)) error {
 		add(path)
 		return nil
 	}
-	in, err := files.OpenFolder(path)
+	dir, err := files.OpenFolder(path)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	entries, err := in.Entries()
+	defer dir.Close()
+	entries, err := dir.Entries()
 	if err != nil {
 		return err
 	}
@@ -253,21 +253,21 @@ func findShards(path string, depth int, add func(path string)) error {
 		}
 	}
 	for _, e := range entries {
-		below := filepath.Join(path, e.Name())
+		entryPath := filepath.Join(path, e.Name())
 		switch {
 		case e.IsDir() && depth > 0:
-			if err := findShards(below, depth-1, add); err != nil {
+			if err := findShards(entryPath, depth-1, add); err != nil {
 				return err
 			}
 		case !e.IsDir() && shardFileName.MatchString(e.Name()):
-			add(below)
+			add(entryPath)
 		}
 	}
 	return nil
 }
 
 // difference says how the sweeps of two shards differ, or returns "" if they are the same.
-func difference(a, b ShardHead) string {
+func difference(a, b ShardHeader) string {
 	switch {
 	case a.Digest == b.Digest:
 		return ""
@@ -285,10 +285,10 @@ func difference(a, b ShardHead) string {
 
 // checkShard reads a shard file and returns its header. It fails unless the outcomes are complete
 // and in order and no path to a run contains a symbolic link.
-func checkShard(ctx context.Context, path string) (ShardHead, error) {
+func checkShard(ctx context.Context, path string) (ShardHeader, error) {
 	l, err := openShard(path)
 	if err != nil {
-		return ShardHead{}, err
+		return ShardHeader{}, err
 	}
 	defer l.Close()
 	for j := range l.Runs() {
@@ -297,16 +297,16 @@ func checkShard(ctx context.Context, path string) (ShardHead, error) {
 			err = refuseLinks(storeOf(path), filepath.FromSlash(o.Dir))
 		}
 		if err != nil || ctx.Err() != nil {
-			return l.ShardHead, cmp.Or(err, ctx.Err())
+			return l.ShardHeader, cmp.Or(err, ctx.Err())
 		}
 	}
-	return l.ShardHead, l.checkEnd()
+	return l.ShardHeader, l.checkEnd()
 }
 
 // Missing returns the numbers of the missing shards.
 func (s *Sweep) Missing() (missing []int) {
 	for k := 1; k <= s.Shards; k++ {
-		if _, there := s.shards[k]; !there {
+		if _, exists := s.shards[k]; !exists {
 			missing = append(missing, k)
 		}
 	}
@@ -319,18 +319,18 @@ func (s *Sweep) Total() int { return s.total() }
 // Each calls do with the outcome of each run, in order. No shard may be missing. It holds one
 // outcome in memory at a time.
 func (s *Sweep) Each(ctx context.Context, do func(i int, o outcome.Outcome)) error {
-	in := make([]*shardReader, s.Shards)
+	readers := make([]*shardReader, s.Shards)
 	for k, path := range s.shards {
 		l, err := openShard(path)
 		if err != nil {
 			return fmt.Errorf("read %s: %w", path, err)
 		}
 		defer l.Close()
-		in[k-1] = l
+		readers[k-1] = l
 	}
 	for i := range s.total() {
 		path := s.shards[i%s.Shards+1]
-		o, err := in[i%s.Shards].outcome(i / s.Shards)
+		o, err := readers[i%s.Shards].outcome(i / s.Shards)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -345,7 +345,7 @@ func (s *Sweep) Each(ctx context.Context, do func(i int, o outcome.Outcome)) err
 }
 
 type shardReader struct {
-	ShardHead
+	ShardHeader
 	*os.File
 	scan *bufio.Scanner
 }
@@ -363,7 +363,7 @@ func openShard(path string) (*shardReader, error) {
 	l.scan.Split(splitWholeLines)
 	line, err := l.next()
 	if err == nil {
-		l.ShardHead, err = parseHead(line)
+		l.ShardHeader, err = parseHeader(line)
 	} else if errors.Is(err, io.EOF) {
 		err = errors.New("the file is empty")
 	}
@@ -391,7 +391,7 @@ func (l *shardReader) outcome(j int) (o outcome.Outcome, err error) {
 	if err == nil {
 		err = json.Unmarshal(verdict.CanonicalJSON(line), &o)
 	}
-	i := l.Run(j)
+	i := l.RunIndex(j)
 	at, seed := l.Scenarios[i/l.Seeds].ID(), l.Seed+uint64(i%l.Seeds)
 	switch {
 	case errors.Is(err, io.EOF), err == nil && o.Schema == 0 && isEnd(line):
@@ -437,11 +437,11 @@ func isEnd(line []byte) bool {
 }
 
 // splitWholeLines is a bufio.SplitFunc for lines. It fails if the last line has no newline.
-func splitWholeLines(text []byte, over bool) (int, []byte, error) {
+func splitWholeLines(text []byte, atEOF bool) (int, []byte, error) {
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		return i + 1, text[:i], nil
 	}
-	if over && len(text) > 0 {
+	if atEOF && len(text) > 0 {
 		return 0, nil, errors.New("the file is truncated in the middle of a line")
 	}
 	return 0, nil, nil

@@ -41,22 +41,22 @@ func TestParseShard(t *testing.T) {
 }
 
 // testHeader returns the header of shard k of n, with two scenarios.
-func testHead(k, n, seeds int) ShardHead {
-	return ShardHead{Shard: k, Shards: n, Version: "v1", Backend: "sim", Seed: 5, Seeds: seeds,
+func testHeader(k, n, seeds int) ShardHeader {
+	return ShardHeader{Shard: k, Shards: n, Version: "v1", Backend: "sim", Seed: 5, Seeds: seeds,
 		Scenarios: []Pick{{Found: scenarios.Found{Scenario: scenario.Scenario{Name: "a"}}}, {Found: scenarios.Found{Scenario: scenario.Scenario{Name: "b", Variant: "c"}}}}}
 }
 
 // shardOutcome returns the outcome of the sweep's run i.
-func shardOutcome(h ShardHead, i int) outcome.Outcome {
+func shardOutcome(h ShardHeader, i int) outcome.Outcome {
 	return outcome.Outcome{Schema: 1, Scenario: h.Scenarios[i/h.Seeds].Scenario.ID(), Seed: h.Seed + uint64(i%h.Seeds), Events: i}
 }
 
 // writeTestShard writes a shard whose runs end in reverse order.
-func writeTestShard(t *testing.T, store string, h ShardHead) string {
+func writeTestShard(t *testing.T, store string, h ShardHeader) string {
 	t.Helper()
 	path, err := WriteShard(store, h, func(done func(int, outcome.Outcome)) error {
 		for j := h.Runs() - 1; j >= 0; j-- {
-			o := shardOutcome(h, h.Run(j))
+			o := shardOutcome(h, h.RunIndex(j))
 			o.Dir = filepath.Join(store, "a", fmt.Sprint(j))
 			done(j, o)
 		}
@@ -77,8 +77,8 @@ func TestSweepEach(t *testing.T) {
 		}
 		runs := 0
 		for k := n; k >= 1; k-- {
-			runs += testHead(k, n, 3).Runs()
-			writeTestShard(t, store, testHead(k, n, 3))
+			runs += testHeader(k, n, 3).Runs()
+			writeTestShard(t, store, testHeader(k, n, 3))
 		}
 		s, err := ReadShards(t.Context(), filepath.Dir(store))
 		if err != nil || runs != s.Total() || s.Missing() != nil {
@@ -99,8 +99,8 @@ func TestSweepEach(t *testing.T) {
 func TestFailedShardLeavesNoFile(t *testing.T) {
 	store := t.TempDir()
 	stop := errors.New("stop")
-	if _, err := WriteShard(store, testHead(1, 2, 3), func(done func(int, outcome.Outcome)) error {
-		done(0, shardOutcome(testHead(1, 2, 3), 0))
+	if _, err := WriteShard(store, testHeader(1, 2, 3), func(done func(int, outcome.Outcome)) error {
+		done(0, shardOutcome(testHeader(1, 2, 3), 0))
 		return stop
 	}); !errors.Is(err, stop) {
 		t.Fatal(err)
@@ -118,11 +118,11 @@ func TestFailedShardLeavesNoFile(t *testing.T) {
 func checkRejected(t *testing.T, want string, damage func(store, first string)) {
 	t.Helper()
 	store := t.TempDir()
-	first := writeTestShard(t, store, testHead(1, 2, 3))
+	first := writeTestShard(t, store, testHeader(1, 2, 3))
 	damage(store, first)
 	s, err := ReadShards(t.Context(), store)
 	if err == nil && s.Missing() != nil {
-		writeTestShard(t, store, testHead(2, 2, 3))
+		writeTestShard(t, store, testHeader(2, 2, 3))
 		_, err = ReadShards(t.Context(), store)
 	}
 	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), ".jsonl") {
@@ -131,17 +131,17 @@ func checkRejected(t *testing.T, want string, damage func(store, first string)) 
 }
 
 func TestReadShardsOfDifferentSweeps(t *testing.T) {
-	for want, change := range map[string]func(*ShardHead){
-		"different sweeps: versions":     func(h *ShardHead) { h.Version = "v2" },
-		"different sweeps: backends":     func(h *ShardHead) { h.Backend = "process" },
-		"3 seeds from 6":                 func(h *ShardHead) { h.Seed = 6 },
-		"4 seeds from 5":                 func(h *ShardHead) { h.Seeds = 4 },
-		" shards and ":                   func(h *ShardHead) { h.Shards = 3 },
-		"their scenarios differ (":       func(h *ShardHead) { h.Scenarios[0].Scenario.Name = "x" },
-		"sweeps: their scenarios differ": func(h *ShardHead) { h.Sets = []string{"lock.ttl=5s"} },
+	for want, change := range map[string]func(*ShardHeader){
+		"different sweeps: versions":     func(h *ShardHeader) { h.Version = "v2" },
+		"different sweeps: backends":     func(h *ShardHeader) { h.Backend = "process" },
+		"3 seeds from 6":                 func(h *ShardHeader) { h.Seed = 6 },
+		"4 seeds from 5":                 func(h *ShardHeader) { h.Seeds = 4 },
+		" shards and ":                   func(h *ShardHeader) { h.Shards = 3 },
+		"their scenarios differ (":       func(h *ShardHeader) { h.Scenarios[0].Scenario.Name = "x" },
+		"sweeps: their scenarios differ": func(h *ShardHeader) { h.Overrides = []string{"lock.ttl=5s"} },
 	} {
 		checkRejected(t, want, func(store, _ string) {
-			h := testHead(2, 2, 3)
+			h := testHeader(2, 2, 3)
 			change(&h)
 			writeTestShard(t, store, h)
 		})
@@ -219,21 +219,21 @@ func TestReadShardsDamaged(t *testing.T) {
 
 // The shard folder, a shard and the path to a run must not be symbolic links.
 func TestReadShardsRefusesLinks(t *testing.T) {
-	for _, what := range []func(store, first string) string{
+	for _, pathOf := range []func(store, first string) string{
 		func(store, _ string) string { return filepath.Join(store, shardFolder) },
 		func(_, first string) string { return first },
 		func(store, _ string) string { return filepath.Join(store, "a") },
 		func(store, _ string) string { return filepath.Join(store, "a", "0") },
 	} {
 		store := t.TempDir()
-		first := writeTestShard(t, store, testHead(1, 2, 3))
-		writeTestShard(t, store, testHead(2, 2, 3))
-		is, away := what(store, first), filepath.Join(t.TempDir(), "away")
-		if err := errors.Join(os.MkdirAll(filepath.Join(store, "a", "0"), 0o755), os.Rename(is, away), os.Symlink(away, is)); err != nil {
+		first := writeTestShard(t, store, testHeader(1, 2, 3))
+		writeTestShard(t, store, testHeader(2, 2, 3))
+		link, target := pathOf(store, first), filepath.Join(t.TempDir(), "away")
+		if err := errors.Join(os.MkdirAll(filepath.Join(store, "a", "0"), 0o755), os.Rename(link, target), os.Symlink(target, link)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadShards(t.Context(), store); err == nil || !strings.Contains(err.Error(), is+" is a symbolic link, which is not allowed") {
-			t.Errorf("%s: %v", is, err)
+		if _, err := ReadShards(t.Context(), store); err == nil || !strings.Contains(err.Error(), link+" is a symbolic link, which is not allowed") {
+			t.Errorf("%s: %v", link, err)
 		}
 	}
 }

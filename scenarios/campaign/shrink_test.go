@@ -67,10 +67,10 @@ func TestMinimizeFakeBug(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := (scenarioSize{Steps: 2, Targets: 2, Clients: 2, Nodes: 1, Keys: 1}); r.After != want || r.Before.Steps < 20 {
-			t.Errorf("%d workers: %+v -> %+v", workers, r.Before, r.After)
+		if want := (scenarioSize{Steps: 2, Targets: 2, Clients: 2, Nodes: 1, Keys: 1}); r.SizeAfter != want || r.SizeBefore.Steps < 20 {
+			t.Errorf("%d workers: %+v -> %+v", workers, r.SizeBefore, r.SizeAfter)
 		}
-		if !r.Complete || r.SeedsShowing != robustnessSeeds || r.Seed != 1 || r.OriginalSeed != seed {
+		if !r.Complete || r.ReproducingSeeds != robustnessSeeds || r.Seed != 1 || r.OriginalSeed != seed {
 			t.Errorf("%d workers: %s", workers, r.Caption())
 		}
 		for _, st := range r.Scenario.Plan {
@@ -127,7 +127,7 @@ func TestMinimizeSimulatedRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.After.Steps != 1 || r.After.Clients != 2 || r.After.Nodes != 1 || r.Scenario.Plan[0].Fault.Kind != "kill" || r.SeedsShowing < want.shows {
+			if r.SizeAfter.Steps != 1 || r.SizeAfter.Clients != 2 || r.SizeAfter.Nodes != 1 || r.Scenario.Plan[0].Fault.Kind != "kill" || r.ReproducingSeeds < want.shows {
 				t.Errorf("%s: %s", r.Bug, r.Caption())
 			}
 			text, err := r.Write("small", knownKinds)

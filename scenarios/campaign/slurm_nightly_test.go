@@ -69,10 +69,10 @@ func startSlurm(t *testing.T) func(name string, args ...string) string {
 	waitFor(t, "munged is running", time.Minute, func() bool { _, err := os.Stat(filepath.Join(dir, "munge")); return err == nil })
 	startServer(t, "slurmctld", "-D", "-f", conf)
 	startServer(t, "slurmd", "-D", "-N", host, "-f", conf)
-	in := t.TempDir() // for the logs of jobs
+	logDir := t.TempDir() // for the logs of jobs
 	command := func(name string, args ...string) *exec.Cmd {
 		c := exec.CommandContext(shortContext(t), name, args...)
-		c.Dir = in
+		c.Dir = logDir
 		return c
 	}
 	waitFor(t, "a Slurm node is idle", 2*time.Minute, func() bool {
@@ -117,21 +117,21 @@ func TestSlurm(t *testing.T) {
 	submit := func(array string) string {
 		return run("sbatch", append([]string{"--parsable", "--array=" + array, script, "8", "--store", store}, sweepArgs()...)...)
 	}
-	over := func(id string) {
+	waitUntilOver := func(id string) {
 		waitFor(t, "job "+id+" is over", 10*time.Minute, func() bool { return run("squeue", "--noheader", "--jobs", id) == "" })
 	}
 	id := submit("1-8%2")
 	killMidway(t, store, "SLURM_ARRAY_TASK_ID=3")
-	third := id + "_3"
+	thirdJob := id + "_3"
 	waitFor(t, "the third job is requeued", 2*time.Minute, func() bool {
-		return strings.Contains(run("scontrol", "show", "job", "-o", third), "Restarts=1")
+		return strings.Contains(run("scontrol", "show", "job", "-o", thirdJob), "Restarts=1")
 	})
 	// Slurm delays a requeued job by two minutes.
 	waitFor(t, "the third job can begin", 3*time.Minute, func() bool {
-		exec.Command("scontrol", "update", "jobid="+third, "starttime=now").Run()
-		return run("squeue", "--noheader", "--jobs", third, "--format", "%r") != "BeginTime"
+		exec.Command("scontrol", "update", "jobid="+thirdJob, "starttime=now").Run()
+		return run("squeue", "--noheader", "--jobs", thirdJob, "--format", "%r") != "BeginTime"
 	})
-	over(id)
+	waitUntilOver(id)
 	checkMerged(t, binary, store)
 
 	for _, k := range []string{"2", "7"} {
@@ -147,6 +147,6 @@ func TestSlurm(t *testing.T) {
 	if missing != "2,7" {
 		t.Fatalf("missing shards are %q", missing)
 	}
-	over(submit(missing))
+	waitUntilOver(submit(missing))
 	checkMerged(t, binary, store)
 }

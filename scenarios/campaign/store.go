@@ -57,8 +57,8 @@ type runDir struct {
 // create creates the directory. It appears under its final name only once it contains run.json.
 func (d *runDir) create() (err error) {
 	m := d.manifest
-	name := fmt.Sprintf("%s-%s-%d", m.Started.Format("20060102T150405.000Z"), m.Backend, m.Seed)
-	d.path, err = files.Place(d.store, strings.ReplaceAll(m.Scenario.ID(), "/", "+"), name, func(dir string) error {
+	name := fmt.Sprintf("%s-%s-%d", m.StartTime.Format("20060102T150405.000Z"), m.Backend, m.Seed)
+	d.path, err = files.CreateUnique(d.store, strings.ReplaceAll(m.Scenario.ID(), "/", "+"), name, func(dir string) error {
 		return writeJSON(dir, ManifestFile, m)
 	})
 	return err
@@ -77,7 +77,7 @@ func CanWrite(store string) error {
 }
 
 // createHistory creates the directory before a live run, and the history file in it.
-func (d *runDir) openLive() (*os.File, error) {
+func (d *runDir) createHistory() (*os.File, error) {
 	if err := d.create(); err != nil {
 		return nil, err
 	}
@@ -306,17 +306,17 @@ func (s StoredRun) Run() outcome.Run {
 	if n := len(s.History.Events); n > 0 {
 		o.Events, o.VirtualSeconds = n, history.Seconds(s.History.Events[n-1].T)
 	}
-	before, err := ReadOutcome(s.Dir)
+	stored, err := ReadOutcome(s.Dir)
 	if err == nil { // a run that was killed has no outcome
-		o.Retried, o.Command, o.Error, o.Stopped, o.Numbers = before.Retried, before.Command, before.Error, before.Stopped, before.Numbers
-		o.Seconds = before.Seconds
+		o.RetryReasons, o.Command, o.Error, o.StopReason, o.Numbers = stored.RetryReasons, stored.Command, stored.Error, stored.StopReason, stored.Numbers
+		o.Seconds = stored.Seconds
 	}
 	if s.Manifest != nil {
 		o.Command = cmp.Or(o.Command, s.Manifest.Command)
 	}
 	o.Code, o.Informational = outcome.CodeOf(o.Judgements), outcome.NoExpectation(o.Judgements)
-	if before.Error != "" {
-		o.Code = outcome.WorseCode(o.Code, before.Code)
+	if stored.Error != "" {
+		o.Code = outcome.WorseCode(o.Code, stored.Code)
 	}
 	if o.Verdict.Disagreement != "" {
 		o.Code = outcome.ExitBug
@@ -326,7 +326,7 @@ func (s StoredRun) Run() outcome.Run {
 
 // OpenStored reads a run directory, a lone history.jsonl, compressed or not, or a Jepsen
 // history.edn. It rejects a run.json that no run could have written.
-func OpenStored(path string, known scenario.Known) (StoredRun, error) {
+func OpenStored(path string, known scenario.KnownNames) (StoredRun, error) {
 	s := StoredRun{Dir: path}
 	info, err := os.Stat(path)
 	switch {
@@ -351,7 +351,7 @@ func checkSize(path string, h *history.History) error {
 	return nil
 }
 
-func openDir(path string, known scenario.Known) (StoredRun, error) {
+func openDir(path string, known scenario.KnownNames) (StoredRun, error) {
 	s := StoredRun{Dir: path}
 	dir, err := files.OpenFolder(path)
 	if err != nil {

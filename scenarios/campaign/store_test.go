@@ -36,13 +36,13 @@ func TestOldCauseIsRead(t *testing.T) {
 		t.Errorf("hunt.json: got %+v, %v", h, err)
 	}
 	expect := map[string]scenario.Expectation{verdict.MutualExclusion: {Want: wantViolated, Cause: "told-late"}}
-	head := ShardHead{Schema: shardSchema, Shard: 1, Shards: 1, Seeds: 1, Scenarios: []Pick{{Found: scenarios.Found{Scenario: scenario.Scenario{Expect: expect}}}}}
+	head := ShardHeader{Schema: shardSchema, Shard: 1, Shards: 1, Seeds: 1, Scenarios: []Pick{{Found: scenarios.Found{Scenario: scenario.Scenario{Expect: expect}}}}}
 	head.Digest = head.digest()
 	line, err := json.Marshal(head)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if head, err = parseHead(line); err != nil || head.Scenarios[0].Expect[verdict.MutualExclusion].Cause != verdict.NotifiedLate {
+	if head, err = parseHeader(line); err != nil || head.Scenarios[0].Expect[verdict.MutualExclusion].Cause != verdict.NotifiedLate {
 		t.Errorf("shard header: got %+v, %v", head.Scenarios, err)
 	}
 }

@@ -235,7 +235,7 @@ var neverTriggers = map[string]string{
 // skipUnsupported skips the test if the simulation does not support a fault.
 func skipUnsupported(t *testing.T, k nemesis.Kind) {
 	t.Helper()
-	if c := campaign.Probe(t.Context(), sim.New(nil)).Capability(k.Capability(k.On[0])); !c.Available && c.Remedy != "" {
+	if c := campaign.Probe(t.Context(), sim.New(nil)).Capability(k.Capability(k.TargetTypes[0])); !c.Available && c.Remedy != "" {
 		t.Skipf("%s; to run it: %s", c.Reason, c.Remedy)
 	}
 }
@@ -274,7 +274,7 @@ func TestEveryFaultTakesEffect(t *testing.T) {
 func TestIneffectiveFaultIsUndecided(t *testing.T) {
 	for _, k := range nemesis.Kinds {
 		c := faultCases[k.Name]
-		if _, other := testedElsewhere[k.Name]; len(c.ineffective) == 0 && !other {
+		if _, elsewhere := testedElsewhere[k.Name]; len(c.ineffective) == 0 && !elsewhere {
 			t.Errorf("no test for an ineffective %s: add one to faultCases or testedElsewhere", k.Name)
 		}
 		all := map[string]ineffectivePlan{}

@@ -20,8 +20,8 @@ import (
 func recordText(t *testing.T, s scenario.Scenario, seed uint64) (string, error) {
 	var text bytes.Buffer
 	err := harness.Run(t.Context(), sim.New(kinds.All), s, seed, history.NewRecorder(&text))
-	_, rest, _ := strings.Cut(text.String(), "\n")
-	return rest, err
+	_, events, _ := strings.Cut(text.String(), "\n")
+	return events, err
 }
 
 // A scenario written to a file with its drawn plan gives the same history byte for byte, for the
@@ -31,7 +31,7 @@ func TestWrittenScenariosRepeatTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unwritten, lacking := 0, 0
+	unwritten, unsupported := 0, 0
 	for _, f := range all {
 		seeds := uint64(1)
 		if strings.HasPrefix(f.Name, "random-") {
@@ -50,18 +50,18 @@ func TestWrittenScenariosRepeatTheRun(t *testing.T) {
 				t.Errorf("%s, seed %d: %v\n%s", f.ID(), seed, err, text)
 				continue
 			}
-			was, err := recordText(t, drawn, seed)
+			want, err := recordText(t, drawn, seed)
 			if err != nil {
-				lacking++
+				unsupported++
 				continue
 			}
-			if is, err := recordText(t, reparsed[0], seed); is != was || err != nil {
+			if got, err := recordText(t, reparsed[0], seed); got != want || err != nil {
 				t.Errorf("%s, seed %d: the history differs if run from\n%s%v", f.ID(), seed, text, err)
 			}
 		}
 	}
-	t.Logf("%d files and variants; the simulation can't run %d of them", len(all), lacking)
-	if unwritten > 0 || lacking > len(all)/10 {
-		t.Errorf("%d could not be written, %d could not run", unwritten, lacking)
+	t.Logf("%d files and variants; the simulation can't run %d of them", len(all), unsupported)
+	if unwritten > 0 || unsupported > len(all)/10 {
+		t.Errorf("%d could not be written, %d could not run", unwritten, unsupported)
 	}
 }

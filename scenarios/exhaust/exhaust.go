@@ -48,19 +48,19 @@ import (
 
 // Scope defines what a search explores.
 type Scope struct {
-	Nodes    int     `json:"nodes"`             // 1 to MaxNodes
-	Attempts int     `json:"attempts"`          // per client, 1 to MaxAttempts
-	Extends  int     `json:"extends,omitempty"` // per hold, 0 or 1
-	Crashes  int     `json:"crashes,omitempty"` // total for all nodes
-	Restart  Restart `json:"restart,omitempty"` // "" means RestartEmpty
-	Jumps    int     `json:"jumps,omitempty"`   // jumps of node clocks; each makes a key expire early
-	Mistake  string  `json:"mistake,omitempty"` // a mistake from package harness/lock/broken, or ""
+	Nodes      int     `json:"nodes"`             // 1 to MaxNodes
+	Attempts   int     `json:"attempts"`          // per client, 1 to MaxAttempts
+	Extensions int     `json:"extends,omitempty"` // per hold, 0 or 1
+	Crashes    int     `json:"crashes,omitempty"` // total for all nodes
+	Restart    Restart `json:"restart,omitempty"` // "" means RestartEmpty
+	Jumps      int     `json:"jumps,omitempty"`   // jumps of node clocks; each makes a key expire early
+	Mistake    string  `json:"mistake,omitempty"` // a mistake from package harness/lock/broken, or ""
 	// Lock is hardenedLock, or "" for the specification's lock. OmittedPart is a part of the
 	// hardened lock to leave out. Quarantine means that a restarted node does not vote until the
 	// key it lost would have expired.
-	Lock       string `json:"lock,omitempty"`
-	Without    string `json:"without,omitempty"`
-	Quarantine bool   `json:"quarantine,omitempty"`
+	Lock        string `json:"lock,omitempty"`
+	OmittedPart string `json:"without,omitempty"`
+	Quarantine  bool   `json:"quarantine,omitempty"`
 	// Fence means that the lock issues fencing tokens and the resource rejects any token below the
 	// highest it has seen.
 	Fence    bool     `json:"fence,omitempty"`
@@ -108,10 +108,10 @@ func Restarts() []Restart {
 // rules are the parameters of the lock algorithm. Each mistake changes one of them.
 type rules struct {
 	quorum, extendQuorum int  // votes required to acquire and to extend
-	noElapsed            bool // clients ignore how long an attempt took: their window starts when it ends
-	noNX                 bool // SET overwrites
+	skipElapsedCheck     bool // clients ignore how long an attempt took: their window starts when it ends
+	overwritingSet       bool // SET overwrites
 	plainDel             bool // a release deletes the key, no matter whose it is
-	firstNodeCount       bool // the token is the first granting node's count, and is not written back
+	tokenFromFirstNode   bool // the token is the first granting node's count, and is not written back
 	sharing              tokenSharing
 	hardening
 }
@@ -127,13 +127,13 @@ const (
 
 var mistakes = map[string]func(*rules){
 	"quorum-half":            func(r *rules) { r.quorum-- },
-	"no-elapsed-check":       func(r *rules) { r.noElapsed = true },
-	"set-without-nx":         func(r *rules) { r.noNX = true },
+	"no-elapsed-check":       func(r *rules) { r.skipElapsedCheck = true },
+	"set-without-nx":         func(r *rules) { r.overwritingSet = true },
 	"plain-del":              func(r *rules) { r.plainDel = true },
 	"same-value-for-retries": func(r *rules) { r.sharing = shareInAcquire },
 	"same-value-for-clients": func(r *rules) { r.sharing = shareAlways },
 	"extension-below-quorum": func(r *rules) { r.extendQuorum = 1 },
-	"fence-from-one-node":    func(r *rules) { r.firstNodeCount = true },
+	"fence-from-one-node":    func(r *rules) { r.tokenFromFirstNode = true },
 }
 
 // Mistakes lists the mistakes that the model supports.
@@ -145,7 +145,7 @@ func (s Scope) Check() error {
 		name                    string
 		value, minimum, maximum int
 	}{
-		{"nodes", s.Nodes, 1, MaxNodes}, {"attempts", s.Attempts, 1, MaxAttempts}, {"extends", s.Extends, 0, 1},
+		{"nodes", s.Nodes, 1, MaxNodes}, {"attempts", s.Attempts, 1, MaxAttempts}, {"extends", s.Extensions, 0, 1},
 		{"crashes", s.Crashes, 0, MaxFaults}, {"jumps", s.Jumps, 0, MaxFaults},
 	} {
 		if b.value < b.minimum || b.value > b.maximum {
@@ -170,9 +170,9 @@ func (s Scope) Check() error {
 	switch r := s.rules(); {
 	case r.quorum < 1:
 		return fmt.Errorf("%s with %s requires no votes", s.Mistake, plural(s.Nodes, "node"))
-	case r.noNX && s.Fence:
+	case r.overwritingSet && s.Fence:
 		return fmt.Errorf("a lock with %s does not issue fencing tokens", s.Mistake)
-	case r.firstNodeCount && !s.Fence:
+	case r.tokenFromFirstNode && !s.Fence:
 		return fmt.Errorf("%s requires fencing tokens, but the lock does not issue any", s.Mistake)
 	}
 	return nil
@@ -181,21 +181,21 @@ func (s Scope) Check() error {
 // SetImplied sets the fields that a mistake or a property requires, unless isSet reports that the
 // user set them.
 func (s *Scope) SetImplied(isSet func(field string) bool) {
-	ofTokens := strings.HasPrefix(s.Mistake, "fence-") || s.Without == clockCount
+	requiresTokens := strings.HasPrefix(s.Mistake, "fence-") || s.OmittedPart == clockCount
 	if strings.HasPrefix(s.Mistake, "extension-") && !isSet("extends") {
-		s.Extends = 1
+		s.Extensions = 1
 	}
-	if (s.Without != "" || s.Quarantine) && !isSet("lock") {
+	if (s.OmittedPart != "" || s.Quarantine) && !isSet("lock") {
 		s.Lock = hardenedLock
 	}
 	switch {
 	case isSet("property"):
-	case s.Without == tombstones || s.Without == debts:
+	case s.OmittedPart == tombstones || s.OmittedPart == debts:
 		s.Property = leftKeys
-	case ofTokens:
+	case requiresTokens:
 		s.Property = fencingOrder
 	}
-	if (ofTokens || s.Property == fencingOrder) && !isSet("fence") {
+	if (requiresTokens || s.Property == fencingOrder) && !isSet("fence") {
 		s.Fence = true
 	}
 }
@@ -205,8 +205,8 @@ func (s *Scope) SetImplied(isSet func(field string) bool) {
 func (s Scope) rules() rules {
 	majority := s.Nodes/2 + 1
 	r := rules{quorum: majority, extendQuorum: majority}
-	if wrong := mistakes[s.Mistake]; wrong != nil {
-		wrong(&r)
+	if applyMistake := mistakes[s.Mistake]; applyMistake != nil {
+		applyMistake(&r)
 	}
 	s.harden(&r)
 	return r
@@ -231,11 +231,11 @@ func knownScopes() []knownScope {
 		{Scope{Nodes: 3, Attempts: 3}, ""},
 		{Scope{Nodes: 5, Attempts: 2}, ""},
 		{Scope{Nodes: 5, Attempts: 3}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Extends: 1}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Extensions: 1}, ""},
 		{Scope{Nodes: 3, Attempts: 3, Crashes: 2, Restart: RestartDelayed}, ""},
 		{Scope{Nodes: 5, Attempts: 2, Crashes: 1, Restart: RestartDelayed}, ""},
 		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: RestartAlways}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Restart: RestartDelayed}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Extensions: 1, Crashes: 1, Restart: RestartDelayed}, ""},
 
 		{Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: RestartEmpty}, "restarted-and-forgot"},
 		{Scope{Nodes: 2, Attempts: 1, Crashes: 2, Restart: RestartEmpty}, "restarted-and-forgot"},
@@ -248,7 +248,7 @@ func knownScopes() []knownScope {
 		{Scope{Nodes: 3, Attempts: 1, Mistake: "quorum-half"}, "never-set"},
 		{Scope{Nodes: 3, Attempts: 1, Mistake: "set-without-nx"}, "overwritten"},
 		{Scope{Nodes: 3, Attempts: 1, Mistake: "no-elapsed-check"}, "given-shorter"},
-		{Scope{Nodes: 3, Attempts: 1, Extends: 1, Mistake: "extension-below-quorum"}, "given-shorter"},
+		{Scope{Nodes: 3, Attempts: 1, Extensions: 1, Mistake: "extension-below-quorum"}, "given-shorter"},
 		{Scope{Nodes: 3, Attempts: 2, Mistake: "same-value-for-clients"}, "deleted-by-other"},
 		{Scope{Nodes: 3, Attempts: 2, Mistake: "same-value-for-retries"}, "deleted-by-other"},
 		{Scope{Nodes: 5, Attempts: 2, Mistake: "same-value-for-retries"}, "deleted-by-other"},
@@ -259,7 +259,7 @@ func knownScopes() []knownScope {
 		{Scope{Nodes: 5, Attempts: 2, Property: resourceSafety}, "overrun"},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: RestartAlways, Property: resourceSafety}, "overrun"},
 		{Scope{Nodes: 3, Attempts: 1, Fence: true, Property: resourceSafety}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Extends: 1, Fence: true, Property: resourceSafety}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Extensions: 1, Fence: true, Property: resourceSafety}, ""},
 		{Scope{Nodes: 5, Attempts: 1, Fence: true, Property: resourceSafety}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: RestartAlways, Fence: true, Property: resourceSafety}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Jumps: 2, Fence: true, Property: resourceSafety}, ""},
@@ -281,26 +281,26 @@ func hardenedScopes() []knownScope {
 	return []knownScope{
 		{Scope{Nodes: 3, Attempts: 3, Lock: hardenedLock}, ""},
 		{Scope{Nodes: 5, Attempts: 2, Lock: hardenedLock}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Lock: hardenedLock}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Extensions: 1, Lock: hardenedLock}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Lock: hardenedLock}, "restarted-and-forgot"},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: restartEverySec, Lock: hardenedLock}, "lost-unsynced"},
 		{Scope{Nodes: 3, Attempts: 1, Jumps: 1, Lock: hardenedLock}, "expired-early"},
 		{Scope{Nodes: 3, Attempts: 3, Crashes: 2, Lock: hardenedLock, Quarantine: true}, ""},
 		{Scope{Nodes: 5, Attempts: 2, Crashes: 1, Lock: hardenedLock, Quarantine: true}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Lock: hardenedLock, Quarantine: true}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Extensions: 1, Crashes: 1, Lock: hardenedLock, Quarantine: true}, ""},
 		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: restartEverySec, Lock: hardenedLock, Quarantine: true}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Property: resourceSafety}, "overrun"},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: hardenedLock, Quarantine: true, Property: resourceSafety}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: hardenedLock, Property: fencingOrder}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 2, Restart: RestartDelayed, Fence: true, Lock: hardenedLock, Property: fencingOrder}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: hardenedLock, Without: clockCount, Property: fencingOrder}, modelOnly},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: hardenedLock, OmittedPart: clockCount, Property: fencingOrder}, modelOnly},
 		{Scope{Nodes: 1, Attempts: 1, Property: leftKeys}, modelOnly},
 		{Scope{Nodes: 3, Attempts: 1, Property: leftKeys}, modelOnly},
 		{Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Property: leftKeys}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Extends: 1, Lock: hardenedLock, Property: leftKeys}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Extensions: 1, Lock: hardenedLock, Property: leftKeys}, ""},
 		{Scope{Nodes: 5, Attempts: 1, Lock: hardenedLock, Property: leftKeys}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Without: tombstones, Property: leftKeys}, modelOnly},
-		{Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Without: debts, Property: leftKeys}, modelOnly},
+		{Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, OmittedPart: tombstones, Property: leftKeys}, modelOnly},
+		{Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, OmittedPart: debts, Property: leftKeys}, modelOnly},
 	}
 }
 
@@ -313,11 +313,11 @@ func (s Scope) options() (parts []string) {
 	if s.Lock != "" {
 		parts = append(parts, s.Lock)
 	}
-	if s.Without != "" {
-		parts = append(parts, "without "+s.Without)
+	if s.OmittedPart != "" {
+		parts = append(parts, "without "+s.OmittedPart)
 	}
-	if s.Extends > 0 {
-		parts = append(parts, plural(s.Extends, "extension"))
+	if s.Extensions > 0 {
+		parts = append(parts, plural(s.Extensions, "extension"))
 	}
 	if s.Crashes > 0 {
 		parts = append(parts, plural(s.Crashes, "crash"), map[Restart]string{"": "restart without data", RestartEmpty: "restart without data",
@@ -338,15 +338,15 @@ func (s Scope) options() (parts []string) {
 	return parts
 }
 
-func plural(n int, what string) string {
+func plural(n int, noun string) string {
 	switch {
 	case n == 1:
-	case strings.HasSuffix(what, "sh"):
-		what += "es"
+	case strings.HasSuffix(noun, "sh"):
+		noun += "es"
 	default:
-		what += "s"
+		noun += "s"
 	}
-	return fmt.Sprintf("%d %s", n, what)
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // Name returns a file name for the scope, without extension.
@@ -355,7 +355,7 @@ func (s Scope) Name() string {
 	for _, x := range []struct {
 		n    int
 		noun string
-	}{{s.Extends, "extend"}, {s.Crashes, "crash"}, {s.Jumps, "jump"}} {
+	}{{s.Extensions, "extend"}, {s.Crashes, "crash"}, {s.Jumps, "jump"}} {
 		if x.n == 1 {
 			parts = append(parts, x.noun)
 		} else if x.n > 1 {
@@ -371,7 +371,7 @@ func (s Scope) Name() string {
 	if s.Fence {
 		parts = append(parts, "fence")
 	}
-	for _, part := range []string{s.Mistake, s.Lock, s.Without} {
+	for _, part := range []string{s.Mistake, s.Lock, s.OmittedPart} {
 		if part != "" {
 			parts = append(parts, part)
 		}

@@ -81,28 +81,28 @@ func (n *instance) set(t *testing.T, lease int) {
 // stateBefore returns a state where the node has a lease's key, or none if lease is -1, and the
 // first lease's request is on its way to the node. windowsEnded says whether the leases' first
 // windows have ended.
-func (m *model) stateBefore(lease int, over bool, a action) state {
+func (m *model) stateBefore(lease int, windowsEnded bool, a action) state {
 	var s state
 	for c := range s.client {
-		s.client[c] = clientState{phase: acquiring, attempts: 1}
+		s.client[c] = clientState{phase: phaseAcquiring, attempts: 1}
 	}
 	n := &s.node[0]
 	if lease >= 0 {
 		n.key = keyOf(lease, 0)
 	}
-	if over {
+	if windowsEnded {
 		s.endedWindows = [maxLeases]uint8{1, 1}
 	}
 	switch a {
 	case setArrived:
-		n.set[0] = inFlight
+		n.set[0] = requestInFlight
 	case extendArrived:
-		s.client[0].phase, s.client[0].extensions = extending, 1
-		n.ext[0] = inFlight
+		s.client[0].phase, s.client[0].extensions = phaseExtending, 1
+		n.ext[0] = requestInFlight
 	case delArrived:
-		n.del[0] = inFlight
+		n.del[0] = requestInFlight
 		if m.plainDel {
-			n.del[0] = unconditional
+			n.del[0] = unconditionalDel
 		}
 	}
 	return s
@@ -110,8 +110,8 @@ func (m *model) stateBefore(lease int, over bool, a action) state {
 
 // allowedResults returns the results of a request that the model allows: the reply and the node's
 // key after it.
-func (m *model) allowedResults(lease int, over bool, a action) map[string]bool {
-	s, out := m.stateBefore(lease, over, a), map[string]bool{}
+func (m *model) allowedResults(lease int, windowsEnded bool, a action) map[string]bool {
+	s, out := m.stateBefore(lease, windowsEnded, a), map[string]bool{}
 	walk{m, &s, func(next *state, did Step) {
 		if did.Action == a {
 			after := ""
@@ -149,13 +149,13 @@ func joinResults(results map[string]bool) string {
 
 // findNodeDifference searches for a case where the simulated node does not produce exactly the
 // results that the model allows.
-func (m *model) findNodeDifference(t *testing.T, sends commands) (cases int, difference string) {
+func (m *model) findNodeDifference(t *testing.T, cmds commands) (cases int, difference string) {
 	for _, a := range []action{setArrived, extendArrived, delArrived} {
 		for lease := -1; lease < 2; lease++ { // none, the requester's, the other client's
-			for _, over := range []bool{false, true} {
+			for _, windowsEnded := range []bool{false, true} {
 				seen := map[string]bool{}
 				ages := []time.Duration{0, ttl - time.Millisecond}
-				if over {
+				if windowsEnded {
 					ages = append(ages, ttl, 2*ttl)
 				}
 				for _, age := range ages {
@@ -165,19 +165,19 @@ func (m *model) findNodeDifference(t *testing.T, sends commands) (cases int, dif
 						n.set(t, lease)
 					}
 					n.now = int64(age)
-					reply, err := n.Do(sends[a]...)
+					reply, err := n.Do(cmds[a]...)
 					if err != nil {
 						return cases, fmt.Sprintf("%s: node: %v", a, err)
 					}
 					seen[describeResult(reply == "OK" || reply == int64(1), n.token(t))] = true
 					n.Close()
 				}
-				if allowed := m.allowedResults(lease, over, a); !maps.Equal(allowed, seen) {
-					window := "before the window ends"
-					if over {
-						window = "after the window ends"
+				if allowed := m.allowedResults(lease, windowsEnded, a); !maps.Equal(allowed, seen) {
+					when := "before the window ends"
+					if windowsEnded {
+						when = "after the window ends"
 					}
-					return cases, fmt.Sprintf("%s at a node with %s, %s: node: %s; model: %s", a, describeKey(fmt.Sprint(lease)), window,
+					return cases, fmt.Sprintf("%s at a node with %s, %s: node: %s; model: %s", a, describeKey(fmt.Sprint(lease)), when,
 						joinResults(seen), joinResults(allowed))
 				}
 			}
@@ -188,7 +188,7 @@ func (m *model) findNodeDifference(t *testing.T, sends commands) (cases int, dif
 
 // The test covers each of the reference lock's requests with each state of the key.
 func TestNodeMatchesModel(t *testing.T) {
-	cases, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions).findNodeDifference(t, referenceCommands(t))
+	cases, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extensions: 1}, exactReductions).findNodeDifference(t, referenceCommands(t))
 	if difference != "" {
 		t.Error(difference)
 	}
@@ -206,19 +206,19 @@ func TestWrongCommandsAreDetected(t *testing.T) {
 		"DEL without comparison": {"plain-del", func(c commands) { c[delArrived] = []string{"DEL", "k"} }},
 		"EXTEND of any key":      {"", func(c commands) { c[extendArrived] = []string{"PEXPIRE", "k", px} }},
 	} {
-		sends := referenceCommands(t)
-		p.change(sends)
-		if _, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions).findNodeDifference(t, sends); difference == "" {
+		cmds := referenceCommands(t)
+		p.change(cmds)
+		if _, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extensions: 1}, exactReductions).findNodeDifference(t, cmds); difference == "" {
 			t.Errorf("%s is not detected", name)
 		}
 		if p.mistake == "" {
 			continue
 		}
-		wrong := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1, Mistake: p.mistake}, exactReductions)
-		if _, difference := wrong.findNodeDifference(t, sends); difference != "" {
+		mistaken := newModel(Scope{Nodes: 1, Attempts: 1, Extensions: 1, Mistake: p.mistake}, exactReductions)
+		if _, difference := mistaken.findNodeDifference(t, cmds); difference != "" {
 			t.Errorf("%s: %s", name, difference)
 		}
-		if _, difference := wrong.findNodeDifference(t, referenceCommands(t)); difference == "" {
+		if _, difference := mistaken.findNodeDifference(t, referenceCommands(t)); difference == "" {
 			t.Errorf("a model with %s is not detected", name)
 		}
 	}
@@ -255,13 +255,13 @@ func TestRestartData(t *testing.T) {
 		s := m.stateBefore(0, false, replyArrived)
 		s.crashes = 1
 		if c.synced {
-			s.node[0].disk = s.node[0].key
+			s.node[0].diskKey = s.node[0].key
 		}
 		m.crash(&s, 0)
 		if has := s.node[0].key > 0; has != (c.keeps != "") {
 			t.Errorf("%s, synced %v: model node has a key: %v", c.restart, c.synced, has)
 		}
-		if down := s.node[0].down != up; down != (c.restart == RestartDelayed) {
+		if down := s.node[0].downState != nodeUp; down != (c.restart == RestartDelayed) {
 			t.Errorf("%s: model node is down: %v", c.restart, down)
 		}
 	}

@@ -29,16 +29,16 @@ type run struct {
 	rng       *rand.Rand
 	commands  commands // with 0 in place of the token
 	nodes     []*instance
-	began     time.Time
+	startTime time.Time
 	clockRate float64     // of the nodes
 	tokens    [2][]string // tokens of attempts, by client
 	steps     []Step
 	connect   func(countingConn) redlock.Node // wraps a client's connection to a node
 	// hardened is the clients' configuration if they are Lockers, or nil. With Lockers, a crash
 	// drops messages in flight to the node.
-	hardened    *redlock.Config
-	crashed     [MaxNodes]int
-	quarantined int // SETs refused in quarantine
+	hardened           *redlock.Config
+	crashCounts        [MaxNodes]int
+	quarantineRefusals int // SETs refused in quarantine
 }
 
 func (r *run) record(s Step) { r.steps = append(r.steps, s) }
@@ -81,19 +81,19 @@ func (w conn) send(ctx context.Context, a action, token string) (bool, error) {
 // node refused.
 func (w conn) ask(ctx context.Context, a action, token string, last ...string) (int64, error) {
 	w.mu.Lock()
-	there, back := w.delay(), w.delay()
-	crashed := w.crashed[w.node]
+	requestDelay, replyDelay := w.delay(), w.delay()
+	crashes := w.crashCounts[w.node]
 	w.mu.Unlock()
 	answer := make(chan int64, 1)
 	go func() {
-		time.Sleep(there)
+		time.Sleep(requestDelay)
 		w.mu.Lock()
-		if w.hardened != nil && w.crashed[w.node] != crashed {
+		if w.hardened != nil && w.crashCounts[w.node] != crashes {
 			w.mu.Unlock()
 			return
 		}
 		n := w.nodes[w.node]
-		n.now = int64(float64(time.Since(w.began)) * w.clockRate)
+		n.now = int64(float64(time.Since(w.startTime)) * w.clockRate)
 		args := slices.Clone(w.commands[a])
 		args[slices.Index(args, "0")] = token
 		if i := slices.Index(args, "k:gone:0"); i > 0 {
@@ -101,7 +101,7 @@ func (w conn) ask(ctx context.Context, a action, token string, last ...string) (
 		}
 		reply, err := n.Do(append(args[:len(args)-len(last)], last...)...)
 		if err != nil && strings.HasPrefix(err.Error(), "QUARANTINE") {
-			w.quarantined++
+			w.quarantineRefusals++
 			w.mu.Unlock()
 			return
 		} else if err != nil {
@@ -119,7 +119,7 @@ func (w conn) ask(ctx context.Context, a action, token string, last ...string) (
 			w.record(s)
 		}
 		w.mu.Unlock()
-		time.Sleep(back)
+		time.Sleep(replyDelay)
 		answer <- count
 	}()
 	select {
@@ -136,7 +136,7 @@ func (w conn) start(token string) {
 	defer w.mu.Unlock()
 	if !slices.Contains(w.tokens[w.client], token) {
 		w.tokens[w.client] = append(w.tokens[w.client], token)
-		w.record(w.stepOf(started, w.client, token))
+		w.record(w.stepOf(attemptStarted, w.client, token))
 		w.scheduleWindowEnd(token)
 	}
 }
@@ -158,7 +158,7 @@ func (w conn) Extend(ctx context.Context, _, token string, _ time.Duration) (boo
 
 func (w conn) Release(ctx context.Context, _, token string) (bool, error) {
 	w.mu.Lock()
-	if s := w.stepOf(released, w.client, token); !slices.Contains(w.steps, s) {
+	if s := w.stepOf(lockReleased, w.client, token); !slices.Contains(w.steps, s) {
 		if s.Action = acquireFailed; !slices.Contains(w.steps, s) {
 			w.record(s)
 		}
@@ -185,7 +185,7 @@ func (w countingConn) RaiseFence(ctx context.Context, _, token string, fence int
 		i = len(w.steps)
 		w.record(s)
 	}
-	w.steps[i].Behind |= 1 << w.node
+	w.steps[i].LaggingNodes |= 1 << w.node
 	w.mu.Unlock()
 	count, err := w.ask(ctx, raiseArrived, token, fmt.Sprint(fence))
 	return count > 0, err
@@ -206,11 +206,11 @@ func (r *run) contend(t *testing.T, c, attempts int) {
 		t.Error(err)
 		return
 	}
-	pause := func(note action, l *redlock.Lock) {
+	pause := func(event action, l *redlock.Lock) {
 		r.mu.Lock()
 		if l != nil {
-			s := r.stepOf(note, c, l.Token())
-			if note == acquired {
+			s := r.stepOf(event, c, l.Token())
+			if event == lockAcquired {
 				s.Fence = uint8(l.Fence())
 			}
 			r.record(s)
@@ -225,7 +225,7 @@ func (r *run) contend(t *testing.T, c, attempts int) {
 		if err != nil {
 			continue
 		}
-		pause(acquired, l)
+		pause(lockAcquired, l)
 		if until := time.Until(l.Until()); until > 0 {
 			switch err := l.Extend(t.Context()); {
 			case err == nil:
@@ -237,7 +237,7 @@ func (r *run) contend(t *testing.T, c, attempts int) {
 			}
 		}
 		r.mu.Lock()
-		r.record(r.stepOf(released, c, l.Token()))
+		r.record(r.stepOf(lockReleased, c, l.Token()))
 		r.mu.Unlock()
 		l.Release(t.Context())
 	}
@@ -245,7 +245,7 @@ func (r *run) contend(t *testing.T, c, attempts int) {
 
 // play lets two clients contend while nodes crash, and returns the steps. change modifies the run
 // first.
-func play(t *testing.T, m *model, seed uint64, plant func(*run)) []Step {
+func play(t *testing.T, m *model, seed uint64, change func(*run)) []Step {
 	r := &run{rng: rand.New(rand.NewPCG(seed, 1)), commands: referenceCommands(t), clockRate: 1, connect: func(w countingConn) redlock.Node { return w.conn }}
 	if m.Fence {
 		r.commands, r.connect = fencedCommands(t), func(w countingConn) redlock.Node { return w }
@@ -255,32 +255,32 @@ func play(t *testing.T, m *model, seed uint64, plant func(*run)) []Step {
 			args[i] = fmt.Sprint(runTTL.Milliseconds())
 		}
 	}
-	plant(r)
+	change(r)
 	synctest.Test(t, func(t *testing.T) {
-		r.began = time.Now()
+		r.startTime = time.Now()
 		for range m.Nodes {
 			r.nodes = append(r.nodes, start(""))
 			r.nodes[len(r.nodes)-1].do(t, "SET", "known", strings.Repeat("0", 40)) // the run ID that a quarantine compares
 		}
-		var all sync.WaitGroup
+		var running sync.WaitGroup
 		for c := range 2 {
-			all.Go(func() { r.contend(t, c, m.Attempts) })
+			running.Go(func() { r.contend(t, c, m.Attempts) })
 		}
 		for range m.Crashes {
-			all.Go(func() {
+			running.Go(func() {
 				r.mu.Lock()
-				n, after := r.rng.IntN(m.Nodes), time.Duration(r.rng.IntN(300_000))*time.Microsecond
+				n, delay := r.rng.IntN(m.Nodes), time.Duration(r.rng.IntN(300_000))*time.Microsecond
 				r.mu.Unlock()
-				time.Sleep(after)
+				time.Sleep(delay)
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				r.nodes[n].Close()
 				r.nodes[n].restart()
-				r.crashed[n]++
+				r.crashCounts[n]++
 				r.record(Step{Action: nodeCrashed, Node: n + 1})
 			})
 		}
-		all.Wait()
+		running.Wait()
 		time.Sleep(time.Second)
 		for _, n := range r.nodes {
 			n.Close()
@@ -293,15 +293,15 @@ func play(t *testing.T, m *model, seed uint64, plant func(*run)) []Step {
 // because the steps do not show whether a key had expired or which counts a client received in
 // time.
 func (m *model) follow(steps []Step) (n int) {
-	now := map[state]bool{m.initialState(): true}
+	current := map[state]bool{m.initialState(): true}
 	for i, want := range steps {
 		next := map[state]bool{}
 		if m.Quarantine {
-			m.addUnrecorded(now)
+			m.addUnrecorded(current)
 		}
-		for s := range now {
-			m.next(&s, func(after *state, did Step) {
-				if did.Expired, did.Heard = false, 0; did == want {
+		for s := range current {
+			m.next(&s, func(after *state, step Step) {
+				if step.Expired, step.CountsReceived = false, 0; step == want {
 					next[*after] = true
 				}
 			})
@@ -309,14 +309,14 @@ func (m *model) follow(steps []Step) (n int) {
 		if len(next) == 0 {
 			return i
 		}
-		now = next
+		current = next
 	}
 	return len(steps)
 }
 
 var (
-	contention = Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1}
-	fenced     = Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Fence: true}
+	contention       = Scope{Nodes: 3, Attempts: 2, Extensions: 1, Crashes: 1}
+	fencedContention = Scope{Nodes: 3, Attempts: 2, Extensions: 1, Crashes: 1, Fence: true}
 )
 
 // The runs are with and without fencing tokens.
@@ -324,17 +324,17 @@ func TestRealRunsArePaths(t *testing.T) { checkRealRuns(t, 60) }
 
 func checkRealRuns(t *testing.T, runs int) {
 	checkPaths(t, contention, runs)
-	checkPaths(t, fenced, runs, "RAISE yes true", "RAISE yes false", string(raiseStarted))
+	checkPaths(t, fencedContention, runs, "RAISE yes true", "RAISE yes false", string(raiseStarted))
 }
 
-func checkPaths(t *testing.T, scope Scope, runs int, also ...string) {
+func checkPaths(t *testing.T, scope Scope, runs int, expected ...string) {
 	t.Helper()
 	m := newModel(scope, Reductions{Merge: true})
 	seen := map[string]int{}
 	for seed := range uint64(runs) {
 		steps := play(t, m, seed, func(*run) {})
-		if so := m.follow(steps); so < len(steps) {
-			t.Fatalf("%v, seed %d: the model does not allow step %d, %v, after %v", scope, seed, so, steps[so], steps[:so])
+		if followed := m.follow(steps); followed < len(steps) {
+			t.Fatalf("%v, seed %d: the model does not allow step %d, %v, after %v", scope, seed, followed, steps[followed], steps[:followed])
 		}
 		for _, s := range steps {
 			if s.Node > 0 && s.Action != nodeCrashed {
@@ -345,8 +345,8 @@ func checkPaths(t *testing.T, scope Scope, runs int, also ...string) {
 		}
 	}
 	t.Logf("%v, %d runs: %v", scope, runs, seen)
-	for _, what := range append(also, "SET yes true", "SET yes false", "EXTEND yes true", "EXTEND yes false", "DEL yes true", "DEL yes false",
-		string(acquired), string(acquireFailed), string(extendSucceeded), string(extendFailed), string(nodeCrashed)) {
+	for _, what := range append(expected, "SET yes true", "SET yes false", "EXTEND yes true", "EXTEND yes false", "DEL yes true", "DEL yes false",
+		string(lockAcquired), string(acquireFailed), string(extendSucceeded), string(extendFailed), string(nodeCrashed)) {
 		if seen[what] == 0 {
 			t.Errorf("%v: no run contains %s; seen: %v", scope, what, slices.Sorted(maps.Keys(seen)))
 		}
@@ -371,9 +371,9 @@ func (falselyConfirmingConn) RaiseFence(context.Context, string, string, int64) 
 // The runs are with and without fencing tokens.
 func TestWrongRunsAreDetected(t *testing.T) {
 	px := fmt.Sprint(runTTL.Milliseconds())
-	replaced := func(r *run, a action, old, new string) {
-		was := r.commands[a][1]
-		if r.commands[a][1] = strings.Replace(was, old, new, 1); r.commands[a][1] == was {
+	replace := func(r *run, a action, old, new string) {
+		before := r.commands[a][1]
+		if r.commands[a][1] = strings.Replace(before, old, new, 1); r.commands[a][1] == before {
 			t.Fatalf("the %s script does not contain %q", a, old)
 		}
 	}
@@ -386,33 +386,33 @@ func TestWrongRunsAreDetected(t *testing.T) {
 		"nodes that expire keys early": {contention, func(r *run) { r.clockRate = 1.5 }},
 		"nodes that say no":            {contention, func(r *run) { r.commands[delArrived] = []string{"EVAL", "return 0", "1", "k", "0"} }},
 
-		"nodes that count refusals": {fenced, func(r *run) { r.commands[setArrived][1] = "redis.call('incr', KEYS[2]) " + r.commands[setArrived][1] }},
-		"nodes that restart their count": {fenced, func(r *run) {
-			replaced(r, setArrived, `return redis.call("incr", KEYS[2])`, `redis.call("set", KEYS[2], 1) return 1`)
+		"nodes that count refusals": {fencedContention, func(r *run) { r.commands[setArrived][1] = "redis.call('incr', KEYS[2]) " + r.commands[setArrived][1] }},
+		"nodes that restart their count": {fencedContention, func(r *run) {
+			replace(r, setArrived, `return redis.call("incr", KEYS[2])`, `redis.call("set", KEYS[2], 1) return 1`)
 		}},
-		"nodes that raise for other clients' keys": {fenced, func(r *run) { replaced(r, raiseArrived, "~= ARGV[1]", "~= ARGV[1] and false") }},
-		"nodes that confirm without raising": {fenced, func(r *run) {
-			replaced(r, raiseArrived, `redis.call("set", KEYS[2], ARGV[2])`, `redis.call("get", KEYS[2])`)
+		"nodes that raise for other clients' keys": {fencedContention, func(r *run) { replace(r, raiseArrived, "~= ARGV[1]", "~= ARGV[1] and false") }},
+		"nodes that confirm without raising": {fencedContention, func(r *run) {
+			replace(r, raiseArrived, `redis.call("set", KEYS[2], ARGV[2])`, `redis.call("get", KEYS[2])`)
 		}},
-		"a token below the counts":         {fenced, func(r *run) { r.connect = func(w countingConn) redlock.Node { return lowCount{w} } }},
-		"a token that is not written back": {fenced, func(r *run) { r.connect = func(w countingConn) redlock.Node { return falselyConfirmingConn{w} } }},
+		"a token below the counts":         {fencedContention, func(r *run) { r.connect = func(w countingConn) redlock.Node { return lowCount{w} } }},
+		"a token that is not written back": {fencedContention, func(r *run) { r.connect = func(w countingConn) redlock.Node { return falselyConfirmingConn{w} } }},
 	} {
 		m := newModel(p.scope, Reductions{Merge: true})
-		noticed := false
-		for seed := uint64(0); seed < 60 && !noticed; seed++ {
+		detected := false
+		for seed := uint64(0); seed < 60 && !detected; seed++ {
 			steps := play(t, m, seed, p.plant)
-			noticed = m.follow(steps) < len(steps)
+			detected = m.follow(steps) < len(steps)
 		}
-		if !noticed {
+		if !detected {
 			t.Errorf("%s: not detected", name)
 		}
 	}
 }
 
 func TestWrongTokensAreDetected(t *testing.T) {
-	wrong := fenced
-	wrong.Mistake = "fence-from-one-node"
-	m := newModel(wrong, Reductions{Merge: true})
+	mistaken := fencedContention
+	mistaken.Mistake = "fence-from-one-node"
+	m := newModel(mistaken, Reductions{Merge: true})
 	for seed := range uint64(60) {
 		if steps := play(t, m, seed, func(*run) {}); m.follow(steps) < len(steps) {
 			return

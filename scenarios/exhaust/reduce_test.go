@@ -15,7 +15,7 @@ func randomScope(r *rand.Rand) Scope {
 	}
 	switch r.IntN(3) {
 	case 0:
-		s.Extends = 1
+		s.Extensions = 1
 	case 1:
 		s.Nodes, s.Attempts = 1, 2
 	}
@@ -29,7 +29,7 @@ func randomScope(r *rand.Rand) Scope {
 		s.Property, s.Fence = fencingOrder, true
 	}
 	if r.IntN(3) == 0 {
-		s.Lock, s.Mistake, s.Without = hardenedLock, "", append(Parts(), "", "")[r.IntN(5)]
+		s.Lock, s.Mistake, s.OmittedPart = hardenedLock, "", append(Parts(), "", "")[r.IntN(5)]
 		if s.Quarantine = r.IntN(2) == 0; s.Crashes+s.Jumps == 0 {
 			s.Property, s.Fence = leftKeys, false
 		}
@@ -50,7 +50,7 @@ func verdictOf(t *testing.T, m *model, maxBytes int) (result string) {
 	}()
 	r := m.Search(t.Context(), maxBytes, nil)
 	switch {
-	case r.Story != nil:
+	case r.Counterexample != nil:
 		return "violated"
 	case r.Complete:
 		return "none"
@@ -105,14 +105,14 @@ var wrongReductions = map[string]struct {
 	wrong func(m *model, t *state)
 }{
 	"every DEL is dropped": {Scope{Nodes: 3, Attempts: 2, Mistake: "same-value-for-retries"}, func(m *model, t *state) {
-		forEachNodeAndLease(m, t, func(n *node, l int) { n.del[l] = none })
+		forEachNodeAndLease(m, t, func(n *node, l int) { n.del[l] = requestNone })
 	}},
 	"crashes don't matter":     {Scope{Nodes: 3, Attempts: 1, Crashes: 1}, func(_ *model, t *state) { t.crashes = 0 }},
 	"clock jumps don't matter": {Scope{Nodes: 3, Attempts: 1, Jumps: 1}, func(_ *model, t *state) { t.jumps = 0 }},
 	"votes don't matter": {Scope{Nodes: 3, Attempts: 1, Mistake: "quorum-half"}, func(m *model, t *state) {
 		forEachNodeAndLease(m, t, func(n *node, l int) {
-			if n.set[l] == replyYes {
-				n.set[l] = none
+			if n.set[l] == yesInFlight {
+				n.set[l] = requestNone
 			}
 		})
 	}},
@@ -121,7 +121,7 @@ var wrongReductions = map[string]struct {
 			t.endedWindows[l] = 1
 		}
 	}},
-	"the window does not matter to the client": {Scope{Nodes: 3, Attempts: 1, Extends: 1}, func(_ *model, t *state) {
+	"the window does not matter to the client": {Scope{Nodes: 3, Attempts: 1, Extensions: 1}, func(_ *model, t *state) {
 		for c := range t.client {
 			t.client[c].unbounded = 1
 		}
@@ -133,7 +133,7 @@ var wrongReductions = map[string]struct {
 	}},
 	"nodes restart immediately": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: RestartDelayed}, func(m *model, t *state) {
 		for n := range m.Nodes {
-			t.node[n].down = up
+			t.node[n].downState = nodeUp
 		}
 	}},
 	"disks lose everything": {Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: RestartAlways}, func(m *model, t *state) {
@@ -141,7 +141,7 @@ var wrongReductions = map[string]struct {
 			t.node[0].key = 0
 		}
 	}},
-	"an extension lasts forever": {Scope{Nodes: 3, Attempts: 1, Extends: 1}, func(_ *model, t *state) {
+	"an extension lasts forever": {Scope{Nodes: 3, Attempts: 1, Extensions: 1}, func(_ *model, t *state) {
 		for c := range t.client {
 			t.client[c].unbounded |= t.client[c].generation
 		}
@@ -158,44 +158,44 @@ var wrongReductions = map[string]struct {
 	}},
 	"writing back does not matter": {Scope{Nodes: 3, Attempts: 2, Fence: true, Property: fencingOrder}, func(m *model, t *state) {
 		forEachNodeAndLease(m, t, func(n *node, l int) {
-			if n.raise[l] == inFlight {
-				n.raise[l] = replyYes
+			if n.raise[l] == requestInFlight {
+				n.raise[l] = yesInFlight
 			}
 		})
 	}},
 	"tokens don't matter": {Scope{Nodes: 3, Attempts: 1, Fence: true, Property: resourceSafety}, func(m *model, t *state) {
 		t.maxToken = min(t.maxToken, 1)
 		for l := range m.leases() {
-			t.fence[l] = min(t.fence[l], 1)
+			t.tokens[l] = min(t.tokens[l], 1)
 		}
 	}},
 	"late writes never arrive": {Scope{Nodes: 3, Attempts: 1, Property: resourceSafety}, func(m *model, t *state) {
 		for l := range m.leases() {
-			if t.section[l] == sentLate {
-				t.section[l] = unread
+			if t.sections[l] == sectionSentLate {
+				t.sections[l] = sectionUnread
 			}
 		}
 	}},
 	"reads see later writes": {Scope{Nodes: 3, Attempts: 1, Property: resourceSafety}, func(m *model, t *state) {
 		for l := range m.leases() {
-			if t.section[l] == sentLate || t.section[l] == readLate {
-				t.section[l]--
+			if t.sections[l] == sectionSentLate || t.sections[l] == sectionReadLate {
+				t.sections[l]--
 			}
 		}
 	}},
 	"tombstones don't matter": {Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Property: leftKeys}, func(m *model, t *state) {
 		forEachNodeAndLease(m, t, func(n *node, l int) {
-			if n.set[l] == tombstoned {
-				n.set[l] = inFlight
+			if n.set[l] == tombstonedSet {
+				n.set[l] = requestInFlight
 			}
 		})
 	}},
 	"a quarantine ends immediately": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Lock: hardenedLock, Quarantine: true}, func(m *model, t *state) {
 		for n := range m.Nodes {
-			t.node[n].down = up
+			t.node[n].downState = nodeUp
 		}
 	}},
-	"windows don't matter to left keys": {Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Without: debts, Property: leftKeys}, func(m *model, t *state) {
+	"windows don't matter to left keys": {Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, OmittedPart: debts, Property: leftKeys}, func(m *model, t *state) {
 		for l := range m.leases() {
 			t.endedWindows[l] = 1
 		}
@@ -211,10 +211,10 @@ var wrongReductions = map[string]struct {
 
 func TestWrongReductionsDiffer(t *testing.T) {
 	for name, p := range wrongReductions {
-		right := verdictOf(t, newModel(p.scope, fullReductions), 0)
+		want := verdictOf(t, newModel(p.scope, fullReductions), 0)
 		m := newModel(p.scope, fullReductions)
 		m.extraReduction = func(t *state) { p.wrong(m, t) }
-		if got := verdictOf(t, m, 0); got == right {
+		if got := verdictOf(t, m, 0); got == want {
 			t.Errorf("%s: the verdict is %q as without the wrong reduction", name, got)
 		}
 	}

@@ -21,26 +21,26 @@ import (
 type Search struct {
 	Scope
 	Result
-	Reduce  string          `json:"reduce"`
-	Seconds float64         `json:"seconds"`
-	Verdict verdict.Outcome `json:"verdict"`
-	Because string          `json:"because,omitempty"` // from the counterexample's run
-	Cause   string          `json:"cause,omitempty"`
-	Node    string          `json:"node,omitempty"`
-	File    string          `json:"file,omitempty"`
-	Dir     string          `json:"dir,omitempty"`
-	Command string          `json:"command,omitempty"`
-	exact   bool            // whether the scenario requires exact times, which only the simulation provides
+	Reduce             string          `json:"reduce"`
+	Seconds            float64         `json:"seconds"`
+	Verdict            verdict.Outcome `json:"verdict"`
+	Because            string          `json:"because,omitempty"` // from the counterexample's run
+	Cause              string          `json:"cause,omitempty"`
+	Node               string          `json:"node,omitempty"`
+	File               string          `json:"file,omitempty"`
+	Dir                string          `json:"dir,omitempty"`
+	Command            string          `json:"command,omitempty"`
+	requiresExactTimes bool            // whether the scenario requires exact times, which only the simulation provides
 	// isKnown means that the result is known in advance: Expected is the cause of the violation, or
 	// "" if the property holds.
-	known    bool
+	isKnown  bool
 	Expected string `json:"expected,omitempty"`
 }
 
 // KnownScopes returns searches of the scopes with known verdicts.
 func KnownScopes(reduce string) (all []*Search) {
 	for _, r := range knownScopes() {
-		all = append(all, &Search{Scope: r.Scope, Reduce: reduce, known: true, Expected: r.Cause})
+		all = append(all, &Search{Scope: r.Scope, Reduce: reduce, isKnown: true, Expected: r.Cause})
 	}
 	return all
 }
@@ -63,7 +63,7 @@ func ReductionNames() []string { return slices.Sorted(maps.Keys(reductions)) }
 type Searcher struct {
 	TimeLimit time.Duration // for one search
 	MaxBytes  int           // memory limit for the states of one search
-	Known     scenario.Known
+	Known     scenario.KnownNames
 	Store     string
 	// Run runs a scenario in the simulation. RunAndStore writes the scenario to a file, runs it in
 	// the simulation, and stores the run.
@@ -81,24 +81,24 @@ func (e NotReplayedError) Error() string { return string(e) }
 
 // Search searches r's scope and stores the result in r.
 func (x Searcher) Search(ctx context.Context, r *Search) error {
-	limited, end := context.WithTimeout(ctx, x.TimeLimit)
-	defer end()
-	begun := time.Now()
-	var found scenario.Scenario
-	r.Result = newModel(r.Scope, reductions[r.Reduce].Reductions).Search(limited, x.MaxBytes, func(path []Step) bool {
+	searchCtx, cancel := context.WithTimeout(ctx, x.TimeLimit)
+	defer cancel()
+	start := time.Now()
+	var counterexample scenario.Scenario
+	r.Result = newModel(r.Scope, reductions[r.Reduce].Reductions).Search(searchCtx, x.MaxBytes, func(path []Step) bool {
 		if !r.CanRun() {
 			return true
 		}
 		s, err := newScenario(r.Name(), r.Scope, path, x.Known)
-		found = s
+		counterexample = s
 		return err == nil
 	})
-	r.Seconds = time.Since(begun).Seconds()
+	r.Seconds = time.Since(start).Seconds()
 	switch {
-	case r.Story != nil:
+	case r.Counterexample != nil:
 		r.Verdict = verdict.Violated
-		return x.replay(ctx, r, found)
-	case r.Complete && r.Rejected == 0:
+		return x.replay(ctx, r, counterexample)
+	case r.Complete && r.RejectedPaths == 0:
 		r.Verdict = verdict.Holds
 	default:
 		r.Verdict = verdict.Undecided
@@ -123,17 +123,17 @@ func (x Searcher) replay(ctx context.Context, r *Search, s scenario.Scenario) er
 	}
 	switch {
 	case r.Cause == "":
-		return NotReplayedError(fmt.Sprintf("%v: %s is violated in the model, but not in the simulation: %s\n%s", r.Scope, property, o.Error, caption(r.Story)))
-	case r.known:
+		return NotReplayedError(fmt.Sprintf("%v: %s is violated in the model, but not in the simulation: %s\n%s", r.Scope, property, o.Error, caption(r.Counterexample)))
+	case r.isKnown:
 		return nil
 	}
 	s.Expect[property] = scenario.Expectation{Want: string(verdict.Violated), Cause: r.Cause, Node: r.Node}
-	text, err := scenario.Write(s, fmt.Sprintf("Found by a search of all orders of messages and faults: %v.\n\n%s", r.Scope, caption(r.Story)), x.Known)
+	text, err := scenario.Write(s, fmt.Sprintf("Found by a search of all orders of messages and faults: %v.\n\n%s", r.Scope, caption(r.Counterexample)), x.Known)
 	if err != nil {
 		return err
 	}
 	r.File = filepath.Join(x.Store, Folder, r.Name()+".yaml")
-	r.Command, r.exact = "lockpick run "+display.ShellQuote(r.File), s.Exact
+	r.Command, r.requiresExactTimes = "lockpick run "+display.ShellQuote(r.File), s.Exact
 	o, err = x.RunAndStore(ctx, s, 1, r.File, text, r.Command)
 	r.Dir = o.Dir
 	return cmp.Or(err, ctx.Err())
@@ -147,7 +147,7 @@ func (r *Search) Code() int {
 	switch {
 	case r.Verdict == verdict.Undecided:
 		return outcome.ExitUndecided
-	case r.known && r.Cause == r.Expected, !r.known && r.Verdict == verdict.Holds:
+	case r.isKnown && r.Cause == r.Expected, !r.isKnown && r.Verdict == verdict.Holds:
 		return outcome.ExitOK
 	}
 	return outcome.ExitUnexpected
@@ -178,22 +178,22 @@ func (r *Search) outcome() string {
 	switch {
 	case r.Verdict == verdict.Holds:
 		return "none within this bound"
-	case r.Verdict == verdict.Violated && r.known && r.Cause == r.Expected:
+	case r.Verdict == verdict.Violated && r.isKnown && r.Cause == r.Expected:
 		return fmt.Sprintf("violated, as expected (%s)", r.Cause)
 	case r.Verdict == verdict.Violated:
 		return fmt.Sprintf("VIOLATED (%s)", r.Cause)
 	case !r.Complete:
 		return "inconclusive: the search hit a limit"
 	}
-	return fmt.Sprintf("inconclusive: no times can be assigned to %s", display.Plural(r.Rejected, "violation"))
+	return fmt.Sprintf("inconclusive: no times can be assigned to %s", display.Plural(r.RejectedPaths, "violation"))
 }
 
 // steps returns the number of steps in the counterexample as text, or "" if there is none.
 func (r *Search) steps() string {
-	if len(r.Story) == 0 {
+	if len(r.Counterexample) == 0 {
 		return ""
 	}
-	return fmt.Sprint(len(r.Story))
+	return fmt.Sprint(len(r.Counterexample))
 }
 
 // Print prints the result of one search.
@@ -201,23 +201,23 @@ func (r *Search) Print(w io.Writer) {
 	fmt.Fprintf(w, "2 clients, %v: all orders of messages, losses, pauses and expirations\n%s, %s, %.1f s, %d MB\n", r.Scope,
 		display.Plural(r.States, "state"), display.Plural(r.Acquires, "acquire"), r.Seconds, (r.Bytes+1<<20-1)>>20)
 	if r.Verdict == verdict.Violated {
-		fmt.Fprintf(w, "%s %s in %d steps, the minimum\n\n%s\n", r.property(), display.Paint(w, display.Bad, "VIOLATED"), len(r.Story), caption(r.Story))
+		fmt.Fprintf(w, "%s %s in %d steps, the minimum\n\n%s\n", r.property(), display.Paint(w, display.BadText, "VIOLATED"), len(r.Counterexample), caption(r.Counterexample))
 		if !r.CanRun() {
 			fmt.Fprintln(w, "can't be replayed: the lock or the property exists only in the model, or a scenario can't express the steps")
 			return
 		}
 		onServers := r.Command + " --backend process"
-		if r.exact {
+		if r.requiresExactTimes {
 			onServers = "not possible: it requires more precise timing than real servers provide"
 		}
 		fmt.Fprintf(w, "replayed in the simulation with the real lock: %s\n\n    scenario:  %s\n    record:    %s\n    run again: %s\n    on redis-servers: %s\n", r.Because, r.File, r.Dir, r.Command, onServers)
 		return
 	}
-	in := display.Plain
+	style := display.PlainText
 	if r.Verdict == verdict.Holds {
-		in = display.Good
+		style = display.GoodText
 	}
-	fmt.Fprintf(w, "%s: %s\nassumes: %s\nignores: %s\n", r.property(), display.Paint(w, in, r.outcome()), strings.Join(assumptions(r.Scope), ";\n    "), reductions[r.Reduce].ignored)
+	fmt.Fprintf(w, "%s: %s\nassumes: %s\nignores: %s\n", r.property(), display.Paint(w, style, r.outcome()), strings.Join(assumptions(r.Scope), ";\n    "), reductions[r.Reduce].ignored)
 }
 
 // forEachProperty calls do for each property with the searches that try to violate it.
@@ -233,12 +233,12 @@ func Print(w io.Writer, all []*Search) {
 	forEachProperty(all, func(p Property, rows []*Search) {
 		t := display.Table{{"nodes", "attempts", "options", "states", "acquires", "steps", string(p)}}
 		for _, r := range rows {
-			what := r.outcome()
+			description := r.outcome()
 			if r.Code() != outcome.ExitOK {
 				unexpected++
-				what += ", NOT AS EXPECTED"
+				description += ", NOT AS EXPECTED"
 			}
-			t = append(t, []string{fmt.Sprint(r.Nodes), fmt.Sprint(r.Attempts), strings.Join(r.options(), ", "), fmt.Sprint(r.States), fmt.Sprint(r.Acquires), r.steps(), what})
+			t = append(t, []string{fmt.Sprint(r.Nodes), fmt.Sprint(r.Attempts), strings.Join(r.options(), ", "), fmt.Sprint(r.States), fmt.Sprint(r.Acquires), r.steps(), description})
 		}
 		fmt.Fprintf(w, "%s\n\n", strings.Join(t.Lines("", 160), "\n"))
 	})
@@ -260,7 +260,7 @@ func Markdown(w io.Writer, all []*Search) error {
 		}
 		fmt.Fprintf(&b, "| scope | states | acquires | steps | %s |\n|---|---:|---:|---:|---|\n", p)
 		for _, r := range rows {
-			fmt.Fprintf(&b, "| %v | %s | %s | %s | %s |\n", r.Scope, display.Grouped(r.States), display.Grouped(r.Acquires), r.steps(), r.outcome())
+			fmt.Fprintf(&b, "| %v | %s | %s | %s | %s |\n", r.Scope, display.GroupDigits(r.States), display.GroupDigits(r.Acquires), r.steps(), r.outcome())
 		}
 		b.WriteByte('\n')
 	})

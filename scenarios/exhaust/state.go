@@ -10,26 +10,26 @@ import (
 type phase uint8
 
 const (
-	idle      phase = iota
-	acquiring       // an attempt is in progress
-	raising         // has the votes, and is writing its fencing token back
-	holding
-	extending // holds the lock, and has requested an extension
-	lost      // a majority refused the extension, so the client will release the lock
+	phaseIdle      phase = iota
+	phaseAcquiring       // an attempt is in progress
+	phaseRaising         // has the votes, and is writing its fencing token back
+	phaseHolding
+	phaseExtending // holds the lock, and has requested an extension
+	phaseLost      // a majority refused the extension, so the client will release the lock
 )
 
 // request is the state of a client's request to a node.
 type request uint8
 
 const (
-	none request = iota // not sent, or no longer relevant
-	inFlight
-	replyYes      // granted; the reply is in flight
-	replyNo       // refused; the reply is in flight
-	receivedYes   // granted; the reply has arrived
-	receivedNo    // refused; the reply has arrived
-	unconditional // a DEL in flight that does not check the token
-	tombstoned    // a SET in flight that the node will refuse because of a tombstone
+	requestNone request = iota // not sent, or no longer relevant
+	requestInFlight
+	yesInFlight      // granted; the reply is in flight
+	noInFlight       // refused; the reply is in flight
+	yesReceived      // granted; the reply has arrived
+	noReceived       // refused; the reply has arrived
+	unconditionalDel // a DEL in flight that does not check the token
+	tombstonedSet    // a SET in flight that the node will refuse because of a tombstone
 )
 
 // key is a node's key: 0 if there is none, otherwise an encoding of its lease and generation, which
@@ -49,39 +49,39 @@ type state struct {
 	crashes, jumps uint8            // remaining faults
 	node           [MaxNodes]node
 
-	fence    [maxLeases]uint8   // fencing tokens that may still be used
-	section  [maxLeases]section // progress of each hold's work
+	tokens   [maxLeases]uint8   // fencing tokens that may still be used
+	sections [maxLeases]section // progress of each hold's work
 	maxToken uint8              // the highest token that the resource has seen or, with fencingOrder, the highest issued
 	violated bool               // whether the property was violated
 }
 
 type clientState struct {
-	phase      phase
-	attempts   uint8 // number of attempts so far
-	acquired   uint8 // bit set of attempts that acquired the lock, if tokens are shared
-	extensions uint8 // number of extensions requested in the current hold
-	generation uint8 // the window of the current hold: 0 for the attempt's, 1 for the extension's
-	unbounded  uint8 // 1 if the client considers itself the holder whether or not its window has ended
-	minToken   uint8 // with fencingOrder, maxToken + 1 at the arrival of the attempt's first SET; 0 before that
+	phase            phase
+	attempts         uint8 // number of attempts so far
+	acquiredAttempts uint8 // bit set of attempts that acquired the lock, if tokens are shared
+	extensions       uint8 // number of extensions requested in the current hold
+	generation       uint8 // the window of the current hold: 0 for the attempt's, 1 for the extension's
+	unbounded        uint8 // 1 if the client considers itself the holder whether or not its window has ended
+	minToken         uint8 // with fencingOrder, maxToken + 1 at the arrival of the attempt's first SET; 0 before that
 }
 
 // node is the state of a node and of the messages to and from it.
 type node struct {
 	key           key
-	disk          key // the key on disk, with fsync everysec
-	down          uint8
+	diskKey       key // the key on disk, with fsync everysec
+	downState     uint8
 	set, ext, del [maxLeases]request
 
-	count, synced uint8 // grant counts in memory and on disk
-	granted       [maxLeases]uint8
-	raise         [maxLeases]request // requests to raise the count to a lease's token
+	count, syncedCount uint8 // grant counts in memory and on disk
+	grantedCount       [maxLeases]uint8
+	raise              [maxLeases]request // requests to raise the count to a lease's token
 }
 
 // nodeUp is the downState of a node that is up. Otherwise downState encodes the key that the node
 // lost.
-const up = 0
+const nodeUp = 0
 
-func downWith(k key) uint8 { return uint8(k) + 1 }
+func downStateFor(k key) uint8 { return uint8(k) + 1 }
 
 // model is a scope with the reductions to apply.
 type model struct {
@@ -101,7 +101,7 @@ func newModel(s Scope, r Reductions) *model {
 		s.Property = MutualExclusion
 	}
 	m := &model{Scope: s, Reductions: r, rules: s.rules()}
-	if m.firstNodeCount {
+	if m.tokenFromFirstNode {
 		m.Symmetry = false // the first node is special
 	}
 	m.codec = newCodec(s, m.Symmetry)
@@ -124,13 +124,13 @@ func (m *model) sameToken(s *state, l, k int) bool {
 	}
 	l, k = min(l, k), max(l, k)
 	between := uint8(1)<<(k%m.Attempts) - uint8(1)<<(l%m.Attempts)
-	return s.client[l/m.Attempts].acquired&between == 0
+	return s.client[l/m.Attempts].acquiredAttempts&between == 0
 }
 
 // believes reports whether a client considers itself the holder.
 func (m *model) believes(s *state, c int) bool {
 	k := &s.client[c]
-	if k.phase != holding && k.phase != extending {
+	if k.phase != phaseHolding && k.phase != phaseExtending {
 		return false
 	}
 	return k.unbounded == 1 || s.endedWindows[m.current(s, c)] <= k.generation
@@ -176,16 +176,16 @@ func (m *model) next(s *state, yield func(*state, Step)) {
 // walk enumerates the steps from one state.
 type walk struct {
 	*model
-	from  *state
+	state *state
 	yield func(*state, Step)
 }
 
 // step yields a step and the state after it, which change makes from a copy of the current state.
-func (w walk) step(did Step, change func(*state)) {
-	t := *w.from
+func (w walk) step(step Step, change func(*state)) {
+	t := *w.state
 	change(&t)
 	reducer{w.model}.reduce(&t)
-	w.yield(&t, did)
+	w.yield(&t, step)
 }
 
 // codec packs a scope's states. A packed state consists of a head and a part for each node, with
@@ -217,7 +217,7 @@ func (c codec) head(s *state, p *packer) {
 		k := &s.client[i]
 		p.field((*uint8)(&k.phase), 3)
 		p.field(&k.attempts, 2)
-		p.field(&k.acquired, 3)
+		p.field(&k.acquiredAttempts, 3)
 		p.field(&k.extensions, 1)
 		p.field(&k.generation, 1)
 		p.field(&k.unbounded, 1)
@@ -230,10 +230,10 @@ func (c codec) head(s *state, p *packer) {
 	for l := range c.leases() {
 		p.field(&s.endedWindows[l], 2)
 		if c.Property == resourceSafety {
-			p.field((*uint8)(&s.section[l]), 3)
+			p.field((*uint8)(&s.sections[l]), 3)
 		}
 		if c.Fence {
-			p.field(&s.fence[l], tokenBits)
+			p.field(&s.tokens[l], tokenBits)
 		}
 	}
 	if c.Property != MutualExclusion {
@@ -249,11 +249,11 @@ func (c codec) head(s *state, p *packer) {
 
 func (c codec) node(n *node, p *packer) {
 	p.field((*uint8)(&n.key), 4)
-	p.field((*uint8)(&n.disk), 4)
-	p.field(&n.down, 4)
+	p.field((*uint8)(&n.diskKey), 4)
+	p.field(&n.downState, 4)
 	if c.Fence {
 		p.field(&n.count, tokenBits)
-		p.field(&n.synced, tokenBits)
+		p.field(&n.syncedCount, tokenBits)
 	}
 	for l := range c.leases() {
 		del := uint8(min(n.del[l], 2)) // none, in flight or unconditional
@@ -261,10 +261,10 @@ func (c codec) node(n *node, p *packer) {
 		p.field((*uint8)(&n.ext[l]), 3)
 		p.field(&del, 2)
 		if n.del[l] = request(del); del == 2 {
-			n.del[l] = unconditional
+			n.del[l] = unconditionalDel
 		}
 		if c.Fence {
-			p.field(&n.granted[l], tokenBits)
+			p.field(&n.grantedCount[l], tokenBits)
 			p.field((*uint8)(&n.raise[l]), 3)
 		}
 	}
@@ -274,28 +274,28 @@ func (c codec) node(n *node, p *packer) {
 func (c codec) swapClients(s *state) state {
 	t := *s
 	t.client[0], t.client[1] = s.client[1], s.client[0]
-	other := func(l int) int { return (l + c.Attempts) % c.leases() }
+	swap := func(l int) int { return (l + c.Attempts) % c.leases() }
 	rename := func(k *key) {
 		if *k > 0 {
-			*k = keyOf(other(k.lease()), k.generation())
+			*k = keyOf(swap(k.lease()), k.generation())
 		}
 	}
 	for n := range c.Nodes {
-		me := &t.node[n]
-		rename(&me.key)
-		rename(&me.disk)
-		if me.down != up {
-			lost := key(me.down - 1)
+		swapped := &t.node[n]
+		rename(&swapped.key)
+		rename(&swapped.diskKey)
+		if swapped.downState != nodeUp {
+			lost := key(swapped.downState - 1)
 			rename(&lost)
-			me.down = downWith(lost)
+			swapped.downState = downStateFor(lost)
 		}
 	}
 	for l := range c.leases() {
-		k := other(l)
-		t.endedWindows[l], t.section[l], t.fence[l] = s.endedWindows[k], s.section[k], s.fence[k]
+		k := swap(l)
+		t.endedWindows[l], t.sections[l], t.tokens[l] = s.endedWindows[k], s.sections[k], s.tokens[k]
 		for n := range c.Nodes {
-			me, old := &t.node[n], &s.node[n]
-			me.set[l], me.ext[l], me.del[l], me.granted[l], me.raise[l] = old.set[k], old.ext[k], old.del[k], old.granted[k], old.raise[k]
+			swapped, original := &t.node[n], &s.node[n]
+			swapped.set[l], swapped.ext[l], swapped.del[l], swapped.grantedCount[l], swapped.raise[l] = original.set[k], original.ext[k], original.del[k], original.grantedCount[k], original.raise[k]
 		}
 	}
 	return t
@@ -398,10 +398,10 @@ type action string
 
 // Actions of clients, windows, messages and nodes. The values are printed.
 const (
-	started         action = "starts"
-	acquired        action = "acquires"
+	attemptStarted  action = "starts"
+	lockAcquired    action = "acquires"
 	acquireFailed   action = "fails to acquire"
-	released        action = "releases"
+	lockReleased    action = "releases"
 	extendStarted   action = "begins to extend"
 	extendSucceeded action = "extends"
 	extendLost      action = "learns that the lock is lost"
@@ -427,16 +427,16 @@ const (
 
 // Step is a transition of the model.
 type Step struct {
-	Action  action `json:"action"`
-	Client  int    `json:"client"` // 1 or 2; 0 means none
-	Attempt int    `json:"attempt"`
-	Node    int    `json:"node"`              // starts at 1; 0 means none
-	Yes     bool   `json:"yes,omitempty"`     // whether the node or the resource grants the request
-	Expired bool   `json:"expired,omitempty"` // whether the request finds the key expired
-	Synced  bool   `json:"synced,omitempty"`  // whether the change is synced immediately
-	Heard   uint8  `json:"heard,omitempty"`   // set of nodes whose grant counts the client received
-	Behind  uint8  `json:"behind,omitempty"`  // set of nodes that get the token written back
-	Fence   uint8  `json:"fence,omitempty"`   // the fencing token
+	Action         action `json:"action"`
+	Client         int    `json:"client"` // 1 or 2; 0 means none
+	Attempt        int    `json:"attempt"`
+	Node           int    `json:"node"`              // starts at 1; 0 means none
+	Yes            bool   `json:"yes,omitempty"`     // whether the node or the resource grants the request
+	Expired        bool   `json:"expired,omitempty"` // whether the request finds the key expired
+	Synced         bool   `json:"synced,omitempty"`  // whether the change is synced immediately
+	CountsReceived uint8  `json:"heard,omitempty"`   // set of nodes whose grant counts the client received
+	LaggingNodes   uint8  `json:"behind,omitempty"`  // set of nodes that get the token written back
+	Fence          uint8  `json:"fence,omitempty"`   // the fencing token
 }
 
 func (s Step) String() string {
@@ -460,7 +460,7 @@ func (s Step) String() string {
 			return fmt.Sprintf("%s receives the reply of n%d: %s", who, s.Node, answer)
 		}
 		return fmt.Sprintf("%s of %s at n%d: %s", s.Action, who, s.Node, answer)
-	case acquired, raiseStarted:
+	case lockAcquired, raiseStarted:
 		if s.Fence > 0 {
 			who += fmt.Sprintf(", with token %d,", s.Fence)
 		}

@@ -26,27 +26,27 @@ const (
 	leaseTTL    = 10 * time.Second
 	leaseDrift  = 0.01
 	nodeTimeout = 2 * time.Second
-	retry       = 50 * time.Millisecond
-	overlap     = time.Second // minimum time that both clients consider themselves the holder
+	retryDelay  = 50 * time.Millisecond
+	minOverlap  = time.Second // minimum time that both clients consider themselves the holder
 )
 
 // pace sets the minimum times between ordered events. They are longer than any operation that the
 // network does not delay.
 type pace struct {
-	gap   time.Duration
-	back  time.Duration // from a crash until the node answers again
-	sync  time.Duration // from a change until it is certainly on disk
-	scale float64       // factor that makes the gap 0.1 s on real servers; 0 if they can't keep events so close together in order
+	gap         time.Duration
+	restartTime time.Duration // from a crash until the node answers again
+	syncTime    time.Duration // from a change until it is certainly on disk
+	scale       float64       // factor that makes the gap 0.1 s on real servers; 0 if they can't keep events so close together in order
 }
 
 // paces lists the paces to try, longest gaps first.
-var paces = []pace{realPace(8), realPace(4), realPace(2), realPace(1), {gap: 50 * time.Millisecond, back: 50 * time.Millisecond, sync: 3 * time.Second}}
+var paces = []pace{realPace(8), realPace(4), realPace(2), realPace(1), {gap: 50 * time.Millisecond, restartTime: 50 * time.Millisecond, syncTime: 3 * time.Second}}
 
 // realPace returns a pace for real servers and clients. Its gaps are a multiple of the shortest
 // ones that keep events in order.
 func realPace(times int) pace {
-	slow := func(d time.Duration) time.Duration { return d * time.Duration(times) }
-	return pace{slow(100 * time.Millisecond), slow(400 * time.Millisecond), slow(3 * time.Second), 1 / float64(times)}
+	scaled := func(d time.Duration) time.Duration { return d * time.Duration(times) }
+	return pace{scaled(100 * time.Millisecond), scaled(400 * time.Millisecond), scaled(3 * time.Second), 1 / float64(times)}
 }
 
 // beliefWindow returns how long a client may consider itself the holder, counted from the start of
@@ -56,18 +56,18 @@ func beliefWindow() time.Duration { return leaseTTL - redlock.Drift(leaseTTL, le
 // Times that several steps depend on, in the order to try. holdTimes is how long a client holds a
 // lock before it releases it, and extendDelays is how long it waits before it extends the lock.
 var (
-	sections     = []time.Duration{1500 * time.Millisecond, 7500 * time.Millisecond}
+	holdTimes    = []time.Duration{1500 * time.Millisecond, 7500 * time.Millisecond}
 	extendDelays = []time.Duration{time.Second, 3 * time.Second, 5 * time.Second, 7 * time.Second}
 )
 
 // newScenario turns a path into a scenario that expects a violation of the scope's property. known
 // holds the names that a scenario file may use. If no times can be assigned to the path, the error
 // is errUntimed.
-func newScenario(name string, scope Scope, path []Step, known scenario.Known) (scenario.Scenario, error) {
+func newScenario(name string, scope Scope, path []Step, known scenario.KnownNames) (scenario.Scenario, error) {
 	for _, p := range paces {
-		for _, section := range sections {
-			for _, after := range extendDelays[:1+scope.Extends*(len(extendDelays)-1)] {
-				t := &timedPath{scope: scope, path: path, pace: p, extendAfter: after, section: section}
+		for _, section := range holdTimes {
+			for _, after := range extendDelays[:1+scope.Extensions*(len(extendDelays)-1)] {
+				t := &timedPath{scope: scope, path: path, pace: p, extendDelay: after, holdLength: section}
 				if err := t.readPath(); err != nil {
 					return scenario.Scenario{}, err
 				}
@@ -86,10 +86,10 @@ type timedPath struct {
 	pace
 	scope       Scope
 	path        []Step
-	section     time.Duration // how long a client holds a lock that it does not extend
-	extendAfter time.Duration // from the grant to the extension
+	holdLength  time.Duration // how long a client holds a lock that it does not extend
+	extendDelay time.Duration // from the grant to the extension
 	attempts    [2][]*attempt
-	when        []instant // one for each step
+	stepTimes   []instant // one for each step
 	faults      []timedFault
 }
 
@@ -102,32 +102,32 @@ type planner struct{ *timedPath }
 // timedFault is a crash or a clock jump.
 type timedFault struct {
 	Step
-	at    instant
-	stall instant // when syncing stops, with fsync everysec
+	at         instant
+	stallStart instant // when syncing stops, with fsync everysec
 }
 
 // attempt is a client's attempt and the hold that may follow it.
 type attempt struct {
 	start, end                  instant // when the client sends the SETs, and when it decides
 	won, late                   bool    // late means that the client decides after its window
-	pause                       instant // if late, when the client is paused: after its round
-	extend                      instant // when the extension starts
+	pauseStart                  instant // if late, when the client is paused: after its round
+	extendStart                 instant // when the extension starts
 	extends                     bool
-	extended                    instant          // when the extension ends
+	extendEnd                   instant          // when the extension ends
 	extendSucceeded, extendLost bool             // the extension succeeded, or a majority refused it
-	release                     instant          // when the DELs are sent
+	releaseTime                 instant          // when the DELs are sent
 	ended                       bool             // whether the attempt failed or the hold ended, so that the DELs are sent
 	set, ext, del               map[int]delivery // by node
 
 	decidingNode int // the node with the deciding vote, for the hardened lock
 
-	fenced        bool    // whether the token comes from grant counts
-	heard, behind uint8   // bit sets of nodes
-	raised        []raise // where the token is written back
-	sent          instant // when the write is sent, with resourceSafety
-	write         *delivery
-	refused       bool // whether the read is refused, so that there is no write
-	endedWindows  int  // number of ended windows
+	fenced                       bool    // whether the token comes from grant counts
+	countsReceived, laggingNodes uint8   // bit sets of nodes
+	raises                       []raise // where the token is written back
+	writeTime                    instant // when the write is sent, with resourceSafety
+	write                        *delivery
+	refused                      bool // whether the read is refused, so that there is no write
+	endedWindows                 int  // number of ended windows
 }
 
 // raise is the arrival of a token written back to a node.
@@ -138,9 +138,9 @@ type raise struct {
 
 // delivery is a message's arrival.
 type delivery struct {
-	at     instant
-	yes    bool
-	inTime bool // whether it arrives before its round ends
+	at      instant
+	granted bool
+	inTime  bool // whether it arrives before its round ends
 }
 
 // scenarioHead is the format of the parts that all generated scenarios share.
@@ -161,7 +161,7 @@ var claims = map[Property]string{
 	fencingOrder:    "A fencing token is not higher than an earlier one.",
 }
 
-func (t planner) scenario(name string, known scenario.Known) (scenario.Scenario, error) {
+func (t planner) scenario(name string, known scenario.KnownNames) (scenario.Scenario, error) {
 	kind := "redlock"
 	switch {
 	case t.scope.Mistake != "":
@@ -180,7 +180,7 @@ func (t planner) scenario(name string, known scenario.Known) (scenario.Scenario,
 	if t.scope.Fence {
 		fence = "token"
 	}
-	text := fmt.Sprintf(scenarioHead, name, claims[property], t.scope.Nodes, persistence, kind, leaseTTL, nodeTimeout, retry, t.scope.Attempts, t.scope.Fence, fence)
+	text := fmt.Sprintf(scenarioHead, name, claims[property], t.scope.Nodes, persistence, kind, leaseTTL, nodeTimeout, retryDelay, t.scope.Attempts, t.scope.Fence, fence)
 	all, err := scenario.Parse(name, []byte(text), known)
 	if err != nil {
 		return scenario.Scenario{}, err
@@ -195,7 +195,7 @@ func (t planner) scenario(name string, known scenario.Known) (scenario.Scenario,
 		}
 	}
 	if t.anyExtends() {
-		s.Workload.Extend, s.Lock.Extends = t.extendAfter, 1
+		s.Workload.Extend, s.Lock.Extends = t.extendDelay, 1
 	}
 	s.Plan, s.Scale, s.Exact = t.plan(), t.scale, t.scale == 0
 	s.Limit = max(s.Limit, t.afterRun()+time.Minute)
@@ -215,7 +215,7 @@ func (t planner) anyExtends() bool {
 // setClient sets when a client starts, how often it acquires the lock, and how long it holds the
 // lock.
 func (t planner) setClient(c int, k *scenario.Client) {
-	k.Delay = t.at[t.attempts[c][0].start]
+	k.Delay = t.times[t.attempts[c][0].start]
 	hold := t.hold(c)
 	k.Hold = &client.Range{Min: hold, Max: hold}
 	cycles := 1 // one more for each hold followed by another attempt
@@ -233,16 +233,16 @@ func (t planner) hold(c int) time.Duration {
 	if t.hasFixedHold(c) {
 		return t.holdTime(c)
 	}
-	own, other := t.at[t.lastAttempt(c).end], t.at[t.lastAttempt(1-c).end]
+	own, other := t.times[t.lastAttempt(c).end], t.times[t.lastAttempt(1-c).end]
 	if own >= other {
-		return overlap / 2
+		return minOverlap / 2
 	}
-	return other - own + overlap*3/4
+	return other - own + minOverlap*3/4
 }
 
 // afterRun returns a time after everything in the run.
 func (t planner) afterRun() time.Duration {
-	return (slices.Max(t.at) + 30*time.Second).Round(time.Second)
+	return (slices.Max(t.times) + 30*time.Second).Round(time.Second)
 }
 
 // plan returns a plan with the path's faults, and with a delay for each message that makes it
@@ -253,27 +253,27 @@ func (t planner) plan() nemesis.Plan {
 		out = append(out, t.fault(f)...)
 	}
 	for c := range t.attempts {
-		deleted, prolonged, written := 0, 0, 0
+		numReleases, numExtensions, numWrites := 0, 0, 0
 		for n, a := range t.attempts[c] {
 			if a.late {
-				who := fmt.Sprintf("c%d", c+1)
+				name := fmt.Sprintf("c%d", c+1)
 				out = append(out, nemesis.Step{
-					When:  nemesis.Trigger{Point: &nemesis.OnPoint{Client: who, Point: client.DuringAcquire, Nth: n + 1}},
-					Fault: nemesis.Fault{Kind: "pause", Targets: []string{who}, For: new(t.at[a.end] - t.at[a.pause])},
+					When:  nemesis.Trigger{Point: &nemesis.OnPoint{Client: name, Point: client.DuringAcquire, Nth: n + 1}},
+					Fault: nemesis.Fault{Kind: "pause", Targets: []string{name}, For: new(t.times[a.end] - t.times[a.pauseStart])},
 				})
 			}
 			out = append(out, t.messages(c, "set", n+1, a.start, t.acquireRound(a))...)
 			if t.willExtend(c, n) {
-				prolonged++
-				out = append(out, t.messages(c, "extend", prolonged, a.extend, newRound(t.scope.Nodes, a.ext, a.extendSucceeded, a.extendLost))...)
+				numExtensions++
+				out = append(out, t.messages(c, "extend", numExtensions, a.extendStart, newRound(t.scope.Nodes, a.ext, a.extendSucceeded, a.extendLost))...)
 			}
 			if a.ended {
-				deleted++
-				out = append(out, t.messages(c, "release", deleted, a.release, newRound(t.scope.Nodes, a.del, false, false))...)
+				numReleases++
+				out = append(out, t.messages(c, "release", numReleases, a.releaseTime, newRound(t.scope.Nodes, a.del, false, false))...)
 			}
 			if t.scope.Property == resourceSafety && a.won && !a.refused {
-				written++
-				out = append(out, t.delayedWrite(c, written, a))
+				numWrites++
+				out = append(out, t.delayedWrite(c, numWrites, a))
 			}
 		}
 		out = append(out, t.extraAttempts(c)...)
@@ -283,17 +283,17 @@ func (t planner) plan() nemesis.Plan {
 
 // delayedWrite returns a step that delays a write until it arrives as in the path, or forever.
 func (t planner) delayedWrite(c, nth int, a *attempt) nemesis.Step {
-	late := t.afterRun()
+	delayTime := t.afterRun()
 	if a.write != nil {
-		late = t.at[a.write.at] - t.at[a.sent]
+		delayTime = t.times[a.write.at] - t.times[a.writeTime]
 	}
-	return delay(c, scenario.ResourceName, "write", nemesis.Request, nth, late)
+	return delay(c, scenario.ResourceName, "write", nemesis.Request, nth, delayTime)
 }
 
 // delay returns a step that delays a message on a client's link by d.
-func delay(c int, other, kind, of string, nth int, d time.Duration) nemesis.Step {
+func delay(c int, peer, kind, direction string, nth int, d time.Duration) nemesis.Step {
 	return nemesis.Step{
-		When:  nemesis.Trigger{Message: &nemesis.OnMessage{Link: fmt.Sprintf("c%d-%s", c+1, other), Message: kind, Of: of, Nth: nth}},
+		When:  nemesis.Trigger{Message: &nemesis.OnMessage{Link: fmt.Sprintf("c%d-%s", c+1, peer), Message: kind, Of: direction, Nth: nth}},
 		Fault: nemesis.Fault{Kind: nemesis.Hold, For: &d},
 	}
 }
@@ -320,29 +320,29 @@ func (t planner) extraAttempts(c int) (out nemesis.Plan) {
 // extension in the path if the hold lasts long enough.
 func (t planner) willExtend(c, n int) bool {
 	a := t.attempts[c][n]
-	return a.won && t.anyExtends() && (a.extends || t.hold(c) >= t.extendAfter)
+	return a.won && t.anyExtends() && (a.extends || t.hold(c) >= t.extendDelay)
 }
 
 // messages returns steps for a client's nth round of messages of a kind. They make messages arrive
 // as in the path, or never if they do not arrive there. They also delay replies that must come too
 // late or last.
 func (t planner) messages(c int, kind string, nth int, sent instant, r round) (out nemesis.Plan) {
-	hold := func(node int, of string, nth int, d time.Duration) {
-		out = append(out, delay(c, fmt.Sprintf("n%d", node), kind, of, nth, d))
+	holdBack := func(node int, direction string, nth int, d time.Duration) {
+		out = append(out, delay(c, fmt.Sprintf("n%d", node), kind, direction, nth, d))
 	}
 	for node := 1; node <= r.nodes; node++ {
 		d, arrives := r.arrivals[node]
 		if !arrives {
-			hold(node, nemesis.Request, nth, t.afterRun())
+			holdBack(node, nemesis.Request, nth, t.afterRun())
 			out[len(out)-1].When.Before = t.afterRun() // a crash may reset the connection, so that the message is never sent
 			continue
 		}
-		there := t.at[d.at] - t.at[sent]
-		switch hold(node, nemesis.Request, nth, there); {
+		travelTime := t.times[d.at] - t.times[sent]
+		switch holdBack(node, nemesis.Request, nth, travelTime); {
 		case slices.Contains(r.lateReplies, node):
-			hold(node, nemesis.Reply, t.replyOrdinal(c, kind, node, d), t.afterRun())
+			holdBack(node, nemesis.Reply, t.replyOrdinal(c, kind, node, d), t.afterRun())
 		case node == r.lastReply:
-			hold(node, nemesis.Reply, t.replyOrdinal(c, kind, node, d), t.duration(r)-there)
+			holdBack(node, nemesis.Reply, t.replyOrdinal(c, kind, node, d), t.duration(r)-travelTime)
 		}
 	}
 	return out
@@ -351,11 +351,11 @@ func (t planner) messages(c int, kind string, nth int, sent instant, r round) (o
 // replyOrdinal returns the ordinal of the reply to a message among a node's replies to a client's
 // messages of the same kind. Replies are numbered in the order that the messages arrive. A message
 // that never arrives has no reply.
-func (t planner) replyOrdinal(c int, kind string, node int, to delivery) int {
+func (t planner) replyOrdinal(c int, kind string, node int, message delivery) int {
 	nth := 1
 	for _, a := range t.attempts[c] {
 		all := map[string]map[int]delivery{"set": a.set, "extend": a.ext, "release": a.del}[kind]
-		if d, arrives := all[node]; arrives && t.at[d.at] < t.at[to.at] {
+		if d, arrives := all[node]; arrives && t.times[d.at] < t.times[message.at] {
 			nth++
 		}
 	}
@@ -364,16 +364,16 @@ func (t planner) replyOrdinal(c int, kind string, node int, to delivery) int {
 
 func (t planner) fault(f timedFault) nemesis.Plan {
 	targets := []string{fmt.Sprintf("n%d", f.Node)}
-	step := nemesis.Step{When: t.trigger(f, t.at[f.at]), Fault: nemesis.Fault{Kind: "kill", Targets: targets, For: new(10 * time.Millisecond)}}
+	step := nemesis.Step{When: t.trigger(f, t.times[f.at]), Fault: nemesis.Fault{Kind: "kill", Targets: targets, For: new(10 * time.Millisecond)}}
 	switch {
 	case f.Action == clockJumped:
 		step.Fault = nemesis.Fault{Kind: "clock-jump", Targets: targets, By: leaseTTL + time.Second}
 	case t.scope.Restart == RestartDelayed:
 		step.Fault.For = new(downTime)
 	case t.scope.Restart == restartEverySec:
-		step.Fault.Kind, step.Fault.Mode = "power-loss", nemesis.PowerClean
-		stall := nemesis.Fault{Kind: "slow-disk", Targets: targets, For: new(t.at[f.at] - t.at[f.stall] + t.gap)}
-		return nemesis.Plan{{When: t.trigger(f, t.at[f.stall]), Fault: stall}, step}
+		step.Fault.Kind, step.Fault.Mode = "power-loss", nemesis.CleanPowerLoss
+		stall := nemesis.Fault{Kind: "slow-disk", Targets: targets, For: new(t.times[f.at] - t.times[f.stallStart] + t.gap)}
+		return nemesis.Plan{{When: t.trigger(f, t.times[f.stallStart]), Fault: stall}, step}
 	}
 	return nemesis.Plan{step}
 }
@@ -384,7 +384,7 @@ func (t planner) fault(f timedFault) nemesis.Plan {
 // absolute.
 func (t planner) trigger(f timedFault, when time.Duration) nemesis.Trigger {
 	for i, s := range slices.Backward(t.path) {
-		if s.Node != f.Node || s.Client == 0 || t.at[t.when[i]] > t.at[f.at] {
+		if s.Node != f.Node || s.Client == 0 || t.times[t.stepTimes[i]] > t.times[f.at] {
 			continue
 		}
 		nth, first := 1, 0 // the acquire's ordinal and first attempt
@@ -393,11 +393,11 @@ func (t planner) trigger(f timedFault, when time.Duration) nemesis.Trigger {
 				nth, first = nth+1, n+1
 			}
 		}
-		began := t.at[t.attempts[s.Client-1][first].start]
-		if when < began {
+		acquireStart := t.times[t.attempts[s.Client-1][first].start]
+		if when < acquireStart {
 			break
 		}
-		return nemesis.Trigger{Event: &nemesis.Event{Client: fmt.Sprintf("c%d", s.Client), Event: "acquiring", Nth: nth, After: when - began}}
+		return nemesis.Trigger{Event: &nemesis.Event{Client: fmt.Sprintf("c%d", s.Client), Event: "acquiring", Nth: nth, After: when - acquireStart}}
 	}
 	return nemesis.Trigger{At: &when}
 }
@@ -416,7 +416,7 @@ type instant int
 
 // instants is a set of times with difference constraints between them.
 type instants struct {
-	at          []time.Duration
+	times       []time.Duration
 	constraints []constraint
 }
 
@@ -427,9 +427,9 @@ type constraint struct {
 	min      time.Duration
 }
 
-func (s *instants) add() instant {
-	s.at = append(s.at, 0)
-	return instant(len(s.at) - 1)
+func (s *instants) newInstant() instant {
+	s.times = append(s.times, 0)
+	return instant(len(s.times) - 1)
 }
 
 func (s *instants) atLeast(from, to instant, d time.Duration) {
@@ -447,15 +447,15 @@ func (s *instants) exact(from, to instant, d time.Duration) {
 // there are none. The times are the lengths of longest paths through the constraints, computed with
 // the Bellman–Ford algorithm.
 func (s *instants) solve() bool {
-	clear(s.at)
-	for range len(s.at) + 1 {
-		moved := false
+	clear(s.times)
+	for range len(s.times) + 1 {
+		changed := false
 		for _, l := range s.constraints {
-			if t := s.at[l.from] + l.min; s.at[l.to] < t {
-				s.at[l.to], moved = t, true
+			if t := s.times[l.from] + l.min; s.times[l.to] < t {
+				s.times[l.to], changed = t, true
 			}
 		}
-		if !moved {
+		if !changed {
 			return true
 		}
 	}
@@ -484,13 +484,13 @@ func (t *timedPath) acquireRound(a *attempt) round {
 	r := round{nodes: t.scope.Nodes, arrivals: a.set}
 	for n, d := range a.set {
 		switch {
-		case a.heard>>(n-1)&1 == 1:
+		case a.countsReceived>>(n-1)&1 == 1:
 			r.lastReply = max(r.lastReply, n)
 		case d.inTime:
 			r.lateReplies = append(r.lateReplies, n)
 		}
 	}
-	if bits.OnesCount8(a.heard) < r.nodes {
+	if bits.OnesCount8(a.countsReceived) < r.nodes {
 		r.lastReply = 0
 	}
 	return r
@@ -498,21 +498,21 @@ func (t *timedPath) acquireRound(a *attempt) round {
 
 // newRound returns a round with the given arrivals. won means that the client gets enough votes,
 // and lost that a majority refuses. If it is neither, the client receives no replies in time.
-func newRound(nodes int, all map[int]delivery, won, lost bool) round {
-	r := round{nodes: nodes, arrivals: all}
-	heard := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(n int) bool { return !all[n].inTime })
-	agree := slices.DeleteFunc(slices.Clone(heard), func(n int) bool { return all[n].yes != won })
-	against := slices.DeleteFunc(slices.Clone(heard), func(n int) bool { return all[n].yes == won })
+func newRound(nodes int, arrivals map[int]delivery, won, lost bool) round {
+	r := round{nodes: nodes, arrivals: arrivals}
+	inTime := slices.DeleteFunc(slices.Sorted(maps.Keys(arrivals)), func(n int) bool { return !arrivals[n].inTime })
+	agreeing := slices.DeleteFunc(slices.Clone(inTime), func(n int) bool { return arrivals[n].granted != won })
+	disagreeing := slices.DeleteFunc(slices.Clone(inTime), func(n int) bool { return arrivals[n].granted == won })
 	switch {
 	case !won && !lost:
-		r.lateReplies = heard
-	case len(against) > 0:
-		r.lateReplies = against
-	case len(heard) < r.nodes:
+		r.lateReplies = inTime
+	case len(disagreeing) > 0:
+		r.lateReplies = disagreeing
+	case len(inTime) < r.nodes:
 	case r.nodes > 2: // the other nodes are still a majority
-		r.lateReplies = agree[len(agree)-1:]
+		r.lateReplies = agreeing[len(agreeing)-1:]
 	default:
-		r.lastReply = agree[0]
+		r.lastReply = agreeing[0]
 	}
 	return r
 }
@@ -529,10 +529,10 @@ func (t *timedPath) duration(r round) time.Duration {
 // readPath assigns the path's steps to attempts.
 func (t *timedPath) readPath() error {
 	for i, s := range t.path {
-		t.when = append(t.when, t.add())
-		at := t.when[i]
+		t.stepTimes = append(t.stepTimes, t.newInstant())
+		at := t.stepTimes[i]
 		if s.Action == nodeCrashed || s.Action == clockJumped {
-			t.faults = append(t.faults, timedFault{s, at, t.add()})
+			t.faults = append(t.faults, timedFault{s, at, t.newInstant()})
 		}
 		if s.Client == 0 {
 			continue
@@ -545,38 +545,38 @@ func (t *timedPath) readPath() error {
 				a.decidingNode = s.Node
 			}
 		case extendArrived:
-			a.ext[s.Node] = delivery{at, s.Yes, a.extended < 0}
+			a.ext[s.Node] = delivery{at, s.Yes, a.extendEnd < 0}
 		case delArrived:
 			a.del[s.Node] = delivery{at, s.Yes, true}
-		case acquired:
+		case lockAcquired:
 			a.end, a.won = at, true
 			t.setCounts(a, s)
 		case raiseStarted:
 			t.setCounts(a, s)
 		case raiseArrived:
-			a.raised = append(a.raised, raise{s.Node, at})
+			a.raises = append(a.raises, raise{s.Node, at})
 		case readDone:
 			a.refused = !s.Yes
 		case writeArrived:
 			a.write = &delivery{at, s.Yes, !a.ended && t.attempts[s.Client-1][len(t.attempts[s.Client-1])-1] == a && (a.endedWindows == 0 || a.extendSucceeded && a.endedWindows == 1)}
 		case acquireFailed:
 			a.end, a.ended = at, true
-			a.release = at
+			a.releaseTime = at
 		case extendStarted:
-			a.extend, a.extends = at, true
+			a.extendStart, a.extends = at, true
 		case extendSucceeded, extendFailed, extendLost:
-			a.extended, a.extendSucceeded, a.extendLost = at, s.Action == extendSucceeded, s.Action == extendLost
-		case released:
-			a.release, a.ended = at, true
+			a.extendEnd, a.extendSucceeded, a.extendLost = at, s.Action == extendSucceeded, s.Action == extendLost
+		case lockReleased:
+			a.releaseTime, a.ended = at, true
 		case windowEnded:
 			a.late = a.late || a.end < 0
 			a.endedWindows++
-		case started, replyArrived, writeSent:
+		case attemptStarted, replyArrived, writeSent:
 		default:
 			return fmt.Errorf("a scenario can't express this step: %v", s)
 		}
 	}
-	t.complete()
+	t.addImplicitEvents()
 	if err := t.checkQuorum(); err != nil {
 		return err
 	}
@@ -591,14 +591,14 @@ func (t *timedPath) hardened() bool { return t.scope.Lock == hardenedLock }
 // Scenarios can't express its failed attempts and extensions yet.
 func (t *timedPath) checkQuorum() error {
 	for _, a := range slices.Concat(t.attempts[0], t.attempts[1]) {
-		votes, heard := 0, uint8(0)
+		votes, voters := 0, uint8(0)
 		for n, d := range a.set {
-			if d.yes && d.inTime {
+			if d.granted && d.inTime {
 				votes++
-				heard |= 1 << (n - 1)
+				voters |= 1 << (n - 1)
 			}
 		}
-		if t.hardened() && (!a.won || a.extends || votes != t.scope.Nodes/2+1 || a.fenced && a.heard != heard) {
+		if t.hardened() && (!a.won || a.extends || votes != t.scope.Nodes/2+1 || a.fenced && a.countsReceived != voters) {
 			return fmt.Errorf("%w: the lock does not wait for more votes than a quorum", errUntimed)
 		}
 	}
@@ -607,8 +607,8 @@ func (t *timedPath) checkQuorum() error {
 
 // setCounts records which nodes' counts a token comes from.
 func (t *timedPath) setCounts(a *attempt, s Step) {
-	if s.Heard > 0 {
-		a.fenced, a.heard, a.behind = true, s.Heard, s.Behind
+	if s.CountsReceived > 0 {
+		a.fenced, a.countsReceived, a.laggingNodes = true, s.CountsReceived, s.LaggingNodes
 	}
 }
 
@@ -617,10 +617,10 @@ func (t *timedPath) setCounts(a *attempt, s Step) {
 func (t *timedPath) checkRaises() error {
 	for _, a := range slices.Concat(t.attempts[0], t.attempts[1]) {
 		arrived := uint8(0)
-		for _, r := range a.raised {
+		for _, r := range a.raises {
 			arrived |= 1 << (r.node - 1)
 		}
-		if a.behind != arrived || a.behind > 0 && !a.won {
+		if a.laggingNodes != arrived || a.laggingNodes > 0 && !a.won {
 			return fmt.Errorf("%w: a token is written back late or never", errUntimed)
 		}
 	}
@@ -630,7 +630,7 @@ func (t *timedPath) checkRaises() error {
 // attempt returns a client's nth attempt, creating it if necessary.
 func (t *timedPath) attempt(c, n int) *attempt {
 	for len(t.attempts[c]) <= n {
-		t.attempts[c] = append(t.attempts[c], &attempt{start: t.add(), end: -1, extended: -1, release: -1,
+		t.attempts[c] = append(t.attempts[c], &attempt{start: t.newInstant(), end: -1, extendEnd: -1, releaseTime: -1,
 			set: map[int]delivery{}, ext: map[int]delivery{}, del: map[int]delivery{}})
 	}
 	return t.attempts[c][n]
@@ -638,25 +638,25 @@ func (t *timedPath) attempt(c, n int) *attempt {
 
 // addImplicitEvents adds events that the search leaves out of paths. For example, a hold followed
 // by another attempt must have been released.
-func (t *timedPath) complete() {
+func (t *timedPath) addImplicitEvents() {
 	for c := range t.attempts {
 		for n, a := range t.attempts[c] {
 			if a.end < 0 {
-				a.end = t.add()
+				a.end = t.newInstant()
 			}
-			if a.extends && a.extended < 0 {
-				a.extended = t.add()
+			if a.extends && a.extendEnd < 0 {
+				a.extendEnd = t.newInstant()
 			}
 			switch {
 			case a.ended:
 			case a.won && (n < len(t.attempts[c])-1 || len(a.del) > 0 || !t.endsInOverlap()):
-				a.release, a.ended = t.add(), true
+				a.releaseTime, a.ended = t.newInstant(), true
 			case !a.won && !t.endsInOverlap():
-				a.release, a.ended = a.end, true
+				a.releaseTime, a.ended = a.end, true
 			}
-			a.sent = t.add()
+			a.writeTime = t.newInstant()
 			if a.late = a.late && a.won; a.late {
-				a.pause = t.add()
+				a.pauseStart = t.newInstant()
 			}
 		}
 	}
@@ -668,21 +668,21 @@ func (t *timedPath) complete() {
 //	end ── hold time ──► sent ─────► write arrives ──► release
 //	 reads                └─ or its lease ends ───────► release … the write arrives
 func (t ordering) addRelease(c int, a *attempt) {
-	held := t.holdTime(c)
+	holdTime := t.holdTime(c)
 	if t.extends(c) { // the extension takes time too
-		held += t.duration(newRound(t.scope.Nodes, a.ext, a.extendSucceeded, a.extendLost))
+		holdTime += t.duration(newRound(t.scope.Nodes, a.ext, a.extendSucceeded, a.extendLost))
 	}
-	t.exact(a.end, a.sent, held)
+	t.exact(a.end, a.writeTime, holdTime)
 	switch {
 	case t.scope.Property != resourceSafety:
-		t.exact(a.end, a.release, held)
+		t.exact(a.end, a.releaseTime, holdTime)
 	case a.refused:
-		t.exact(a.end, a.release, 0)
+		t.exact(a.end, a.releaseTime, 0)
 	case a.write != nil && a.write.inTime:
-		t.exact(a.write.at, a.release, 0)
-		t.atMost(t.leaseStart(a), a.release, beliefWindow()-t.gap)
+		t.exact(a.write.at, a.releaseTime, 0)
+		t.atMost(t.leaseStart(a), a.releaseTime, beliefWindow()-t.gap)
 	default:
-		t.exact(t.leaseStart(a), a.release, beliefWindow())
+		t.exact(t.leaseStart(a), a.releaseTime, beliefWindow())
 	}
 }
 
@@ -690,8 +690,8 @@ func (t ordering) addRelease(c int, a *attempt) {
 func (t ordering) leaseStart(a *attempt) instant {
 	switch {
 	case a.extendSucceeded:
-		return a.extend
-	case t.scope.Mistake == noElapsed:
+		return a.extendStart
+	case t.scope.Mistake == noElapsedCheck:
 		return a.end
 	}
 	return a.start
@@ -712,24 +712,24 @@ func (t ordering) addResource() {
 			continue
 		}
 		switch a := t.attempts[s.Client-1][s.Attempt-1]; s.Action {
-		case acquired:
+		case lockAcquired:
 			if !t.hasRead(s) {
 				next(a.end)
 			}
 		case readDone:
-			t.exact(a.end, t.when[i], 0)
-			next(t.when[i])
+			t.exact(a.end, t.stepTimes[i], 0)
+			next(t.stepTimes[i])
 		case writeArrived:
-			t.atLeast(a.sent, a.write.at, t.gap)
+			t.atLeast(a.writeTime, a.write.at, t.gap)
 			next(a.write.at)
 		}
 	}
 	for c := range t.attempts {
 		for _, a := range t.attempts[c] {
 			if a.won && !a.refused {
-				t.atMost(t.leaseStart(a), a.sent, beliefWindow()-t.gap)
+				t.atMost(t.leaseStart(a), a.writeTime, beliefWindow()-t.gap)
 				if a.write != nil && !a.write.inTime {
-					t.atLeast(a.release, a.write.at, t.gap)
+					t.atLeast(a.releaseTime, a.write.at, t.gap)
 				}
 			}
 		}
@@ -737,9 +737,9 @@ func (t ordering) addResource() {
 }
 
 // hasRead reports whether the path contains the read of a step's hold.
-func (t ordering) hasRead(of Step) bool {
+func (t ordering) hasRead(step Step) bool {
 	for _, s := range t.path {
-		if s.Action == readDone && s.Client == of.Client && s.Attempt == of.Attempt {
+		if s.Action == readDone && s.Client == step.Client && s.Attempt == step.Attempt {
 			return true
 		}
 	}
@@ -749,18 +749,18 @@ func (t ordering) hasRead(of Step) bool {
 // addAttemptStarts makes each attempt start after all acquires that precede its first SET's arrival
 // in the path.
 func (t ordering) addAttemptStarts() {
-	var given []instant
-	begun := map[*attempt]bool{}
+	var acquires []instant
+	started := map[*attempt]bool{}
 	for _, s := range t.path {
 		if s.Client == 0 {
 			continue
 		}
 		switch a := t.attempts[s.Client-1][s.Attempt-1]; {
-		case s.Action == acquired:
-			given = append(given, a.end)
-		case s.Action == setArrived && !begun[a]:
-			begun[a] = true
-			for _, g := range given {
+		case s.Action == lockAcquired:
+			acquires = append(acquires, a.end)
+		case s.Action == setArrived && !started[a]:
+			started[a] = true
+			for _, g := range acquires {
 				t.atLeast(g, a.start, t.gap)
 			}
 		}

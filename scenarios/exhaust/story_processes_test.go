@@ -36,10 +36,10 @@ func runOnProcesses(t *testing.T, s scenario.Scenario) (outcome.Outcome, string)
 	t.Helper()
 	s, text := reread(t, s)
 	b := process.New(process.Config{Self: []string{os.Args[0], "__client"}, Dir: t.TempDir()})
-	return campaign.Execute(t.Context(), b, campaign.Job{Scenario: s.Scaled(s.Scale), Seed: 1, Backend: b.Name(), Keep: campaign.KeepNone, Live: true, Retries: maxRetries}), text
+	return campaign.Execute(t.Context(), b, campaign.Job{Scenario: s.ScaledCopy(s.Scale), Seed: 1, Backend: b.Name(), Keep: campaign.KeepNone, Live: true, Retries: maxRetries}), text
 }
 
-func needRedis(t *testing.T) {
+func requireRedis(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("CI") != "" {
@@ -53,7 +53,7 @@ func needRedis(t *testing.T) {
 // one for each cause except lost-unsynced, where servers take seconds to sync.
 // TestAllStoriesOnProcesses covers that cause.
 func TestStoriesOnProcesses(t *testing.T) {
-	needRedis(t)
+	requireRedis(t)
 	tested := map[string]bool{"lost-unsynced": true}
 	for _, row := range knownScopes() {
 		if row.Cause == "" || !row.CanRun() || tested[row.Cause] {
@@ -67,9 +67,9 @@ func TestStoriesOnProcesses(t *testing.T) {
 		t.Run(row.Cause, func(t *testing.T) {
 			t.Parallel() // mostly idle
 			o, text := runOnProcesses(t, s)
-			t.Logf("%.1f s, retried: %q", o.Seconds, o.Retried)
+			t.Logf("%.1f s, retried: %q", o.Seconds, o.RetryReasons)
 			if j := judgementOf(row.Scope, o); j.Cause != row.Cause || o.Code != outcome.ExitOK {
-				t.Errorf("%s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, caption(r.Story), text)
+				t.Errorf("%s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, caption(r.Counterexample), text)
 			}
 		})
 	}

@@ -69,12 +69,12 @@ func TestStoriesOccur(t *testing.T) {
 		}
 		t.Run(row.Name(), func(t *testing.T) {
 			r, s := search(t, row.Scope, fullReductions)
-			if r.Story == nil {
-				t.Fatalf("none of %d paths has possible times", r.Rejected)
+			if r.Counterexample == nil {
+				t.Fatalf("none of %d paths has possible times", r.RejectedPaths)
 			}
 			j, o, text := simulate(t, row.Scope, s)
 			if j.Got != verdict.Violated || j.Cause != row.Cause || o.Code != outcome.ExitOK {
-				t.Errorf("%s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, caption(r.Story), text)
+				t.Errorf("%s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, caption(r.Counterexample), text)
 			}
 		})
 	}
@@ -86,8 +86,8 @@ func TestImpossibleTimesAreReported(t *testing.T) {
 		return Step{Action: a, Client: client, Attempt: 1, Node: node, Yes: true}
 	}
 	path := []Step{
-		step(setArrived, 1, 1), step(setArrived, 1, 2), step(acquired, 1, 0),
-		step(setArrived, 2, 1), step(setArrived, 2, 2), step(acquired, 2, 0),
+		step(setArrived, 1, 1), step(setArrived, 1, 2), step(lockAcquired, 1, 0),
+		step(setArrived, 2, 1), step(setArrived, 2, 2), step(lockAcquired, 2, 0),
 	}
 	if _, err := newScenario("untimed", Scope{Nodes: 3, Attempts: 1}, path, known); !errors.Is(err, errUntimed) {
 		t.Errorf("got %v", err)
@@ -96,15 +96,15 @@ func TestImpossibleTimesAreReported(t *testing.T) {
 
 func TestSolve(t *testing.T) {
 	var s instants
-	a, b, c := s.add(), s.add(), s.add()
+	a, b, c := s.newInstant(), s.newInstant(), s.newInstant()
 	s.atLeast(a, b, 3)
 	s.exact(b, c, 4)
 	s.atMost(a, c, 7)
-	if !s.solve() || s.at[a] != 0 || s.at[b] != 3 || s.at[c] != 7 {
-		t.Errorf("got %v", s.at)
+	if !s.solve() || s.times[a] != 0 || s.times[b] != 3 || s.times[c] != 7 {
+		t.Errorf("got %v", s.times)
 	}
 	s.atMost(a, c, 6)
 	if s.solve() {
-		t.Errorf("got %v for unsatisfiable constraints", s.at)
+		t.Errorf("got %v for unsatisfiable constraints", s.times)
 	}
 }

@@ -41,8 +41,8 @@ type Outcome struct {
 	Error          string             `json:"error,omitempty"`   // why the run failed or could not be judged
 	Hint           string             `json:"hint,omitempty"`    // how to fix the error
 	Skipped        string             `json:"skipped,omitempty"` // why it was not run
-	Retried        []string           `json:"retried,omitempty"` // why each earlier attempt was discarded, with its directory
-	Stopped        string             `json:"stopped,omitempty"` // where and why the run was stopped early
+	RetryReasons   []string           `json:"retried,omitempty"` // why each earlier attempt was discarded, with its directory
+	StopReason     string             `json:"stopped,omitempty"` // where and why the run was stopped early
 	Dir            string             `json:"dir,omitempty"`     // run directory
 	Command        string             `json:"command"`
 	Seconds        float64            `json:"seconds"` // wall-clock time
@@ -52,7 +52,7 @@ type Outcome struct {
 	Comparison     *Comparison        `json:"control,omitempty"` // nil if there was no comparison run
 	Verdict        verdict.Verdict    `json:"-"`
 	// Disturbance describes interference from outside that the history does not show, or is "".
-	Disturbed string `json:"-"`
+	Disturbance string `json:"-"`
 }
 
 // Comparison is the result of the comparison run, which repeats a run with the scenario's own lock
@@ -101,7 +101,7 @@ type Judgement struct {
 	Cause    string          `json:"cause,omitempty"`
 	Node     string          `json:"node,omitempty"`
 	Because  string          `json:"because"`
-	// NotApplicable means that the lock never provides the data for judging the property.
+	// NoEarlyLoss means that the lock never provides the data for judging the property.
 	NotApplicable bool `json:"notApplicable,omitempty"`
 	// Length is how many events from the start of the history it takes to prove the violation.
 	Length     int  `json:"length,omitempty"`
@@ -110,7 +110,7 @@ type Judgement struct {
 	Missed bool `json:"missed,omitempty"`
 	// ImpliedBy is copied from scenario.Expectation.Follows. An expected result that follows from
 	// another property's result is not worth reporting.
-	Follows string `json:"follows,omitempty"`
+	ImpliedBy string `json:"follows,omitempty"`
 	// Confirmation is the result of testing the cause, or nil.
 	Confirmation *Confirmation `json:"confirmation,omitempty"`
 	// Comparison is the outcome in the comparison run, or "".
@@ -166,7 +166,7 @@ func (o *Outcome) Violated() bool { return slices.ContainsFunc(o.Judgements, Jud
 
 // Violations returns the violated properties, except those implied by another property.
 func (o *Outcome) Violations() []Judgement {
-	return slices.DeleteFunc(slices.Clone(o.Judgements), func(j Judgement) bool { return !j.isViolation() || j.Follows != "" })
+	return slices.DeleteFunc(slices.Clone(o.Judgements), func(j Judgement) bool { return !j.isViolation() || j.ImpliedBy != "" })
 }
 
 // InformationalOnly reports whether properties were violated but none of them had an expectation.
@@ -276,8 +276,8 @@ type Confirmation struct {
 	State Certainty `json:"state"`
 	Why   string    `json:"why"` // explains State
 	// SufficientNodes lists the nodes where preserving the key alone prevents the overlap.
-	Alone []string `json:"alone,omitempty"`
-	Runs  int      `json:"runs"`
+	SufficientNodes []string `json:"alone,omitempty"`
+	Runs            int      `json:"runs"`
 }
 
 // Certainty says how well the reruns confirm the cause.
@@ -285,13 +285,13 @@ type Certainty string
 
 // Values of Certainty.
 const (
-	Confirmed        Certainty = "confirmed"         // with the first client's keys preserved, each node refuses the second client, and the holds never overlap
-	Postponed        Certainty = "put-off"           // like CauseConfirmed, but the holds overlap later because of another lost key
-	JointlyNecessary Certainty = "jointly-necessary" // like CauseConfirmed or OverlapPostponed, but it is not enough to preserve one key, or just those lost to the named cause
-	PartlyTested     Certainty = "partly-tried"      // the holds no longer overlap, but the named cause could not be removed on every node
-	Refuted          Certainty = "refuted"           // the holds still overlap, or a node still grants the lock
-	NotApplicable    Certainty = "not-applicable"    // no key disappeared early
-	FactsSuffice     Certainty = "facts-suffice"     // the backend can't repeat the run; the nodes' reports are the only evidence
+	CauseConfirmed         Certainty = "confirmed"         // with the first client's keys preserved, each node refuses the second client, and the holds never overlap
+	OverlapPostponed       Certainty = "put-off"           // like CauseConfirmed, but the holds overlap later because of another lost key
+	CausesJointlyNecessary Certainty = "jointly-necessary" // like CauseConfirmed or OverlapPostponed, but it is not enough to preserve one key, or just those lost to the named cause
+	CausePartlyTested      Certainty = "partly-tried"      // the holds no longer overlap, but the named cause could not be removed on every node
+	CauseRefuted           Certainty = "refuted"           // the holds still overlap, or a node still grants the lock
+	NoEarlyLoss            Certainty = "not-applicable"    // no key disappeared early
+	RerunImpossible        Certainty = "facts-suffice"     // the backend can't repeat the run; the nodes' reports are the only evidence
 )
 
 // Exit codes, see lockpick help exit-codes.
@@ -336,27 +336,29 @@ func WorseCode(a, b int) int {
 // States of an outcome, in the order of summaries. These are the values in JSON. StateText returns
 // what people see.
 const (
-	AsExpected    = "as expected"
-	Informational = "nothing expected" // the scenario has no expectation
-	Unexpected    = "unexpected"
-	Undecided     = "undecided"
-	Failed        = "failed" // could not be run or judged
-	Interrupted   = "interrupted"
-	Skipped       = "skipped"
+	StateAsExpected    = "as expected"
+	StateInformational = "nothing expected" // the scenario has no expectation
+	StateUnexpected    = "unexpected"
+	StateUndecided     = "undecided"
+	StateFailed        = "failed" // could not be run or judged
+	StateInterrupted   = "interrupted"
+	StateSkipped       = "skipped"
 )
 
 // States lists the states in the order of summaries.
 func States() []string {
-	return []string{AsExpected, Informational, Unexpected, Undecided, Failed, Interrupted, Skipped}
+	return []string{StateAsExpected, StateInformational, StateUnexpected, StateUndecided, StateFailed, StateInterrupted, StateSkipped}
 }
 
 // StatesBySeverity lists the states from most to least urgent.
 func StatesBySeverity() []string {
-	return []string{Failed, Unexpected, Undecided, Interrupted, AsExpected, Informational, Skipped}
+	return []string{StateFailed, StateUnexpected, StateUndecided, StateInterrupted, StateAsExpected, StateInformational, StateSkipped}
 }
 
 // CountPassed returns how many outcomes need no attention.
-func CountPassed(counts map[string]int) int { return counts[AsExpected] + counts[Informational] }
+func CountPassed(counts map[string]int) int {
+	return counts[StateAsExpected] + counts[StateInformational]
+}
 
 // DescribeCounts describes how many outcomes are in each state, for example "3 as expected".
 func DescribeCounts(counts map[string]int) []string {
@@ -372,9 +374,9 @@ func DescribeCounts(counts map[string]int) []string {
 // StateText returns the text for a state.
 func StateText(state string) string {
 	switch state {
-	case Informational:
+	case StateInformational:
 		return "informational"
-	case Undecided:
+	case StateUndecided:
 		return "inconclusive"
 	}
 	return state
@@ -383,19 +385,19 @@ func StateText(state string) string {
 func (o Outcome) State() string {
 	switch {
 	case o.Skipped != "":
-		return Skipped
+		return StateSkipped
 	case o.Code == ExitOK && o.Informational:
-		return Informational
+		return StateInformational
 	case o.Code == ExitOK:
-		return AsExpected
+		return StateAsExpected
 	case o.Code == ExitUndecided:
-		return Undecided
+		return StateUndecided
 	case o.Code == ExitUnexpected:
-		return Unexpected
+		return StateUnexpected
 	case o.Code == ExitInterrupt:
-		return Interrupted
+		return StateInterrupted
 	}
-	return Failed
+	return StateFailed
 }
 
 // Finding groups a run's violations with the same cause: the one that shows the cause, and those
@@ -443,7 +445,7 @@ func (f Finding) explains(j Judgement) bool {
 // implies reports whether a violation was expected just because it follows from the finding's
 // property, so that listing it adds nothing.
 func (f Finding) implies(j Judgement) bool {
-	return j.Follows == f.Property && j.AsExpected && f.AsExpected
+	return j.ImpliedBy == f.Property && j.AsExpected && f.AsExpected
 }
 
 // PropertyList lists the properties, for example "mutual-exclusion, lease-linearizable and
@@ -483,11 +485,11 @@ func Wilson(k, n int) (low, high float64) {
 	if n <= 0 {
 		return 0, 1
 	}
-	all, p := float64(n), float64(k)/float64(n)
-	middle := p + z*z/(2*all)
-	half := z * math.Sqrt(p*(1-p)/all+z*z/(4*all*all))
-	whole := 1 + z*z/all
-	low, high = (middle-half)/whole, (middle+half)/whole
+	trials, p := float64(n), float64(k)/float64(n)
+	middle := p + z*z/(2*trials)
+	half := z * math.Sqrt(p*(1-p)/trials+z*z/(4*trials*trials))
+	scale := 1 + z*z/trials
+	low, high = (middle-half)/scale, (middle+half)/scale
 	// These bounds must not be rounded.
 	if k == 0 {
 		low = 0

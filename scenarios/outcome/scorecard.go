@@ -17,22 +17,22 @@ const CardSchema = 1
 
 // Card is a lock's scorecard.
 type Card struct {
-	Lock          string              `json:"lock"` // KIND or KIND:OPTION=VALUE,…
-	Doc           string              `json:"doc,omitempty"`
-	Backend       string              `json:"backend"`
-	SecondBackend string              `json:"beside,omitempty"` // a second backend with columns of its own, or ""
-	Seed          uint64              `json:"seed"`
-	RetriedOn     string              `json:"triedOn,omitempty"`    // where violations were retried, or ""
-	Runs          int                 `json:"runs"`                 // runs of the catalog on Backend
-	RunsOnSecond  int                 `json:"runsBeside,omitempty"` // runs of the catalog on SecondBackend
-	Columns       []string            `json:"columns"`              // kinds of failure on each backend, see ColumnOn
-	Rows          []CardRow           `json:"rows"`
-	Measurements  []*Measurement      `json:"measured"`
-	RandomPlans   *RandomPlans        `json:"dice,omitempty"` // nil if there were none
-	Findings      []CardFinding       `json:"findings"`       // violations of required properties first
-	Undecided     []undecidedProperty `json:"open,omitempty"` // required properties that runs left undecided
-	Skipped       []*cardSkip         `json:"skipped,omitempty"`
-	Errors        []string            `json:"errors,omitempty"`
+	Lock              string              `json:"lock"` // KIND or KIND:OPTION=VALUE,…
+	Doc               string              `json:"doc,omitempty"`
+	Backend           string              `json:"backend"`
+	SecondBackend     string              `json:"beside,omitempty"` // a second backend with columns of its own, or ""
+	Seed              uint64              `json:"seed"`
+	RetryBackend      string              `json:"triedOn,omitempty"`    // where violations were retried, or ""
+	Runs              int                 `json:"runs"`                 // runs of the catalog on Backend
+	SecondBackendRuns int                 `json:"runsBeside,omitempty"` // runs of the catalog on SecondBackend
+	Columns           []string            `json:"columns"`              // kinds of failure on each backend, see ColumnOn
+	Rows              []CardRow           `json:"rows"`
+	Measurements      []*Measurement      `json:"measured"`
+	RandomPlans       *RandomPlans        `json:"dice,omitempty"` // nil if there were none
+	Findings          []CardFinding       `json:"findings"`       // violations of required properties first
+	Undecided         []undecidedProperty `json:"open,omitempty"` // required properties that runs left undecided
+	Skipped           []*cardSkip         `json:"skipped,omitempty"`
+	Errors            []string            `json:"errors,omitempty"`
 
 	kind        lock.Kind
 	cases       []*cardCase
@@ -49,15 +49,15 @@ type CardRow struct {
 
 // CardCell counts the results for a property under one kind of failure.
 type CardCell struct {
-	Mark               Mark   `json:"mark"`
-	Holds              int    `json:"kept,omitempty"`        // runs where it was required and held
-	Failed             int    `json:"failed,omitempty"`      // runs where it was required but violated
-	Unconfirmed        int    `json:"unconfirmed,omitempty"` // failed runs whose violation was not confirmed on real servers
-	ComparisonHolds    int    `json:"alone,omitempty"`       // runs where it was violated without being required, unlike in the comparison run
-	ComparisonViolated int    `json:"alike,omitempty"`       // runs where it was violated without being required, as in the comparison run
-	HoldsUnrequired    int    `json:"free,omitempty"`        // runs where it held without being required
-	Undecided          int    `json:"open,omitempty"`        // runs where it was required but undecided or not exercised
-	Why                string `json:"why,omitempty"`         // why there are no results
+	Mark                  Mark   `json:"mark"`
+	NumHolds              int    `json:"kept,omitempty"`        // runs where it was required and held
+	NumFailed             int    `json:"failed,omitempty"`      // runs where it was required but violated
+	NumUnconfirmed        int    `json:"unconfirmed,omitempty"` // failed runs whose violation was not confirmed on real servers
+	NumComparisonHolds    int    `json:"alone,omitempty"`       // runs where it was violated without being required, unlike in the comparison run
+	NumComparisonViolated int    `json:"alike,omitempty"`       // runs where it was violated without being required, as in the comparison run
+	NumHoldsUnrequired    int    `json:"free,omitempty"`        // runs where it held without being required
+	NumUndecided          int    `json:"open,omitempty"`        // runs where it was required but undecided or not exercised
+	Why                   string `json:"why,omitempty"`         // why there are no results
 }
 
 // Measurement compares the numbers for the lock under test with those for the scenarios' own locks,
@@ -76,8 +76,8 @@ type CardNumbers struct {
 	OrphanKeys     float64 `json:"orphans"` // keys left on nodes
 }
 
-func cardNumbers(from map[string]float64) CardNumbers {
-	return CardNumbers{from[verdict.Grants], from[verdict.UnavailableMax], from[verdict.OrphanKeys]}
+func cardNumbers(numbers map[string]float64) CardNumbers {
+	return CardNumbers{numbers[verdict.Grants], numbers[verdict.UnavailableMax], numbers[verdict.OrphanKeys]}
 }
 
 func (n *CardNumbers) add(o CardNumbers) {
@@ -161,7 +161,7 @@ func (c *Card) Add(e CardEntry) {
 	if o.Backend == c.Backend {
 		c.Runs++
 	} else {
-		c.RunsOnSecond++
+		c.SecondBackendRuns++
 	}
 	if o.Error != "" {
 		first, _, _ := strings.Cut(o.Error, "\n")
@@ -226,14 +226,14 @@ func (c *Card) ensureColumn(name string) int {
 	}
 	rank := func(column string) int { return slices.Index([]string{NoFailure, "", otherKind, SeveralKinds}, column) }
 	i, _ := slices.BinarySearchFunc(c.Columns, name, func(a, b string) int {
-		in := func(s string) int {
+		order := func(s string) int {
 			s, _ = SplitColumn(s)
 			if r := rank(s); r >= 0 {
 				return r
 			}
 			return 1 // kinds of failure, in alphabetical order
 		}
-		return cmp.Or(cmp.Compare(in(a), in(b)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a, b))
 	})
 	c.Columns = slices.Insert(c.Columns, i, name)
 	for r := range c.Rows {
@@ -279,19 +279,19 @@ func (c *Card) judge(column string, j Judgement, e CardEntry) {
 	required := isRequired(j)
 	switch {
 	case j.Got == verdict.Violated && required:
-		x.Failed++
+		x.NumFailed++
 		c.addViolation(column, j, e, true)
 	case j.ComparisonDiffers():
-		x.ComparisonHolds++
+		x.NumComparisonHolds++
 		c.addViolation(column, j, e, false)
 	case j.Got == verdict.Violated:
-		x.ComparisonViolated++
+		x.NumComparisonViolated++
 	case j.Got == verdict.Holds && required:
-		x.Holds++
+		x.NumHolds++
 	case j.Got == verdict.Holds:
-		x.HoldsUnrequired++
+		x.NumHoldsUnrequired++
 	case required && (j.Got == verdict.Undecided || !j.AsExpected):
-		x.Undecided++
+		x.NumUndecided++
 		c.Undecided = append(c.Undecided, undecidedProperty{e.Outcome.Scenario, j.Property, column, j.Because})
 	}
 }
@@ -347,21 +347,21 @@ func (c *Card) setMarks() {
 
 func (x CardCell) chooseMark() Mark {
 	switch {
-	case x.Failed > x.Unconfirmed:
+	case x.NumFailed > x.NumUnconfirmed:
 		return MarkFailed
-	case x.Unconfirmed > 0:
+	case x.NumUnconfirmed > 0:
 		return MarkUnconfirmed
-	case x.ComparisonHolds > 0:
+	case x.NumComparisonHolds > 0:
 		return MarkComparisonHolds
-	case x.Holds > 0 && x.ComparisonViolated > 0:
+	case x.NumHolds > 0 && x.NumComparisonViolated > 0:
 		return MarkMixed
-	case x.Holds > 0:
+	case x.NumHolds > 0:
 		return MarkHolds
-	case x.ComparisonViolated > 0:
+	case x.NumComparisonViolated > 0:
 		return MarkComparisonViolated
-	case x.Undecided > 0:
+	case x.NumUndecided > 0:
 		return MarkUndecided
-	case x.HoldsUnrequired > 0:
+	case x.NumHoldsUnrequired > 0:
 		return markHoldsUnrequired
 	}
 	return MarkNotExercised
@@ -404,9 +404,9 @@ type Share struct {
 // FaultSets returns the fault sets for a scenario's random plans: all faults, each kind of failure
 // alone, and all kinds but one.
 func FaultSets(s scenario.Scenario) []FaultSet {
-	names := func(in func(kind string) bool) (out []string) {
+	names := func(include func(kind string) bool) (out []string) {
 		for _, c := range s.Random.Choices() {
-			if in(failureKind(c)) {
+			if include(failureKind(c)) {
 				out = append(out, c.Name)
 			}
 		}
@@ -441,7 +441,7 @@ func (c *Card) AddRandom(e CardEntry, seeds int, sets []FaultSet) {
 		c.RandomPlans = &RandomPlans{Scenario: e.Outcome.Scenario, Seeds: seeds, FaultSets: sets}
 	}
 	d := c.RandomPlans
-	at := slices.IndexFunc(d.FaultSets, func(x FaultSet) bool { return x.Kind == e.FaultSet.Kind && x.Only == e.FaultSet.Only })
+	setIndex := slices.IndexFunc(d.FaultSets, func(x FaultSet) bool { return x.Kind == e.FaultSet.Kind && x.Only == e.FaultSet.Only })
 	if e.Outcome.Error != "" {
 		c.Errors = append(c.Errors, e.Outcome.Command+": "+e.Outcome.Error)
 	}
@@ -455,7 +455,7 @@ func (c *Card) AddRandom(e CardEntry, seeds int, sets []FaultSet) {
 			d.Rows = append(d.Rows, RandomPlansRow{Property: j.Property, Shares: make([]Share, len(d.FaultSets))})
 		}
 		d.Rows[i].Required = d.Rows[i].Required || isRequired(j)
-		d.Rows[i].Shares[at].add(j)
+		d.Rows[i].Shares[setIndex].add(j)
 		if j.Got == verdict.Violated && isRequired(j) {
 			c.addViolation(randomPlan, j, e, true)
 		}
@@ -481,7 +481,7 @@ func (s *Share) add(j Judgement) {
 // Causes returns the kinds of failure that cause violations of a property. A kind is sufficient if
 // it caused violations alone. It is necessary if violations are significantly rarer without it: the
 // confidence intervals with and without it do not overlap.
-func (d *RandomPlans) Causes(property string) (alone, needed []string) {
+func (d *RandomPlans) Causes(property string) (sufficient, necessary []string) {
 	i := slices.IndexFunc(d.Rows, func(r RandomPlansRow) bool { return r.Property == property })
 	if i < 0 {
 		return nil, nil
@@ -490,12 +490,12 @@ func (d *RandomPlans) Causes(property string) (alone, needed []string) {
 	for k, s := range d.Rows[i].Shares {
 		switch w := d.FaultSets[k]; {
 		case w.Only && s.Violated > 0:
-			alone = append(alone, w.Kind)
+			sufficient = append(sufficient, w.Kind)
 		case w.Kind != "" && !w.Only && s.High < all.Low:
-			needed = append(needed, w.Kind)
+			necessary = append(necessary, w.Kind)
 		}
 	}
-	return alone, needed
+	return sufficient, necessary
 }
 
 // CardFinding is a run that shows one or more violations. No shorter run shows the same property,
@@ -553,9 +553,9 @@ type ReproductionState string
 
 // States of a Reproduction.
 const (
-	StateConfirmed ReproductionState = "confirmed"
-	NotConfirmed   ReproductionState = "not confirmed"
-	CannotRun      ReproductionState = "can't be run there"
+	ReproductionConfirmed    ReproductionState = "confirmed"
+	ReproductionNotConfirmed ReproductionState = "not confirmed"
+	ReproductionImpossible   ReproductionState = "can't be run there"
 )
 
 // Finalize computes the marks and findings after all runs were added.
@@ -580,7 +580,7 @@ func (c *Card) Finalize() {
 	c.Findings = []CardFinding{}
 	for i := range c.Rows {
 		for k := range c.Rows[i].Cells {
-			c.Rows[i].Cells[k].Unconfirmed = 0
+			c.Rows[i].Cells[k].NumUnconfirmed = 0
 		}
 	}
 	for _, x := range c.cases {
@@ -599,8 +599,8 @@ func (c *Card) Finalize() {
 			}
 		}
 		f.Violations = append(f.Violations, h)
-		if x.Required && x.reproduction != nil && x.reproduction.State != StateConfirmed && x.Column != randomPlan {
-			c.row(x.Property).Cells[c.ensureColumn(x.Column)].Unconfirmed += len(x.Runs)
+		if x.Required && x.reproduction != nil && x.reproduction.State != ReproductionConfirmed && x.Column != randomPlan {
+			c.row(x.Property).Cells[c.ensureColumn(x.Column)].NumUnconfirmed += len(x.Runs)
 		}
 	}
 	c.setMarks()
@@ -620,7 +620,7 @@ func newCardFinding(column string, s ShownRun) CardFinding {
 // the other backend or not retried there.
 func (f CardFinding) Confirmed() bool {
 	return slices.ContainsFunc(f.Violations, func(h Violation) bool {
-		return h.Required && (h.Reproduction == nil || h.Reproduction.State == StateConfirmed)
+		return h.Required && (h.Reproduction == nil || h.Reproduction.State == ReproductionConfirmed)
 	})
 }
 
@@ -639,10 +639,10 @@ func (c *Card) Reproduce(reproduce func(ShownRun) Reproduction) {
 		for i, s := range x.Runs[:min(len(x.Runs), maxReproduced)] {
 			t := reproduce(s)
 			runs += t.Runs
-			if x.reproduction == nil || t.State == StateConfirmed || x.reproduction.State == CannotRun {
+			if x.reproduction == nil || t.State == ReproductionConfirmed || x.reproduction.State == ReproductionImpossible {
 				x.reproduction = &t
 			}
-			if t.State == StateConfirmed {
+			if t.State == ReproductionConfirmed {
 				x.Runs[0], x.Runs[i] = x.Runs[i], x.Runs[0]
 				break
 			}

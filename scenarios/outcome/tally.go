@@ -21,23 +21,23 @@ type Row struct {
 	Scenario string `json:"-"`
 	Backend  string `json:"-"`
 
-	Skipped string         `json:"skipped,omitempty"` // why it was not run
-	Runs    int            `json:"runs"`              // excluding skipped runs
-	Counts  map[string]int `json:"counts,omitempty"`  // runs by state
-	Retried []string       `json:"retried,omitempty"` // why attempts were discarded: the first few reasons
-	Retries int            `json:"retries,omitempty"` // number of discarded attempts
-	Errors  []string       `json:"errors,omitempty"`  // the first few
-	Cells   []Cell         `json:"properties,omitempty"`
-	Dir     string         `json:"dir,omitempty"`     // directory of ShownRun, or ""
-	Command string         `json:"command,omitempty"` // repeats ShownRun
-	Causes  []Cause        `json:"causes,omitempty"`  // violations by cause
+	Skipped      string         `json:"skipped,omitempty"` // why it was not run
+	Runs         int            `json:"runs"`              // excluding skipped runs
+	Counts       map[string]int `json:"counts,omitempty"`  // runs by state
+	RetryReasons []string       `json:"retried,omitempty"` // why attempts were discarded: the first few reasons
+	Retries      int            `json:"retries,omitempty"` // number of discarded attempts
+	Errors       []string       `json:"errors,omitempty"`  // the first few
+	Cells        []Cell         `json:"properties,omitempty"`
+	Dir          string         `json:"dir,omitempty"`     // directory of ShownRun, or ""
+	Command      string         `json:"command,omitempty"` // repeats ShownRun
+	Causes       []Cause        `json:"causes,omitempty"`  // violations by cause
 
-	Shown   Outcome   `json:"-"` // the run that best represents the row
-	Quoted  []Outcome `json:"-"` // the first few runs for each reason to quote a run
-	Seconds float64   `json:"-"`
+	ShownRun   Outcome   `json:"-"` // the run that best represents the row
+	QuotedRuns []Outcome `json:"-"` // the first few runs for each reason to quote a run
+	Seconds    float64   `json:"-"`
 	// ReportedProperties lists the properties that deserve a line in a report, in order of appearance. It
 	// contains wholeRun if there is something to report about a run as a whole.
-	Reported []string `json:"-"`
+	ReportedProperties []string `json:"-"`
 	// WholeRuns counts the reports about a run as a whole. WholeRunsFailed counts the failures
 	// among them.
 	WholeRuns, WholeRunsFailed int `json:"-"`
@@ -51,22 +51,22 @@ const wholeRun = "run"
 // Cell summarizes a property or a bounded number over all runs of a scenario. Got, Cause, Node and
 // Because are those of the run that Seed and Command identify.
 type Cell struct {
-	Property     string          `json:"property"`
-	Expected     string          `json:"expected"` // as text; "" for no expectation
-	Got          verdict.Outcome `json:"got"`
-	Cause        string          `json:"cause,omitempty"`
-	Node         string          `json:"node,omitempty"`
-	Because      string          `json:"because"`
-	Seed         uint64          `json:"seed"`
-	Command      string          `json:"command,omitempty"`
-	Decided      int             `json:"decided"`                // runs that decided whether the property holds
-	Violated     int             `json:"violated"`               // runs with a violation
-	NotExercised int             `json:"notExercised,omitempty"` // runs that did not exercise the property
-	Unexpected   int             `json:"unexpected,omitempty"`   // runs with an unexpected result
-	Follows      string          `json:"follows,omitempty"`      // the property that implies the expectation
-	Number       string          `json:"number,omitempty"`       // the measured number, as text
+	Property       string          `json:"property"`
+	Expected       string          `json:"expected"` // as text; "" for no expectation
+	Got            verdict.Outcome `json:"got"`
+	Cause          string          `json:"cause,omitempty"`
+	Node           string          `json:"node,omitempty"`
+	Because        string          `json:"because"`
+	Seed           uint64          `json:"seed"`
+	Command        string          `json:"command,omitempty"`
+	NumDecided     int             `json:"decided"`                // runs that decided whether the property holds
+	NumViolated    int             `json:"violated"`               // runs with a violation
+	NumUnexercised int             `json:"notExercised,omitempty"` // runs that did not exercise the property
+	NumUnexpected  int             `json:"unexpected,omitempty"`   // runs with an unexpected result
+	ImpliedBy      string          `json:"follows,omitempty"`      // the property that implies the expectation
+	Number         string          `json:"number,omitempty"`       // the measured number, as text
 
-	Shown           Judgement         `json:"-"` // the judgement of that run
+	ShownJudgement  Judgement         `json:"-"` // the judgement of that run
 	UndecidedReason string            `json:"-"` // from the last run that left the property undecided
 	Results         map[ResultKey]int `json:"-"` // number of runs by result
 
@@ -124,14 +124,14 @@ func (r *Row) Add(o Outcome) {
 	}
 	r.Runs++
 	r.Counts[o.State()]++
-	if r.Runs == 1 || moreRelevant(o, r.Shown) {
-		r.Shown, r.Dir, r.Command = o, o.Dir, o.Command
+	if r.Runs == 1 || moreRelevant(o, r.ShownRun) {
+		r.ShownRun, r.Dir, r.Command = o, o.Dir, o.Command
 	}
 	if o.Error != "" && len(r.Errors) < MaxQuoted {
 		r.Errors = append(r.Errors, o.Error)
 	}
-	r.Retries += len(o.Retried)
-	r.Retried = append(r.Retried, o.Retried[:min(len(o.Retried), MaxQuoted-len(r.Retried))]...)
+	r.Retries += len(o.RetryReasons)
+	r.RetryReasons = append(r.RetryReasons, o.RetryReasons[:min(len(o.RetryReasons), MaxQuoted-len(r.RetryReasons))]...)
 	for _, j := range o.Judgements {
 		c := r.Cell(j.Property)
 		if c == nil {
@@ -148,15 +148,15 @@ func (r *Row) Add(o Outcome) {
 	}
 	if o.Unexplained() {
 		r.reportWholeRun(o.Code != ExitOK)
-	} else if len(r.Reported) == 0 {
+	} else if len(r.ReportedProperties) == 0 {
 		r.reportWholeRun(false)
 	}
 	r.addCauses(o)
 }
 
 func (r *Row) addReported(property string) {
-	if !slices.Contains(r.Reported, property) {
-		r.Reported = append(r.Reported, property)
+	if !slices.Contains(r.ReportedProperties, property) {
+		r.ReportedProperties = append(r.ReportedProperties, property)
 	}
 }
 
@@ -173,42 +173,42 @@ func (r *Row) quote(o Outcome) {
 	if r.quoteCounts == nil {
 		r.quoteCounts = map[string]int{}
 	}
-	keep := false
-	note := func(why string, limit int) {
+	shouldQuote := false
+	addReason := func(why string, limit int) {
 		if r.quoteCounts[why] < limit {
 			r.quoteCounts[why]++
-			keep = true
+			shouldQuote = true
 		}
 	}
 	switch {
 	case o.Code != ExitOK:
-		note("not as expected", MaxQuoted)
+		addReason("not as expected", MaxQuoted)
 	case o.Violated():
-		note("violated", 1)
+		addReason("violated", 1)
 	}
 	if o.Code != ExitOK && o.Unexplained() {
-		note("failed", MaxQuoted)
+		addReason("failed", MaxQuoted)
 	}
-	if len(o.Retried) > 0 || o.Stopped != "" {
-		note("retried", MaxRetries+1)
+	if len(o.RetryReasons) > 0 || o.StopReason != "" {
+		addReason("retried", MaxRetries+1)
 	}
 	for _, j := range o.Judgements {
 		switch {
 		case !j.AsExpected && !j.Pending():
-			note(string(j.Got)+" "+j.Property, MaxQuoted)
+			addReason(string(j.Got)+" "+j.Property, MaxQuoted)
 		case j.isViolation():
-			note(j.Property, 1)
+			addReason(j.Property, 1)
 		}
 	}
-	if keep {
-		r.Quoted = append(r.Quoted, o)
+	if shouldQuote {
+		r.QuotedRuns = append(r.QuotedRuns, o)
 	}
 }
 
 // FailedRuns returns up to limit quoted runs that were not as expected, including required runs
 // that were skipped.
 func (r *Row) FailedRuns(limit int) []Outcome {
-	all := slices.DeleteFunc(slices.Clone(r.Quoted), func(o Outcome) bool { return o.Code == ExitOK })
+	all := slices.DeleteFunc(slices.Clone(r.QuotedRuns), func(o Outcome) bool { return o.Code == ExitOK })
 	return all[:min(len(all), limit)]
 }
 
@@ -228,7 +228,7 @@ func (r *Row) State() string {
 		}
 	}
 	if r.Skipped != "" {
-		return Skipped
+		return StateSkipped
 	}
 	return ""
 }
@@ -253,18 +253,18 @@ func (c *Cell) add(j Judgement, o Outcome) {
 	c.Results[ResultKey{Judgement{Expected: j.Expected, Got: j.Got, AsExpected: j.AsExpected, Missed: j.Missed, Comparison: j.Comparison}, j.Pending()}]++
 	switch j.Got {
 	case verdict.Violated:
-		c.Violated++
-		c.Decided++
+		c.NumViolated++
+		c.NumDecided++
 	case verdict.Holds:
-		c.Decided++
+		c.NumDecided++
 	case verdict.NotExercised:
-		c.NotExercised++
+		c.NumUnexercised++
 	}
 	rank := 1
 	switch {
 	case j.Pending():
 	case !j.AsExpected:
-		c.Unexpected++
+		c.NumUnexpected++
 		rank = 4
 		if j.Unresolved() {
 			rank = 3
@@ -275,8 +275,8 @@ func (c *Cell) add(j Judgement, o Outcome) {
 		rank = 0
 	}
 	if rank > c.rank || rank == c.rank && o.Seed < c.Seed {
-		c.rank, c.Shown, c.Seed, c.Command = rank, j, o.Seed, o.Command
-		c.Expected, c.Got, c.Cause, c.Node, c.Because, c.Follows = j.Expected, j.Got, j.Cause, j.Node, j.Because, j.Follows
+		c.rank, c.ShownJudgement, c.Seed, c.Command = rank, j, o.Seed, o.Command
+		c.Expected, c.Got, c.Cause, c.Node, c.Because, c.ImpliedBy = j.Expected, j.Got, j.Cause, j.Node, j.Because, j.ImpliedBy
 		if j.Number != nil {
 			c.Number = j.String()
 		}
@@ -307,7 +307,7 @@ const minRuns = 20
 // HasRate reports whether the share of violations is meaningful as a rate. That requires
 // independent trials, as in the simulation. Other backends retry runs without their expected
 // violation.
-func (c Cell) HasRate(backend string) bool { return backend == "sim" && c.Decided >= minRuns }
+func (c Cell) HasRate(backend string) bool { return backend == "sim" && c.NumDecided >= minRuns }
 
 // addCauses adds a run's violations to Causes. The order of the runs does not matter.
 func (r *Row) addCauses(o Outcome) {
@@ -331,7 +331,7 @@ func (r *Row) addCauses(o Outcome) {
 		}
 	}
 	slices.SortFunc(r.Causes, func(a, b Cause) int {
-		at := func(x Cause) int { return slices.Index(checker.Properties(), x.Property) }
-		return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Cause, b.Cause))
+		propertyIndex := func(x Cause) int { return slices.Index(checker.Properties(), x.Property) }
+		return cmp.Or(cmp.Compare(propertyIndex(a), propertyIndex(b)), cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Cause, b.Cause))
 	})
 }

@@ -41,7 +41,7 @@ func parseAll(s string) (_ string, err error) {
 		if !more {
 			return strings.Join(all, " "), nil
 		}
-		f := r.form(c, 0)
+		f := r.readForm(c, 0)
 		all = append(all, f.String())
 	}
 }
@@ -170,7 +170,7 @@ func TestReadTranslatesOperations(t *testing.T) {
 }
 
 func TestReadRejectsInvalidHistories(t *testing.T) {
-	const first = "{:type :invoke :f :acquire :process 0 :time 1}\n"
+	const firstLine = "{:type :invoke :f :acquire :process 0 :time 1}\n"
 	for text, want := range map[string]string{
 		"":                            "line 1: no operation has :f :acquire",
 		"3":                           "line 1: an operation must be a map, but this is 3",
@@ -178,17 +178,17 @@ func TestReadRejectsInvalidHistories(t *testing.T) {
 		"{:f :acquire :process 0}":    "has no :type",
 		"{:type :invoke :process 0}":  "has no :f",
 		"{:type :invoke :f :acquire}": "has no :process",
-		"{:type :invoke :f :acquire :process -1}":              ":process -1 is neither",
-		"{:type :invoke :f :acquire :process \"0\" :time 1.5}": ":process 0 is neither",
-		"{:type :invoke :f :acquire :process 0 :time 1.5}":     ":time 1.5 is not an integer",
-		"{:type :invoke :f :acquire :process 0 :time -1}":      ":time -1 is not an integer",
-		"{:type :invoke :f :acquire :process 0 :index 1e9}":    ":index 1e9 is not an integer",
-		first + "{:type :ok :f :acquire :process 0}":           "line 2: some operations have a :time",
-		first + "{:type :ok :f :release :process 0 :time 2}":   "line 2: process 0 returns from :release, which it had not called",
-		first + "{:type :ok :f :acquire :process 1 :time 2}":   "line 2: process 1 returns from :acquire",
-		first + first: "line 2: process 0 calls :acquire while its :acquire of line 1 has not returned",
-		first + "{:type :invoke :f :acquire :process 1 :time 2 :value [:a 1]}": "line 2: some operations name their lock",
-		"[" + first + "{:type :ok": "line 2: the file ends inside the form that begins on line 1",
+		"{:type :invoke :f :acquire :process -1}":                                  ":process -1 is neither",
+		"{:type :invoke :f :acquire :process \"0\" :time 1.5}":                     ":process 0 is neither",
+		"{:type :invoke :f :acquire :process 0 :time 1.5}":                         ":time 1.5 is not an integer",
+		"{:type :invoke :f :acquire :process 0 :time -1}":                          ":time -1 is not an integer",
+		"{:type :invoke :f :acquire :process 0 :index 1e9}":                        ":index 1e9 is not an integer",
+		firstLine + "{:type :ok :f :acquire :process 0}":                           "line 2: some operations have a :time",
+		firstLine + "{:type :ok :f :release :process 0 :time 2}":                   "line 2: process 0 returns from :release, which it had not called",
+		firstLine + "{:type :ok :f :acquire :process 1 :time 2}":                   "line 2: process 1 returns from :acquire",
+		firstLine + firstLine:                                                      "line 2: process 0 calls :acquire while its :acquire of line 1 has not returned",
+		firstLine + "{:type :invoke :f :acquire :process 1 :time 2 :value [:a 1]}": "line 2: some operations name their lock",
+		"[" + firstLine + "{:type :ok":                                             "line 2: the file ends inside the form that begins on line 1",
 	} {
 		if _, _, err := Read(strings.NewReader(text), 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want an error with %q", text, err, want)
@@ -213,8 +213,8 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		if len(h.Events) < 4 || h.Cut != "" || len(notes) == 0 {
-			t.Errorf("%d events, truncation %q, notes %q", len(h.Events), h.Cut, notes)
+		if len(h.Events) < 4 || h.Truncation != "" || len(notes) == 0 {
+			t.Errorf("%d events, truncation %q, notes %q", len(h.Events), h.Truncation, notes)
 		}
 		for i, e := range h.Events {
 			before := h.Events[max(i-1, 0)]

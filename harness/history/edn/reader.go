@@ -66,32 +66,32 @@ func Read(r io.Reader, ttl time.Duration) (h *history.History, notes []string, e
 
 // ReadFile reads a history from a file; see Read.
 func ReadFile(path string, ttl time.Duration) (h *history.History, notes []string, err error) {
-	h, notes, err = fromFile(path, func(r io.Reader) (*history.History, []string, error) { return Read(r, ttl) })
+	h, notes, err = readWith(path, func(r io.Reader) (*history.History, []string, error) { return Read(r, ttl) })
 	if err == nil {
 		h.Params.Scenario = filepath.Base(path)
 	}
 	return h, notes, err
 }
 
-func fromFile[T any](path string, read func(io.Reader) (T, []string, error)) (all T, notes []string, err error) {
+func readWith[T any](path string, read func(io.Reader) (T, []string, error)) (result T, notes []string, err error) {
 	f, err := files.Open(path, history.MaxFileBytes)
 	if err != nil {
-		return all, nil, fmt.Errorf("read history: %w", err)
+		return result, nil, fmt.Errorf("read history: %w", err)
 	}
 	defer f.Close()
-	if all, notes, err = read(f); err != nil {
+	if result, notes, err = read(f); err != nil {
 		err = fmt.Errorf("read history %s: %w", path, err)
 	}
-	return all, notes, err
+	return result, notes, err
 }
 
 // forEachOperation calls f for each operation as it is read.
-func eachOperation(r *reader, do func(form) error) (err error) {
+func forEachOperation(r *reader, f func(form) error) (err error) {
 	defer recoverFailure(&err)
 	var end byte // closing byte of the vector that contains the operations; 0: none
 	closed := false
 	for n := 0; ; n++ {
-		r.left = maxForm
+		r.remaining = maxForm
 		c, more := r.firstByte(0)
 		switch {
 		case !more && end == 0:
@@ -101,16 +101,16 @@ func eachOperation(r *reader, do func(form) error) (err error) {
 		case closed && more:
 			fail(r.line, "unexpected data after the vector of operations")
 		case n == 0 && (c == '[' || c == '('):
-			end, r.top = map[byte]byte{'[': ']', '(': ')'}[c], r.line
+			end, r.formLine = map[byte]byte{'[': ']', '(': ')'}[c], r.line
 			continue
 		case end != 0 && c == end:
 			end, closed = 0, true
 			continue
 		}
 		if end == 0 {
-			r.top = r.line
+			r.formLine = r.line
 		}
-		if err := do(r.form(r.mustByte(c, more), 1)); err != nil {
+		if err := f(r.readForm(r.mustByte(c, more), 1)); err != nil {
 			return err
 		}
 	}
@@ -203,29 +203,29 @@ func abbreviate(f *form) string {
 // are numbered as in Read.
 func Operations(r io.Reader) (ops []facts.Operation, notes []string, err error) {
 	t := newTranslation()
-	t.asMutex = true
+	t.mutexModel = true
 	if err := t.read(r); err != nil {
 		return nil, nil, err
 	}
-	t.sortInstants()
+	t.sortTimes()
 	ops, err = pairOperations(t.events)
 	return ops, t.notes(), err
 }
 
 // OperationsFile reads a history's operations from a file; see Operations.
 func OperationsFile(path string) (ops []facts.Operation, notes []string, err error) {
-	return fromFile(path, Operations)
+	return readWith(path, Operations)
 }
 
 // pairOperations combines calls and returns into operations. The events must be in chronological
 // order. The translation has already checked that each return follows its call in the file.
 func pairOperations(events []history.Event) ([]facts.Operation, error) {
-	last := map[string]int64{}
+	lastN := map[string]int64{}
 	for _, e := range events {
-		if e.N < last[e.Process] {
-			return nil, fmt.Errorf("time runs backwards in %s: its operation %d is stamped after its operation %d", e.Process, e.N, last[e.Process])
+		if e.N < lastN[e.Process] {
+			return nil, fmt.Errorf("time runs backwards in %s: its operation %d is stamped after its operation %d", e.Process, e.N, lastN[e.Process])
 		}
-		last[e.Process] = e.N
+		lastN[e.Process] = e.N
 	}
 	var ops []facts.Operation
 	pending := map[string]int{} // index of a process's pending operation
@@ -251,14 +251,14 @@ const (
 // reader reads EDN (https://github.com/edn-format/edn) one form at a time. It supports the subset
 // that Clojure uses to print data.
 type reader struct {
-	in   *bufio.Reader
-	line int
-	left int // number of bytes left for the outermost form
-	top  int // line where the outermost form begins
+	in        *bufio.Reader
+	line      int
+	remaining int // number of bytes left for the outermost form
+	formLine  int // line where the outermost form begins
 }
 
 func newReader(r io.Reader) *reader {
-	return &reader{in: bufio.NewReaderSize(r, 1<<16), line: 1, left: maxForm}
+	return &reader{in: bufio.NewReaderSize(r, 1<<16), line: 1, remaining: maxForm}
 }
 
 // failure is the type of the reader's panics.
@@ -280,7 +280,7 @@ func recoverFailure(err *error) {
 }
 
 // readByte reads the next byte. more is false at the end of the file.
-func (r *reader) byte() (c byte, more bool) {
+func (r *reader) readByte() (c byte, more bool) {
 	c, err := r.in.ReadByte()
 	switch {
 	case errors.Is(err, io.EOF):
@@ -288,7 +288,7 @@ func (r *reader) byte() (c byte, more bool) {
 	case err != nil:
 		fail(r.line, "%v", err)
 	}
-	if r.left--; r.left < 0 {
+	if r.remaining--; r.remaining < 0 {
 		fail(r.line, "a form is longer than %d bytes", maxForm)
 	}
 	if c == '\n' {
@@ -301,7 +301,7 @@ func (r *reader) byte() (c byte, more bool) {
 // the file.
 func (r *reader) mustByte(c byte, more bool) byte {
 	if !more {
-		fail(r.line, "the file ends inside the form that begins on line %d", r.top)
+		fail(r.line, "the file ends inside the form that begins on line %d", r.formLine)
 	}
 	return c
 }
@@ -309,7 +309,7 @@ func (r *reader) mustByte(c byte, more bool) byte {
 // unread puts the last byte, c, back into the input.
 func (r *reader) unread(c byte) {
 	r.in.UnreadByte() // can't fail after ReadByte
-	r.left++
+	r.remaining++
 	if c == '\n' {
 		r.line--
 	}
@@ -322,14 +322,14 @@ func (r *reader) firstByte(depth int) (c byte, more bool) {
 		fail(r.line, "forms are nested more than %d deep", maxDepth)
 	}
 	for {
-		c, more := r.byte()
+		c, more := r.readByte()
 		switch {
 		case !more:
 			return 0, false
 		case isSpace(c):
 		case c == ';':
 			for more && c != '\n' {
-				c, more = r.byte()
+				c, more = r.readByte()
 			}
 		case c == '#' && r.accept('_'):
 			r.mustForm(depth + 1)
@@ -341,7 +341,7 @@ func (r *reader) firstByte(depth int) (c byte, more bool) {
 
 // accept reads the next byte if it is want, and reports whether it is.
 func (r *reader) accept(want byte) bool {
-	c, more := r.byte()
+	c, more := r.readByte()
 	if more && c != want {
 		r.unread(c)
 	}
@@ -349,82 +349,82 @@ func (r *reader) accept(want byte) bool {
 }
 
 // mustForm reads the next form, and fails if there is none.
-func (r *reader) mustForm(depth int) form { return r.form(r.mustByte(r.firstByte(depth)), depth) }
+func (r *reader) mustForm(depth int) form { return r.readForm(r.mustByte(r.firstByte(depth)), depth) }
 
 // readForm reads the rest of the form that begins with byte c.
-func (r *reader) form(c byte, depth int) form {
+func (r *reader) readForm(c byte, depth int) form {
 	f := form{line: r.line}
 	switch c {
 	case '{':
 		f.kind = table
-		if f.items = r.forms('}', depth); len(f.items)%2 != 0 {
+		if f.items = r.readForms('}', depth); len(f.items)%2 != 0 {
 			fail(f.line, "a map has a key without a value")
 		}
 	case '[':
-		f.kind, f.items = vector, r.forms(']', depth)
+		f.kind, f.items = vector, r.readForms(']', depth)
 	case '(':
-		f.kind, f.items = vector, r.forms(')', depth)
+		f.kind, f.items = vector, r.readForms(')', depth)
 	case '"':
-		f.kind, f.text = text, r.quoted()
+		f.kind, f.text = text, r.readQuoted()
 	case '\\': // \a, \newline, \( etc.
-		f.kind, f.text = text, r.word(r.mustByte(r.byte()))
+		f.kind, f.text = text, r.readWord(r.mustByte(r.readByte()))
 	case '#':
-		return r.dispatch(f, depth)
+		return r.readDispatch(f, depth)
 	case ':':
-		if f.kind, f.text = keyword, r.word(); f.text == "" {
+		if f.kind, f.text = keyword, r.readWord(); f.text == "" {
 			fail(r.line, "a colon is not followed by a keyword")
 		}
 	case ')', ']', '}', '@', '^', '`', '~':
 		fail(r.line, "unexpected %q at the beginning of a form", c)
 	default:
-		f.kind, f.text = symbol, r.word(c)
+		f.kind, f.text = symbol, r.readWord(c)
 	}
 	return f
 }
 
 // readDispatch reads a form that begins with #: a set, a symbolic number such as ##NaN, a regular
 // expression (read as a string), or a tagged form.
-func (r *reader) dispatch(f form, depth int) form {
-	c := r.mustByte(r.byte())
+func (r *reader) readDispatch(f form, depth int) form {
+	c := r.mustByte(r.readByte())
 	switch {
 	case c == '{':
-		f.kind, f.items = set, r.forms('}', depth)
+		f.kind, f.items = set, r.readForms('}', depth)
 		return f
 	case c == '#':
-		f.kind, f.text = symbol, r.word('#', '#')
+		f.kind, f.text = symbol, r.readWord('#', '#')
 		return f
 	case c == '"':
-		return r.form(c, depth)
+		return r.readForm(c, depth)
 	case isSpace(c) || isDelimiter(c):
 		fail(r.line, "# is not followed by a tag")
 	}
-	r.word(c)
+	r.readWord(c)
 	return r.mustForm(depth + 1)
 }
 
 // readForms reads all forms up to the closing byte of a collection.
-func (r *reader) forms(end byte, depth int) (items []form) {
+func (r *reader) readForms(end byte, depth int) (items []form) {
 	for {
 		c := r.mustByte(r.firstByte(depth))
 		if c == end {
 			return items
 		}
-		items = append(items, r.form(c, depth+1))
+		items = append(items, r.readForm(c, depth+1))
 	}
 }
 
 // readQuoted reads the rest of a string after its opening quote.
-func (r *reader) quoted() string {
+func (r *reader) readQuoted() string {
 	var b []byte
 	for {
-		c := r.mustByte(r.byte())
+		c := r.mustByte(r.readByte())
 		switch c {
 		case '"':
-			return r.valid(b)
+			return r.validString(b)
 		case '\\':
 			// Decode single-character escapes. Leave all others unchanged, such as \u00e9 and a
 			// regular expression's \d.
-			c = r.mustByte(r.byte())
+			c = r.mustByte(r.readByte())
 			if i := strings.IndexByte(`"\nrt`, c); i >= 0 {
 				c = "\"\\\n\r\t"[i]
 			} else {
@@ -436,21 +436,21 @@ func (r *reader) quoted() string {
 }
 
 // readWord appends everything up to the next delimiter to b.
-func (r *reader) word(b ...byte) string {
+func (r *reader) readWord(b ...byte) string {
 	for {
-		c, more := r.byte()
+		c, more := r.readByte()
 		if more && (isSpace(c) || isDelimiter(c)) {
 			r.unread(c)
 			more = false
 		}
 		if !more {
-			return r.valid(b)
+			return r.validString(b)
 		}
 		b = append(b, c)
 	}
 }
 
-func (r *reader) valid(b []byte) string {
+func (r *reader) validString(b []byte) string {
 	if !utf8.Valid(b) {
 		fail(r.line, "the text is not valid UTF-8")
 	}

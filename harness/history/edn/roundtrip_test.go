@@ -19,7 +19,7 @@ import (
 func TestWrittenHistoryAgainstOriginal(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(31, 32))
 	seen := map[verdict.Outcome]int{}
-	for range histories.Cases(3000) {
+	for range histories.NumCases(3000) {
 		h := randomRun(rnd)
 		want := checker.Check(h, verdict.MutualExclusion).Results[0]
 		if want.Outcome == verdict.Undecided {
@@ -42,7 +42,7 @@ func TestWrittenHistoryAgainstOriginal(t *testing.T) {
 		}
 	}
 	t.Log(seen)
-	if few := histories.Cases(300); seen[verdict.Violated] < few || seen[verdict.Holds]+seen[verdict.NotExercised] < few {
+	if minCount := histories.NumCases(300); seen[verdict.Violated] < minCount || seen[verdict.Holds]+seen[verdict.NotExercised] < minCount {
 		t.Errorf("the comparison is one-sided: %v", seen)
 	}
 }
@@ -57,19 +57,19 @@ func randomRun(rnd *rand.Rand) *history.History {
 	for _, c := range clients {
 		add(history.Event{Process: c, Type: history.Begin, Op: history.OpClient})
 		at := int64(rnd.IntN(10))
-		sessions := 1 + rnd.IntN(3)
-		for n := range sessions {
+		numSessions := 1 + rnd.IntN(3)
+		for n := range numSessions {
 			e := history.Event{Process: c, Key: "lock", Session: fmt.Sprintf("%s/%d", c, n+1)}
 			do := func(op string, outcome history.Type, until int64) {
 				e.Op, e.Type, e.T = op, history.Invoke, at
 				add(e)
 				at += int64(rnd.IntN(3))
-				back := e
-				back.Type, back.T = outcome, at
+				ret := e
+				ret.Type, ret.T = outcome, at
 				if until > 0 {
-					back.ValidUntil = max(1, at+until-2)
+					ret.ValidUntil = max(1, at+until-2)
 				}
-				add(back)
+				add(ret)
 				at += int64(rnd.IntN(4))
 			}
 			outcome := func() history.Type {
@@ -80,11 +80,11 @@ func randomRun(rnd *rand.Rand) *history.History {
 				continue
 			}
 			do(history.OpAcquire, history.OK, int64(rnd.IntN(8)))
-			releases := rnd.IntN(3)
-			if n < sessions-1 {
-				releases = max(1, releases)
+			numReleases := rnd.IntN(3)
+			if n < numSessions-1 {
+				numReleases = max(1, numReleases)
 			}
-			for range releases {
+			for range numReleases {
 				do(history.OpRelease, outcome(), 0)
 			}
 		}

@@ -16,29 +16,29 @@ type translation struct {
 	events     []history.Event
 	processes  map[string]*process
 	clients    []string // in order of their first operation
-	count      int64    // number of operations read
+	numOps     int64    // number of operations read
 	hasTimes   bool     // operations have :time
 	hasIndexes bool     // operations have an :index but no :time
 	hasKeys    bool     // operations name their lock
 	keys       map[string]bool
 
-	asMutex bool          // don't assign operations to sessions
-	ttl     time.Duration // may be NoDeadline or UnknownTTL
+	mutexModel bool          // don't assign operations to sessions
+	ttl        time.Duration // may be NoDeadline or UnknownTTL
 
-	acquires          int
-	otherOps          int // operations other than acquire and release
-	releasesNotHeld   int // releases by processes that did not hold the lock
-	releasesNotHeldOK int // such releases that returned ok
+	numAcquires          int
+	numOtherOps          int // operations other than acquire and release
+	numReleasesNotHeld   int // releases by processes that did not hold the lock
+	numReleasesNotHeldOK int // such releases that returned ok
 }
 
 // process is the state of one of Jepsen's processes.
 type process struct {
-	open     *operation // call that has not returned
-	recorded bool       // the call was recorded, so its return must be
-	session  string     // session of that call, or ""
-	sessions int
-	held     map[string][]string // by lock: sessions granted but not released, the latest last
-	crashed  bool                // an outcome was unknown, so Jepsen continues with another process number
+	pending      *operation // call that has not returned
+	recorded     bool       // the call was recorded, so its return must be
+	session      string     // session of that call, or ""
+	numSessions  int
+	heldSessions map[string][]string // by lock: sessions granted but not released, the latest last
+	crashed      bool                // an outcome was unknown, so Jepsen continues with another process number
 }
 
 // onlyLock is the name used for a lock that has no name in the history.
@@ -50,10 +50,10 @@ func newTranslation() *translation {
 
 func (t *translation) read(r io.Reader) error {
 	in := newReader(r)
-	if err := eachOperation(in, t.add); err != nil {
+	if err := forEachOperation(in, t.add); err != nil {
 		return err
 	}
-	if t.acquires == 0 {
+	if t.numAcquires == 0 {
 		return fmt.Errorf("line %d: no operation has :f :acquire, so this is not a lock history", in.line)
 	}
 	return nil
@@ -64,34 +64,34 @@ func (t *translation) add(f form) error {
 	if err != nil {
 		return err
 	}
-	t.count++
-	if err := t.enter(o); err != nil {
+	t.numOps++
+	if err := t.addOperation(o); err != nil {
 		return fmt.Errorf("line %d: %w", o.line, err)
 	}
 	return nil
 }
 
-func (t *translation) enter(o operation) error {
-	at, err := t.instant(o)
+func (t *translation) addOperation(o operation) error {
+	at, err := t.timeOf(o)
 	if err != nil || o.process == "" {
 		return err
 	}
 	p := t.processes[o.process]
 	if p == nil {
-		p = &process{held: map[string][]string{}}
+		p = &process{heldSessions: map[string][]string{}}
 		t.processes[o.process] = p
 		t.clients = append(t.clients, o.process)
 		t.record(history.Event{T: at, Process: o.process, Type: history.Begin, Op: history.OpClient})
 	}
 	if o.kind == history.Invoke {
-		return t.call(p, o, at)
+		return t.addCall(p, o, at)
 	}
-	return t.finish(p, o, at)
+	return t.addReturn(p, o, at)
 }
 
 // timeOf returns the time of an operation. It fails if only some operations have a :time.
-func (t *translation) instant(o operation) (int64, error) {
-	if t.count == 1 {
+func (t *translation) timeOf(o operation) (int64, error) {
+	if t.numOps == 1 {
 		t.hasTimes, t.hasIndexes = o.time >= 0, o.time < 0 && o.index >= 0
 	}
 	switch {
@@ -104,42 +104,42 @@ func (t *translation) instant(o operation) (int64, error) {
 	case t.hasIndexes:
 		return o.index * spacing, nil
 	}
-	return (t.count - 1) * spacing, nil
+	return (t.numOps - 1) * spacing, nil
 }
 
 func (t *translation) record(e history.Event) {
-	e.N = t.count
+	e.N = t.numOps
 	t.events = append(t.events, e)
 }
 
-func (t *translation) call(p *process, o operation, at int64) error {
-	if p.open != nil {
-		return fmt.Errorf("process %s calls :%s while its :%s of line %d has not returned", processNumber(o), o.f, p.open.f, p.open.line)
+func (t *translation) addCall(p *process, o operation, at int64) error {
+	if p.pending != nil {
+		return fmt.Errorf("process %s calls :%s while its :%s of line %d has not returned", processNumber(o), o.f, p.pending.f, p.pending.line)
 	}
-	if p.crashed && (o.f == history.OpAcquire || t.asMutex && o.isLock()) {
+	if p.crashed && (o.f == history.OpAcquire || t.mutexModel && o.isLock()) {
 		return fmt.Errorf("process %s calls :%s after an :info; after a crash, a process must continue under another number", processNumber(o), o.f)
 	}
-	p.open, p.recorded, p.session = &o, false, ""
+	p.pending, p.recorded, p.session = &o, false, ""
 	if !o.isLock() {
-		t.otherOps++
+		t.numOtherOps++
 		return nil
 	}
-	key, err := t.lock(o)
+	key, err := t.lockName(o)
 	if err != nil {
 		return err
 	}
 	if o.f == history.OpAcquire {
-		t.acquires++
+		t.numAcquires++
 	}
-	switch held := p.held[key]; {
-	case t.asMutex:
+	switch sessions := p.heldSessions[key]; {
+	case t.mutexModel:
 	case o.f == history.OpAcquire:
-		p.sessions++
-		p.session = o.process + "/" + strconv.Itoa(p.sessions)
-	case len(held) > 0 && !p.crashed:
-		p.session = held[len(held)-1]
+		p.numSessions++
+		p.session = o.process + "/" + strconv.Itoa(p.numSessions)
+	case len(sessions) > 0 && !p.crashed:
+		p.session = sessions[len(sessions)-1]
 	default:
-		t.releasesNotHeld++
+		t.numReleasesNotHeld++
 		return nil
 	}
 	p.recorded = true
@@ -149,31 +149,31 @@ func (t *translation) call(p *process, o operation, at int64) error {
 
 // addReturn adds the return of a call. If the outcome is unknown, the process counts as crashed,
 // and its client ends, so that it no longer counts as the holder of a lock.
-func (t *translation) finish(p *process, o operation, at int64) error {
-	open := p.open
-	if open == nil || open.f != o.f {
+func (t *translation) addReturn(p *process, o operation, at int64) error {
+	call := p.pending
+	if call == nil || call.f != o.f {
 		return fmt.Errorf("process %s returns from :%s, which it had not called", processNumber(o), o.f)
 	}
-	p.open = nil
-	if !t.asMutex && !p.recorded && open.isLock() && o.kind == history.OK {
-		t.releasesNotHeldOK++
+	p.pending = nil
+	if !t.mutexModel && !p.recorded && call.isLock() && o.kind == history.OK {
+		t.numReleasesNotHeldOK++
 	}
 	if p.recorded {
-		key, _ := t.lock(*open) // can't fail because it succeeded for the call
+		key, _ := t.lockName(*call) // can't fail because it succeeded for the call
 		e := history.Event{T: at, Process: o.process, Type: o.kind, Op: o.f, Key: key, Session: p.session}
-		if !t.asMutex {
+		if !t.mutexModel {
 			e.Type = o.outcome()
 		}
 		if !o.errorForm.isNil() {
 			e.Cause = o.errorForm.String()
 		}
 		t.record(e)
-		switch held := p.held[key]; {
-		case t.asMutex || o.kind != history.OK:
+		switch sessions := p.heldSessions[key]; {
+		case t.mutexModel || o.kind != history.OK:
 		case o.f == history.OpAcquire:
-			p.held[key] = append(held, p.session)
+			p.heldSessions[key] = append(sessions, p.session)
 		default:
-			p.held[key] = held[:len(held)-1] // a release belongs to the latest session
+			p.heldSessions[key] = sessions[:len(sessions)-1] // a release belongs to the latest session
 		}
 	}
 	if o.kind == history.Info && !p.crashed {
@@ -194,7 +194,7 @@ func (o operation) outcome() history.Type {
 
 // lockName returns the name of an operation's lock: its :key, the first element of a :value [key
 // value] as recorded by jepsen.independent, or else onlyLock.
-func (t *translation) lock(o operation) (string, error) {
+func (t *translation) lockName(o operation) (string, error) {
 	name := o.key
 	if name.isNil() && !o.value.isNil() && o.value.kind == vector && len(o.value.items) == 2 {
 		name = &o.value.items[0]
@@ -217,13 +217,13 @@ func processNumber(o operation) string { return strings.TrimPrefix(o.process, "p
 // allEvents returns all events, including the beginning and end of the run. An operation that never
 // returned has no return event, so its outcome is unknown, as in Jepsen.
 func (t *translation) allEvents() []history.Event {
-	t.sortInstants()
+	t.sortTimes()
 	t.clearNumbers()
-	t.setLeases()
+	t.setDeadlines()
 	begin := history.Event{T: t.events[0].T, Process: history.Harness, Type: history.Begin, Op: history.OpRun,
 		Params: &history.Params{Schema: history.Schema, Scenario: "history.edn", Backend: "jepsen", Clients: t.clients}}
 	last := t.events[len(t.events)-1].T
-	end := history.Event{N: t.count + 1, T: last, Process: history.Harness, Type: history.End, Op: history.OpRun}
+	end := history.Event{N: t.numOps + 1, T: last, Process: history.Harness, Type: history.End, Op: history.OpRun}
 	return slices.Concat([]history.Event{begin}, t.events, []history.Event{end})
 }
 
@@ -231,7 +231,7 @@ func (t *translation) allEvents() []history.Event {
 // which is what counts for Jepsen. If stamps are whole milliseconds, consecutive operations may
 // have the same stamp and look concurrent. Therefore each operation gets a distinct time, if
 // necessary 1 ns after the previous one.
-func (t *translation) sortInstants() {
+func (t *translation) sortTimes() {
 	history.Sort(t.events) // event numbers are positions in the file
 	last, n := int64(-1), int64(0)
 	for i := range t.events {
@@ -260,20 +260,20 @@ func (t *translation) clearNumbers() {
 
 // setDeadlines makes each granted lease expire one TTL after the call of acquire. The lock granted
 // the lease no earlier than that, so the client can't rely on it for longer.
-func (t *translation) setLeases() {
+func (t *translation) setDeadlines() {
 	if t.ttl == NoDeadline {
 		return
 	}
-	called := map[string]int64{}
+	callTimes := map[string]int64{}
 	for i := range t.events {
 		switch e := &t.events[i]; {
 		case e.Op != history.OpAcquire:
 		case e.Type == history.Invoke:
-			called[e.Process] = e.T
+			callTimes[e.Process] = e.T
 		case e.Type == history.OK && t.ttl == UnknownTTL:
 			e.ValidUntil = e.T
 		case e.Type == history.OK:
-			e.ValidUntil = called[e.Process] + min(int64(t.ttl), maxTime)
+			e.ValidUntil = callTimes[e.Process] + min(int64(t.ttl), maxTime)
 		}
 	}
 }
@@ -282,7 +282,7 @@ func (t *translation) notes() []string {
 	var notes []string
 	add := func(format string, a ...any) { notes = append(notes, fmt.Sprintf(format, a...)) }
 	switch {
-	case t.asMutex:
+	case t.mutexModel:
 	case t.ttl > 0:
 		add("leases are assumed to last %v from the call of acquire", t.ttl)
 	case t.ttl == UnknownTTL:
@@ -299,14 +299,14 @@ func (t *translation) notes() []string {
 	if t.hasKeys {
 		add("the history covers %d locks, distinguished by :key or by the first of two elements of :value", len(t.keys))
 	}
-	if t.releasesNotHeld > 0 {
-		add("skipped releases by processes that did not hold the lock: %d", t.releasesNotHeld)
+	if t.numReleasesNotHeld > 0 {
+		add("skipped releases by processes that did not hold the lock: %d", t.numReleasesNotHeld)
 	}
-	if t.releasesNotHeldOK > 0 {
-		add("%d of these releases returned ok, which --model owner-mutex checks", t.releasesNotHeldOK)
+	if t.numReleasesNotHeldOK > 0 {
+		add("%d of these releases returned ok, which --model owner-mutex checks", t.numReleasesNotHeldOK)
 	}
-	if t.otherOps > 0 {
-		add("skipped operations other than acquire and release: %d", t.otherOps)
+	if t.numOtherOps > 0 {
+		add("skipped operations other than acquire and release: %d", t.numOtherOps)
 	}
 	return notes
 }

@@ -38,8 +38,8 @@ import (
 //
 // Characters that EDN can't represent are escaped, and invalid UTF-8 is replaced.
 func Write(w io.Writer, h *history.History) error {
-	t := &writer{Facts: facts.Read(h), keys: map[string]bool{}, number: map[string]int{}, open: map[string]line{}}
-	t.gather()
+	t := &writer{Facts: facts.Read(h), keys: map[string]bool{}, processNumbers: map[string]int{}, pending: map[string]line{}}
+	t.addAll()
 	out := bufio.NewWriterSize(w, 1<<16)
 	for i, o := range t.operations() {
 		out.WriteString("{:index " + strconv.Itoa(i) + o.text + "}\n")
@@ -65,20 +65,20 @@ type line struct {
 
 type writer struct {
 	*facts.Facts
-	lines  []line
-	count  int // operations so far
-	keys   map[string]bool
-	number map[string]int // each client's current process number
-	next   int            // clients so far
-	open   map[string]line
+	lines          []line
+	numOps         int // operations so far
+	keys           map[string]bool
+	processNumbers map[string]int // each client's current process number
+	numClients     int            // clients so far
+	pending        map[string]line
 
 	out     []line
-	waiting map[string][]line // lines to be written when their process's pending operation has returned
+	delayed map[string][]line // lines to be written when their process's pending operation has returned
 }
 
-func (t *writer) gather() {
+func (t *writer) addAll() {
 	for _, c := range t.Params.Clients {
-		if t.Began[c] {
+		if t.StartedClients[c] {
 			t.assignNumber(c)
 		}
 	}
@@ -93,9 +93,9 @@ func (t *writer) gather() {
 
 // assignNumber gives a client its first process number unless it has one.
 func (t *writer) assignNumber(name string) {
-	if _, ok := t.number[name]; !ok {
-		t.number[name] = t.next
-		t.next++
+	if _, ok := t.processNumbers[name]; !ok {
+		t.processNumbers[name] = t.numClients
+		t.numClients++
 	}
 }
 
@@ -106,16 +106,16 @@ func (t *writer) addSession(s *facts.Session) {
 	t.keys[s.Key()] = true
 	opened, released := false, false
 	for w := range t.Windows(s) {
-		_, how := t.WindowEnd(w)
-		t.addWindowEnds(w, how)
-		opened = opened || w.Opens == s.Acquire.Return
-		released = how == facts.Released || how == facts.StillBelieved
+		_, ending := t.WindowEnd(w)
+		t.addWindowEnds(w, ending)
+		opened = opened || w.OpenEvent == s.Acquire.Return
+		released = ending == facts.Released || ending == facts.StillBelieved
 	}
 	acquire := s.Acquire
 	if s.Granted() && !opened {
-		late := *acquire.Return
-		late.Type, late.Cause = history.Fail, string(facts.Expired)
-		acquire.Return = &late
+		failedReturn := *acquire.Return
+		failedReturn.Type, failedReturn.Cause = history.Fail, string(facts.Expired)
+		acquire.Return = &failedReturn
 	}
 	t.addOperation(history.OpAcquire, acquire)
 	for x := range s.Calls(history.OpRelease) {
@@ -128,34 +128,34 @@ func (t *writer) addSession(s *facts.Session) {
 
 // addOperation adds an operation that the client called.
 func (t *writer) addOperation(f string, o facts.Operation) {
-	t.count++
-	t.lines = append(t.lines, line{t: o.Call.T, n: o.Call.N, operation: t.count, call: true, e: *o.Call, f: f})
+	t.numOps++
+	t.lines = append(t.lines, line{t: o.Call.T, n: o.Call.N, operation: t.numOps, call: true, e: *o.Call, f: f})
 	if o.Return != nil {
-		t.lines = append(t.lines, line{t: o.Return.T, n: o.Return.N, operation: t.count, e: *o.Return, f: f})
+		t.lines = append(t.lines, line{t: o.Return.T, n: o.Return.N, operation: t.numOps, e: *o.Return, f: f})
 	}
 }
 
 // addWindowEnds adds an acquire for a window opened by an extension, and a release for a window not
 // ended by a release.
-func (t *writer) addWindowEnds(w facts.Window, how facts.Ending) {
-	e := history.Event{N: w.Opens.N, Process: w.Session.Client(), Key: w.Session.Key(), Session: w.Session.Name()}
-	if w.Opens.Op == history.OpExtend {
-		t.addPair(line{t: w.From, n: w.Opens.N, e: e, f: history.OpAcquire})
+func (t *writer) addWindowEnds(w facts.Window, ending facts.Ending) {
+	e := history.Event{N: w.OpenEvent.N, Process: w.Session.Client(), Key: w.Session.Key(), Session: w.Session.Name()}
+	if w.OpenEvent.Op == history.OpExtend {
+		t.addPair(line{t: w.From, n: w.OpenEvent.N, e: e, f: history.OpAcquire})
 	}
-	if how != facts.Released && how != facts.StillBelieved {
-		t.addRelease(e, w.To, 0, how)
+	if ending != facts.Released && ending != facts.StillBelieved {
+		t.addRelease(e, w.To, 0, ending)
 	}
 }
 
 // addRelease adds a release at the end of a window that was not ended by a release.
-func (t *writer) addRelease(e history.Event, at, n int64, why facts.Ending) {
-	t.addPair(line{t: at, n: n, order: 2, e: e, f: history.OpRelease, cause: string(why)})
+func (t *writer) addRelease(e history.Event, at, n int64, ending facts.Ending) {
+	t.addPair(line{t: at, n: n, order: 2, e: e, f: history.OpRelease, cause: string(ending)})
 }
 
 // addPair adds an operation that the client did not call. It returns immediately.
 func (t *writer) addPair(l line) {
-	t.count++
-	l.operation = t.count
+	t.numOps++
+	l.operation = t.numOps
 	call := l
 	call.call, call.cause, call.e.Type = true, "", history.Invoke
 	l.order, l.e.Type = l.order+1, history.OK
@@ -179,12 +179,12 @@ func (t *writer) operations() []line {
 	slices.SortStableFunc(t.lines, func(a, b line) int {
 		return cmp.Or(cmp.Compare(a.t, b.t), cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.n, b.n), cmp.Compare(a.order, b.order))
 	})
-	t.waiting = map[string][]line{}
+	t.delayed = map[string][]line{}
 	for _, l := range t.lines {
 		t.emit(l)
 	}
-	for len(t.open) > 0 {
-		l := t.open[slices.Min(slices.Collect(maps.Keys(t.open)))]
+	for len(t.pending) > 0 {
+		l := t.pending[slices.Min(slices.Collect(maps.Keys(t.pending)))]
 		l.call, l.t, l.e.Type, l.e.Cause = false, 0, history.Info, "it never returned"
 		t.emit(l)
 	}
@@ -204,18 +204,18 @@ func (l line) rank() int {
 // until that operation has returned.
 func (t *writer) emit(l line) {
 	name := l.e.Process
-	open, busy := t.open[name]
+	pending, busy := t.pending[name]
 	switch {
 	case name == history.Nemesis:
-	case busy && open.operation != l.operation:
-		t.waiting[name] = append(t.waiting[name], l)
+	case busy && pending.operation != l.operation:
+		t.delayed[name] = append(t.delayed[name], l)
 		return
 	case l.call:
-		t.open[name] = l
+		t.pending[name] = l
 	case !busy:
 		return // no recorder writes a return without a call
 	default:
-		delete(t.open, name)
+		delete(t.pending, name)
 	}
 	if n := len(t.out); n > 0 {
 		l.t = max(l.t, t.out[n-1].t) // a delayed line is late
@@ -224,9 +224,9 @@ func (t *writer) emit(l line) {
 	if l.call {
 		return
 	}
-	held := t.waiting[name]
-	delete(t.waiting, name)
-	for _, l := range held {
+	delayed := t.delayed[name]
+	delete(t.delayed, name)
+	for _, l := range delayed {
 		t.emit(l)
 	}
 }
@@ -250,7 +250,7 @@ func (t *writer) format(l line) line {
 	if len(t.keys) > 1 {
 		value = "[" + quotedText(e.Key) + " nil]"
 	}
-	fmt.Fprintf(&b, ", :type :%s, :process %d, :f :%s, :value %s, :time %d, :key %s", kind, t.number[e.Process], l.f, value, l.t, quotedText(e.Key))
+	fmt.Fprintf(&b, ", :type :%s, :process %d, :f :%s, :value %s, :time %d, :key %s", kind, t.processNumbers[e.Process], l.f, value, l.t, quotedText(e.Key))
 	switch {
 	case l.cause != "":
 		b.WriteString(", :error [:" + l.cause + "]")
@@ -259,7 +259,7 @@ func (t *writer) format(l line) line {
 	}
 	fmt.Fprintf(&b, ", :event %d", e.N)
 	if kind == history.Info {
-		t.number[e.Process] += max(t.next, 1)
+		t.processNumbers[e.Process] += max(t.numClients, 1)
 	}
 	l.text = b.String()
 	return l

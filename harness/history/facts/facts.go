@@ -42,42 +42,42 @@ import (
 // Facts is an indexed history. Its events are the history's, with each ValidUntil replaced by the
 // actual deadline (history.WithActualDeadlines). All pointers to events point into Events.
 type Facts struct {
-	Params    history.Params
-	Cut       string
-	Malformed string // why no run can have produced this history, or ""
-	Events    []history.Event
-	End       int64 // time of the last event before the run's teardown
+	Params     history.Params
+	Truncation string
+	Defect     string // why no run can have produced this history, or ""
+	Events     []history.Event
+	End        int64 // time of the last event before the run's teardown
 
-	Grants         int
-	GrantsByClient []int            // grants per client that called acquire
-	Locks          []*Lock          // in order of first use
-	Began          map[string]bool  // clients that have started
-	GoneAt         map[string]int64 // by client: when it ended or was about to be killed
-	firstGone      int64            // the earliest time in GoneAt
-	First          int64            // times of the clients' first and last events; -1: none
-	Last           int64
-	UsedResource   bool             // a client sent a command to the resource
-	Unmatched      []*history.Event // client events without a session, and returns without a call
+	Grants          int
+	GrantsByClient  []int            // grants per client that called acquire
+	Locks           []*Lock          // in order of first use
+	StartedClients  map[string]bool  // clients that have started
+	GoneAt          map[string]int64 // by client: when it ended or was about to be killed
+	firstGoneAt     int64            // the earliest time in GoneAt
+	FirstClientTime int64            // times of the clients' first and last events; -1: none
+	LastClientTime  int64
+	UsedResource    bool             // a client sent a command to the resource
+	UnmatchedEvents []*history.Event // client events without a session, and returns without a call
 
-	Interleaved bool // a client used an old handle after beginning another session
+	HasInterleavedSessions bool // a client used an old handle after beginning another session
 
-	Faults        []*Fault         // in injection order
-	ClockChanges  []ClockChange    // in chronological order
-	LockCommands  []*history.Event // sets, extensions and releases, as recorded by the links
-	OtherCommands []*history.Event // all other commands on the links
-	Unsupported   []*history.Event // commands that the simulation does not support
-	Log           []*history.Event // the resource's log, in the order in which the resource handled the commands
-	Stop          *history.Event   // the event that stopped the run early, or nil
+	Faults              []*Fault         // in injection order
+	ClockChanges        []ClockChange    // in chronological order
+	LockCommands        []*history.Event // sets, extensions and releases, as recorded by the links
+	OtherCommands       []*history.Event // all other commands on the links
+	UnsupportedCommands []*history.Event // commands that the simulation does not support
+	Log                 []*history.Event // the resource's log, in the order in which the resource handled the commands
+	StopEvent           *history.Event   // the event that stopped the run early, or nil
 
-	sessions   []*Session // in the order of their acquire calls
-	byName     map[string]*Session
-	locks      map[string]*Lock
-	attempts   map[string]*LockAttempts    // computed when first needed
-	lives      *Lives                      // computed when first needed
-	departed   map[string]*history.Event   // by client: the fault that killed it; computed when first needed
-	losses     map[*Session]*history.Event // each session's first loss event
-	promised   map[*Session]int64          // for sessions in losses; see PromisedDeadline
-	lifeEvents []*history.Event            // changes to keys, as reported by the nodes
+	sessions          []*Session // in the order of their acquire calls
+	byName            map[string]*Session
+	locks             map[string]*Lock
+	attempts          map[string]*LockAttempts    // computed when first needed
+	lives             *Lives                      // computed when first needed
+	killFaults        map[string]*history.Event   // by client: the fault that killed it; computed when first needed
+	losses            map[*Session]*history.Event // each session's first loss event
+	promisedDeadlines map[*Session]int64          // for sessions in losses; see PromisedDeadline
+	lifeEvents        []*history.Event            // changes to keys, as reported by the nodes
 }
 
 // Read indexes a history. The result refers to the history's own events, or to copies if a clock
@@ -92,11 +92,11 @@ func Read(h *history.History) *Facts {
 			in = read(h, corrected)
 		}
 		if len(in.losses) > 0 {
-			in.notePromises(history.WithClockDeadlines(h.Events))
+			in.recordPromises(history.WithClockDeadlines(h.Events))
 		}
 	}
 	in.finish()
-	in.Malformed = in.malformed()
+	in.Defect = in.findDefect()
 	return in.Facts
 }
 
@@ -104,10 +104,10 @@ func Read(h *history.History) *Facts {
 func read(h *history.History, events []history.Event) *reader {
 	in := &reader{
 		Facts: &Facts{
-			Params: h.Params, Cut: h.Cut, Events: events, First: -1, Last: -1, firstGone: Never,
-			Began: map[string]bool{}, GoneAt: map[string]int64{}, locks: map[string]*Lock{},
+			Params: h.Params, Truncation: h.Truncation, Events: events, FirstClientTime: -1, LastClientTime: -1, firstGoneAt: Never,
+			StartedClients: map[string]bool{}, GoneAt: map[string]int64{}, locks: map[string]*Lock{},
 		},
-		clients: map[string]*client{}, pending: map[faultKey]*pendingFaults{}, numbers: make([]bool, len(events)+1), extraNumbers: map[int64]bool{},
+		clients: map[string]*client{}, pending: map[faultKey]*pendingFaults{}, seenNumbers: make([]bool, len(events)+1), extraSeenNumbers: map[int64]bool{},
 	}
 	for _, name := range h.Params.Clients {
 		in.addClient(name)
@@ -139,35 +139,35 @@ func (f *Facts) Lock(key string) *Lock { return f.locks[key] }
 // of a run use it, because the teardown is not part of the scenario.
 func ReadUpToStop(h *history.History) *Facts {
 	f := Read(h)
-	if f.Stop == nil {
+	if f.StopEvent == nil {
 		return f
 	}
-	short := &history.History{Params: h.Params, Cut: h.Cut}
+	truncated := &history.History{Params: h.Params, Truncation: h.Truncation}
 	for i := range h.Events {
-		if e := &h.Events[i]; !inTeardown(f.Stop, e) {
-			short.Events = append(short.Events, *e)
+		if e := &h.Events[i]; !isInTeardown(f.StopEvent, e) {
+			truncated.Events = append(truncated.Events, *e)
 		}
 	}
-	return Read(short)
+	return Read(truncated)
 }
 
 // isInTeardown reports whether an event belongs to the teardown after a stop. For a command, the
 // time at which it was sent decides. The resource's log does not belong to the teardown, although
 // it is read then.
-func inTeardown(stop, e *history.Event) bool {
+func isInTeardown(stop, e *history.Event) bool {
 	switch {
 	case e.Op == history.OpLog:
 		return false
-	case isLinkCommand(e) && e.Sent != 0:
-		return e.Sent > stop.T
+	case isLinkCommand(e) && e.SentAt != 0:
+		return e.SentAt > stop.T
 	}
 	return e.T > stop.T || e.T == stop.T && e.N > stop.N
 }
 
-func (f *Facts) noteGone(client string, at int64) {
+func (f *Facts) recordDeparture(client string, at int64) {
 	if t, ok := f.GoneAt[client]; !ok || at < t {
 		f.GoneAt[client] = at
-		f.firstGone = min(f.firstGone, at)
+		f.firstGoneAt = min(f.firstGoneAt, at)
 	}
 }
 
@@ -181,27 +181,27 @@ func sortByNumber(events []*history.Event) {
 // that do one thing at a time.
 type reader struct {
 	*Facts
-	clients map[string]*client
-	all     []*client
-	pending map[faultKey]*pendingFaults
+	clients    map[string]*client
+	allClients []*client
+	pending    map[faultKey]*pendingFaults
 
-	backwards     string         // where time runs backwards, or ""
-	numbers       []bool         // event numbers seen that are at most the number of events
-	extraNumbers  map[int64]bool // larger event numbers seen
-	misuse        string         // what no client can have done, or ""
-	hasLinkStamps bool
-	clockChanged  bool
+	timeReversal     string         // where time runs backwards, or ""
+	seenNumbers      []bool         // event numbers seen that are at most the number of events
+	extraSeenNumbers map[int64]bool // larger event numbers seen
+	misuse           string         // what no client can have done, or ""
+	hasLinkStamps    bool
+	clockChanged     bool
 }
 
 type client struct {
 	session       *Session
 	lock          *Lock          // the session's lock
-	open          *history.Event // call on a session that has not returned
+	pending       *history.Event // call on a session that has not returned
 	actionSession *Session       // session of the pending call, and the call's index in its actions
 	actionIndex   int
-	called        *history.Event // pending call according to checkPairing, which sees invalid events, too
-	last          *history.Event
-	serial        int // the largest number in a session name
+	pendingCall   *history.Event // pending call according to checkPairing, which sees invalid events, too
+	lastEvent     *history.Event
+	maxSerial     int // the largest number in a session name
 	grants        int
 	death         *history.Event // event that recorded the client's end or kill
 }
@@ -209,43 +209,43 @@ type client struct {
 func (in *reader) addClient(name string) *client {
 	c := &client{}
 	in.clients[name] = c
-	in.all = append(in.all, c)
+	in.allClients = append(in.allClients, c)
 	return c
 }
 
 func (in *reader) add(e *history.Event) {
-	if in.Stop == nil {
+	if in.StopEvent == nil {
 		in.End = e.T
 	}
-	in.hasLinkStamps = in.hasLinkStamps || e.Applied != 0 || e.Answered != 0
+	in.hasLinkStamps = in.hasLinkStamps || e.AppliedAt != 0 || e.AnsweredAt != 0
 	in.clockChanged = in.clockChanged || e.Op == history.OpClock
 	c := in.clients[e.Process]
 	if in.misuse == "" {
 		in.misuse = in.checkEvent(e, c != nil || e.Op == history.OpAcquire)
 	}
 	if c == nil && e.Op == history.OpAcquire {
-		c = in.unlistedClient(e)
+		c = in.addUnlistedClient(e)
 	}
 	switch {
 	case c != nil:
 		in.checkClient(c, e)
-		in.enter(c, e)
+		in.addClientEvent(c, e)
 	case e.Process == history.Nemesis:
 		in.addNemesisEvent(e)
 	case e.Op == history.OpLife && e.Life != nil:
 		in.lifeEvents = append(in.lifeEvents, e)
 	case e.Op == history.OpLife: // an event without a Life is ignored
 	case e.Op == history.OpUnsupported:
-		in.Unsupported = append(in.Unsupported, e)
+		in.UnsupportedCommands = append(in.UnsupportedCommands, e)
 	case e.Op == history.OpLog:
 		in.Log = append(in.Log, e)
 	case e.Process == history.Harness:
-		if e.Op == history.OpStop && in.Stop == nil {
-			in.Stop = e
+		if e.Op == history.OpStop && in.StopEvent == nil {
+			in.StopEvent = e
 		}
 	case e.Node == "" && e.Op == history.OpClient: // a client that the params don't list
 	case e.Node == "":
-		in.Unmatched = append(in.Unmatched, e)
+		in.UnmatchedEvents = append(in.UnmatchedEvents, e)
 	case e.Op == history.OpSet || e.Op == history.OpExtend || e.Op == history.OpRelease:
 		in.LockCommands = append(in.LockCommands, e)
 	default:
@@ -254,7 +254,7 @@ func (in *reader) add(e *history.Event) {
 }
 
 // addUnlistedClient adds a client that is not listed in the run's params when it calls acquire.
-func (in *reader) unlistedClient(e *history.Event) *client {
+func (in *reader) addUnlistedClient(e *history.Event) *client {
 	in.recordMisuse("%s acquires (event %d), but is not among the clients", e.Process, e.N)
 	if e.Node != "" || e.Process == history.Nemesis || e.Process == history.Harness {
 		return nil
@@ -266,19 +266,19 @@ func (in *reader) addNemesisEvent(e *history.Event) {
 	in.addClockChange(e)
 	in.addFaultEvent(e)
 	if c := in.clients[e.Node]; c != nil && e.Op == Kill && e.Type == history.Begin {
-		c.markDead(e)
+		c.recordDeath(e)
 	}
 }
 
-func (in *reader) enter(c *client, e *history.Event) {
+func (in *reader) addClientEvent(c *client, e *history.Event) {
 	switch {
 	case e.Op == history.OpClient:
 		if e.Type == history.Begin {
-			in.Began[e.Process] = true
+			in.StartedClients[e.Process] = true
 		}
 		if e.Type == history.End {
-			in.noteGone(e.Process, e.T)
-			c.markDead(e)
+			in.recordDeparture(e.Process, e.T)
+			c.recordDeath(e)
 		}
 	case e.Op == history.OpLost:
 		if s := in.sessionOf(c, e); s != nil && in.losses[s] == nil {
@@ -290,36 +290,36 @@ func (in *reader) enter(c *client, e *history.Event) {
 	case e.Type == history.Invoke && e.Op == history.OpAcquire:
 		in.beginSession(c, e)
 	case e.Type == history.Invoke:
-		c.open = nil
-		if s := in.enterAction(c, e, nil); s != nil {
-			c.open, c.actionSession, c.actionIndex = e, s, len(s.actions)-1
+		c.pending = nil
+		if s := in.addAction(c, e, nil); s != nil {
+			c.pending, c.actionSession, c.actionIndex = e, s, len(s.actions)-1
 			in.UsedResource = in.UsedResource || e.Op == history.OpRead || e.Op == history.OpWrite
 		}
-	case c.open != nil && e.Op == c.open.Op:
+	case c.pending != nil && e.Op == c.pending.Op:
 		in.recordReturn(c, e)
 	case e.Op == history.OpCheck:
-		in.enterAction(c, e, e)
+		in.addAction(c, e, e)
 	default:
-		in.Unmatched = append(in.Unmatched, e)
+		in.UnmatchedEvents = append(in.UnmatchedEvents, e)
 	}
 }
 
 // addAction adds an action to the session whose handle it was called on. It returns the session, or
 // nil if there is none.
-func (in *reader) enterAction(c *client, call, ret *history.Event) *Session {
+func (in *reader) addAction(c *client, call, ret *history.Event) *Session {
 	s := in.sessionOf(c, call)
 	if s == nil || !isAction(call.Op) && call.Op != history.OpCheck {
-		in.Unmatched = append(in.Unmatched, call)
+		in.UnmatchedEvents = append(in.UnmatchedEvents, call)
 		return nil
 	}
-	in.Interleaved = in.Interleaved || s != c.session
+	in.HasInterleavedSessions = in.HasInterleavedSessions || s != c.session
 	s.actions = append(s.actions, Operation{Call: call, Return: ret})
 	return s
 }
 
 // recordReturn adds the return of a client's pending call.
 func (in *reader) recordReturn(c *client, e *history.Event) {
-	c.open = nil
+	c.pending = nil
 	if e.Op != history.OpAcquire {
 		c.actionSession.actions[c.actionIndex].Return = e
 		return
@@ -333,34 +333,34 @@ func (in *reader) recordReturn(c *client, e *history.Event) {
 }
 
 // isAcquiring reports whether the client is waiting for an acquire to return.
-func (c *client) acquiring() bool {
-	return c.open != nil && c.open.Op == history.OpAcquire
+func (c *client) isAcquiring() bool {
+	return c.pending != nil && c.pending.Op == history.OpAcquire
 }
 
-func (c *client) markDead(by *history.Event) {
+func (c *client) recordDeath(cause *history.Event) {
 	if c.death == nil {
-		c.death = by
+		c.death = cause
 	}
 }
 
 func (in *reader) beginSession(c *client, e *history.Event) {
-	if c.acquiring() { // that acquire never returned
+	if c.isAcquiring() { // that acquire never returned
 		c.lock.sessions = append(c.lock.sessions, c.session)
 	}
-	c.session = &Session{Acquire: Operation{Call: e}, CalledAt: e.T, EndedAt: Never, Until: NotGranted}
-	c.open = e
+	c.session = &Session{Acquire: Operation{Call: e}, CalledAt: e.T, EndedAt: Never, Deadline: NotGranted}
+	c.pending = e
 	in.sessions = append(in.sessions, c.session)
-	c.serial = max(c.serial, serialOf(e))
+	c.maxSerial = max(c.maxSerial, serialOf(e))
 	if in.byName != nil {
 		in.byName[e.Session] = c.session
 	}
 	if c.lock == nil || c.lock.Name != e.Key {
-		c.lock = in.lockNamed(e.Key)
+		c.lock = in.findOrAddLock(e.Key)
 	}
 }
 
 // findOrAddLock returns the lock with the given name, creating it if necessary.
-func (in *reader) lockNamed(key string) *Lock {
+func (in *reader) findOrAddLock(key string) *Lock {
 	l := in.locks[key]
 	if l == nil {
 		l = &Lock{Name: key}
@@ -396,8 +396,8 @@ func serialOf(e *history.Event) int {
 
 // finish adds what is known only at the end of the history.
 func (in *reader) finish() {
-	for _, c := range in.all {
-		if c.acquiring() {
+	for _, c := range in.allClients {
+		if c.isAcquiring() {
 			c.lock.sessions = append(c.lock.sessions, c.session)
 		}
 		if c.session != nil {
@@ -407,7 +407,7 @@ func (in *reader) finish() {
 	sortByNumber(in.Log)
 	for _, f := range in.Faults {
 		if f.Kind == Kill && in.clients[f.Target] != nil {
-			in.noteGone(f.Target, f.First().T)
+			in.recordDeparture(f.Target, f.FirstEvent().T)
 		}
 	}
 	slices.SortStableFunc(in.ClockChanges, func(a, b ClockChange) int { return cmp.Compare(a.T, b.T) })
@@ -423,13 +423,13 @@ const (
 // checkEvent returns why no recorder can have written an event, or "": its type or operation does
 // not exist or does not fit the process, a stamp is out of range, or its number is a duplicate.
 // Kinds of fault are not checked, because the nemesis may use any name.
-func (in *reader) checkEvent(e *history.Event, ofClient bool) string {
+func (in *reader) checkEvent(e *history.Event, isClient bool) string {
 	switch {
-	case !isValidEvent(e, ofClient):
+	case !isValidEvent(e, isClient):
 		return fmt.Sprintf("event %d of %s has type %q and operation %q, which no recorder writes", e.N, e.Process, e.Type, e.Op)
-	case outOfRange(e.T) || outOfRange(e.ValidUntil) || outOfRange(e.Sent) || outOfRange(e.Applied) || outOfRange(e.Answered) || outOfRange(e.TTL), e.Local > maxClock, e.Local < -maxClock:
+	case outOfRange(e.T) || outOfRange(e.ValidUntil) || outOfRange(e.SentAt) || outOfRange(e.AppliedAt) || outOfRange(e.AnsweredAt) || outOfRange(e.TTL), e.Local > maxClock, e.Local < -maxClock:
 		return fmt.Sprintf("event %d of %s has a stamp out of range", e.N, e.Process)
-	case e.N > 0 && in.numberTaken(e.N): // generated events have number 0
+	case e.N > 0 && in.takeNumber(e.N): // generated events have number 0
 		return fmt.Sprintf("two events have the number %d", e.N)
 	}
 	return ""
@@ -437,37 +437,37 @@ func (in *reader) checkEvent(e *history.Event, ofClient bool) string {
 
 // takeNumber marks an event number as taken, and reports whether it already was. It is optimized
 // for histories numbered without gaps.
-func (in *reader) numberTaken(n int64) bool {
-	if n >= int64(len(in.numbers)) {
-		taken := in.extraNumbers[n]
-		in.extraNumbers[n] = true
+func (in *reader) takeNumber(n int64) bool {
+	if n >= int64(len(in.seenNumbers)) {
+		taken := in.extraSeenNumbers[n]
+		in.extraSeenNumbers[n] = true
 		return taken
 	}
-	taken := in.numbers[n]
-	in.numbers[n] = true
+	taken := in.seenNumbers[n]
+	in.seenNumbers[n] = true
 	return taken
 }
 
 // isValidEvent reports whether e's type and operation fit a client or, if isClient is false, any
 // other process.
-func isValidEvent(e *history.Event, ofClient bool) bool {
+func isValidEvent(e *history.Event, isClient bool) bool {
 	switch e.Type {
 	case history.Invoke, history.OK, history.Fail, history.Info, history.Begin, history.End:
 	default:
 		return false
 	}
-	answer := e.Type == history.OK || e.Type == history.Fail || e.Type == history.Info
+	isReturn := e.Type == history.OK || e.Type == history.Fail || e.Type == history.Info
 	switch e.Op {
 	case history.OpAcquire, history.OpExtend, history.OpRead, history.OpWrite, history.OpRelease:
-		return answer || ofClient && e.Type == history.Invoke
+		return isReturn || isClient && e.Type == history.Invoke
 	case history.OpCheck:
-		return answer
+		return isReturn
 	case history.OpLost:
-		return ofClient && e.Type == history.Info
+		return isClient && e.Type == history.Info
 	case history.OpClient, history.OpRun:
 		return e.Type == history.Begin || e.Type == history.End || e.Type == history.Info
 	case history.OpSet, history.OpFence, history.OpLog, history.OpStop, history.OpClock, history.OpUnsupported, history.OpLife:
-		return !ofClient && answer
+		return !isClient && isReturn
 	}
 	return e.Process == history.Nemesis
 }

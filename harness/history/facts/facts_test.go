@@ -95,9 +95,9 @@ func TestGapOverlap(t *testing.T) {
 
 // A clock change is in effect at its own time.
 func TestClockAtChange(t *testing.T) {
-	turns := []ClockChange{{T: 3, Offset: 30, Rate: 1}, {T: 5, Offset: 50, Rate: 1}}
+	changes := []ClockChange{{T: 3, Offset: 30, Rate: 1}, {T: 5, Offset: 50, Rate: 1}}
 	for at, want := range map[int64]int64{2: 0, 3: 30, 4: 30, 5: 50, 9: 50} {
-		if got := ClockAt(turns, at).Offset; got != want {
+		if got := ClockAt(changes, at).Offset; got != want {
 			t.Errorf("at %d: the clock is %d ahead, want %d", at, got, want)
 		}
 	}
@@ -132,12 +132,12 @@ func TestReleaseOf(t *testing.T) {
 // Of the releases that may have deleted a key, the one applied first did so, whatever their
 // recorded order.
 func TestFirstDeletion(t *testing.T) {
-	set := &history.Event{Node: "n1", Sent: 1, Applied: 2}
+	set := &history.Event{Node: "n1", SentAt: 1, AppliedAt: 2}
 	release := func(node string, applied int64) *history.Event {
-		return &history.Event{Node: node, Sent: 2, Applied: applied, Type: history.OK}
+		return &history.Event{Node: node, SentAt: 2, AppliedAt: applied, Type: history.OK}
 	}
 	for _, order := range [][]int64{{5, 7}, {7, 5}, {2, 5}, {5, 1}} {
-		a := &Attempt{Deletes: []*history.Event{release("n1", order[0]), release("n2", 3), release("n1", order[1])}}
+		a := &Attempt{Releases: []*history.Event{release("n1", order[0]), release("n2", 3), release("n1", order[1])}}
 		if at, _ := a.Deletion(set); at != 5 {
 			t.Errorf("releases applied at %v: deleted at %d, want 5", order, at)
 		}
@@ -151,7 +151,7 @@ func TestEarliestDeparture(t *testing.T) {
 		"3 c1 end client\n4 nemesis invoke kill node=c1\n5 nemesis begin kill node=c1": 3e9,
 	} {
 		f := Read(histories.MustParse("params clients=c1 nodes=n1\n0 c1 begin client\n" + text + "\n9 harness end run"))
-		if f.GoneAt["c1"] != want || f.firstGone != want {
+		if f.GoneAt["c1"] != want || f.firstGoneAt != want {
 			t.Errorf("%s: c1 is gone at %d, want %d", text, f.GoneAt["c1"], want)
 		}
 	}
@@ -160,18 +160,18 @@ func TestEarliestDeparture(t *testing.T) {
 // The first notification of a loss counts, and a client's death closes a window only if the window
 // ends then.
 func TestEndOfBelief(t *testing.T) {
-	const held = "params clients=c1 nodes=n1\n1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1\n"
+	const prefix = "params clients=c1 nodes=n1\n1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1\n"
 	for text, want := range map[string]string{
 		"5 c1 info lost session=c1/1\n6 c1 info lost session=c1/1\n9 harness end run": "from 2 s to 5 s (3 s) lost at 5 s",
 		"9 nemesis begin kill node=c1\n9 harness end run":                             "from 2 s to 9 s (7 s) died at 9 s",
 		"5 harness info stop\n7 nemesis begin kill node=c1\n9 harness end run":        "from 2 s to 5 s (3 s)",
 	} {
-		f := Read(histories.MustParse(held + text))
+		f := Read(histories.MustParse(prefix + text))
 		got := ""
 		for w := range f.Windows(f.SessionByName("c1/1")) {
 			got += FromTo(w.From, w.To)
-			if by, how := f.WindowEnd(w); by != nil {
-				got += " " + string(how) + " at " + Seconds(by.T)
+			if event, ending := f.WindowEnd(w); event != nil {
+				got += " " + string(ending) + " at " + Seconds(event.T)
 			}
 		}
 		if got != want {
@@ -184,8 +184,8 @@ func TestEndOfBelief(t *testing.T) {
 func describe(f *Facts) string {
 	var s strings.Builder
 	printf := func(format string, args ...any) { fmt.Fprintf(&s, format+"\n", args...) }
-	if f.Malformed != "" {
-		printf("malformed: %s", f.Malformed)
+	if f.Defect != "" {
+		printf("malformed: %s", f.Defect)
 	}
 	for x := range f.Sessions() {
 		printf("session %s of %s: acquire %s", cmp.Or(x.Name(), "-"), x.Client(), pair(x.Acquire))
@@ -193,8 +193,8 @@ func describe(f *Facts) string {
 			printf("  %s %s", a.Call.Op, pair(a))
 		}
 		for w := range f.Windows(x) {
-			by, how := f.WindowEnd(w)
-			printf("  believed in %s to %s, by %s, %s by %s", Seconds(w.From), Seconds(w.To), number(w.Opens), cmp.Or(how, "still"), number(by))
+			event, ending := f.WindowEnd(w)
+			printf("  believed in %s to %s, by %s, %s by %s", Seconds(w.From), Seconds(w.To), number(w.OpenEvent), cmp.Or(ending, "still"), number(event))
 		}
 	}
 	for _, l := range f.Locks {
@@ -216,14 +216,14 @@ func describe(f *Facts) string {
 	for _, w := range f.Writes() {
 		printf("write %s %s: read %s, met version %d, made %d, tokens up to %d", number(w.Event), w.Type, number(w.Read), w.VersionBefore, w.VersionAfter, w.MaxFence)
 	}
-	wires := f.AttemptsByLock()
-	for _, l := range slices.Sorted(maps.Keys(wires)) {
-		for _, a := range wires[l].Attempts {
+	attempts := f.AttemptsByLock()
+	for _, l := range slices.Sorted(maps.Keys(attempts)) {
+		for _, a := range attempts[l].Attempts {
 			printf("attempt of %s at %s with %s, %s to %s: sets %s, %d yes, %d no, won %t, over at %s, deletes %s",
-				a.Session.Name(), l, a.Token, Seconds(a.From), Seconds(a.To), numbers(a.Sets), a.Yes, a.No, a.Won, Seconds(a.End), numbers(a.Deletes))
+				a.Session.Name(), l, a.Token, Seconds(a.From), Seconds(a.To), numbers(a.Sets), a.YesVotes, a.NoVotes, a.Won, Seconds(a.End), numbers(a.Releases))
 		}
 		for s := range f.Sessions() {
-			if t, ok := wires[l].LastExtension[s]; ok {
+			if t, ok := attempts[l].LastExtension[s]; ok {
 				printf("extended %s at %s", s.Name(), Seconds(t))
 			}
 		}
@@ -235,13 +235,13 @@ func describe(f *Facts) string {
 	for _, part := range []struct {
 		name   string
 		events []*history.Event
-	}{{"sent", f.SentCommands()}, {"lacks", f.Unsupported}, {"loose", f.Unmatched}} {
+	}{{"sent", f.SentCommands()}, {"lacks", f.UnsupportedCommands}, {"loose", f.UnmatchedEvents}} {
 		if len(part.events) > 0 {
 			printf("%s: %s", part.name, numbers(part.events))
 		}
 	}
-	if f.Stop != nil {
-		printf("stopped by %s", number(f.Stop))
+	if f.StopEvent != nil {
+		printf("stopped by %s", number(f.StopEvent))
 	}
 	printf("%d grants, shares %v, ends at %s", f.Grants, f.GrantsByClient, Seconds(f.End))
 	return s.String()
@@ -308,7 +308,7 @@ func TestValueOfKeyAtInstant(t *testing.T) {
 	lives := Read(h).Lives()
 	for at, want := range map[float64]string{0.5: "", 1: "A", 2.9: "A", 3.1: "A", 9: "A", 9.2: "", 9.5: "B", 50: "B"} {
 		got := ""
-		if s := lives.At("n1", "lock-1", int64(at*1e9)); s != nil {
+		if s := lives.IntervalAt("n1", "lock-1", int64(at*1e9)); s != nil {
 			got = s.Value
 		}
 		if got != want {
@@ -319,7 +319,7 @@ func TestValueOfKeyAtInstant(t *testing.T) {
 	if a, b := intervals[0].Lifetime(), intervals[1].Lifetime(); a != 2e9 || b != 3e9+0.0007e9 { // a TTL starts at a whole millisecond of the node's clock
 		t.Errorf("the lifetimes of A and B are %s and %s", Seconds(a), Seconds(b))
 	}
-	if intervals[1].ExpirySet.Life.Expires = 0; intervals[1].Lifetime() != Never {
+	if intervals[1].ExpiryEvent.Life.Expiry = 0; intervals[1].Lifetime() != Never {
 		t.Error("a key without an expiry has a lifetime")
 	}
 }

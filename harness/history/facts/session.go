@@ -19,7 +19,7 @@ type Session struct {
 	Acquire  Operation
 	CalledAt int64       // when acquire was called
 	EndedAt  int64       // when acquire returned, whatever the outcome, or Never
-	Until    int64       // deadline returned by acquire, or NotGranted
+	Deadline int64       // deadline returned by acquire, or NotGranted
 	actions  []Operation // operations on the handle, in call order
 }
 
@@ -41,7 +41,7 @@ func (s *Session) Token() string {
 }
 
 // Granted reports whether the acquire succeeded.
-func (s *Session) Granted() bool { return s.Until != NotGranted }
+func (s *Session) Granted() bool { return s.Deadline != NotGranted }
 
 // Calls iterates over the session's operations of one kind, in call order.
 func (s *Session) Calls(op string) iter.Seq[Operation] {
@@ -85,7 +85,7 @@ func (s *Session) ReleasedAt() int64 {
 func (s *Session) recordReturn(e *history.Event) {
 	s.Acquire.Return = e
 	if s.EndedAt = e.T; e.Type == history.OK {
-		s.Until = Deadline(e)
+		s.Deadline = Deadline(e)
 	}
 }
 
@@ -133,8 +133,8 @@ func (f *Facts) PendingAtStop(o Operation) bool {
 	if f.Params.Limit > 0 {
 		limit = int64(f.Params.Limit)
 	}
-	if f.Stop != nil {
-		limit = min(limit, f.Stop.T)
+	if f.StopEvent != nil {
+		limit = min(limit, f.StopEvent.T)
 	}
 	return o.Return.T >= limit-int64(f.Params.StampError)
 }
@@ -182,15 +182,15 @@ func isAction(op string) bool {
 //
 // Both From and To may be off by Params.StampError.
 type Window struct {
-	From, To int64
-	Session  *Session
-	Opens    *history.Event // return that opened the window
-	Closes   *history.Event // event that ended the window; nil: the history or the client ended
+	From, To   int64
+	Session    *Session
+	OpenEvent  *history.Event // return that opened the window
+	CloseEvent *history.Event // event that ended the window; nil: the history or the client ended
 }
 
 // StillOpen reports whether the window was still open when the history ended.
 func (f *Facts) StillOpen(w Window) bool {
-	if w.Closes != nil || w.To != f.End {
+	if w.CloseEvent != nil || w.To != f.End {
 		return false
 	}
 	t, gone := f.GoneAt[w.Session.Client()]
@@ -201,48 +201,48 @@ func (f *Facts) StillOpen(w Window) bool {
 func (f *Facts) Windows(s *Session) iter.Seq[Window] {
 	return func(yield func(Window) bool) {
 		end, release := f.LastMoment(s)
-		held := func(w Window) bool {
+		yieldWindow := func(w Window) bool {
 			if w.To > end {
-				w.To, w.Closes = end, release
+				w.To, w.CloseEvent = end, release
 			}
 			return w.From > w.To || w.From == w.To && !f.StillOpen(w) || yield(w)
 		}
-		var last Window
-		until := int64(NotGranted)
+		var current Window
+		deadline := int64(NotGranted)
 		if s.Granted() {
-			last = Window{From: s.EndedAt, To: s.Until, Session: s, Opens: s.Acquire.Return, Closes: s.Acquire.Return}
-			until = s.Until
+			current = Window{From: s.EndedAt, To: s.Deadline, Session: s, OpenEvent: s.Acquire.Return, CloseEvent: s.Acquire.Return}
+			deadline = s.Deadline
 		}
 		for x := range s.Calls(history.OpExtend) {
 			switch ret := x.Return; x.Outcome() {
 			case history.OK:
-				d := ExtendedDeadline(ret, until)
+				d := ExtendedDeadline(ret, deadline)
 				switch {
-				case until == NotGranted:
-					last = newWindow(s, ret, d)
-				case d > ret.T && ret.T > last.To:
-					if !held(last) {
+				case deadline == NotGranted:
+					current = newWindow(s, ret, d)
+				case d > ret.T && ret.T > current.To:
+					if !yieldWindow(current) {
 						return
 					}
-					last = newWindow(s, ret, d)
-				case d > ret.T || d < last.To:
-					last.To, last.Closes = d, ret
+					current = newWindow(s, ret, d)
+				case d > ret.T || d < current.To:
+					current.To, current.CloseEvent = d, ret
 				}
-				until = d
+				deadline = d
 			case history.Fail:
-				if until != NotGranted && ret.T < last.To {
-					last.To, last.Closes, until = ret.T, ret, ret.T
+				if deadline != NotGranted && ret.T < current.To {
+					current.To, current.CloseEvent, deadline = ret.T, ret, ret.T
 				}
 			}
 		}
-		if until != NotGranted {
-			held(last)
+		if deadline != NotGranted {
+			yieldWindow(current)
 		}
 	}
 }
 
 func newWindow(s *Session, ret *history.Event, to int64) Window {
-	return Window{From: ret.T, To: to, Session: s, Opens: ret, Closes: ret}
+	return Window{From: ret.T, To: to, Session: s, OpenEvent: ret, CloseEvent: ret}
 }
 
 // NotGranted is the deadline of a client that does not consider itself the holder.
@@ -261,12 +261,12 @@ func Deadline(ret *history.Event) int64 {
 // (or NotGranted). An extension without a deadline leaves the deadline unchanged. An extension that
 // returns after its own deadline sets the deadline to the time of its return, but does not postpone
 // an earlier deadline.
-func ExtendedDeadline(ret *history.Event, until int64) int64 {
+func ExtendedDeadline(ret *history.Event, deadline int64) int64 {
 	switch {
-	case ret.ValidUntil == 0 && until != NotGranted:
-		return until
+	case ret.ValidUntil == 0 && deadline != NotGranted:
+		return deadline
 	case ret.ValidUntil != 0 && ret.ValidUntil < ret.T:
-		return min(until, ret.T)
+		return min(deadline, ret.T)
 	}
 	return Deadline(ret)
 }
@@ -275,7 +275,7 @@ func ExtendedDeadline(ret *history.Event, until int64) int64 {
 // whatever its deadline, and the release that determines this time, if any.
 func (f *Facts) LastMoment(s *Session) (int64, *history.Event) {
 	call := s.FirstRelease()
-	if call != nil && call.T <= min(f.End, f.firstGone) { // the usual case, which doesn't need GoneAt
+	if call != nil && call.T <= min(f.End, f.firstGoneAt) { // the usual case, which doesn't need GoneAt
 		return call.T, call
 	}
 	end := f.End
@@ -302,10 +302,10 @@ const (
 
 // AllWindows returns the windows of all sessions, ordered by acquire call and then by time.
 // CloseEvent is the event that WindowEnd returns.
-func (f *Facts) Beliefs() (all []Window) {
+func (f *Facts) AllWindows() (all []Window) {
 	for s := range f.Sessions() {
 		for w := range f.Windows(s) {
-			w.Closes, _ = f.WindowEnd(w)
+			w.CloseEvent, _ = f.WindowEnd(w)
 			all = append(all, w)
 		}
 	}
@@ -319,16 +319,16 @@ func (f *Facts) Loss(s *Session) *history.Event { return f.losses[s] }
 // PromisedDeadline returns the deadline that a session's acquire returned, regardless of any later
 // loss. Never means that the lock had no deadline.
 func (f *Facts) PromisedDeadline(s *Session) int64 {
-	if until, ok := f.promised[s]; ok {
-		return until
+	if deadline, ok := f.promisedDeadlines[s]; ok {
+		return deadline
 	}
-	return s.Until
+	return s.Deadline
 }
 
 // recordPromises records the promised deadlines of sessions that lost their lock. corrected
 // contains the same events with deadlines that ignore losses.
-func (f *Facts) notePromises(corrected []history.Event) {
-	f.promised = map[*Session]int64{}
+func (f *Facts) recordPromises(corrected []history.Event) {
+	f.promisedDeadlines = map[*Session]int64{}
 	sessionByReturn := map[*history.Event]*Session{}
 	for s := range f.losses {
 		if s.Granted() {
@@ -337,14 +337,14 @@ func (f *Facts) notePromises(corrected []history.Event) {
 	}
 	for i := range f.Events {
 		if s := sessionByReturn[&f.Events[i]]; s != nil {
-			f.promised[s] = Deadline(&corrected[i])
+			f.promisedDeadlines[s] = Deadline(&corrected[i])
 		}
 	}
 }
 
 // WindowEnd returns the event that ended a window, or nil, and how the window ended.
 func (f *Facts) WindowEnd(w Window) (*history.Event, Ending) {
-	switch e := w.Closes; {
+	switch e := w.CloseEvent; {
 	case e == nil:
 		if d := f.departure(w.Session.Client()); d != nil && d.T == w.To {
 			return d, Died
@@ -359,7 +359,7 @@ func (f *Facts) WindowEnd(w Window) (*history.Event, Ending) {
 	case w.To == Never:
 		return nil, StillBelieved
 	}
-	return w.Closes, Expired
+	return w.CloseEvent, Expired
 }
 
 // ClockChange describes how the wall clock of a client or a lock node ran from time T on. A history
@@ -373,7 +373,7 @@ type ClockChange struct {
 }
 
 func (f *Facts) addClockChange(e *history.Event) {
-	if e.Op != history.OpClock || !e.Wall || f.Params.Epoch == 0 || e.Local == 0 {
+	if e.Op != history.OpClock || !e.WallClock || f.Params.Epoch == 0 || e.Local == 0 {
 		return
 	}
 	f.ClockChanges = append(f.ClockChanges, ClockChange{T: e.T, Process: e.Node, Offset: e.Local - f.Params.Epoch - e.T, Rate: 1 + float64(e.Drift)/1e9, Event: e})
@@ -387,34 +387,34 @@ func (f *Facts) ClockChangesOf(process string) []ClockChange {
 // ClockAt returns the last change at or before the given time, or one that describes a correct
 // clock. All changes must be to the same clock, in chronological order.
 func ClockAt(changes []ClockChange, at int64) ClockChange {
-	now := ClockChange{Rate: 1}
+	current := ClockChange{Rate: 1}
 	for _, t := range changes {
 		if t.T <= at {
-			now = t
+			current = t
 		}
 	}
-	return now
+	return current
 }
 
 // ElapsedOnClock returns how much time passed between an event and a later instant, according to
 // the clock that the client read for the event.
 func (f *Facts) ElapsedOnClock(since *history.Event, until int64) int64 {
-	at, shows, drift := since.T, since.Local, int64(0)
-	if shows == 0 {
+	at, reading, drift := since.T, since.Local, int64(0)
+	if reading == 0 {
 		return until - since.T
 	}
 	for i := range f.Events {
 		switch e := &f.Events[i]; {
 		case e.T > until:
-			return shows - since.Local + clockAdvance(until-at, drift)
-		case e.Op != history.OpClock || e.Node != since.Process || e.Wall != since.Wall:
+			return reading - since.Local + clockAdvance(until-at, drift)
+		case e.Op != history.OpClock || e.Node != since.Process || e.WallClock != since.WallClock:
 		case e.T <= since.T:
 			drift = e.Drift
 		default:
-			at, shows, drift = e.T, e.Local, e.Drift
+			at, reading, drift = e.T, e.Local, e.Drift
 		}
 	}
-	return shows - since.Local + clockAdvance(until-at, drift)
+	return reading - since.Local + clockAdvance(until-at, drift)
 }
 
 // clockAdvance returns how far a clock that runs fast by drift (in parts per 10⁹) advances in a
@@ -422,16 +422,16 @@ func (f *Facts) ElapsedOnClock(since *history.Event, until int64) int64 {
 func clockAdvance(span, drift int64) int64 { return span + int64(float64(span)*(float64(drift)/1e9)) }
 
 // maxReadError is the maximum error in reading a correct clock.
-const readError = int64(time.Millisecond) / 2
+const maxReadError = int64(time.Millisecond) / 2
 
 // IsWrong reports whether the clock is off or runs at the wrong rate.
 func (t ClockChange) IsWrong() bool {
-	return t.Offset >= readError || t.Offset <= -readError || t.Rate != 1
+	return t.Offset >= maxReadError || t.Offset <= -maxReadError || t.Rate != 1
 }
 
 // OffsetAt returns how far the clock is ahead at a time after the change, provided that it is not
 // changed again in the meantime.
 func (t ClockChange) OffsetAt(at int64) int64 {
-	gained := float64(at-t.T) * (t.Rate - 1)
-	return int64(min(max(float64(t.Offset)+gained, math.MinInt64/2), math.MaxInt64/2))
+	gainedTime := float64(at-t.T) * (t.Rate - 1)
+	return int64(min(max(float64(t.Offset)+gainedTime, math.MinInt64/2), math.MaxInt64/2))
 }

@@ -25,7 +25,7 @@ type nodes struct {
 	clients []*redis.Client
 }
 
-func start(t *testing.T) nodes {
+func startNodes(t *testing.T) nodes {
 	n := nodes{t: t, addrs: redistest.Start(t, 5)}
 	for _, a := range n.addrs {
 		c := redis.NewClient(&redis.Options{Addr: a})
@@ -36,10 +36,10 @@ func start(t *testing.T) nodes {
 }
 
 // reset clears the nodes and sets the key to another client's value on the first count nodes.
-func (n nodes) take(some int) {
+func (n nodes) reset(count int) {
 	for i, c := range n.clients {
 		err := c.FlushAll(n.t.Context()).Err()
-		if err == nil && i < some {
+		if err == nil && i < count {
 			err = c.Set(n.t.Context(), "k", "other", 0).Err()
 		}
 		if err != nil {
@@ -50,17 +50,17 @@ func (n nodes) take(some int) {
 
 // countKeys counts the nodes whose key has another client's value, and those with the lock's own
 // value.
-func (n nodes) countKeys() (others, own int) {
+func (n nodes) countKeys() (other, ownKeys int) {
 	for _, c := range n.clients {
 		switch v, err := c.Get(n.t.Context(), "k").Result(); {
 		case err != nil:
 		case v == "other":
-			others++
+			other++
 		default:
-			own++
+			ownKeys++
 		}
 	}
-	return others, own
+	return other, ownKeys
 }
 
 // epoch is the start of a ticking clock.
@@ -77,7 +77,7 @@ func tickingClocks(tick time.Duration) func(*lock.Env) {
 
 // newLock returns a lock with the given mistake. Its timeouts are long because no test waits for a
 // timeout to pass.
-func (n nodes) open(mistake string, changes ...func(*lock.Env)) *brokenLock {
+func (n nodes) newLock(mistake string, changes ...func(*lock.Env)) *brokenLock {
 	n.t.Helper()
 	e := lock.Env{
 		Client: "c1", Now: time.Now, Wall: time.Now, After: time.After, Dial: (&net.Dialer{}).DialContext,
@@ -119,9 +119,9 @@ func anotherClient(e *lock.Env) {
 
 // Each lock makes its own mistake. TestExactlyOneMistake checks that it makes no other.
 func TestEachLockMakesItsMistake(t *testing.T) {
-	n := start(t)
+	n := startNodes(t)
 	for _, m := range Mistakes() {
-		if makes := experiments[m.Name]; makes == nil || !makes(n, m.Name) {
+		if makesMistake := experiments[m.Name]; makesMistake == nil || !makesMistake(n, m.Name) {
 			t.Errorf("mistake %q has no experiment, or the lock doesn't make the mistake", m.Name)
 		}
 	}
@@ -132,15 +132,15 @@ var visibleMistakes = []string{"set-without-nx", "ttl-in-wrong-unit", "same-valu
 
 // Without faults, the other mistakes have no effect.
 func TestUseWithoutFaults(t *testing.T) {
-	n := start(t)
+	n := startNodes(t)
 	for _, m := range Mistakes() {
 		if slices.Contains(visibleMistakes, m.Name) {
 			continue
 		}
-		n.take(0)
+		n.reset(0)
 		for _, ask := range []string{"multiplexed", "sequential"} {
-			change := func(e *lock.Env) { e.Settings.Ask = ask }
-			first, second := n.open(m.Name, change), n.open(m.Name, change, anotherClient)
+			setAsk := func(e *lock.Env) { e.Settings.Ask = ask }
+			first, second := n.newLock(m.Name, setAsk), n.newLock(m.Name, setAsk, anotherClient)
 			for range 2 {
 				h := n.acquire(first)
 				for i, c := range n.clients {
@@ -167,20 +167,20 @@ func TestUseWithoutFaults(t *testing.T) {
 
 // The algorithm without replacements makes no mistake.
 func TestUnmodifiedAlgorithm(t *testing.T) {
-	n := start(t)
+	n := startNodes(t)
 	defer func(table []mistake) { mistakes = table }(mistakes)
 	mistakes = []mistake{{Mistake{Name: "none"}, func(*brokenLock) {}}}
-	for name, makes := range experiments {
-		if makes(n, "none") {
+	for name, makesMistake := range experiments {
+		if makesMistake(n, "none") {
 			t.Errorf("the lock without a mistake makes mistake %q", name)
 		}
 	}
 }
 
-func TestCanceled(t *testing.T) {
-	n := start(t)
-	n.take(5)
-	l := n.open("plain-del", func(e *lock.Env) { e.Settings.Tries = 0 })
+func TestCanceledAcquireDeletesNoKeys(t *testing.T) {
+	n := startNodes(t)
+	n.reset(5)
+	l := n.newLock("plain-del", func(e *lock.Env) { e.Settings.Tries = 0 })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := l.Acquire(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
@@ -194,20 +194,20 @@ func TestCanceled(t *testing.T) {
 // As in the reference, a failed attempt leaves no key on any node, whether it lost the vote or was
 // canceled. The exceptions are the locks whose mistake is to leave keys.
 func TestFailedAttemptIsUndone(t *testing.T) {
-	n := start(t)
+	n := startNodes(t)
 	for _, m := range Mistakes() {
 		if slices.Contains([]string{"no-release-on-failure", "undone-by-the-callers-context", "set-without-nx"}, m.Name) {
 			continue
 		}
-		n.take(4)
-		h, err := n.open(m.Name).Acquire(t.Context(), "k")
-		if _, own := n.countKeys(); h != nil || err == nil || own != 0 {
-			t.Errorf("%s: %d keys left by an attempt with one vote; error %v", m.Name, own, err)
+		n.reset(4)
+		h, err := n.newLock(m.Name).Acquire(t.Context(), "k")
+		if _, ownKeys := n.countKeys(); h != nil || err == nil || ownKeys != 0 {
+			t.Errorf("%s: %d keys left by an attempt with one vote; error %v", m.Name, ownKeys, err)
 		}
-		n.take(0)
+		n.reset(0)
 		ctx, cancel := context.WithCancel(t.Context())
 		var readings atomic.Int64
-		l := n.open(m.Name, func(e *lock.Env) {
+		l := n.newLock(m.Name, func(e *lock.Env) {
 			e.Now = func() time.Time {
 				if readings.Add(1) == 2 { // all nodes have answered, or a request is under way
 					cancel()
@@ -217,8 +217,8 @@ func TestFailedAttemptIsUndone(t *testing.T) {
 			e.Wall = e.Now
 		})
 		h, err = l.Acquire(ctx, "k")
-		if _, own := n.countKeys(); h != nil || !errors.Is(err, context.Canceled) || own != 0 {
-			t.Errorf("%s: %d keys left by a canceled attempt; error %v", m.Name, own, err)
+		if _, ownKeys := n.countKeys(); h != nil || !errors.Is(err, context.Canceled) || ownKeys != 0 {
+			t.Errorf("%s: %d keys left by a canceled attempt; error %v", m.Name, ownKeys, err)
 		}
 	}
 }
@@ -226,16 +226,16 @@ func TestFailedAttemptIsUndone(t *testing.T) {
 // Extending a lost lock fails and sets no key. The exceptions are the locks whose mistake is to
 // extend lost locks.
 func TestExtendLostLock(t *testing.T) {
-	n := start(t)
+	n := startNodes(t)
 	for _, m := range Mistakes() {
-		if strings.HasPrefix(m.Name, "extension-") || n.open(m.Name).checkHold != nil {
+		if strings.HasPrefix(m.Name, "extension-") || n.newLock(m.Name).checkHold != nil {
 			continue
 		}
-		for taken, lost := range map[int]bool{2: false, 3: true} {
-			n.take(0)
-			h := n.acquire(n.open(m.Name, tickingClocks(time.Millisecond)))
-			until := h.Deadline()
-			for _, c := range n.clients[:taken] {
+		for lostKeys, lost := range map[int]bool{2: false, 3: true} {
+			n.reset(0)
+			h := n.acquire(n.newLock(m.Name, tickingClocks(time.Millisecond)))
+			deadline := h.Deadline()
+			for _, c := range n.clients[:lostKeys] {
 				if err := c.Set(t.Context(), "k", "other", 0).Err(); err != nil {
 					t.Fatal(err)
 				}
@@ -244,9 +244,9 @@ func TestExtendLostLock(t *testing.T) {
 			if m.Name == "ttl-in-wrong-unit" { // the keys may have expired
 				continue
 			}
-			if others, _ := n.countKeys(); errors.Is(err, lock.ErrNotHeld) != lost || (err == nil) == lost || h.Deadline().After(until) == lost || others != taken {
+			if others, _ := n.countKeys(); errors.Is(err, lock.ErrNotHeld) != lost || (err == nil) == lost || h.Deadline().After(deadline) == lost || others != lostKeys {
 				t.Errorf("%s: extension with %d of 5 keys lost: %v, deadline moved by %v, another client has %d keys",
-					m.Name, taken, err, h.Deadline().Sub(until), others)
+					m.Name, lostKeys, err, h.Deadline().Sub(deadline), others)
 			}
 		}
 	}
@@ -254,11 +254,11 @@ func TestExtendLostLock(t *testing.T) {
 
 // A lock with the mistake tells-late does not notify its holder of a loss while no node answers,
 // but does so once the nodes report the loss.
-func TestNotifiesLate(t *testing.T) {
-	n := start(t)
-	n.take(0)
-	asked, no, on := 0, make(chan bool), make(chan bool)
-	l := n.open("tells-late", func(e *lock.Env) {
+func TestLateNotification(t *testing.T) {
+	n := startNodes(t)
+	n.reset(0)
+	requests, firstRefusal, proceed := 0, make(chan bool), make(chan bool)
+	l := n.newLock("tells-late", func(e *lock.Env) {
 		e.After = func(d time.Duration) <-chan time.Time {
 			if d == e.Settings.TTL/3 {
 				d = 0
@@ -267,27 +267,27 @@ func TestNotifiesLate(t *testing.T) {
 		}
 		e.Settings.Ask = "sequential"
 	})
-	l.extend = func(_ context.Context, node int, _, _ string) (int64, error) {
-		if asked++; asked < 50 {
+	l.extendKey = func(_ context.Context, node int, _, _ string) (int64, error) {
+		if requests++; requests < 50 {
 			return 0, errDown
 		}
 		if node == 0 {
-			no <- true
-			<-on
+			firstRefusal <- true
+			<-proceed
 		}
 		return 0, nil
 	}
 	lost := n.acquire(l).(lock.LossNotifier).Lost()
-	<-no
+	<-firstRefusal
 	select {
 	case <-lost:
 		t.Error("the lock reported a loss that no node had reported")
 	default:
 	}
-	close(on)
+	close(proceed)
 	select {
 	case <-lost:
-	case <-no:
+	case <-firstRefusal:
 		t.Error("the lock kept sending requests after all nodes had reported the loss")
 	}
 }

@@ -23,7 +23,7 @@ type starter struct {
 }
 
 // file is a starter's file, with its path below adapters.
-type file struct{ name, from string }
+type file struct{ name, source string }
 
 // Starters lists the starters, one per language.
 var Starters = []starter{
@@ -61,7 +61,7 @@ func (s starter) Write(dir string) error {
 		}
 	}
 	for _, f := range s.files {
-		text, err := adapterFiles.ReadFile("adapters/" + f.from)
+		text, err := adapterFiles.ReadFile("adapters/" + f.source)
 		if err != nil {
 			return err
 		}
@@ -69,12 +69,12 @@ func (s starter) Write(dir string) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			return err
 		}
-		to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 		if err != nil {
 			return err
 		}
-		_, err = to.Write(text)
-		if err := errors.Join(err, to.Close()); err != nil {
+		_, err = out.Write(text)
+		if err := errors.Join(err, out.Close()); err != nil {
 			return err
 		}
 	}

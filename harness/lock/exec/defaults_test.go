@@ -23,9 +23,9 @@ func TestNodeAdaptersKeepDriverDefaults(t *testing.T) {
 	if err != nil {
 		t.Skip("node is missing: apt-get install nodejs")
 	}
-	standIn := t.TempDir()
+	dir := t.TempDir()
 	write := func(name, text string) string {
-		path := filepath.Join(standIn, name)
+		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,7 @@ func TestNodeAdaptersKeepDriverDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(node, main, helper)
-	cmd.Env = append(os.Environ(), "NODE_PATH="+standIn)
+	cmd.Env = append(os.Environ(), "NODE_PATH="+dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -77,20 +77,20 @@ func startWithStandIns(t *testing.T, program, script string, files map[string]st
 		t.Skip(program + " is missing")
 	}
 	dir := t.TempDir()
-	for _, from := range []string{script, filepath.Join(filepath.Dir(script), "lockpick"+filepath.Ext(script))} {
-		text, err := os.ReadFile(filepath.Join("adapters", from))
+	for _, source := range []string{script, filepath.Join(filepath.Dir(script), "lockpick"+filepath.Ext(script))} {
+		text, err := os.ReadFile(filepath.Join("adapters", source))
 		if err != nil {
 			t.Fatal(err)
 		}
 		files = maps.Clone(files)
-		files[filepath.Base(from)] = string(text)
+		files[filepath.Base(source)] = string(text)
 	}
 	for name, text := range files {
-		to := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		target := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(to, []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(target, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,13 +121,13 @@ func startWithStandIns(t *testing.T, program, script string, files map[string]st
 }
 
 // addNPMPackage adds a stand-in for an npm package.
-func npm(files map[string]string, name, text string) {
+func addNPMPackage(files map[string]string, name, text string) {
 	files["node_modules/"+name+"/index.js"] = "'use strict'; const print = (...args) => require('fs').writeSync(2, JSON.stringify(args) + '\\n');\n" + text
 	files["node_modules/"+name+"/package.json"] = `{"name": "` + name + `", "version": "0"}`
 }
 
 // addPyPIPackage adds a stand-in for a PyPI package.
-func pypi(files map[string]string, module, name, text string) {
+func addPyPIPackage(files map[string]string, module, name, text string) {
 	files[module+".py"] = "import sys\ndef told(*args): print(*args, file=sys.stderr, flush=True)\n" + text
 	files[strings.ReplaceAll(name, "-", "_")+"-0.dist-info/METADATA"] = "Metadata-Version: 2.1\nName: " + name + "\nVersion: 0\n"
 }
@@ -136,12 +136,12 @@ func pypi(files map[string]string, module, name, text string) {
 // Disabling retries would hide the mistakes that retries cause.
 func TestAdaptersKeepLibraryDefaults(t *testing.T) {
 	node, python := map[string]string{}, map[string]string{}
-	npm(node, "ioredis", "module.exports = class { on() {} once(_, ready) { ready(); } };")
-	npm(node, "redlock4", "module.exports = class { constructor(_, ...settings) { print(...settings); } on() {} };")
-	npm(node, "redlock5", "exports.default = class { constructor(_, ...settings) { print(...settings); } on() {} };")
-	pypi(python, "redis", "redis", "class Redis:\n  def __init__(self, **set): told('Redis', *sorted(set.keys() - {'host', 'port'}))\n")
-	pypi(python, "redlock", "redlock-py", "class Redlock:\n  quorum = 1\n  def __init__(self, nodes, **set): told('Redlock', *sorted(set.items()))\n")
-	pypi(python, "pottery", "pottery", `
+	addNPMPackage(node, "ioredis", "module.exports = class { on() {} once(_, ready) { ready(); } };")
+	addNPMPackage(node, "redlock4", "module.exports = class { constructor(_, ...settings) { print(...settings); } on() {} };")
+	addNPMPackage(node, "redlock5", "exports.default = class { constructor(_, ...settings) { print(...settings); } on() {} };")
+	addPyPIPackage(python, "redis", "redis", "class Redis:\n  def __init__(self, **set): told('Redis', *sorted(set.keys() - {'host', 'port'}))\n")
+	addPyPIPackage(python, "redlock", "redlock-py", "class Redlock:\n  quorum = 1\n  def __init__(self, nodes, **set): told('Redlock', *sorted(set.items()))\n")
+	addPyPIPackage(python, "pottery", "pottery", `
 class ExtendUnlockedLock(Exception): pass
 class ReleaseUnlockedLock(Exception): pass
 class TooManyExtensions(Exception): pass
@@ -165,10 +165,10 @@ class Redlock:
 		{"python3", "python/pottery_redlock.py", python, "", "Redis\nRedlock"},
 	} {
 		t.Run(c.script+" "+c.options, func(t *testing.T) {
-			a, said := startWithStandIns(t, c.program, c.script, c.files)
+			a, output := startWithStandIns(t, c.program, c.script, c.files)
 			settings := lock.Settings{TTL: time.Second, Timeout: 50 * time.Millisecond, Drift: 0.01, Options: map[string]string{}}
 			for option := range strings.SplitSeq(c.options, ",") {
-				if name, value, is := strings.Cut(option, "="); is {
+				if name, value, ok := strings.Cut(option, "="); ok {
 					settings.Options[name] = value
 				}
 			}
@@ -183,8 +183,8 @@ class Redlock:
 			if err := a.Close(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			<-a.ended
-			if got := said(); got != c.want {
+			<-a.outputEnded
+			if got := output(); got != c.want {
 				t.Errorf("settings passed to the library:\n%s\nwant\n%s", got, c.want)
 			}
 			for _, o := range a.Hello.Options {
@@ -200,8 +200,8 @@ class Redlock:
 // means not-held.
 func TestPotteryNodeErrorsAreNotRefusals(t *testing.T) {
 	python := map[string]string{}
-	pypi(python, "redis", "redis", "class Redis:\n  def __init__(self, **set): pass\n")
-	pypi(python, "pottery", "pottery", `
+	addPyPIPackage(python, "redis", "redis", "class Redis:\n  def __init__(self, **set): pass\n")
+	addPyPIPackage(python, "pottery", "pottery", `
 class Refused(Exception):
   def __init__(self, errors): self.redis_errors = errors
 class ExtendUnlockedLock(Refused): pass

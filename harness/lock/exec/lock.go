@@ -46,35 +46,35 @@ func New(env lock.Env) (lock.Lock, error) {
 // program adapts an Adapter to lock.Lock.
 type program struct {
 	*Adapter
-	env   lock.Env
-	in    io.Closer
-	tries int // number of delays drawn
+	env        lock.Env
+	in         io.Closer
+	delayCount int // number of delays drawn
 }
 
 func (p *program) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	s := p.env.Settings
-	within := time.Duration(0)
+	timeout := time.Duration(0)
 	if p.Hello.Retries == "library" {
-		within = acquireTTLs * s.TTL
+		timeout = acquireTTLs * s.TTL
 	}
 	if err := p.checkWallClock(context.WithoutCancel(ctx)); err != nil {
 		return nil, fmt.Errorf("acquire %q: %w", key, err)
 	}
 	for n := 1; ; n++ {
-		h, err := p.Adapter.Acquire(ctx, key, within)
-		var no *RefusedError
+		h, err := p.Adapter.Acquire(ctx, key, timeout)
+		var refused *RefusedError
 		switch {
 		case err == nil:
 			return h, nil
-		case ctx.Err() != nil, n == s.Tries && within == 0, !errors.As(err, &no), no.No == refusedUnsupported, no.No == refusedCanceled:
+		case ctx.Err() != nil, n == s.Tries && timeout == 0, !errors.As(err, &refused), refused.No == refusedUnsupported, refused.No == refusedCanceled:
 			return nil, fmt.Errorf("acquire %q: %w", key, err)
 		}
-		if within > 0 && no.No != refusedError { // the library has already waited
+		if timeout > 0 && refused.No != refusedError { // the library has already waited
 			continue
 		}
-		p.tries++
+		p.delayCount++
 		select {
-		case <-p.env.After(p.env.Delay(p.tries, s.RetryMin, s.RetryMax)):
+		case <-p.env.After(p.env.Delay(p.delayCount, s.RetryMin, s.RetryMax)):
 		case <-ctx.Done():
 			return nil, fmt.Errorf("acquire %q: %w, after %d tries: %w", key, ctx.Err(), n, err)
 		}
@@ -108,11 +108,11 @@ type Handle struct {
 	returned bool
 	renewed  chan struct{} // receives a value when the library changes the deadline
 	lost     chan struct{} // closed when the lock is lost
-	once     sync.Once
+	lostOnce sync.Once
 
 	mu       sync.Mutex
 	deadline time.Time
-	wall     bool
+	byWall   bool
 }
 
 // setDeadline sets the deadline to the one in a reply.
@@ -123,13 +123,13 @@ func (h *Handle) setDeadline(r reply) {
 	case r.Until == 0:
 		h.deadline = time.Time{}
 	case r.Clock == "wall":
-		h.deadline, h.wall = time.Unix(0, int64(r.Until)), true
+		h.deadline, h.byWall = time.Unix(0, int64(r.Until)), true
 	default:
-		h.deadline, h.wall = h.adapter.clientTime(int64(r.Until)), false
+		h.deadline, h.byWall = h.adapter.clientTime(int64(r.Until)), false
 	}
 }
 
-func (h *Handle) notifyLost() { h.once.Do(func() { close(h.lost) }) }
+func (h *Handle) notifyLost() { h.lostOnce.Do(func() { close(h.lost) }) }
 
 func (h *Handle) notifyRenewed() {
 	select {
@@ -167,12 +167,12 @@ func (h *Handle) Deadline() time.Time {
 func (h *Handle) ByWall() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.wall
+	return h.byWall
 }
 
 // Held implements lock.HeldChecker. It returns an error if the library doesn't support it.
 func (h *Handle) Held(ctx context.Context) (bool, error) {
-	if !h.adapter.Hello.can(canCheckHeld) {
+	if !h.adapter.Hello.hasCapability(canCheckHeld) {
 		return false, errors.ErrUnsupported
 	}
 	r, err := h.adapter.call(ctx, request{Op: "held", Handle: h.id})

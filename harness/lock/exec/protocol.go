@@ -82,7 +82,7 @@ func (h Hello) check() error {
 		return errors.New("its hello has no name")
 	case !slices.Contains(beliefs, h.Belief):
 		return fmt.Errorf("its hello has belief %q: use \"deadline\", \"signal\" or \"none\"", h.Belief)
-	case h.Belief == string(lock.BySignal) && !h.can(canNotifyLoss):
+	case h.Belief == string(lock.BySignal) && !h.hasCapability(canNotifyLoss):
 		return errors.New("its hello has belief \"signal\" but not the capability \"lost\": add \"lost\" to can")
 	case !lock.ValidPrefix(h.KeyPrefix):
 		return fmt.Errorf("its hello has keyPrefix %.200q: use at most %d bytes of printable ASCII", h.KeyPrefix, lock.MaxPrefixLen)
@@ -129,7 +129,7 @@ func checkOptions(options []lock.Option) error {
 // Title returns the library's name and version.
 func (h Hello) Title() string { return strings.TrimSpace(h.Name + " " + h.Version) }
 
-func (h Hello) can(capability string) bool { return slices.Contains(h.Can, capability) }
+func (h Hello) hasCapability(capability string) bool { return slices.Contains(h.Can, capability) }
 
 // Kind returns the kind of lock described by the hello.
 func (h Hello) Kind() lock.Kind {
@@ -144,7 +144,7 @@ func (h Hello) Kind() lock.Kind {
 	return lock.Kind{
 		Options: options,
 		New:     New, Belief: belief, Doc: h.Title(), OwnTime: true, OwnTokens: true, OneNode: h.Nodes == "one", Server: h.Store(), Prefix: h.KeyPrefix,
-		Can: lock.Features{Extend: h.can(canExtend), Fence: h.can(canFence)},
+		Can: lock.Features{Extend: h.hasCapability(canExtend), Fence: h.hasCapability(canFence)},
 	}
 }
 
@@ -177,11 +177,11 @@ type settings struct {
 	Tries    int     `json:"tries"`
 }
 
-func settingsOf(s lock.Settings) *settings {
-	return &settings{ms(s.TTL), ms(s.Timeout), s.Drift, ms(s.RetryMin), ms(s.RetryMax), s.Tries}
+func protocolSettings(s lock.Settings) *settings {
+	return &settings{toMillis(s.TTL), toMillis(s.Timeout), s.Drift, toMillis(s.RetryMin), toMillis(s.RetryMax), s.Tries}
 }
 
-func ms(d time.Duration) float64 { return float64(d) / 1e6 }
+func toMillis(d time.Duration) float64 { return float64(d) / 1e6 }
 
 // reply is a line from an adapter after the hello.
 type reply struct {
@@ -236,8 +236,8 @@ func (n *number) UnmarshalJSON(b []byte) error {
 }
 
 // readLine reads a line and decodes its JSON.
-func readLine(from *bufio.Reader, to any) error {
-	b, err := from.ReadSlice('\n')
+func readLine(r *bufio.Reader, v any) error {
+	b, err := r.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
 		return fmt.Errorf("a line on its stdout is longer than %d bytes: %.60q…", maxLineLen, b)
@@ -246,7 +246,7 @@ func readLine(from *bufio.Reader, to any) error {
 	case err != nil:
 		return errors.New("its stdout has ended")
 	}
-	if err := json.Unmarshal(b, to); err != nil {
+	if err := json.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("a line on its stdout violates the protocol: %.100q: %w; redirect the library's output to stderr", bytes.TrimSpace(b), err)
 	}
 	return nil

@@ -47,13 +47,13 @@ func Names() []string { return slices.Sorted(maps.Keys(All)) }
 // Setups lists a kind's setups: the kind with its default options, and the kind with each other
 // value of each option.
 func Setups(kind string) []string {
-	all := []string{kind}
+	setups := []string{kind}
 	for _, o := range All[kind].Options {
 		for _, value := range o.Values[1:] {
-			all = append(all, kind+":"+strings.TrimPrefix(o.With+","+o.Name+"="+value, ","))
+			setups = append(setups, kind+":"+strings.TrimPrefix(o.With+","+o.Name+"="+value, ","))
 		}
 	}
-	return all
+	return setups
 }
 
 // Claims quotes the guarantees in the kinds' documentation, with their sources, by kind and
@@ -88,7 +88,7 @@ func patternClaims(source string) map[string]string {
 	}
 }
 
-func withClaim(claims map[string]string, property, words string) map[string]string {
-	claims[property] = words
+func withClaim(claims map[string]string, property, quote string) map[string]string {
+	claims[property] = quote
 	return claims
 }

@@ -17,7 +17,7 @@ import (
 // a goroutine outlives it.
 func TestUnreachableNodes(t *testing.T) {
 	type dial = func(context.Context, string, string) (net.Conn, error)
-	refused := errors.New("connection refused")
+	errRefused := errors.New("connection refused")
 	for name, c := range map[string]struct {
 		tries     int
 		roundTime time.Duration
@@ -25,7 +25,7 @@ func TestUnreachableNodes(t *testing.T) {
 	}{
 		// Once as many connections as its pool can hold have been refused, go-redis dials only in
 		// the background.
-		"refused": {200, 0, func(context.Context, string, string) (net.Conn, error) { return nil, refused }},
+		"refused": {200, 0, func(context.Context, string, string) (net.Conn, error) { return nil, errRefused }},
 		"silent dial": {20, 50 * time.Millisecond, func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -34,7 +34,7 @@ func TestUnreachableNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := env([]string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"}, &draws{})
+				e := env([]string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"}, &drawRecorder{})
 				e.Dial, e.Settings.Tries = c.dial, c.tries
 				e.Settings.Timeout, e.Settings.RetryMin, e.Settings.RetryMax = 50*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond
 				l, err := New(e)

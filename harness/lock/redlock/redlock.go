@@ -88,15 +88,15 @@ func (n node) String() string { return n.name }
 // namedRandom returns a function that fills bytes with 64-bit words, each drawn under its own name.
 func namedRandom(random func(string) uint64) func(string, []byte) error {
 	var mu sync.Mutex
-	drawn := map[string]int{}
-	return func(use string, b []byte) error {
+	drawCounts := map[string]int{}
+	return func(purpose string, b []byte) error {
 		mu.Lock()
-		drawn[use]++
-		n := drawn[use]
+		drawCounts[purpose]++
+		n := drawCounts[purpose]
 		mu.Unlock()
 		for word := 0; len(b) > 0; word++ {
 			var w [8]byte
-			binary.LittleEndian.PutUint64(w[:], random(fmt.Sprintf("%s/%d/%d", use, n, word)))
+			binary.LittleEndian.PutUint64(w[:], random(fmt.Sprintf("%s/%d/%d", purpose, n, word)))
 			b = b[copy(b, w[:]):]
 		}
 		return nil
@@ -161,18 +161,18 @@ func Hardened(env lock.Env) (lock.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := env.Settings.Options
-	l := &hardenedLock{after: env.After, context: own["context"]}
-	if own["late-timers"] == "yes" {
+	options := env.Settings.Options
+	l := &hardenedLock{after: env.After, context: options["context"]}
+	if options["late-timers"] == "yes" {
 		cfg.After = func(d time.Duration) <-chan time.Time { return env.After(d + cfg.TTL/2) }
 	}
-	if own["wire"] == "yes" {
+	if options["wire"] == "yes" {
 		cfg.Nodes, l.clients = wireNodes(env, cfg)
 	} else {
 		cfg.Nodes, l.clients = goRedisNodes(env)
 	}
-	cfg.Repair = own["repair"] == "yes"
-	if own["quarantine"] == "yes" {
+	cfg.Repair = options["repair"] == "yes"
+	if options["quarantine"] == "yes" {
 		cfg.Quarantine = cfg.TTL
 		if env.Client == administrator {
 			l.newNodes = cfg
@@ -217,13 +217,13 @@ const administrator = "c1"
 // declareReady tells the nodes that they haven't lost any data, as an administrator does after
 // setting them up.
 func (l *hardenedLock) declareReady(ctx context.Context) {
-	var asked sync.WaitGroup
+	var wg sync.WaitGroup
 	ctx, cancel := context.WithTimeout(ctx, l.newNodes.TTL/2)
 	defer cancel()
 	for _, n := range l.newNodes.Nodes {
-		asked.Go(func() { n.(interface{ Ready(context.Context) error }).Ready(ctx) }) // a node that doesn't answer starts in quarantine
+		wg.Go(func() { n.(interface{ Ready(context.Context) error }).Ready(ctx) }) // a node that doesn't answer starts in quarantine
 	}
-	asked.Wait()
+	wg.Wait()
 	l.newNodes.Nodes = nil
 }
 
@@ -242,9 +242,9 @@ func (l *hardenedLock) Acquire(ctx context.Context, key string) (lock.Handle, er
 	}
 	switch l.context {
 	case "taken":
-		return contextTaken{notifiedLease{lease{held}}}, nil
+		return contextLease{notifiedLease{lease{held}}}, nil
 	case "late":
-		return contextLate{lease{held}}, nil
+		return lateContextLease{lease{held}}, nil
 	}
 	return notifiedLease{lease{held}}, nil
 }
@@ -268,8 +268,8 @@ var (
 	_ lock.Fencer       = lease{}
 	_ lock.LossNotifier = notifiedLease{}
 
-	_ lock.ContextHandle = contextTaken{}
-	_ lock.ContextHandle = contextLate{}
+	_ lock.ContextHandle = contextLease{}
+	_ lock.ContextHandle = lateContextLease{}
 )
 
 // notifiedLease is a lease whose client relies on the deadline and watches for a loss. The lease's
@@ -279,11 +279,11 @@ type notifiedLease struct{ lease }
 func (h notifiedLease) Lost() <-chan struct{} { return h.held.Context().Done() }
 
 // contextLease is a notifiedLease whose client relies on the context.
-type contextTaken struct{ notifiedLease }
+type contextLease struct{ notifiedLease }
 
-func (h contextTaken) Context() context.Context { return h.held.Context() }
+func (h contextLease) Context() context.Context { return h.held.Context() }
 
 // lateContextLease is a lease whose client doesn't request the context until it needs to check it.
-type contextLate struct{ lease }
+type lateContextLease struct{ lease }
 
-func (h contextLate) Context() context.Context { return h.held.Context() }
+func (h lateContextLease) Context() context.Context { return h.held.Context() }

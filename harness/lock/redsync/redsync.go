@@ -45,15 +45,15 @@ const retryBackoff = 8 * time.Millisecond
 
 // driverOptions returns the options of a node's client. By default, go-redis keeps trying for five
 // seconds and sends a request up to four times, regardless of the timeout of the library's context.
-func driverOptions(setup, addr string) *redis.Options {
-	tuned := redisnode.Options(addr)
-	if setup != "defaults" && setup != "context-timeout" {
-		return tuned
+func driverOptions(driver, addr string) *redis.Options {
+	bounded := redisnode.Options(addr)
+	if driver != "defaults" && driver != "context-timeout" {
+		return bounded
 	}
 	return &redis.Options{
-		Addr: addr, ContextTimeoutEnabled: setup == "context-timeout",
-		MinRetryBackoff: retryBackoff, MaxRetryBackoff: retryBackoff, PoolSize: tuned.PoolSize,
-		MaintNotificationsConfig: tuned.MaintNotificationsConfig,
+		Addr: addr, ContextTimeoutEnabled: driver == "context-timeout",
+		MinRetryBackoff: retryBackoff, MaxRetryBackoff: retryBackoff, PoolSize: bounded.PoolSize,
+		MaintNotificationsConfig: bounded.MaintNotificationsConfig,
 	}
 }
 
@@ -84,8 +84,8 @@ type library struct {
 	quorum   int
 	redsync  *redsync.Redsync
 
-	mu            sync.Mutex
-	drawn, delays int // numbers drawn so far
+	mu                     sync.Mutex
+	tokenCount, delayCount int // numbers drawn so far
 }
 
 // Acquire implements lock.Lock. If ctx has ended, the error wraps ctx's error.
@@ -109,8 +109,8 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 // token returns 20 random bytes in hexadecimal.
 func (l *library) token() (string, error) {
 	l.mu.Lock()
-	l.drawn++
-	n := l.drawn
+	l.tokenCount++
+	n := l.tokenCount
 	l.mu.Unlock()
 	return l.env.Token(n), nil
 }
@@ -118,8 +118,8 @@ func (l *library) token() (string, error) {
 // delay returns a random delay between two attempts.
 func (l *library) delay(int) time.Duration {
 	l.mu.Lock()
-	l.delays++
-	n := l.delays
+	l.delayCount++
+	n := l.delayCount
 	l.mu.Unlock()
 	return l.env.Delay(n, l.settings.RetryMin, l.settings.RetryMax)
 }
@@ -135,21 +135,21 @@ var (
 	_ lock.Tokener  = handle{}
 )
 
-func (h handle) Release(ctx context.Context) error { return h.ask(ctx, h.mutex.UnlockContext) }
-func (h handle) Extend(ctx context.Context) error  { return h.ask(ctx, h.mutex.ExtendContext) }
+func (h handle) Release(ctx context.Context) error { return h.callLibrary(ctx, h.mutex.UnlockContext) }
+func (h handle) Extend(ctx context.Context) error  { return h.callLibrary(ctx, h.mutex.ExtendContext) }
 func (h handle) Deadline() time.Time               { return h.mutex.Until() }
 func (h handle) Token() string                     { return h.mutex.Value() }
 
 // callLibrary calls the library and converts a definite refusal to lock.ErrNotHeld.
-func (h handle) ask(ctx context.Context, step func(context.Context) (bool, error)) error {
+func (h handle) callLibrary(ctx context.Context, call func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, h.library.settings.Timeout)
 	defer cancel()
-	ok, err := step(ctx)
+	ok, err := call(ctx)
 	err = sortErrors(err)
 	switch {
 	case ok:
 		return nil
-	case refusals(err) >= h.library.quorum:
+	case countRefusals(err) >= h.library.quorum:
 		return fmt.Errorf("%w: %w", lock.ErrNotHeld, err)
 	case err == nil:
 		return errors.New("redsync failed without giving a reason")
@@ -163,12 +163,12 @@ func sortErrors(err error) error {
 	if err == nil {
 		return nil
 	}
-	var parts []error
+	var errs []error
 	var flatten func(error)
 	flatten = func(err error) {
 		joined, ok := err.(interface{ Unwrap() []error })
 		if !ok {
-			parts = append(parts, err)
+			errs = append(errs, err)
 			return
 		}
 		for _, part := range joined.Unwrap() {
@@ -176,16 +176,16 @@ func sortErrors(err error) error {
 		}
 	}
 	flatten(err)
-	slices.SortStableFunc(parts, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(parts...)
+	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
 }
 
 // countRefusals counts the nodes that refused because the key is missing or has another value.
-func refusals(err error) (n int) {
+func countRefusals(err error) (n int) {
 	switch e := err.(type) {
 	case interface{ Unwrap() []error }:
 		for _, part := range e.Unwrap() {
-			n += refusals(part)
+			n += countRefusals(part)
 		}
 	case *redsync.ErrTaken:
 		n = len(e.Nodes)

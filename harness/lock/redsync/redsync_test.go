@@ -35,7 +35,7 @@ func env(client string, addrs ...string) lock.Env {
 	return e
 }
 
-func TestTwoClients(t *testing.T) {
+func TestClientsExcludeEachOther(t *testing.T) {
 	addrs := redistest.Start(t, 3)
 	first, second := redistest.Open(t, New, env("c1", addrs...)), redistest.Open(t, New, env("c2", addrs...))
 	server := redis.NewClient(&redis.Options{Addr: addrs[0]})
@@ -56,9 +56,9 @@ func TestTwoClients(t *testing.T) {
 	if _, err := second.Acquire(ctx, "k"); !errors.As(err, &taken) {
 		t.Errorf("second client: %v, want an error that the lock is taken", err)
 	}
-	until := h.Deadline()
-	if err := h.(lock.Extender).Extend(ctx); err != nil || !h.Deadline().After(until) {
-		t.Errorf("extend: %v, deadline moved %v", err, h.Deadline().Sub(until))
+	deadline := h.Deadline()
+	if err := h.(lock.Extender).Extend(ctx); err != nil || !h.Deadline().After(deadline) {
+		t.Errorf("extend: %v, deadline moved %v", err, h.Deadline().Sub(deadline))
 	}
 	if err := h.Release(ctx); err != nil {
 		t.Error(err)
@@ -77,15 +77,15 @@ func TestTwoClients(t *testing.T) {
 }
 
 // A node counts as a refusal if it answered no, but not if its answer is missing.
-func TestRefusals(t *testing.T) {
-	silent := &redsync.RedisError{Node: 1, Err: context.DeadlineExceeded}
+func TestMissingAnswersAreNotRefusals(t *testing.T) {
+	noAnswer := &redsync.RedisError{Node: 1, Err: context.DeadlineExceeded}
 	for want, err := range map[int]error{
-		0: errors.Join(silent, silent),
-		1: errors.Join(errors.Join(nil, redsync.ErrLockAlreadyExpired), silent),
-		2: errors.Join(errors.Join(&redsync.ErrNodeTaken{}, silent), redsync.ErrLockAlreadyExpired),
+		0: errors.Join(noAnswer, noAnswer),
+		1: errors.Join(errors.Join(nil, redsync.ErrLockAlreadyExpired), noAnswer),
+		2: errors.Join(errors.Join(&redsync.ErrNodeTaken{}, noAnswer), redsync.ErrLockAlreadyExpired),
 		3: &redsync.ErrTaken{Nodes: []int{0, 2, 4}},
 	} {
-		if got := refusals(err); got != want {
+		if got := countRefusals(err); got != want {
 			t.Errorf("%v: %d refusals, want %d", err, got, want)
 		}
 	}
@@ -94,9 +94,9 @@ func TestRefusals(t *testing.T) {
 // Errors must not depend on which node answered first.
 func TestErrorsAreSorted(t *testing.T) {
 	a, b := &redsync.RedisError{Node: 1, Err: io.EOF}, &redsync.RedisError{Node: 4, Err: os.ErrDeadlineExceeded}
-	one, other := sortErrors(errors.Join(errors.Join(nil, b), a)), sortErrors(errors.Join(errors.Join(nil, a), b))
-	if one.Error() != other.Error() || !errors.Is(one, io.EOF) || !errors.Is(one, os.ErrDeadlineExceeded) {
-		t.Errorf("the same errors in another order: %q and %q", one, other)
+	first, second := sortErrors(errors.Join(errors.Join(nil, b), a)), sortErrors(errors.Join(errors.Join(nil, a), b))
+	if first.Error() != second.Error() || !errors.Is(first, io.EOF) || !errors.Is(first, os.ErrDeadlineExceeded) {
+		t.Errorf("the same errors in another order: %q and %q", first, second)
 	}
 	if sortErrors(nil) != nil {
 		t.Error("sortErrors(nil) is not nil")
@@ -108,8 +108,8 @@ func TestErrorsAreSorted(t *testing.T) {
 func TestUnresponsiveNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := env("c1", "10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379")
-		var drawn []string
-		e.Random = func(name string) uint64 { drawn = append(drawn, name); return 0 }
+		var names []string
+		e.Random = func(name string) uint64 { names = append(names, name); return 0 }
 		e.Settings.Timeout, e.Settings.Tries = 50*time.Millisecond, 3
 		e.Settings.RetryMin, e.Settings.RetryMax = 20*time.Millisecond, 20*time.Millisecond
 		e.Dial = redistest.DialUnresponsive
@@ -124,8 +124,8 @@ func TestUnresponsiveNodes(t *testing.T) {
 		if got, want := time.Since(start), (3*2*50+2*20)*time.Millisecond; got != want {
 			t.Errorf("three attempts took %v, want %v", got, want)
 		}
-		if want := strings.Fields("token/1/0 token/1/1 token/1/2 retry/1 retry/2"); !slices.Equal(drawn, want) {
-			t.Errorf("drawn: %v\nwant:  %v", drawn, want)
+		if want := strings.Fields("token/1/0 token/1/1 token/1/2 retry/1 retry/2"); !slices.Equal(names, want) {
+			t.Errorf("drawn: %v\nwant:  %v", names, want)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 120*time.Millisecond)
 		defer cancel()
@@ -141,7 +141,7 @@ func TestUnresponsiveNodes(t *testing.T) {
 
 // With an unresponsive node, the driver determines how long an acquire takes. With the driver's
 // defaults, the library's timeout has no effect.
-func TestDriverOptions(t *testing.T) {
+func TestDriverOptionsLimitAcquire(t *testing.T) {
 	for name, c := range map[string]struct {
 		options map[string]string
 		want    time.Duration
@@ -163,9 +163,9 @@ func TestDriverOptions(t *testing.T) {
 			if _, err := l.Acquire(context.Background(), "k"); err == nil {
 				t.Error("acquired a lock from an unresponsive node")
 			}
-			took := time.Since(start)
-			if name == "Defaults" && took < c.want || name != "Defaults" && took != c.want {
-				t.Errorf("%s: took %v, want %v", name, took, c.want)
+			elapsed := time.Since(start)
+			if name == "Defaults" && elapsed < c.want || name != "Defaults" && elapsed != c.want {
+				t.Errorf("%s: took %v, want %v", name, elapsed, c.want)
 			}
 			if err := l.Close(); err != nil {
 				t.Error(err)
@@ -176,7 +176,7 @@ func TestDriverOptions(t *testing.T) {
 }
 
 // FailFast doesn't wait for an unresponsive node, and SetNXOnExtend restores a missing key.
-func TestSetups(t *testing.T) {
+func TestOptionsChangeBehavior(t *testing.T) {
 	addrs := redistest.Start(t, 2)
 	e := env("c1", addrs...)
 	e.Settings.Timeout = time.Second

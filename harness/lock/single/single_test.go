@@ -30,7 +30,7 @@ func env(addr, client string) lock.Env {
 	}
 }
 
-func TestTwoClients(t *testing.T) {
+func TestClientsExcludeEachOther(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	first, second := redistest.Open(t, New, env(addr, "c1")), redistest.Open(t, New, env(addr, "c2"))
 	server := redis.NewClient(&redis.Options{Addr: addr})
@@ -48,15 +48,15 @@ func TestTwoClients(t *testing.T) {
 	if v, _ := server.Get(ctx, "k").Result(); v != token || len(v) != 40 {
 		t.Errorf("value %q on the server, want the 20-byte token %q", v, token)
 	}
-	if left, _ := server.PTTL(ctx, "k").Result(); left < 5*time.Second || left > 10*time.Second {
-		t.Errorf("the key's time to live is %v, want 10s", left)
+	if ttl, _ := server.PTTL(ctx, "k").Result(); ttl < 5*time.Second || ttl > 10*time.Second {
+		t.Errorf("the key's time to live is %v, want 10s", ttl)
 	}
 	if _, err := second.Acquire(ctx, "k"); !errors.Is(err, errTaken) {
 		t.Errorf("second client: %v, want %v", err, errTaken)
 	}
-	until := h.Deadline()
-	if err := h.(lock.Extender).Extend(ctx); err != nil || !h.Deadline().After(until) {
-		t.Errorf("extend: %v, deadline moved %v", err, h.Deadline().Sub(until))
+	deadline := h.Deadline()
+	if err := h.(lock.Extender).Extend(ctx); err != nil || !h.Deadline().After(deadline) {
+		t.Errorf("extend: %v, deadline moved %v", err, h.Deadline().Sub(deadline))
 	}
 	if err := h.Release(ctx); err != nil {
 		t.Error(err)
@@ -88,7 +88,7 @@ func TestExtendLimit(t *testing.T) {
 	if err := extend(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := extend(t.Context()); !errors.Is(err, errLimit) {
+	if err := extend(t.Context()); !errors.Is(err, errExtensionLimit) {
 		t.Errorf("extension beyond the limit: %v", err)
 	}
 	now = h.Deadline()
@@ -101,8 +101,8 @@ func TestExtendLimit(t *testing.T) {
 func TestSlowAttemptIsUndone(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	e := env(addr, "c1")
-	reads, start := 0, time.Now()
-	e.Now = func() time.Time { reads++; return start.Add(time.Duration(reads) * 12 * time.Second) }
+	readings, start := 0, time.Now()
+	e.Now = func() time.Time { readings++; return start.Add(time.Duration(readings) * 12 * time.Second) }
 	if h, err := redistest.Open(t, New, e).Acquire(t.Context(), "k"); h != nil || !errors.Is(err, errExpired) {
 		t.Errorf("acquire that took 12s: %v, %v", h, err)
 	}

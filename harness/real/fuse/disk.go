@@ -28,15 +28,15 @@ type Disk struct {
 	dir  string
 	done chan struct{} // closed when the file system is no longer served
 
-	power sync.Mutex // held during a power cut, and while a probe checks that requests complete
+	powerMu sync.Mutex // held during a power cut, and while a probe checks that requests complete
 
 	mu       sync.Mutex // guards the fields below and all nodes
 	root     *node
 	ino      uint64
 	powerOff bool          // all requests fail
 	full     bool          // writes fail for lack of space
-	faulted  bool          // whether the disk has had any fault
-	stalled  chan struct{} // closed when syncs complete again; nil unless they block
+	hadFault bool          // whether the disk has had any fault
+	stallEnd chan struct{} // closed when syncs complete again; nil unless they block
 	affected int           // number of blocked syncs and failed writes since the last fault began
 }
 
@@ -87,48 +87,48 @@ func (d *Disk) Unmount() error {
 // that use the disk, and drops all unsynced data. If torn is set, half of the first lost write to
 // each file survives. The read-back lists what was lost.
 func (d *Disk) LosePower(kill func() (string, error), torn bool) (readBack string, err error) {
-	d.power.Lock()
-	defer d.power.Unlock()
+	d.powerMu.Lock()
+	defer d.powerMu.Unlock()
 	d.mu.Lock()
-	d.powerOff, d.faulted = true, true
+	d.powerOff, d.hadFault = true, true
 	d.mu.Unlock()
-	killed, err := kill()
+	killReadBack, err := kill()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.powerOff = false
 	if err != nil {
 		return "", err
 	}
-	lost := d.unsynced()
+	lost := d.listUnsynced()
 	d.root.revert(torn)
-	if left := d.unsynced(); len(left) > 0 {
-		return "", fmt.Errorf("cut the power of %s: still unsynced: %s", d.dir, strings.Join(left, ", "))
+	if remaining := d.listUnsynced(); len(remaining) > 0 {
+		return "", fmt.Errorf("cut the power of %s: still unsynced: %s", d.dir, strings.Join(remaining, ", "))
 	}
 	if len(lost) == 0 {
-		return killed + "; its disk lost 0 records, all was synced", nil
+		return killReadBack + "; its disk lost 0 records, all was synced", nil
 	}
-	return killed + "; lost " + strings.Join(lost, ", "), nil
+	return killReadBack + "; lost " + strings.Join(lost, ", "), nil
 }
 
 // ListUnsynced lists what a power cut would lose now.
-func (d *Disk) Unsynced() []string {
+func (d *Disk) ListUnsynced() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.unsynced()
+	return d.listUnsynced()
 }
 
-func (d *Disk) unsynced() []string {
-	var out []string
+func (d *Disk) listUnsynced() []string {
+	var list []string
 	d.root.walk("", func(path string, n *node, committed bool) {
 		switch {
 		case !committed:
-			out = append(out, path+" as a whole")
-		case n.file.dirty():
-			out = append(out, fmt.Sprintf("%d bytes of %s", max(len(n.file.data)-len(n.file.synced), 0), path))
+			list = append(list, path+" as a whole")
+		case n.file.isDirty():
+			list = append(list, fmt.Sprintf("%d bytes of %s", max(len(n.file.data)-len(n.file.synced), 0), path))
 		}
 	})
-	slices.Sort(out)
-	return out
+	slices.Sort(list)
+	return list
 }
 
 // probeTimeout limits a sync on a disk that isn't stalled. Normally, a sync takes microseconds.
@@ -137,11 +137,11 @@ const probeTimeout = 20 * time.Millisecond
 // stall blocks all syncs until free is called, and checks with a probe that they block.
 func (d *Disk) stall() (readBack string, err error) {
 	d.mu.Lock()
-	if d.stalled != nil || d.full {
+	if d.stallEnd != nil || d.full {
 		d.mu.Unlock()
 		return "", fmt.Errorf("stall %s: the disk is already stalled or full", d.dir)
 	}
-	d.stalled, d.faulted = make(chan struct{}), true
+	d.stallEnd, d.hadFault = make(chan struct{}), true
 	d.affected = -1 // the probe does not count
 	d.mu.Unlock()
 	if errno := d.probeSync(); errno != syscall.EINTR {
@@ -151,10 +151,10 @@ func (d *Disk) stall() (readBack string, err error) {
 }
 
 // IsStalled reports whether syncs are blocked.
-func (d *Disk) Stalled() bool {
+func (d *Disk) IsStalled() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.stalled != nil
+	return d.stallEnd != nil
 }
 
 // HadFault reports whether the disk has had any fault. If so, a server that uses it may exit on its
@@ -162,18 +162,18 @@ func (d *Disk) Stalled() bool {
 func (d *Disk) HadFault() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.faulted
+	return d.hadFault
 }
 
 // Fill makes every write fail for lack of space until free is called, and checks with a probe that
 // writes fail.
 func (d *Disk) Fill() (readBack string, err error) {
 	d.mu.Lock()
-	if d.stalled != nil || d.full {
+	if d.stallEnd != nil || d.full {
 		d.mu.Unlock()
 		return "", fmt.Errorf("fill %s: the disk is already stalled or full", d.dir)
 	}
-	d.full, d.faulted = true, true
+	d.full, d.hadFault = true, true
 	d.affected = -1
 	d.mu.Unlock()
 	if errno := d.probeWrite(); errno != syscall.ENOSPC {
@@ -184,7 +184,7 @@ func (d *Disk) Fill() (readBack string, err error) {
 
 // AffectedCount returns how many syncs have blocked since stall was called, or how many writes have
 // failed since Fill was called.
-func (d *Disk) Affected() int {
+func (d *Disk) AffectedCount() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.affected
@@ -194,14 +194,14 @@ func (d *Disk) Affected() int {
 // is in progress, free first waits for its end.
 func (d *Disk) free() (readBack string, err error) {
 	d.mu.Lock()
-	if d.stalled != nil {
-		close(d.stalled)
-		d.stalled = nil
+	if d.stallEnd != nil {
+		close(d.stallEnd)
+		d.stallEnd = nil
 	}
 	d.full = false
 	d.mu.Unlock()
-	d.power.Lock()
-	defer d.power.Unlock()
+	d.powerMu.Lock()
+	defer d.powerMu.Unlock()
 	if errno := d.probeWrite(); errno != 0 {
 		return "", fmt.Errorf("free %s: a write completed with %v", d.dir, errno)
 	}
@@ -228,7 +228,7 @@ func (d *Disk) probeWrite() syscall.Errno {
 func (d *Disk) probe() *node {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return &node{d: d}
+	return &node{disk: d}
 }
 
 // HasFaults reports whether a plan has disk or power faults for a node.
@@ -280,7 +280,7 @@ func (ds *Disks) mount(node, dir string) (*Disk, error) {
 
 // MountForFaults mounts a disk on the data directory of each node for which the plan has disk or
 // power faults. The group unmounts the disks.
-func (ds *Disks) MountTargeted(plan nemesis.Plan, nodes []string, group *proc.Group) error {
+func (ds *Disks) MountForFaults(plan nemesis.Plan, nodes []string, group *proc.Group) error {
 	for _, node := range nodes {
 		if !HasFaults(plan, node) {
 			continue
@@ -310,17 +310,17 @@ func (ds *Disks) Forget(node string) {
 }
 
 // IsStalled reports whether a node may be waiting for a stalled disk.
-func (ds *Disks) Stalled(node string) bool {
+func (ds *Disks) IsStalled(node string) bool {
 	d := ds.Disk(node)
-	return d != nil && d.Stalled()
+	return d != nil && d.IsStalled()
 }
 
 // DescribeUnsynced describes the data that a node would lose in a power loss, or returns "" if
 // there is none.
-func (ds *Disks) Unsynced(node string) string {
+func (ds *Disks) DescribeUnsynced(node string) string {
 	if d := ds.Disk(node); d != nil {
-		if left := d.Unsynced(); len(left) > 0 {
-			return "; not synced: " + strings.Join(left, ", ")
+		if unsynced := d.ListUnsynced(); len(unsynced) > 0 {
+			return "; not synced: " + strings.Join(unsynced, ", ")
 		}
 	}
 	return ""
@@ -385,16 +385,16 @@ func (ds *Disks) FreeDisk(node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	back, err := d.free()
+	readBack, err := d.free()
 	if err != nil {
 		return "", err
 	}
-	affected := d.Affected()
-	back = fmt.Sprintf("it met %d writes and syncs; %s", affected, back)
+	affected := d.AffectedCount()
+	readBack = fmt.Sprintf("it met %d writes and syncs; %s", affected, readBack)
 	if affected == 0 {
-		return back, nemesis.ErrIdle
+		return readBack, nemesis.ErrIdle
 	}
-	return back, nil
+	return readBack, nil
 }
 
 // content holds a file's data as programs see it and as last synced.
@@ -405,7 +405,7 @@ type content struct {
 }
 
 // isDirty reports whether the file has unsynced data.
-func (c *content) dirty() bool { return string(c.data) != string(c.synced) }
+func (c *content) isDirty() bool { return string(c.data) != string(c.synced) }
 
 func (c *content) markSynced() { c.synced, c.firstWrite = c.data[:len(c.data):len(c.data)], 0 }
 
@@ -433,7 +433,7 @@ func (c *content) write(b []byte, at int64) {
 	if at < int64(len(c.synced)) { // the synced data shares the array
 		c.data = slices.Clone(c.data)
 	}
-	if !c.dirty() && at == int64(len(c.data)) {
+	if !c.isDirty() && at == int64(len(c.data)) {
 		c.firstWrite = len(b)
 	}
 	if gap := at - int64(len(c.data)); gap > 0 {

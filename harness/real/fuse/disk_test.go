@@ -155,8 +155,8 @@ func TestRequestsFailWithoutPower(t *testing.T) {
 	if got := d.sh(t, "cat f"); got != "1" {
 		t.Errorf("f is %q", got)
 	}
-	failed := func() (string, error) { return "", syscall.ESRCH }
-	if _, err := d.LosePower(failed, false); err != syscall.ESRCH {
+	failingKill := func() (string, error) { return "", syscall.ESRCH }
+	if _, err := d.LosePower(failingKill, false); err != syscall.ESRCH {
 		t.Errorf("LosePower with a failing kill: %v", err)
 	}
 }
@@ -188,14 +188,14 @@ func TestFullAndStalledDisk(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	if len(d.Unsynced()) != 1 {
-		t.Errorf("unsynced: %v", d.Unsynced())
+	if len(d.ListUnsynced()) != 1 {
+		t.Errorf("unsynced: %v", d.ListUnsynced())
 	}
 	if _, err := d.free(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; err != nil || len(d.Unsynced()) > 0 {
-		t.Errorf("the sync completed with %v; unsynced: %v", err, d.Unsynced())
+	if err := <-done; err != nil || len(d.ListUnsynced()) > 0 {
+		t.Errorf("the sync completed with %v; unsynced: %v", err, d.ListUnsynced())
 	}
 }
 
@@ -206,26 +206,26 @@ func TestFreeWhilePowerIsCut(t *testing.T) {
 	if _, err := d.stall(); err != nil {
 		t.Fatal(err)
 	}
-	freed := make(chan error, 1)
+	freeErr := make(chan error, 1)
 	if _, err := d.LosePower(func() (string, error) {
 		go func() {
 			_, err := d.free()
-			freed <- err
+			freeErr <- err
 		}()
-		for d.Stalled() {
+		for d.IsStalled() {
 			time.Sleep(time.Millisecond)
 		}
 		select {
-		case err := <-freed:
+		case err := <-freeErr:
 			t.Errorf("free returned without power: %v", err)
-			freed <- nil
+			freeErr <- nil
 		case <-time.After(probeTimeout):
 		}
 		return "", nil
 	}, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-freed; err != nil {
+	if err := <-freeErr; err != nil {
 		t.Error(err)
 	}
 }
@@ -237,7 +237,7 @@ func TestReadBackDetectsIneffectiveFault(t *testing.T) {
 	if back, err := d.stall(); err == nil {
 		t.Errorf("stall returned %q", back)
 	}
-	d.stalled = nil
+	d.stallEnd = nil
 	if back, err := d.Fill(); err == nil {
 		t.Errorf("Fill returned %q", back)
 	}
@@ -257,7 +257,7 @@ func TestDescriptorIsClosedOnExec(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, fd := range fds {
-		if to, _ := os.Readlink("/proc/self/fd/" + fd.Name()); to == device {
+		if target, _ := os.Readlink("/proc/self/fd/" + fd.Name()); target == device {
 			found++
 		}
 	}

@@ -23,5 +23,5 @@ import "lockpick/nemesis"
 // Capabilities for power and disk faults.
 var (
 	PowerLoss  = nemesis.Capability("power-loss", nemesis.Node)
-	DiskFaults = nemesis.Capability(nemesis.PowerDisk, nemesis.Node)
+	DiskFaults = nemesis.Capability(nemesis.DiskCapability, nemesis.Node)
 )

@@ -53,7 +53,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if err != nil || strings.Contains(string(mounts), dir) {
 		t.Errorf("still mounted: %v\n%s", err, mounts)
 	}
-	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) > 0 {
-		t.Errorf("remaining files: %v, %v", left, err)
+	if remaining, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(remaining) > 0 {
+		t.Errorf("remaining files: %v, %v", remaining, err)
 	}
 }

@@ -22,7 +22,7 @@ func TestExpiryFoundAfterClockChange(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var recorded []history.Event
 			l := New(Config{Clock: func() time.Duration { return 0 }, Record: func(e history.Event) { recorded = append(recorded, e) }})
-			n := &node{name: "n1", recorder: l, keys: map[string]*state{"k": {expires: 5000}}, past: map[string][]*state{}, lastT: second, clockAhead: c.ahead * second}
+			n := &node{name: "n1", recorder: l, keys: map[string]*state{"k": {expiry: 5000}}, pastStates: map[string][]*state{}, lastT: second, clockAhead: c.ahead * second}
 			n.process(nil, []item{{at: 2 * second, key: "k", event: c.event}})
 			if len(recorded) != 1 || recorded[0].T != 2*second || recorded[0].Local != c.want*second {
 				t.Errorf("recorded %+v, want one fact at 2 s with the clock at %d s", recorded, c.want)

@@ -59,9 +59,9 @@ type Config struct {
 
 // Recorder records the key lives of one run's nodes. A nil Recorder records nothing.
 type Recorder struct {
-	cfg    Config
-	origin atomic.Int64 // true time zero, by Clock
-	wall   int64        // how far a correct wall clock is ahead of Clock, in nanoseconds
+	cfg        Config
+	origin     atomic.Int64 // true time zero, by Clock
+	wallOffset int64        // how far a correct wall clock is ahead of Clock, in nanoseconds
 
 	mu    sync.Mutex
 	nodes map[string]*node // watched nodes by name; nil if there are none
@@ -70,7 +70,7 @@ type Recorder struct {
 // New returns a recorder for a run that has not begun.
 func New(c Config) *Recorder {
 	l := &Recorder{cfg: c}
-	l.wall = vdso.ClockOffset(l.now, func() int64 { return time.Now().UnixNano() })
+	l.wallOffset = vdso.ClockOffset(l.now, func() int64 { return time.Now().UnixNano() })
 	return l
 }
 
@@ -78,14 +78,14 @@ func New(c Config) *Recorder {
 func (l *Recorder) Start(origin time.Duration) { l.origin.Store(int64(origin)) }
 
 // Epoch returns the correct wall clock time at true time zero, in nanoseconds since 1970.
-func (l *Recorder) Epoch() int64 { return l.wall + l.origin.Load() }
+func (l *Recorder) Epoch() int64 { return l.wallOffset + l.origin.Load() }
 
 // Watch starts to record the nodes, given as a map from names to addresses. If Watch fails for any
 // node, it records none and returns an error with the reason.
 func (l *Recorder) Watch(nodes map[string]string) error {
 	all := map[string]*node{}
 	for name, addr := range nodes {
-		all[name] = &node{recorder: l, name: name, addr: addr, keys: map[string]*state{}, past: map[string][]*state{}}
+		all[name] = &node{recorder: l, name: name, addr: addr, keys: map[string]*state{}, pastStates: map[string][]*state{}}
 	}
 	err := forEachNode(all, (*node).attachFirst)
 	l.mu.Lock()
@@ -120,10 +120,10 @@ func (l *Recorder) ExpectEnd(name string, clean bool) {
 // CancelEnd announces that the node did not exit after all.
 func (l *Recorder) CancelEnd(name string) { l.setExpected(name, false, false) }
 
-func (l *Recorder) setExpected(name string, end, clean bool) {
+func (l *Recorder) setExpected(name string, expected, clean bool) {
 	if n := l.node(name); n != nil {
-		n.awaited.Store(end)
-		n.orderly.Store(clean)
+		n.returnExpected.Store(expected)
+		n.cleanShutdown.Store(clean)
 	}
 }
 
@@ -153,10 +153,10 @@ func (l *Recorder) stopAll(stop func(*node) error) error {
 	return forEachNode(nodes, stop)
 }
 
-func forEachNode(nodes map[string]*node, do func(*node) error) (err error) {
+func forEachNode(nodes map[string]*node, f func(*node) error) (err error) {
 	errs := make(chan error, len(nodes))
 	for _, n := range nodes {
-		go func() { errs <- do(n) }()
+		go func() { errs <- f(n) }()
 	}
 	for range nodes {
 		err = errors.Join(err, <-errs)
@@ -169,24 +169,24 @@ func (l *Recorder) now() int64 { return int64(l.cfg.Clock()) }
 // node is one watched node. While a node is attached, only its reader accesses its keys. attach and
 // detach require the mutex and run while there is no reader.
 type node struct {
-	recorder *Recorder
-	name     string
-	senders  sync.Map    // *sender by connection address, as seen by the node
-	awaited  atomic.Bool // set between ExpectEnd and Reattach
-	orderly  atomic.Bool // whether the node is shutting down cleanly
+	recorder       *Recorder
+	name           string
+	senders        sync.Map    // *sender by connection address, as seen by the node
+	returnExpected atomic.Bool // set between ExpectEnd and Reattach
+	cleanShutdown  atomic.Bool // whether the node is shutting down cleanly
 
-	mu       sync.Mutex
-	addr     string
-	notify   *string // old value of notify-keyspace-events; nil if unchanged
-	stream   *stream // nil while detached
-	runOver  bool
-	retrying bool
-	running  sync.WaitGroup
+	mu         sync.Mutex
+	addr       string
+	oldSetting *string // old value of notify-keyspace-events; nil if unchanged
+	stream     *stream // nil while detached
+	runOver    bool
+	retrying   bool
+	goroutines sync.WaitGroup
 
-	run  string // run_id of the server process whose keys are recorded
-	seq  int64
-	keys map[string]*state
-	past map[string][]*state // earlier states of each key
+	runID      string // run_id of the server process whose keys are recorded
+	seq        int64
+	keys       map[string]*state
+	pastStates map[string][]*state // earlier states of each key
 
 	pending    []item // events whose command has not been read yet
 	lastLo     int64  // lower bound on the last change's time, by Clock
@@ -212,7 +212,7 @@ func (n *node) attachFirst() error {
 func (n *node) reattach(addr, why string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.runOver || n.stream != nil && n.addr == addr && n.stream.alive() { // after an unannounced end, retry was faster
+	if n.runOver || n.stream != nil && n.addr == addr && n.stream.isAlive() { // after an unannounced end, retry was faster
 		return
 	}
 	if s := n.stream; s != nil {
@@ -220,11 +220,11 @@ func (n *node) reattach(addr, why string) {
 		n.detach()
 	}
 	if addr != n.addr {
-		n.addr, n.notify = addr, nil // the setting belonged to the old server
+		n.addr, n.oldSetting = addr, nil // the setting belonged to the old server
 	}
 	s, err := n.attach()
 	if err != nil {
-		n.awaited.Store(false) // no further Reattach will come
+		n.returnExpected.Store(false) // no further Reattach will come
 		n.retry()
 		return
 	}
@@ -234,22 +234,22 @@ func (n *node) reattach(addr, why string) {
 // resume compares the node's state with the recorded state and continues recording. The caller
 // holds the mutex.
 func (n *node) resume(s *stream, why string) {
-	if n.run == s.run {
+	if n.runID == s.runID {
 		why = "" // the node did not restart
 	}
-	n.run = s.run
-	n.compare(s, why)
+	n.runID = s.runID
+	n.compareKeys(s, why)
 	n.listen(s)
 }
 
 // listen starts a reader that processes all further reports. The caller holds the mutex.
 func (n *node) listen(s *stream) {
-	n.run, n.stream = s.run, s
-	n.awaited.Store(false)
-	n.orderly.Store(false)
+	n.runID, n.stream = s.runID, s
+	n.returnExpected.Store(false)
+	n.cleanShutdown.Store(false)
 	n.pending, n.script = nil, cause{}
-	n.lastLo, n.lastRead, n.lastT, n.clockAhead = s.from, s.at, s.from, s.ahead
-	n.running.Go(func() {
+	n.lastLo, n.lastRead, n.lastT, n.clockAhead = s.startTime, s.readTime, s.startTime, s.clockAhead
+	n.goroutines.Go(func() {
 		for {
 			items, err := s.items(n.recorder.cfg.Clock)
 			n.process(s, items)
@@ -285,7 +285,7 @@ func (n *node) detach() {
 	n.stream.close()
 	n.stream = nil
 	now := n.recorder.now()
-	if !n.orderly.Load() {
+	if !n.cleanShutdown.Load() {
 		n.recordGap(now)
 	}
 	n.lastRead = now
@@ -293,9 +293,9 @@ func (n *node) detach() {
 
 // recordGap records that facts may be missing since the last change. The gap has the time of that
 // change, because the node may be dead at the end of the gap.
-func (n *node) recordGap(until int64) {
-	since := max(min(n.lastRead, until), n.recorder.origin.Load()) // nothing can be missing before the run
-	n.record(fact{what: history.KeyGap, bounds: bounds{since, since, until}, clock: since + n.clockAhead})
+func (n *node) recordGap(end int64) {
+	start := max(min(n.lastRead, end), n.recorder.origin.Load()) // nothing can be missing before the run
+	n.record(fact{change: history.KeyGap, bounds: bounds{start, start, end}, clock: start + n.clockAhead})
 }
 
 const retryDelay = 20 * time.Millisecond // after a failed attempt to attach a node
@@ -303,11 +303,11 @@ const retryDelay = 20 * time.Millisecond // after a failed attempt to attach a n
 // retry attaches the node as soon as possible, unless Reattach will do so. The caller holds the
 // mutex.
 func (n *node) retry() {
-	if n.retrying || n.runOver || n.awaited.Load() {
+	if n.retrying || n.runOver || n.returnExpected.Load() {
 		return
 	}
 	n.retrying = true
-	n.running.Go(func() {
+	n.goroutines.Go(func() {
 		for {
 			time.Sleep(retryDelay)
 			if n.tryAttach() {
@@ -326,7 +326,7 @@ func (n *node) tryAttach() bool {
 		if err != nil {
 			return false
 		}
-		n.recordGap(s.at) // the links were not held
+		n.recordGap(s.readTime) // the links were not held
 		n.resume(s, history.Restart)
 	}
 	n.retrying = false
@@ -350,9 +350,9 @@ func (n *node) stop(begun bool) error {
 			n.recordGap(n.recorder.now())
 		}
 	}
-	err := n.restore()
+	err := n.restoreSetting()
 	n.mu.Unlock()
-	n.running.Wait()
+	n.goroutines.Wait()
 	return err
 }
 
@@ -360,7 +360,7 @@ func (n *node) stop(begun bool) error {
 type state struct {
 	kind     string   // string, hash or list, as in TYPE; "" if the value is unknown
 	elements []string // the string, the hash's fields and values, or the list's elements
-	expires  int64    // in milliseconds of the node's clock; 0 means never
+	expiry   int64    // in milliseconds of the node's clock; 0 means never
 }
 
 // text returns the value as it appears in facts.
@@ -376,7 +376,7 @@ func (s *state) expiryNanos() int64 {
 	if s == nil {
 		return 0
 	}
-	return s.expires * 1e6
+	return s.expiry * 1e6
 }
 
 func (s *state) sameValue(o *state) bool {
@@ -388,7 +388,7 @@ const expiryTolerance = 20
 
 // matches reports whether the state s, read from the node, agrees with the replayed state o.
 func (s *state) matches(o *state) bool {
-	return s.sameValue(o) && (s.expires == 0) == (o.expires == 0) && max(s.expires-o.expires, o.expires-s.expires) <= expiryTolerance
+	return s.sameValue(o) && (s.expiry == 0) == (o.expiry == 0) && max(s.expiry-o.expiry, o.expiry-s.expiry) <= expiryTolerance
 }
 
 // change returns how a key has changed, or "" if it has not.
@@ -402,7 +402,7 @@ func change(before, after *state) history.Change {
 		return history.KeyDeleted
 	case !after.sameValue(before):
 		return history.KeyChanged
-	case after.expires != before.expires:
+	case after.expiry != before.expiry:
 		return history.KeyExpiry
 	}
 	return ""
@@ -440,9 +440,9 @@ func (c *conn) send(commands ...[]string) error {
 // read waits for data and returns all complete values.
 func (c *conn) read() ([]resp.Value, error) {
 	n, err := c.Read(c.buf[:])
-	values, bad := c.scan.Feed(c.buf[:n])
-	if bad != nil {
-		err = bad
+	values, parseErr := c.scan.Feed(c.buf[:n])
+	if parseErr != nil {
+		err = parseErr
 	}
 	return values, err
 }
@@ -484,7 +484,7 @@ func (c *conn) do(args ...string) (resp.Value, error) {
 	if err != nil {
 		return resp.Value{}, err
 	}
-	if text, bad := replies[0].Error(); bad {
+	if text, isErr := replies[0].Error(); isErr {
 		return resp.Value{}, fmt.Errorf("%s: %s", args[0], text)
 	}
 	return replies[0], nil

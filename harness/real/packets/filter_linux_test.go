@@ -27,7 +27,7 @@ var skipReason string
 // TestMain runs all tests in their own network namespace, where they can't disturb other processes.
 func TestMain(m *testing.M) {
 	if os.Getenv(namespaceEnv) != "" {
-		if err := loopback(); err != nil {
+		if err := enableLoopback(); err != nil {
 			skipReason = err.Error()
 		}
 		os.Exit(m.Run())
@@ -42,10 +42,10 @@ func TestMain(m *testing.M) {
 		c.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
 	}
 	err := c.Run()
-	var ended *exec.ExitError
+	var exitErr *exec.ExitError
 	switch {
-	case errors.As(err, &ended):
-		os.Exit(max(ended.ExitCode(), 1))
+	case errors.As(err, &exitErr):
+		os.Exit(max(exitErr.ExitCode(), 1))
 	case err != nil:
 		skipReason = "no network namespace can be created: " + err.Error()
 		os.Exit(m.Run())
@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 }
 
 // enableLoopback brings up the namespace's only interface.
-func loopback() error {
+func enableLoopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func newConnection(t *testing.T, inRange bool) connection {
 
 // quietTime is how long a test waits before it concludes that no data arrives. It is far longer
 // than a transfer takes (0.1 ms) and long enough for two retransmissions.
-const quiet = 700 * time.Millisecond
+const quietTime = 700 * time.Millisecond
 
 // canSend reports whether text sent at one end is received at the other end before the timeout.
 func (w connection) canSend(from, to *net.TCPConn, text string, timeout time.Duration) bool {
@@ -189,12 +189,12 @@ func TestLostDataArrivesLate(t *testing.T) {
 			f := openFilter(t)
 			defer f.Close()
 			rule := testRule(way)
-			inRange, other := newConnection(t, true), newConnection(t, false)
+			conn, otherConn := newConnection(t, true), newConnection(t, false)
 			if err := f.Drop(rule); err != nil {
 				t.Fatal(err)
 			}
-			from, to := ends(inRange)
-			if inRange.canSend(from, to, "lost", quiet) {
+			from, to := ends(conn)
+			if conn.canSend(from, to, "lost", quietTime) {
 				t.Fatalf("data arrived while %v is dropped", rule)
 			}
 			if retransmissions(t, from) == 0 {
@@ -204,14 +204,14 @@ func TestLostDataArrivesLate(t *testing.T) {
 			if err != nil || lost < 2 {
 				t.Errorf("%d packets matched the rule (%v), want one and its retransmissions", lost, err)
 			}
-			if from, to := ends(other); !other.canSend(from, to, "passes", time.Second) {
+			if from, to := ends(otherConn); !otherConn.canSend(from, to, "passes", time.Second) {
 				t.Error("a connection from another port is cut too")
 			}
 			total, err := f.Pass(rule)
 			if err != nil || total < lost {
 				t.Errorf("%d dropped packets in total, but %d earlier (%v)", total, lost, err)
 			}
-			if !inRange.canReceive(to, "lost", 10*time.Second) {
+			if !conn.canReceive(to, "lost", 10*time.Second) {
 				t.Error("data did not arrive after packets passed again")
 			}
 			if _, err := f.Lost(rule); err == nil || !strings.Contains(err.Error(), "not dropped") {
@@ -232,7 +232,7 @@ func TestDropInOneDirection(t *testing.T) {
 	if !w.canSend(w.peer, w.node, "request", time.Second) {
 		t.Error("the request did not arrive, but only replies are dropped")
 	}
-	if w.canSend(w.node, w.peer, "reply", quiet) {
+	if w.canSend(w.node, w.peer, "reply", quietTime) {
 		t.Error("the reply arrived")
 	}
 }
@@ -249,9 +249,9 @@ func TestConnectFailsWhileDropping(t *testing.T) {
 			if err := f.Drop(rule); err != nil {
 				t.Fatal(err)
 			}
-			c, err := connect(ln, nextPort(true), quiet)
-			var late net.Error
-			if !errors.As(err, &late) || !late.Timeout() {
+			c, err := connect(ln, nextPort(true), quietTime)
+			var netErr net.Error
+			if !errors.As(err, &netErr) || !netErr.Timeout() {
 				t.Fatalf("connected: %v, %v", c, err)
 			}
 			lost, err := f.Lost(rule)
@@ -271,12 +271,12 @@ func TestConnectFailsWhileDropping(t *testing.T) {
 
 // Open replaces the table of a filter that was not closed.
 func TestOpenReplacesLeftoverTable(t *testing.T) {
-	left := openFilter(t)
+	leftover := openFilter(t)
 	rule := testRule(nemesis.Request)
-	if err := left.Drop(rule); err != nil {
+	if err := leftover.Drop(rule); err != nil {
 		t.Fatal(err)
 	}
-	if err := left.Drop(rule); err == nil || !strings.Contains(err.Error(), "already dropped") {
+	if err := leftover.Drop(rule); err == nil || !strings.Contains(err.Error(), "already dropped") {
 		t.Errorf("second Drop: %v", err)
 	}
 	f := openFilter(t)

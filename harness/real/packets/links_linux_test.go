@@ -43,9 +43,9 @@ func newLinks(t *testing.T) (c1, c2 *proxy.Link) {
 	return c1, c2
 }
 
-func checkClose(t *testing.T, end func() error) {
+func checkClose(t *testing.T, closeFunc func() error) {
 	t.Helper()
-	if err := end(); err != nil {
+	if err := closeFunc(); err != nil {
 		t.Error(err)
 	}
 }
@@ -95,8 +95,8 @@ func TestDropAffectsOneLink(t *testing.T) {
 			f := openFilter(t)
 			defer f.Close()
 			c1, c2 := newLinks(t)
-			old, other := dialLink(t, c1), dialLink(t, c2)
-			for _, c := range []client{old, other} {
+			oldConn, otherConn := dialLink(t, c1), dialLink(t, c2)
+			for _, c := range []client{oldConn, otherConn} {
 				if got := c.ask("PING", 5*time.Second); got != "+PONG" {
 					t.Fatalf("PING: %q", got)
 				}
@@ -106,23 +106,23 @@ func TestDropAffectsOneLink(t *testing.T) {
 			if err := f.Drop(rule); err != nil {
 				t.Fatal(err)
 			}
-			fresh := dialLink(t, c1)
-			fresh.send("PING")
-			if got := old.ask("SET k 1", quiet); got != "" {
+			newConn := dialLink(t, c1)
+			newConn.send("PING")
+			if got := oldConn.ask("SET k 1", quietTime); got != "" {
 				t.Errorf("the old connection was answered %q", got)
 			}
-			if got := fresh.answer(quiet); got != "" {
+			if got := newConn.answer(quietTime); got != "" {
 				t.Errorf("the new connection was answered %q", got)
 			}
 			// If just the reply was lost, the node has executed the command.
-			if got, want := other.ask("EXISTS k", 5*time.Second), map[string]string{nemesis.Request: ":0", nemesis.Reply: ":1"}[way]; got != want {
+			if got, want := otherConn.ask("EXISTS k", 5*time.Second), map[string]string{nemesis.Request: ":0", nemesis.Reply: ":1"}[way]; got != want {
 				t.Errorf("EXISTS over another link: %q, want %q", got, want)
 			}
 			lost, err := f.Pass(rule)
 			if err != nil || lost < 2 {
 				t.Errorf("%d packets were lost, want at least 2 (%v)", lost, err)
 			}
-			if got := old.answer(10 * time.Second); got != "+OK" {
+			if got := oldConn.answer(10 * time.Second); got != "+OK" {
 				t.Errorf("late answer %q, want +OK", got)
 			}
 			if got := dialLink(t, c1).ask("PING", 5*time.Second); got != "+PONG" {

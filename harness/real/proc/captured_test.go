@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flood returns a command that writes one line and then never stops writing.
-func flood() *exec.Cmd { return exec.Command("sh", "-c", "echo first >&2; exec yes >&2") }
+// floodCommand returns a command that writes one line and then never stops writing.
+func floodCommand() *exec.Cmd { return exec.Command("sh", "-c", "echo first >&2; exec yes >&2") }
 
 // A child that never stops writing must not exhaust memory or disk space. Its output can be read
 // and the child can be killed.
 func TestOutputFloodIsBounded(t *testing.T) {
 	g := newGroup(t)
-	p, err := g.StartPiped(nil, "flood", flood())
+	p, err := g.StartPiped(nil, "flood", floodCommand())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,15 +49,15 @@ func TestOutputFloodIsBounded(t *testing.T) {
 		}
 	}
 	runtime.ReadMemStats(&after)
-	if grown := int64(after.HeapInuse) - int64(before.HeapInuse); grown > 16<<20 {
-		t.Errorf("the heap grew by %d MB", grown>>20)
+	if growth := int64(after.HeapInuse) - int64(before.HeapInuse); growth > 16<<20 {
+		t.Errorf("the heap grew by %d MB", growth>>20)
 	}
-	began := time.Now()
+	start := time.Now()
 	if err := g.Close(); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > signalTimeout {
-		t.Errorf("Close took %v", took)
+	if elapsed := time.Since(start); elapsed > signalTimeout {
+		t.Errorf("Close took %v", elapsed)
 	}
 }
 
@@ -109,10 +109,10 @@ func TestCloseDoesNotWaitForPipeHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Kill(holder, unix.SIGKILL)
-	closed := make(chan error, 1)
-	go func() { closed <- g.Close() }()
+	closeErr := make(chan error, 1)
+	go func() { closeErr <- g.Close() }()
 	select {
-	case err := <-closed:
+	case err := <-closeErr:
 		if err != nil {
 			t.Error(err)
 		}

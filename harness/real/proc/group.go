@@ -107,26 +107,26 @@ func (g *Group) StartIn(leader *Child, name string, cmd *exec.Cmd) (*Child, erro
 		}
 		cmd.Dir = g.Dir
 	}
-	mark, err := filepath.EvalSymlinks(g.Dir) // the same form as in Sweep
+	realDir, err := filepath.EvalSymlinks(g.Dir) // the same form as in Sweep
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	cmd.Env = append(cmd.Environ(), runEnv+"="+mark)
+	cmd.Env = append(cmd.Environ(), runEnv+"="+realDir)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return nil, fmt.Errorf("start %s: the run has ended", name)
 	}
-	output, to, err := capture(cmd)
+	output, writeEnd, err := capture(cmd)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	done := make(chan error)
 	g.tasks <- func() { done <- g.startTraced(name, cmd) }
 	err = <-done
-	to.Close()
+	writeEnd.Close()
 	if err != nil {
-		output.from.Close()
+		output.readEnd.Close()
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	go output.follow()
@@ -174,7 +174,7 @@ func (g *Group) startTraced(name string, cmd *exec.Cmd) error {
 	}
 	if err = errors.Join(err, unix.PtraceDetach(pid)); err != nil {
 		if stat, statErr := files.StatOf(pid); statErr != nil || stat.Ending() || errors.Is(err, unix.ESRCH) || errors.Is(err, ErrSignaled) { // or the child is just dying
-			g.unexpected.add(UnexpectedEvent{Child: name, Kind: Ended, Status: -1, Cause: fmt.Sprintf("process %d got a signal from outside before its first instruction", pid)})
+			g.unexpected.add(UnexpectedEvent{Child: name, Kind: EventEnded, Status: -1, Cause: fmt.Sprintf("process %d got a signal from outside before its first instruction", pid)})
 		}
 		cmd.Process.Kill()
 		cmd.Wait() // the error just says that the child was killed
@@ -210,10 +210,10 @@ func (g *Group) Close() error {
 	var errs []error
 	for _, c := range g.children {
 		errs = append(errs, c.Kill())
-		c.output.from.Close() // a process started by the child may still hold the other end
+		c.output.readEnd.Close() // a process started by the child may still hold the other end
 	}
-	if mark, err := filepath.EvalSymlinks(g.Dir); err == nil {
-		errs = append(errs, killMarked(mark))
+	if realDir, err := filepath.EvalSymlinks(g.Dir); err == nil {
+		errs = append(errs, killMarked(realDir))
 	}
 	close(g.tasks)
 	for _, f := range g.cleanup {
@@ -229,15 +229,15 @@ func (g *Group) Listen(report func(UnexpectedEvent)) (stop func()) {
 	u := &g.unexpected
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, x := range u.queued {
+	for _, x := range u.queue {
 		report(x)
 	}
-	u.queued, u.report = nil, report
+	u.queue, u.report = nil, report
 	return func() {
 		g.mu.Lock()
-		all := slices.Clone(g.children)
+		children := slices.Clone(g.children)
 		g.mu.Unlock()
-		for _, c := range all {
+		for _, c := range children {
 			c.mu.Lock()
 			c.checkState()
 			c.mu.Unlock()
@@ -365,15 +365,15 @@ func (c *Child) signalAndWait(verb string, s unix.Signal, reached func(states st
 	var others []string
 	end := time.Now().Add(signalTimeout)
 	for _, m := range c.groupMembers {
-		switch back, err := m.awaitState(verb, end, reached); {
+		switch readBack, err := m.awaitState(verb, end, reached); {
 		case err == nil:
-			others = append(others, back)
+			others = append(others, readBack)
 		case !errors.Is(err, ErrEnded):
 			return "", err
 		}
 	}
-	back, err := c.awaitState(verb, end, reached)
-	return strings.Join(append([]string{back}, others...), "; "), err
+	readBack, err := c.awaitState(verb, end, reached)
+	return strings.Join(append([]string{readBack}, others...), "; "), err
 }
 
 // awaitState waits until all threads of the child are in the state that a signal causes.
@@ -415,13 +415,13 @@ func threadStates(pid int) (string, error) {
 }
 
 // PipedChild is a child with pipes to its stdin and stdout.
-type Piped struct {
+type PipedChild struct {
 	*Child
 	In, Out *os.File // this process's ends of the pipes
 }
 
 // StartPiped is like StartIn, but connects pipes to stdin and stdout.
-func (g *Group) StartPiped(leader *Child, name string, cmd *exec.Cmd) (*Piped, error) {
+func (g *Group) StartPiped(leader *Child, name string, cmd *exec.Cmd) (*PipedChild, error) {
 	// exec.Cmd would close its own pipes when the process is reaped, even with unread data in them.
 	stdin, in, err := os.Pipe()
 	if err != nil {
@@ -433,7 +433,7 @@ func (g *Group) StartPiped(leader *Child, name string, cmd *exec.Cmd) (*Piped, e
 		return nil, errors.Join(err, in.Close())
 	}
 	defer stdout.Close()
-	p := &Piped{In: in, Out: out}
+	p := &PipedChild{In: in, Out: out}
 	cmd.Stdin, cmd.Stdout = stdin, stdout
 	if p.Child, err = g.StartIn(leader, name, cmd); err != nil {
 		p.ClosePipes()
@@ -443,15 +443,15 @@ func (g *Group) StartPiped(leader *Child, name string, cmd *exec.Cmd) (*Piped, e
 }
 
 // ClosePipes closes this process's ends of the pipes.
-func (p *Piped) ClosePipes() { p.In.Close(); p.Out.Close() }
+func (p *PipedChild) ClosePipes() { p.In.Close(); p.Out.Close() }
 
 // capturedOutput is the Output of a child. It is read from a pipe, because a file would grow for as
 // long as the child writes.
 type capturedOutput struct {
 	Output
-	from *os.File
-	raw  syscall.RawConn
-	buf  [64 << 10]byte
+	readEnd *os.File
+	rawConn syscall.RawConn
+	buf     [64 << 10]byte
 }
 
 // maxPipeRead is more than a pipe can hold. read stops after this many bytes, even if the child
@@ -460,25 +460,25 @@ const maxPipeRead = 2 << 20
 
 // capture connects a pipe to the stderr of a command that has not started, and to its stdout unless
 // that is redirected. The caller must close writeEnd after starting the command.
-func capture(cmd *exec.Cmd) (c *capturedOutput, to *os.File, err error) {
-	from, to, err := os.Pipe()
+func capture(cmd *exec.Cmd) (c *capturedOutput, writeEnd *os.File, err error) {
+	readEnd, writeEnd, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
 	}
-	c = &capturedOutput{from: from}
-	if c.raw, err = from.SyscallConn(); err != nil {
-		return nil, nil, errors.Join(err, from.Close(), to.Close())
+	c = &capturedOutput{readEnd: readEnd}
+	if c.rawConn, err = readEnd.SyscallConn(); err != nil {
+		return nil, nil, errors.Join(err, readEnd.Close(), writeEnd.Close())
 	}
-	cmd.Stderr = to
+	cmd.Stderr = writeEnd
 	if cmd.Stdout == nil {
-		cmd.Stdout = to
+		cmd.Stdout = writeEnd
 	}
-	return c, to, nil
+	return c, writeEnd, nil
 }
 
 // follow reads the output until no process holds the write end of the pipe.
 func (c *capturedOutput) follow() {
-	c.raw.Read(func(fd uintptr) (done bool) {
+	c.rawConn.Read(func(fd uintptr) (done bool) {
 		for {
 			c.mu.Lock()
 			n, err := c.take(fd)
@@ -491,7 +491,7 @@ func (c *capturedOutput) follow() {
 			}
 		}
 	})
-	c.from.Close()
+	c.readEnd.Close()
 }
 
 // take reads the available bytes. The caller holds the lock.
@@ -509,7 +509,7 @@ func (c *capturedOutput) take(fd uintptr) (n int, err error) {
 
 // read returns all output written before the call.
 func (c *capturedOutput) read() string {
-	c.raw.Control(func(fd uintptr) { // fails if everything has been read
+	c.rawConn.Control(func(fd uintptr) { // fails if everything has been read
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for sum := 0; sum < maxPipeRead; {
@@ -536,14 +536,14 @@ func InContainer(pid int, id string) bool {
 
 // FindStopped returns the PID of a process that a signal has stopped in the container with the given
 // ID, or 0. It checks the given process and, if includeChildren is set, its children.
-func StoppedIn(pid int, id string, started bool) int {
+func FindStopped(pid int, id string, includeChildren bool) int {
 	if !InContainer(pid, id) {
 		return 0
 	}
 	if s, err := files.StatOf(pid); err == nil && s.State == 'T' {
 		return pid
 	}
-	if !started {
+	if !includeChildren {
 		return 0
 	}
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
@@ -557,7 +557,7 @@ func StoppedIn(pid int, id string, started bool) int {
 		}
 		for _, text := range strings.Fields(string(children)) {
 			if child, err := strconv.Atoi(text); err == nil {
-				if stopped := StoppedIn(child, id, false); stopped > 0 {
+				if stopped := FindStopped(child, id, false); stopped > 0 {
 					return stopped
 				}
 			}
@@ -608,7 +608,7 @@ var errNoPidfd = errors.New("open pidfd")
 // in a paused container. known is false if IsFrozen can't tell. It reads freezer.state for control
 // groups version 1, and cgroup.events for version 2 (Linux documentation,
 // admin-guide/cgroup-v1/freezer-subsystem and admin-guide/cgroup-v2).
-func Frozen(pid int) (frozen, known bool) {
+func IsFrozen(pid int) (frozen, known bool) {
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {
 		return false, false

@@ -26,25 +26,25 @@ type member struct {
 
 // memberPollInterval is the polling interval for a starting member. It is not shorter, because an answer
 // may cost all members a round of messages.
-const memberPoll = 10 * time.Millisecond
+const memberPollInterval = 10 * time.Millisecond
 
 // StartStore starts the members of a store on free loopback ports, and waits until they form a
 // cluster.
-func (g *Group) StartStore(ctx context.Context, store Store, names []string) (all []*Redis, err error) {
+func (g *Group) StartStore(ctx context.Context, store Store, names []string) (members []*Redis, err error) {
 	bin, err := exec.LookPath(store.Program)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w; to fix it: %s", store.Name, err, store.Remedy)
 	}
 	for range portTries {
-		if all, err = g.newMembers(bin, store, names); err != nil {
+		if members, err = g.newMembers(bin, store, names); err != nil {
 			return nil, err
 		}
 		// Retry even for ErrWontStart: a member whose port is taken may say so anywhere in its output.
-		err = startMembers(ctx, all)
-		if err == nil || ctx.Err() != nil || !errors.Is(err, errNotOurs) && !errors.Is(err, ErrWontStart) {
-			return all, err
+		err = startMembers(ctx, members)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, errPortTaken) && !errors.Is(err, ErrWontStart) {
+			return members, err
 		}
-		for _, r := range all {
+		for _, r := range members {
 			if r.child != nil {
 				err = errors.Join(err, r.child.Kill())
 			}
@@ -56,7 +56,7 @@ func (g *Group) StartStore(ctx context.Context, store Store, names []string) (al
 
 // newMembers prepares the members without starting them. Each member gets the addresses of all
 // members.
-func (g *Group) newMembers(bin string, store Store, names []string) (all []*Redis, err error) {
+func (g *Group) newMembers(bin string, store Store, names []string) (members []*Redis, err error) {
 	addrs, err := freePorts(store.Ports * len(names))
 	if err != nil {
 		return nil, err
@@ -67,46 +67,46 @@ func (g *Group) newMembers(bin string, store Store, names []string) (all []*Redi
 		m := StoreMember{Name: name, Dir: g.DataDir(name), Addrs: ownAddrs}
 		configs = append(configs, m)
 		r := &Redis{bin: bin, group: g, dir: m.Dir, member: &member{store, m}}
-		r.Server = Server{Name: name, At: ownAddrs[0], Ask: Ask, Log: r.log}
+		r.Server = Server{Name: name, HostPort: ownAddrs[0], Ask: Ask, Log: r.log}
 		if err := os.Mkdir(r.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("start %s: %w", name, err)
 		}
-		all = append(all, r)
+		members = append(members, r)
 	}
-	for i, r := range all {
+	for i, r := range members {
 		r.settings = store.Args(configs[i], configs)
 	}
-	return all, nil
+	return members, nil
 }
 
 // startMembers starts all members and waits until each has joined the cluster.
-func startMembers(ctx context.Context, all []*Redis) error {
-	var start, joins []func() error
-	for _, r := range all {
-		start = append(start, func() error { return r.start(ctx) })
-		joins = append(joins, func() error {
-			err := r.AwaitReady(ctx, r.child.Done(), memberPoll, func(ctx context.Context) error { return r.member.Joined(ctx, r.member.StoreMember) })
+func startMembers(ctx context.Context, members []*Redis) error {
+	var startJobs, joinJobs []func() error
+	for _, r := range members {
+		startJobs = append(startJobs, func() error { return r.start(ctx) })
+		joinJobs = append(joinJobs, func() error {
+			err := r.AwaitReady(ctx, r.child.Done(), memberPollInterval, func(ctx context.Context) error { return r.member.CheckJoined(ctx, r.member.StoreMember) })
 			if err != nil {
-				return fmt.Errorf("start %s at %s: %w", r.Name, r.At, err)
+				return fmt.Errorf("start %s at %s: %w", r.Name, r.HostPort, err)
 			}
 			return nil
 		})
 	}
-	if failed := Parallel(start...); len(failed) > 0 {
-		return errors.Join(failed...)
+	if errs := Parallel(startJobs...); len(errs) > 0 {
+		return errors.Join(errs...)
 	}
-	return errors.Join(Parallel(joins...)...)
+	return errors.Join(Parallel(joinJobs...)...)
 }
 
 // Redis is one redis-server, or one member of a store used in its place. Its port and directory
 // stay the same across restarts.
 type Redis struct {
 	Server
-	bin, dir string
-	settings []string
-	group    *Group
-	member   *member               // nil for a redis-server
-	last     atomic.Pointer[Child] // nil before the first start
+	bin, dir  string
+	settings  []string
+	group     *Group
+	member    *member               // nil for a redis-server
+	lastChild atomic.Pointer[Child] // nil before the first start
 
 	mu       sync.Mutex
 	child    *Child // nil after a kill or shutdown
@@ -159,10 +159,10 @@ func (g *Group) newRedis(name, bin string, settings []string) (*Redis, error) {
 // begin starts the server for the first time, on a free port.
 func (r *Redis) begin(ctx context.Context) (err error) {
 	for range portTries {
-		if r.At, err = freePort(); err != nil {
+		if r.HostPort, err = freePort(); err != nil {
 			return fmt.Errorf("start %s: %w", r.Name, err)
 		}
-		if err = r.start(ctx); err == nil || ctx.Err() != nil || !errors.Is(err, errNotOurs) {
+		if err = r.start(ctx); err == nil || ctx.Err() != nil || !errors.Is(err, errPortTaken) {
 			return err
 		}
 	}
@@ -203,14 +203,14 @@ func (r *Redis) Restart(ctx context.Context) (readBack string, err error) {
 	if r.running() {
 		return "", fmt.Errorf("restart %s: it is running", r.Name)
 	}
-	before := r.identity
+	oldIdentity := r.identity
 	if err := r.start(ctx); err != nil {
 		return "", err
 	}
 	if r.member != nil {
 		return fmt.Sprintf("process %d answers", r.child.PID()), nil
 	}
-	keys, err := r.ConfirmRestart(ctx, before, r.identity)
+	keys, err := r.ConfirmRestart(ctx, oldIdentity, r.identity)
 	if err != nil {
 		return "", err
 	}
@@ -218,7 +218,7 @@ func (r *Redis) Restart(ctx context.Context) (readBack string, err error) {
 }
 
 // errPortTaken means that another process uses the port.
-var errNotOurs = errors.New("the port is taken by another process")
+var errPortTaken = errors.New("the port is taken by another process")
 
 func (r *Redis) start(ctx context.Context) error {
 	cmd := exec.Command(r.bin, r.args()...)
@@ -229,14 +229,14 @@ func (r *Redis) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.last.Store(child)
-	if err := r.ready(ctx, child); err != nil {
+	r.lastChild.Store(child)
+	if err := r.awaitReady(ctx, child); err != nil {
 		// A server that can't start exits with an error status. A redis-server that exits successfully
 		// was shut down from outside, which it logs; otherwise, the program is not a server at all.
-		if asked := strings.Contains(child.StderrTail(), "shutdown"); errors.Is(err, ErrWontStart) && child.Err() == nil && (asked || r.member != nil) {
+		if shutdownRequested := strings.Contains(child.StderrTail(), "shutdown"); errors.Is(err, ErrWontStart) && child.Err() == nil && (shutdownRequested || r.member != nil) {
 			child.ExpectToRun()
 		}
-		return errors.Join(fmt.Errorf("start %s at %s: %w", r.Name, r.At, err), child.Kill())
+		return errors.Join(fmt.Errorf("start %s at %s: %w", r.Name, r.HostPort, err), child.Kill())
 	}
 	child.ExpectToRun()
 	r.child, r.stopped = child, false
@@ -247,28 +247,28 @@ func (r *Redis) args() []string {
 	if r.member != nil {
 		return r.settings
 	}
-	host, port, _ := net.SplitHostPort(r.At) // can't fail, because the address is from freePort
-	listen := []string{"--bind", host, "--port", port, "--dir", r.dir, "--daemonize", "no"}
-	return append(slices.Clone(r.settings), listen...)
+	host, port, _ := net.SplitHostPort(r.HostPort) // can't fail, because the address is from freePort
+	listenArgs := []string{"--bind", host, "--port", port, "--dir", r.dir, "--daemonize", "no"}
+	return append(slices.Clone(r.settings), listenArgs...)
 }
 
 // awaitReady waits until the child answers PING. The port was free a moment ago, but may belong to
 // another process by now.
-func (r *Redis) ready(ctx context.Context, child *Child) error {
+func (r *Redis) awaitReady(ctx context.Context, child *Child) error {
 	var id Identity
 	var err error
 	if r.member != nil {
-		err = r.AwaitReady(ctx, child.Done(), memberPoll, r.Ping)
+		err = r.AwaitReady(ctx, child.Done(), memberPollInterval, r.Ping)
 	} else {
 		id, err = r.Ready(ctx, child.Done())
 	}
 	switch {
 	case errors.Is(err, ErrWontStart) && strings.Contains(strings.ToLower(err.Error()), "address already in use"):
-		return errNotOurs
+		return errPortTaken
 	case err != nil:
 		return err
 	case r.member == nil && id.Process != fmt.Sprint(child.PID()):
-		return errNotOurs
+		return errPortTaken
 	}
 	r.identity = id
 	return nil
@@ -277,7 +277,7 @@ func (r *Redis) ready(ctx context.Context, child *Child) error {
 // Ping sends PING to the server, bypassing links.
 func (r *Redis) Ping(ctx context.Context) error {
 	if r.member != nil {
-		return r.member.Alive(ctx, r.member.StoreMember)
+		return r.member.CheckAlive(ctx, r.member.StoreMember)
 	}
 	_, err := Ask(ctx, r.Addr(), "PING")
 	return err
@@ -285,18 +285,18 @@ func (r *Redis) Ping(ctx context.Context) error {
 
 // log returns the output of the server's latest process.
 func (r *Redis) log() string {
-	if c := r.last.Load(); c != nil {
+	if c := r.lastChild.Load(); c != nil {
 		return c.StderrTail()
 	}
 	return ""
 }
 
 func freePort() (addr string, err error) {
-	all, err := freePorts(1)
+	addrs, err := freePorts(1)
 	if err != nil {
 		return "", err
 	}
-	return all[0], nil
+	return addrs[0], nil
 }
 
 // freePorts returns n different addresses with unused ports.

@@ -70,19 +70,19 @@ func MakeDir(dir string) (string, error) {
 // mounted in them and kills their processes that are still running. It returns the removed paths.
 func Sweep(dir string) ([]string, error) {
 	k := files.Temporary
-	k.Before = cleanUpRun
+	k.BeforeRemove = cleanUpRun
 	return k.Sweep(dir)
 }
 
 // outputEndLen is the number of bytes that an Output keeps from the beginning, and again from the end.
 // The first error is at the beginning, and the last one is at the end.
-const keepBytes = 2000
+const outputEndLen = 2000
 
 // Output stores the beginning and the end of a program's output, which may have any length.
 type Output struct {
-	mu         sync.Mutex
-	head, tail []byte
-	written    int64
+	mu           sync.Mutex
+	head, tail   []byte
+	writtenBytes int64
 }
 
 // Write implements io.Writer. It never fails.
@@ -95,12 +95,12 @@ func (o *Output) Write(b []byte) (int, error) {
 
 // add is like Write, but the caller holds the lock.
 func (o *Output) add(b []byte) {
-	o.written += int64(len(b))
-	n := min(len(b), keepBytes-len(o.head))
+	o.writtenBytes += int64(len(b))
+	n := min(len(b), outputEndLen-len(o.head))
 	o.head = append(o.head, b[:n]...)
 	b = b[n:]
-	b = b[max(0, len(b)-keepBytes):]
-	o.tail = append(o.tail[max(0, len(o.tail)+len(b)-keepBytes):], b...)
+	b = b[max(0, len(b)-outputEndLen):]
+	o.tail = append(o.tail[max(0, len(o.tail)+len(b)-outputEndLen):], b...)
 }
 
 // String returns the output. A note replaces dropped bytes.
@@ -108,7 +108,7 @@ func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	dropped := ""
-	if n := o.written - int64(len(o.head)+len(o.tail)); n > 0 {
+	if n := o.writtenBytes - int64(len(o.head)+len(o.tail)); n > 0 {
 		dropped = fmt.Sprintf("\n… %d bytes dropped …\n", n)
 	}
 	return strings.TrimSpace(string(o.head) + dropped + string(o.tail))
@@ -206,8 +206,8 @@ func (t *Timeline) Wait() error {
 // A probe is sent every askInterval. The time without an answer is the sum of short sleeps in this
 // process. If this process itself stalls, no server is considered slow.
 const (
-	askEvery = 200 * time.Millisecond
-	waitStep = 20 * time.Millisecond
+	askInterval = 200 * time.Millisecond
+	waitStep    = 20 * time.Millisecond
 )
 
 // Probe is a request that is sent repeatedly to a server that must answer in time.
@@ -219,10 +219,10 @@ type Probe struct {
 
 // AwaitAnswer returns once a server answers, or once isExcused reports that an answer is no longer
 // required.
-func AwaitAnswer(ctx context.Context, excused func() bool, ask func(context.Context) error) {
-	for ctx.Err() == nil && !excused() {
-		limit, cancel := context.WithTimeout(ctx, askEvery)
-		err := ask(limit)
+func AwaitAnswer(ctx context.Context, isExcused func() bool, ask func(context.Context) error) {
+	for ctx.Err() == nil && !isExcused() {
+		askCtx, cancel := context.WithTimeout(ctx, askInterval)
+		err := ask(askCtx)
 		cancel()
 		if err == nil {
 			return
@@ -251,7 +251,7 @@ func (q Probe) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(askEvery):
+		case <-time.After(askInterval):
 		}
 	}
 }
@@ -291,8 +291,8 @@ func ask(ctx context.Context, addr string, args []string) (resp.Value, error) {
 	}
 	defer conn.Close()
 	recentAsks.add(connKey{conn.RemoteAddr().String(), conn.LocalAddr().String()})
-	end := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	defer end()
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
 	if _, err := conn.Write(resp.Append(nil, args...)); err != nil {
 		return resp.Value{}, err
 	}
@@ -300,11 +300,11 @@ func ask(ctx context.Context, addr string, args []string) (resp.Value, error) {
 	buf := make([]byte, 4096)
 	for {
 		n, err := conn.Read(buf)
-		values, bad := scan.Feed(buf[:n])
+		values, parseErr := scan.Feed(buf[:n])
 		if len(values) > 0 {
 			return values[0], nil
 		}
-		if err := errors.Join(bad, err); err != nil {
+		if err := errors.Join(parseErr, err); err != nil {
 			return resp.Value{}, err
 		}
 	}
@@ -326,7 +326,7 @@ type connKey struct{ server, from string }
 
 // recentTime is how long this process counts as the owner of a local address after sending a
 // command from it. Later, the kernel may reuse the port.
-const recentFor = time.Minute
+const recentTime = time.Minute
 
 func (a *askLog) add(x connKey) {
 	a.mu.Lock()
@@ -339,11 +339,11 @@ func (a *askLog) add(x connKey) {
 
 // HasRecentlyAsked reports whether Ask has recently sent a command to server from the address from.
 // Both addresses have the format used by net.Conn.
-func AskedFrom(server, from string) bool {
+func HasRecentlyAsked(server, from string) bool {
 	recentAsks.mu.Lock()
 	defer recentAsks.mu.Unlock()
 	at, ok := recentAsks.times[connKey{server, from}]
-	return ok && TrueClock()-at < recentFor
+	return ok && TrueClock()-at < recentTime
 }
 
 // Command sends a command to the server and returns the reply as nil, int64, string or a []any of
@@ -352,7 +352,7 @@ func (s *Server) Command(ctx context.Context, name string, args []string) (any, 
 	if len(args) == 0 {
 		return nil, fmt.Errorf("ask %s: no command", name)
 	}
-	v, err := s.Ask(ctx, s.At, args...)
+	v, err := s.Ask(ctx, s.HostPort, args...)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", name, err)
 	}
@@ -397,8 +397,8 @@ func AskVersion(ctx context.Context, pattern *regexp.Regexp, program string, arg
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("ask %s for its version: %w", program, err)
 	}
-	if found := pattern.FindStringSubmatch(out.String()); found != nil {
-		return found[1], nil
+	if match := pattern.FindStringSubmatch(out.String()); match != nil {
+		return match[1], nil
 	}
 	return "", fmt.Errorf("ask %s for its version: unexpected output %.100q", program, out.String())
 }
@@ -406,9 +406,9 @@ func AskVersion(ctx context.Context, pattern *regexp.Regexp, program string, arg
 // Parallel runs all jobs concurrently and returns their errors in the order of their occurrence.
 func Parallel(jobs ...func() error) (errs []error) {
 	var mu sync.Mutex
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for _, job := range jobs {
-		all.Go(func() {
+		wg.Go(func() {
 			if err := job(); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
@@ -416,6 +416,6 @@ func Parallel(jobs ...func() error) (errs []error) {
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	return errs
 }

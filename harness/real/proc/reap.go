@@ -59,27 +59,27 @@ func (c *Child) checkState() {
 	}
 	expected := c.continuing
 	c.continuing = false
-	report := func(what EventKind, seen string) {
-		c.unexpected.add(UnexpectedEvent{Child: c.name, Kind: what, Status: -1, Cause: fmt.Sprintf("process %d was %s", c.pid, seen)})
+	report := func(kind EventKind, description string) {
+		c.unexpected.add(UnexpectedEvent{Child: c.name, Kind: kind, Status: -1, Cause: fmt.Sprintf("process %d was %s", c.pid, description)})
 	}
 	switch {
 	case info.Code == childStopped && !c.stopping:
 		c.stoppedExternally = true
-		report(Stopped, "stopped by a signal from outside")
+		report(EventStopped, "stopped by a signal from outside")
 	case info.Code != childContinued:
 	case c.stoppedExternally: // the stop has been reported
 		c.stoppedExternally = false
 	case c.stopping:
-		report(Continued, "continued by a signal from outside, while it was paused")
+		report(EventContinued, "continued by a signal from outside, while it was paused")
 	case !expected: // the stop was too short to be seen
-		report(Stopped, "stopped by a signal from outside")
+		report(EventStopped, "stopped by a signal from outside")
 	}
 }
 
 // reportEnd reports that the child has ended, unless it exited on its own and was allowed to. The
 // caller holds the lock.
 func (c *Child) reportEnd() {
-	x := UnexpectedEvent{Child: c.name, Kind: Ended, Status: -1, Cause: fmt.Sprintf("process %d ended: %v", c.pid, c.err)}
+	x := UnexpectedEvent{Child: c.name, Kind: EventEnded, Status: -1, Cause: fmt.Sprintf("process %d ended: %v", c.pid, c.err)}
 	if exit, ok := errors.AsType[*exec.ExitError](c.err); ok {
 		x.Status = exit.ExitCode() // -1 if a signal ended the child
 		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
@@ -125,9 +125,9 @@ func (c *Child) setEndRequested(requested bool) {
 type EventKind int
 
 const (
-	Ended EventKind = iota
-	Stopped
-	Continued // during a pause that the Group had requested
+	EventEnded EventKind = iota
+	EventStopped
+	EventContinued // during a pause that the Group had requested
 )
 
 // UnexpectedEvent is a state change of a child that its Group did not cause: the child received a
@@ -144,14 +144,14 @@ type UnexpectedEvent struct {
 type unexpectedEvents struct {
 	mu     sync.Mutex
 	report func(UnexpectedEvent)
-	queued []UnexpectedEvent
+	queue  []UnexpectedEvent
 }
 
 func (u *unexpectedEvents) add(x UnexpectedEvent) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.report == nil {
-		u.queued = append(u.queued, x)
+		u.queue = append(u.queue, x)
 		return
 	}
 	u.report(x)
@@ -176,11 +176,11 @@ func Unmount(dir string) error {
 		err = unix.Unmount(dir, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
 	}
 	if errors.Is(err, unix.EPERM) { // mounted by an ordinary user
-		out, failed := exec.Command("fusermount3", "-u", "-z", "--", dir).CombinedOutput()
-		if failed == nil {
+		out, fusermountErr := exec.Command("fusermount3", "-u", "-z", "--", dir).CombinedOutput()
+		if fusermountErr == nil {
 			return nil
 		}
-		err = fmt.Errorf("%w; %w: %s", err, failed, strings.TrimSpace(string(out)))
+		err = fmt.Errorf("%w; %w: %s", err, fusermountErr, strings.TrimSpace(string(out)))
 	}
 	if err != nil {
 		return fmt.Errorf("unmount %s: %w", dir, err)
@@ -203,30 +203,30 @@ func disksBelow(dir string) ([]mount, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find mounts: %w", err)
 	}
-	var out []mount
-	for _, m := range mounts(string(b)) {
+	var disks []mount
+	for _, m := range parseMounts(string(b)) {
 		if m.point != dir && !strings.HasPrefix(m.point, dir+"/") {
 			continue
 		}
 		if !m.isLockpickDisk() {
 			return nil, fmt.Errorf("%w: %s is mounted on %s", files.ErrKeepFolder, m.source, m.point)
 		}
-		out = append([]mount{m}, out...)
+		disks = append([]mount{m}, disks...)
 	}
-	return out, nil
+	return disks, nil
 }
 
-func mounts(mountinfo string) []mount {
+func parseMounts(mountinfo string) []mount {
 	// The kernel escapes spaces, tabs, newlines and backslashes in octal.
-	plain := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	var out []mount
 	for line := range strings.Lines(mountinfo) {
-		where, what, _ := strings.Cut(line, " - ")
-		f, g := strings.Fields(where), strings.Fields(what)
+		left, right, _ := strings.Cut(line, " - ")
+		f, g := strings.Fields(left), strings.Fields(right)
 		if len(f) < 5 || len(g) < 3 {
 			continue
 		}
-		out = append(out, mount{point: plain.Replace(f[4]), kind: g[0], source: plain.Replace(g[1]), options: g[2]})
+		out = append(out, mount{point: unescape.Replace(f[4]), kind: g[0], source: unescape.Replace(g[1]), options: g[2]})
 	}
 	return out
 }

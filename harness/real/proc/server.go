@@ -19,14 +19,14 @@ type askFunc func(ctx context.Context, addr string, args ...string) (resp.Value,
 
 // Server is one redis-server.
 type Server struct {
-	Name string
-	At   string        // host:port at which other servers reach this server
-	Ask  askFunc       // depends on how the server was started
-	Log  func() string // returns the last part of the log
+	Name     string
+	HostPort string        // host:port at which other servers reach this server
+	Ask      askFunc       // depends on how the server was started
+	Log      func() string // returns the last part of the log
 }
 
 // Addr returns the server's address as host:port.
-func (s *Server) Addr() string { return s.At }
+func (s *Server) Addr() string { return s.HostPort }
 
 // Redis returns the server itself, for types that embed it.
 func (s *Server) Redis() *Server { return s }
@@ -54,20 +54,20 @@ type Identity struct {
 func (s *Server) Hello(ctx context.Context) (Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
-	v, err := s.Ask(ctx, s.At, "PING")
+	v, err := s.Ask(ctx, s.HostPort, "PING")
 	if err != nil || v.Str != "PONG" {
 		return Identity{}, errors.Join(errors.New("not ready"), err)
 	}
-	v, err = s.Ask(ctx, s.At, "INFO", "server")
+	v, err = s.Ask(ctx, s.HostPort, "INFO", "server")
 	return Identity{Process: infoField(v.Str, "process_id"), Run: infoField(v.Str, "run_id")}, err
 }
 
 // Ready waits until the server answers PING, and returns its identity. If the server exits first,
 // for example because it can't read its data, the error is ErrWontStart.
-func (s *Server) Ready(ctx context.Context, ended <-chan struct{}) (id Identity, err error) {
+func (s *Server) Ready(ctx context.Context, done <-chan struct{}) (id Identity, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errNoAnswer)
 	defer cancel()
-	err = s.AwaitReady(ctx, ended, time.Millisecond, func(ctx context.Context) (err error) {
+	err = s.AwaitReady(ctx, done, time.Millisecond, func(ctx context.Context) (err error) {
 		id, err = s.Hello(ctx) // the server may not be listening yet, or may still be loading
 		return err
 	})
@@ -76,12 +76,12 @@ func (s *Server) Ready(ctx context.Context, ended <-chan struct{}) (id Identity,
 
 // AwaitReady is like Ready, but uses another check and another polling interval. Its time limit
 // allows for a store to form a cluster.
-func (s *Server) AwaitReady(ctx context.Context, ended <-chan struct{}, every time.Duration, hello func(context.Context) error) error {
+func (s *Server) AwaitReady(ctx context.Context, done <-chan struct{}, interval time.Duration, hello func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, joinTimeout, errNoAnswer)
 	defer cancel()
 	for {
 		select {
-		case <-ended:
+		case <-done:
 			return fmt.Errorf("%w:\n%s", ErrWontStart, s.Log())
 		case <-ctx.Done():
 			err := context.Cause(ctx)
@@ -89,7 +89,7 @@ func (s *Server) AwaitReady(ctx context.Context, ended <-chan struct{}, every ti
 				err = fmt.Errorf("%w\n%s", err, s.Log())
 			}
 			return err
-		case <-time.After(every):
+		case <-time.After(interval):
 		}
 		if hello(ctx) == nil {
 			return nil
@@ -98,23 +98,23 @@ func (s *Server) AwaitReady(ctx context.Context, ended <-chan struct{}, every ti
 }
 
 // ConfirmRestart checks that the server has restarted. The read-back contains the number of keys.
-func (s *Server) ConfirmRestart(ctx context.Context, before, now Identity) (readBack string, err error) {
-	if now.Run == before.Run {
-		return "", fmt.Errorf("restart %s: run_id is still %s", s.Name, before.Run)
+func (s *Server) ConfirmRestart(ctx context.Context, oldID, newID Identity) (readBack string, err error) {
+	if newID.Run == oldID.Run {
+		return "", fmt.Errorf("restart %s: run_id is still %s", s.Name, oldID.Run)
 	}
 	keys, err := s.Keys(ctx)
 	if err != nil {
 		return "", fmt.Errorf("restart %s: %w", s.Name, err)
 	}
-	return fmt.Sprintf("run_id %.8s was %.8s (keys: %d)", now.Run, before.Run, keys), nil
+	return fmt.Sprintf("run_id %.8s was %.8s (keys: %d)", newID.Run, oldID.Run, keys), nil
 }
 
 // Shutdown shuts the server down cleanly and waits until it has exited. It first calls
 // setEnding(true), and calls setEnding(false) if the server does not exit. status returns the
 // server's exit error, or nil.
-func (s *Server) Shutdown(ctx context.Context, ended <-chan struct{}, setEnding func(bool), status func() error) error {
+func (s *Server) Shutdown(ctx context.Context, done <-chan struct{}, setEnding func(bool), status func() error) error {
 	setEnding(true)
-	if err := s.shutDown(ctx, ended); err != nil {
+	if err := s.shutDown(ctx, done); err != nil {
 		setEnding(false)
 		return err
 	}
@@ -125,13 +125,13 @@ func (s *Server) Shutdown(ctx context.Context, ended <-chan struct{}, setEnding 
 }
 
 // shutDown sends SHUTDOWN and waits until the server has exited, with any status.
-func (s *Server) shutDown(ctx context.Context, ended <-chan struct{}) error {
+func (s *Server) shutDown(ctx context.Context, done <-chan struct{}) error {
 	// A server that shuts down closes the connection without an answer.
-	if v, err := s.Ask(ctx, s.At, "SHUTDOWN"); err == nil {
+	if v, err := s.Ask(ctx, s.HostPort, "SHUTDOWN"); err == nil {
 		return fmt.Errorf("shut %s down: unexpected reply %q", s.Name, v.Str)
 	}
 	select {
-	case <-ended:
+	case <-done:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("shut %s down: %w", s.Name, context.Cause(ctx))
@@ -142,7 +142,7 @@ func (s *Server) shutDown(ctx context.Context, ended <-chan struct{}) error {
 
 // Keys returns the number of keys on the server.
 func (s *Server) Keys(ctx context.Context) (int64, error) {
-	v, err := s.Ask(ctx, s.At, "DBSIZE")
+	v, err := s.Ask(ctx, s.HostPort, "DBSIZE")
 	return v.Int, err
 }
 
@@ -166,7 +166,7 @@ func (s *Server) Touch(ctx context.Context, value string) (readBack string, err 
 
 // do sends a command and returns the reply. It returns an error reply as an error.
 func (s *Server) do(ctx context.Context, args ...string) (string, error) {
-	v, err := s.Ask(ctx, s.At, args...)
+	v, err := s.Ask(ctx, s.HostPort, args...)
 	if err == nil && v.Kind == '-' {
 		err = errors.New(v.Str)
 	}
@@ -182,8 +182,8 @@ func infoField(info, name string) string {
 	return value
 }
 
-// persistence maps the persistence modes of a topology to arguments for redis-server.
-var persistence = map[string][]string{
+// persistenceArgs maps the persistence modes of a topology to arguments for redis-server.
+var persistenceArgs = map[string][]string{
 	"none":     {"--appendonly", "no"},
 	"always":   {"--appendonly", "yes", "--appendfsync", "always"},
 	"everysec": {"--appendonly", "yes", "--appendfsync", "everysec"},
@@ -197,7 +197,7 @@ var keyEventArgs = []string{"--notify-keyspace-events", "KA", "--client-output-b
 // RedisArgs returns the redis-server arguments for a persistence mode, without the address and the
 // data directory. All real backends use them.
 func RedisArgs(persist string) ([]string, error) {
-	args, ok := persistence[persist]
+	args, ok := persistenceArgs[persist]
 	if !ok {
 		return nil, fmt.Errorf("invalid persistence %q: want none, everysec, always or no", persist)
 	}
@@ -221,7 +221,7 @@ func (s *Server) Follow(ctx context.Context, addr string) error {
 	if err != nil {
 		return fmt.Errorf("make %s follow %s: %w", s.Name, addr, err)
 	}
-	ownHost, ownPort, err := net.SplitHostPort(s.At)
+	ownHost, ownPort, err := net.SplitHostPort(s.HostPort)
 	if err != nil {
 		return fmt.Errorf("make %s follow %s: %w", s.Name, addr, err)
 	}
@@ -320,23 +320,23 @@ func NewSentinel(ctx context.Context, s *Server) (*Sentinel, error) {
 	if mode := infoField(info, "redis_mode"); mode != "sentinel" {
 		return nil, fmt.Errorf("start %s: server mode is %q, want \"sentinel\"", s.Name, mode)
 	}
-	s.Ask(ctx, s.At, append([]string{"SENTINEL", "DEBUG"}, fastTimings...)...) // old versions lack this command
+	s.Ask(ctx, s.HostPort, append([]string{"SENTINEL", "DEBUG"}, fastTimings...)...) // old versions lack this command
 	return &Sentinel{s}, nil
 }
 
 // Watch makes the sentinel monitor the master at addr under the given name.
-func (s *Sentinel) Watch(ctx context.Context, name, addr string, set SentinelSettings) error {
+func (s *Sentinel) Watch(ctx context.Context, name, addr string, settings SentinelSettings) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return fmt.Errorf("make %s watch %s: %w", s.Name, addr, err)
 	}
-	if _, err := s.do(ctx, "SENTINEL", "MONITOR", name, host, port, strconv.Itoa(set.Quorum)); err != nil {
+	if _, err := s.do(ctx, "SENTINEL", "MONITOR", name, host, port, strconv.Itoa(settings.Quorum)); err != nil {
 		return err
 	}
-	if _, err := s.do(ctx, "SENTINEL", "SET", name, "down-after-milliseconds", formatMillis(set.DownAfter)); err != nil {
+	if _, err := s.do(ctx, "SENTINEL", "SET", name, "down-after-milliseconds", formatMillis(settings.DownAfter)); err != nil {
 		return err
 	}
-	return s.SetFailoverTimeout(ctx, name, set.FailoverTimeout)
+	return s.SetFailoverTimeout(ctx, name, settings.FailoverTimeout)
 }
 
 // SetFailoverTimeout changes failover-timeout, even for a wait in progress.
@@ -369,7 +369,7 @@ var errPeersMissing = TimeoutError(fmt.Sprintf("the sentinel did not find the ot
 
 // hasReplica reports whether the sentinel knows a replica that it could promote.
 func (s *Sentinel) hasReplica(ctx context.Context, name string) bool {
-	v, err := s.Ask(ctx, s.At, "SENTINEL", "REPLICAS", name)
+	v, err := s.Ask(ctx, s.HostPort, "SENTINEL", "REPLICAS", name)
 	if err != nil || len(v.Items) != 1 {
 		return false
 	}
@@ -379,7 +379,7 @@ func (s *Sentinel) hasReplica(ctx context.Context, name string) bool {
 
 // ConsidersDown reports whether the sentinel considers the master down.
 func (s *Sentinel) ConsidersDown(ctx context.Context, name string) bool {
-	v, err := s.Ask(ctx, s.At, "SENTINEL", "MASTER", name)
+	v, err := s.Ask(ctx, s.HostPort, "SENTINEL", "MASTER", name)
 	return err == nil && slices.Contains(strings.Split(parsePairs(v)["flags"], ","), "s_down")
 }
 
@@ -394,7 +394,7 @@ func parsePairs(v resp.Value) map[string]string {
 
 // Master returns the address that the sentinel has for the master with the given name.
 func (s *Sentinel) Master(ctx context.Context, name string) (addr string, err error) {
-	v, err := s.Ask(ctx, s.At, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
+	v, err := s.Ask(ctx, s.HostPort, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
 	if err != nil {
 		return "", err
 	}

@@ -24,8 +24,8 @@ type Store struct {
 	Version   []string                                         // arguments for printing the version
 	Args      func(me StoreMember, all []StoreMember) []string // program arguments for member me
 
-	alive  func(me StoreMember) (url string)           // answered by a running member, even if the others are down
-	joined func(me StoreMember) (url, contains string) // the answer contains this text if the member has joined the others
+	aliveURL  func(me StoreMember) (url string)           // answered by a running member, even if the others are down
+	joinCheck func(me StoreMember) (url, contains string) // the answer contains this text if the member has joined the others
 }
 
 // StoreMember is one server of a store.
@@ -41,15 +41,15 @@ var Stores = []Store{
 		Version: []string{"--version"},
 		Args:    etcdArgs,
 		// The peer address, because the client address answers only once a majority knows the member.
-		alive:  func(me StoreMember) string { return "http://" + me.Addrs[1] + "/version" },
-		joined: func(me StoreMember) (string, string) { return "http://" + me.Addrs[0] + "/health", `"health":"true"` },
+		aliveURL:  func(me StoreMember) string { return "http://" + me.Addrs[1] + "/version" },
+		joinCheck: func(me StoreMember) (string, string) { return "http://" + me.Addrs[0] + "/health", `"health":"true"` },
 	},
 	{
 		Name: lock.Consul, Program: "consul", Remedy: "put HashiCorp's consul on PATH", Ports: 3, ProbePath: "/v1/agent/self",
-		Version: []string{"version"},
-		Args:    consulArgs,
-		alive:   func(me StoreMember) string { return "http://" + me.Addrs[0] + "/v1/agent/self" },
-		joined:  func(me StoreMember) (string, string) { return "http://" + me.Addrs[0] + "/v1/status/leader", ":" },
+		Version:   []string{"version"},
+		Args:      consulArgs,
+		aliveURL:  func(me StoreMember) string { return "http://" + me.Addrs[0] + "/v1/agent/self" },
+		joinCheck: func(me StoreMember) (string, string) { return "http://" + me.Addrs[0] + "/v1/status/leader", ":" },
 	},
 }
 
@@ -108,14 +108,14 @@ func consulArgs(me StoreMember, all []StoreMember) []string {
 }
 
 // CheckAlive checks that a member answers, bypassing links.
-func (s Store) Alive(ctx context.Context, me StoreMember) error {
-	_, err := askStore(ctx, s.alive(me))
+func (s Store) CheckAlive(ctx context.Context, me StoreMember) error {
+	_, err := askStore(ctx, s.aliveURL(me))
 	return err
 }
 
 // CheckJoined checks that a member has formed a cluster with a majority of the members.
-func (s Store) Joined(ctx context.Context, me StoreMember) error {
-	url, want := s.joined(me)
+func (s Store) CheckJoined(ctx context.Context, me StoreMember) error {
+	url, want := s.joinCheck(me)
 	body, err := askStore(ctx, url)
 	if err == nil && !strings.Contains(body, want) {
 		err = fmt.Errorf("%s has not joined the others: unexpected answer %.100q", me.Name, body)
@@ -130,7 +130,7 @@ func (s Store) Ask(ctx context.Context, addr string) error {
 }
 
 // maxAnswerLen limits the bytes read from an answer.
-const maxAnswer = 64 << 10
+const maxAnswerLen = 64 << 10
 
 // askStore sends a request on a new connection, without an HTTP proxy. An error page counts as an
 // answer.
@@ -146,6 +146,6 @@ func askStore(ctx context.Context, url string) (body string, err error) {
 		return "", errors.Join(ctx.Err(), err)
 	}
 	defer a.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(a.Body, maxAnswer))
+	b, err := io.ReadAll(io.LimitReader(a.Body, maxAnswerLen))
 	return string(b), err
 }

@@ -17,7 +17,7 @@ import (
 
 const (
 	childrenFile = "children" // file in a run's directory with a line "pid start name" for each child
-	maxRecord    = 1 << 20    // maximum size of this file in bytes, enough for tens of thousands of children
+	maxRecordLen = 1 << 20    // maximum size of this file in bytes, enough for tens of thousands of children
 )
 
 // cleanUpRun kills the processes that a dead owner left behind, and unmounts its disks. It does not
@@ -31,7 +31,7 @@ func cleanUpRun(dir string, known bool) error {
 	if err != nil {
 		return err
 	}
-	record, err := files.ReadIn(dir, childrenFile, maxRecord)
+	record, err := files.ReadIn(dir, childrenFile, maxRecordLen)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a run that was killed early has none
 		return fmt.Errorf("%w: %w", files.ErrKeepFolder, err)
 	}
@@ -51,7 +51,7 @@ func cleanUpRun(dir string, known bool) error {
 	}
 	for _, d := range disks {
 		if err := Unmount(d.point); err != nil {
-			if left, _ := disksBelow(dir); slices.Contains(left, d) { // otherwise, another lockpick process was faster
+			if remaining, _ := disksBelow(dir); slices.Contains(remaining, d) { // otherwise, another lockpick process was faster
 				return err
 			}
 		}
@@ -97,15 +97,15 @@ func killMarked(dir string) error {
 		}
 		for _, name := range names {
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-			marked := func() bool {
+			isMarked := func() bool {
 				text, err := os.ReadFile(name) // fails for another user's process
 				return err == nil && bytes.Contains(append([]byte{0}, text...), append([]byte{0}, mark...))
 			}
-			if err != nil || pid == os.Getpid() || !marked() {
+			if err != nil || pid == os.Getpid() || !isMarked() {
 				continue
 			}
 			found = true
-			if err := killIf(ctx, pid, marked); err != nil {
+			if err := killIf(ctx, pid, isMarked); err != nil {
 				return fmt.Errorf("end process %d, left by the run: %w", pid, err)
 			}
 		}
@@ -120,7 +120,7 @@ func killMarked(dir string) error {
 func usesDir(pid int, dir string) bool {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	return slices.ContainsFunc(append(links, fmt.Sprintf("/proc/%d/cwd", pid)), func(link string) bool {
-		to, err := os.Readlink(link)
-		return err == nil && (to == dir || strings.HasPrefix(to, dir+"/"))
+		target, err := os.Readlink(link)
+		return err == nil && (target == dir || strings.HasPrefix(target, dir+"/"))
 	})
 }

@@ -18,20 +18,20 @@ type step func(*testing.T, *Child)
 func send(s syscall.Signal) step {
 	return func(t *testing.T, c *Child) { must(t, syscall.Kill(c.PID(), s)) }
 }
-func stop(t *testing.T, c *Child)    { _, err := c.Stop(); must(t, err) }
-func cont(t *testing.T, c *Child)    { _, err := c.Continue(); must(t, err) }
-func kill(t *testing.T, c *Child)    { must(t, c.Kill()) }
-func waitEnd(_ *testing.T, c *Child) { <-c.Done() }
+func stop(t *testing.T, c *Child)     { _, err := c.Stop(); must(t, err) }
+func resume(t *testing.T, c *Child)   { _, err := c.Continue(); must(t, err) }
+func kill(t *testing.T, c *Child)     { must(t, c.Kill()) }
+func waitExit(_ *testing.T, c *Child) { <-c.Done() }
 
 // waitState returns a step that waits until /proc shows the given state.
-func state(want byte) step {
+func waitState(want byte) step {
 	return func(t *testing.T, c *Child) {
-		for until := time.Now().Add(signalTimeout); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(signalTimeout); ; time.Sleep(time.Millisecond) {
 			if s, err := files.StatOf(c.PID()); err != nil || s.State == want {
 				must(t, err)
 				return
 			}
-			if time.Now().After(until) {
+			if time.Now().After(deadline) {
 				t.Fatalf("state is not %c after %v", want, signalTimeout)
 			}
 		}
@@ -42,26 +42,26 @@ func state(want byte) step {
 // not report what the Group itself does.
 func TestUnexpectedEvents(t *testing.T) {
 	type steps []step
-	sleep, fail := []string{"sleep", "60"}, []string{"sh", "-c", "read line; exit 3"}
+	sleepCommand, failCommand := []string{"sleep", "60"}, []string{"sh", "-c", "read line; exit 3"}
 	for name, c := range map[string]struct {
 		command []string
 		mustRun bool
 		steps   steps
 		want    string
 	}{
-		"our own signals":                 {sleep, true, steps{stop, cont, stop, cont, kill}, ""},
-		"external kill":                   {sleep, false, steps{send(syscall.SIGKILL), waitEnd}, "ended by signal 9"},
-		"external kill, then ours":        {sleep, false, steps{send(syscall.SIGKILL), state('X'), kill}, "ended by signal 9"},
-		"external kill while paused":      {sleep, false, steps{stop, send(syscall.SIGKILL), waitEnd}, "ended by signal 9"},
-		"external SIGTERM":                {sleep, false, steps{send(syscall.SIGTERM), waitEnd}, "ended by signal 15"},
-		"external stop":                   {sleep, false, steps{send(syscall.SIGSTOP), state('T')}, "was stopped"},
-		"external stop, then our kill":    {sleep, false, steps{send(syscall.SIGSTOP), state('T'), kill}, "was stopped"},
-		"external stop and continue":      {sleep, false, steps{send(syscall.SIGSTOP), state('T'), send(syscall.SIGCONT), state('S')}, "was stopped"},
-		"external SIGTSTP":                {sleep, false, steps{send(syscall.SIGTSTP), state('T')}, "was stopped"},
-		"external continue while paused":  {sleep, false, steps{stop, send(syscall.SIGCONT), state('S')}, "was continued"},
-		"external continue while running": {sleep, false, steps{stop, cont, send(syscall.SIGCONT), state('S')}, ""},
-		"exit by itself":                  {fail, false, steps{waitEnd}, ""},
-		"unexpected exit by itself":       {fail, true, steps{waitEnd}, "ended with exit status 3"},
+		"our own signals":                 {sleepCommand, true, steps{stop, resume, stop, resume, kill}, ""},
+		"external kill":                   {sleepCommand, false, steps{send(syscall.SIGKILL), waitExit}, "ended by signal 9"},
+		"external kill, then ours":        {sleepCommand, false, steps{send(syscall.SIGKILL), waitState('X'), kill}, "ended by signal 9"},
+		"external kill while paused":      {sleepCommand, false, steps{stop, send(syscall.SIGKILL), waitExit}, "ended by signal 9"},
+		"external SIGTERM":                {sleepCommand, false, steps{send(syscall.SIGTERM), waitExit}, "ended by signal 15"},
+		"external stop":                   {sleepCommand, false, steps{send(syscall.SIGSTOP), waitState('T')}, "was stopped"},
+		"external stop, then our kill":    {sleepCommand, false, steps{send(syscall.SIGSTOP), waitState('T'), kill}, "was stopped"},
+		"external stop and continue":      {sleepCommand, false, steps{send(syscall.SIGSTOP), waitState('T'), send(syscall.SIGCONT), waitState('S')}, "was stopped"},
+		"external SIGTSTP":                {sleepCommand, false, steps{send(syscall.SIGTSTP), waitState('T')}, "was stopped"},
+		"external continue while paused":  {sleepCommand, false, steps{stop, send(syscall.SIGCONT), waitState('S')}, "was continued"},
+		"external continue while running": {sleepCommand, false, steps{stop, resume, send(syscall.SIGCONT), waitState('S')}, ""},
+		"exit by itself":                  {failCommand, false, steps{waitExit}, ""},
+		"unexpected exit by itself":       {failCommand, true, steps{waitExit}, "ended with exit status 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,7 +106,7 @@ func TestUnexpectedEventBeforeListen(t *testing.T) {
 	var reported []UnexpectedEvent
 	stopListening := g.Listen(func(x UnexpectedEvent) { reported = append(reported, x) })
 	stopListening()
-	if len(reported) != 1 || reported[0].Child != "child" || reported[0].Kind != Ended || !child.KilledExternally() {
+	if len(reported) != 1 || reported[0].Child != "child" || reported[0].Kind != EventEnded || !child.KilledExternally() {
 		t.Errorf("reported %+v", reported)
 	}
 }

@@ -17,9 +17,9 @@ import (
 )
 
 // readError reads until the connection ends and returns the error.
-func (c *caller) readError() error {
+func (c *testClient) readError() error {
 	c.t.Helper()
-	c.conn.SetReadDeadline(time.Now().Add(soon))
+	c.conn.SetReadDeadline(time.Now().Add(waitTimeout))
 	line, err := c.in.ReadString('\n')
 	if err == nil {
 		c.t.Fatalf("got %q, want an error", line)
@@ -30,7 +30,7 @@ func (c *caller) readError() error {
 func formatEvents(events []history.Event) string {
 	var out []string
 	for _, e := range events {
-		out = append(out, fmt.Sprintf("%s %s applied %v answered %v", e.Key, e.Type, e.Applied > 0, e.Answered > 0))
+		out = append(out, fmt.Sprintf("%s %s applied %v answered %v", e.Key, e.Type, e.AppliedAt > 0, e.AnsweredAt > 0))
 	}
 	return strings.Join(out, "; ")
 }
@@ -43,12 +43,12 @@ func TestCutDrops(t *testing.T) {
 		nemesis.Request: "a info applied false answered false",
 		nemesis.Reply:   "a ok applied true answered false",
 	} {
-		b := newBench(t)
-		busy, idle := b.dial(), b.dial()
-		busy.send("PING")
-		busy.want("+PONG")
+		b := newTestLink(t)
+		busyClient, idleClient := b.dial(), b.dial()
+		busyClient.send("PING")
+		busyClient.wantLine("+PONG")
 		check(t, b.link.Cut(nemesis.CutDrop, way))
-		busy.send("SET a 1")
+		busyClient.send("SET a 1")
 		b.waitLink("loss", func(l *Link) bool {
 			for c := range l.conns {
 				if c.broken {
@@ -57,15 +57,15 @@ func TestCutDrops(t *testing.T) {
 			}
 			return false
 		})
-		if got := busy.receive(silence); got != "" {
+		if got := busyClient.receive(silenceTime); got != "" {
 			t.Errorf("%q: during the cut: %q", way, got)
 		}
 		check(t, b.link.Mend())
-		if err := busy.readError(); !errors.Is(err, syscall.ECONNRESET) {
+		if err := busyClient.readError(); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("%q: after the cut: %v", way, err)
 		}
-		idle.send("SET c 1")
-		idle.want("+OK")
+		idleClient.send("SET c 1")
+		idleClient.wantLine("+OK")
 		got := formatEvents(b.waitEvents(2))
 		if !strings.Contains(got, want) || !strings.Contains(got, "c ok applied true answered true") {
 			t.Errorf("%q: recorded %s, want %s", way, got, want)
@@ -78,21 +78,21 @@ func TestCutDrops(t *testing.T) {
 
 // If a cut in mode hold affects one direction, messages pass in the other, and none are lost.
 func TestCutHoldsOneWay(t *testing.T) {
-	for way, applied := range map[string]string{nemesis.Request: "", nemesis.Reply: "1"} {
-		b := newBench(t)
+	for way, want := range map[string]string{nemesis.Request: "", nemesis.Reply: "1"} {
+		b := newTestLink(t)
 		c := b.dial()
 		check(t, b.link.Cut(nemesis.CutHold, way))
 		c.send("SET a 1")
-		if got := c.receive(silence); got != "" {
+		if got := c.receive(silenceTime); got != "" {
 			t.Errorf("%s: during the cut: %q", way, got)
 		}
-		for b.direct("GET", "a") != applied { // the SET takes effect soon, or never
+		for b.direct("GET", "a") != want { // the SET takes effect soon, or never
 			if way == nemesis.Request {
 				t.Fatalf("%s: SET was applied during the cut", way)
 			}
 		}
 		check(t, b.link.Mend())
-		c.want("+OK")
+		c.wantLine("+OK")
 		if got := formatEvents(b.waitEvents(1)); got != "a ok applied true answered true" {
 			t.Errorf("%s: recorded %s", way, got)
 		}
@@ -101,10 +101,10 @@ func TestCutHoldsOneWay(t *testing.T) {
 
 // In mode reset, existing connections end, and so does each new one.
 func TestCutResets(t *testing.T) {
-	b := newBench(t)
+	b := newTestLink(t)
 	c := b.dial()
 	c.send("SET a 1")
-	c.want("+OK")
+	c.wantLine("+OK")
 	check(t, b.link.Cut(nemesis.CutReset, ""))
 	if err := c.readError(); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("old connection: %v", err)
@@ -119,17 +119,17 @@ func TestCutResets(t *testing.T) {
 	check(t, b.link.Mend())
 	c = b.dial()
 	c.send("SET b 1")
-	c.want("+OK")
+	c.wantLine("+OK")
 }
 
 // Mode refuse does not affect existing connections. The address stays reserved.
 func TestCutRefuses(t *testing.T) {
-	b := newBench(t)
+	b := newTestLink(t)
 	c := b.dial()
 	for range 3 {
 		check(t, b.link.Cut(nemesis.CutRefuse, ""))
 		c.send("SET a 1")
-		c.want("+OK")
+		c.wantLine("+OK")
 		if _, err := net.Dial("tcp", b.link.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("new connection: %v", err)
 		}
@@ -138,15 +138,15 @@ func TestCutRefuses(t *testing.T) {
 			t.Error("another process can listen on the address")
 		}
 		check(t, b.link.Mend())
-		after := b.dial()
-		after.send("SET b 1")
-		after.want("+OK")
+		newClient := b.dial()
+		newClient.send("SET b 1")
+		newClient.wantLine("+OK")
 	}
 	check(t, b.link.Cut(nemesis.CutRefuse, "")) // close the link during a cut
 }
 
 func TestCutRejectsInvalidModes(t *testing.T) {
-	b := newBench(t)
+	b := newTestLink(t)
 	if b.link.Cut("saw", "") == nil || b.link.Cut(nemesis.CutReset, nemesis.Reply) == nil {
 		t.Error("an invalid cut was accepted")
 	}
@@ -162,8 +162,8 @@ func TestTapDropsMessage(t *testing.T) {
 		nemesis.Request: "a info applied false answered false",
 		nemesis.Reply:   "a ok applied true answered false",
 	} {
-		b := newBench(t)
-		hit := b.hold("set", direction, 1)
+		b := newTestLink(t)
+		hit := b.holdMessage("set", direction, 1)
 		c := b.dial()
 		c.send("SET a 1")
 		m := hit()
@@ -174,7 +174,7 @@ func TestTapDropsMessage(t *testing.T) {
 		}
 		other := b.dial()
 		other.send("SET b 1")
-		other.want("+OK")
+		other.wantLine("+OK")
 		if got := formatEvents(b.waitEvents(2)); !strings.Contains(got, want) {
 			t.Errorf("%s: recorded %s, want %s", direction, got, want)
 		}

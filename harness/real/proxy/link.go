@@ -44,22 +44,22 @@ import (
 
 // Link is the network between one client and one node.
 type Link struct {
-	name, node string
-	now        func() time.Duration
-	record     func(history.Event)
-	scripts    *resp.Scripts
-	proxy      *toxiproxy.Proxy
-	witness    func(link, node, from string) Witness
-	raw        bool // whether the link carries no lock commands
-	unread     bool // whether the link's protocol is not parsed
+	name, node    string
+	now           func() time.Duration
+	record        func(history.Event)
+	scripts       *resp.Scripts
+	proxy         *toxiproxy.Proxy
+	witness       func(link, node, from string) Witness
+	isReplication bool // whether the link carries no lock commands
+	isOpaque      bool // whether the link's protocol is not parsed
 
 	ports ports
 
-	ctx     context.Context // canceled when the link is closed
-	cancel  context.CancelFunc
-	server  *toxiproxy.ApiServer
-	serving sync.WaitGroup // running accept loops and connects
-	joining sync.Mutex     // held while a connection is set up
+	ctx    context.Context // canceled when the link is closed
+	cancel context.CancelFunc
+	server *toxiproxy.ApiServer
+	wg     sync.WaitGroup // running accept loops and connects
+	joinMu sync.Mutex     // held while a connection is set up
 
 	mu          sync.Mutex // guards the fields below and the state of all connections
 	upstream    string     // address of the node
@@ -68,22 +68,22 @@ type Link struct {
 	cut         nemesis.LinkCut
 	shapes      []*shape
 	random      *rand.Rand
-	gates       int             // number of closed gates; data passes if it is 0
+	closedGates int             // number of closed gates; data passes if it is 0
 	down        bool            // whether the node's host is down
 	route       context.Context // canceled when the link stops leading to upstream
 	cancelRoute context.CancelFunc
 	closed      bool
 	shortage    error // first connection error due to a resource shortage on this machine
 	taps        []*tap
-	opening     *conn          // connection whose pipes are being created
+	openingConn *conn          // connection whose pipes are being created
 	conns       map[*conn]bool // connections with unrecorded events
 	changed     chan struct{}  // closed and replaced at each change that affects pipes
 }
 
 type tap struct {
 	nemesis.OnMessage
-	seen int
-	hit  func(nemesis.HeldMessage)
+	seenCount int
+	onHit     func(nemesis.HeldMessage)
 }
 
 // Name returns the link's name, for example "c1-n3".
@@ -100,24 +100,24 @@ func (l *Link) Tap(m nemesis.OnMessage, hit func(nemesis.HeldMessage)) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.taps = append(l.taps, &tap{OnMessage: m, hit: hit})
+	l.taps = append(l.taps, &tap{OnMessage: m, onHit: hit})
 	return nil
 }
 
 // applyTaps counts a message for each matching tap. If a tap is waiting for this message, applyTaps
 // holds p, its last piece.
-func (l *Link) applyTaps(c *conn, direction string, counts func(op string) bool, p *piece) {
+func (l *Link) applyTaps(c *conn, direction string, matches func(op string) bool, p *piece) {
 	for _, t := range l.taps {
-		if t.Of != direction || !counts(t.Message) {
+		if t.Of != direction || !matches(t.Message) {
 			continue
 		}
-		if t.seen++; t.seen != t.Nth {
+		if t.seenCount++; t.seenCount != t.Nth {
 			continue
 		}
-		p.holds++
+		p.holdCount++
 		var once sync.Once
-		go t.hit(nemesis.HeldMessage{
-			Pass: func() { once.Do(func() { l.update(func() { p.holds-- }) }) },
+		go t.onHit(nemesis.HeldMessage{
+			Pass: func() { once.Do(func() { l.update(func() { p.holdCount-- }) }) },
 			Lose: func() { once.Do(func() { l.update(c.reset) }) }, // the connection can't deliver anything after a lost message
 		})
 	}
@@ -161,9 +161,9 @@ type Mesh struct {
 	scripts resp.Scripts
 	server  *toxiproxy.ApiServer
 
-	mu          sync.Mutex
-	links       map[string]*Link
-	rangesGiven int // number of port ranges assigned so far
+	mu         sync.Mutex
+	links      map[string]*Link
+	rangeCount int // number of port ranges assigned so far
 }
 
 // Witness observes one connection. Sent is called for each command before the node receives it.
@@ -190,21 +190,21 @@ func (m *Mesh) Open(client, node, upstream string) (*Link, error) {
 // OpenOpaque is like Open, but for a node that is not a Redis server. The link does not parse the
 // protocol, and treats each piece of data as a message.
 func (m *Mesh) OpenOpaque(client, node, upstream string) (*Link, error) {
-	return m.open(&Link{name: nemesis.LinkName(client, node), node: node, unread: true}, upstream)
+	return m.open(&Link{name: nemesis.LinkName(client, node), node: node, isOpaque: true}, upstream)
 }
 
 // OpenReplication creates the link between a node and its replica. It carries a snapshot and a
 // replication stream, not lock commands.
 func (m *Mesh) OpenReplication(node, upstream string) (*Link, error) {
-	return m.open(&Link{name: nemesis.LinkName(node, nemesis.Replica), node: nemesis.Replica, raw: true}, upstream)
+	return m.open(&Link{name: nemesis.LinkName(node, nemesis.Replica), node: nemesis.Replica, isReplication: true}, upstream)
 }
 
 func (m *Mesh) open(l *Link, upstream string) (*Link, error) {
 	l.changed, l.conns, l.upstream = make(chan struct{}), map[*conn]bool{}, upstream
 	l.now, l.record, l.scripts, l.server, l.witness = m.now, m.record, &m.scripts, m.server, m.Witness
-	named := fnv.New64a()
-	named.Write([]byte(l.name))
-	l.random = rand.New(rand.NewPCG(m.seed, named.Sum64()))
+	hash := fnv.New64a()
+	hash.Write([]byte(l.name))
+	l.random = rand.New(rand.NewPCG(m.seed, hash.Sum64()))
 	l.proxy = toxiproxy.NewProxy(m.server, l.name, m.host()+":0", upstream)
 	if err := m.assignPorts(l); err != nil {
 		return nil, err
@@ -238,16 +238,16 @@ func (m *Mesh) Link(name string) *Link {
 func (m *Mesh) Gate(node string) (open func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var gated []*Link
+	var links []*Link
 	for _, l := range m.links {
 		if l.node == node {
-			gated = append(gated, l)
-			l.update(func() { l.gates++ })
+			links = append(links, l)
+			l.update(func() { l.closedGates++ })
 		}
 	}
 	return func() {
-		for _, l := range gated {
-			l.update(func() { l.gates-- })
+		for _, l := range links {
+			l.update(func() { l.closedGates-- })
 		}
 	}
 }
@@ -295,12 +295,12 @@ func (m *Mesh) Close() error {
 	for _, l := range m.links {
 		go func() { errs <- withTimeout(l.name, "close", l.stop) }()
 	}
-	var all error
+	var err error
 	for range m.links {
-		all = errors.Join(all, <-errs)
+		err = errors.Join(err, <-errs)
 	}
 	clear(m.links)
-	return all
+	return err
 }
 
 // changeTimeout limits the time for a change in toxiproxy, which takes microseconds unless
@@ -323,15 +323,15 @@ func withTimeout(link, verb string, change func() error) error {
 
 // conn is one connection between a client and a node. The link's mutex guards its fields.
 type conn struct {
-	link         *Link
-	stream       *resp.Stream
-	client, node *net.TCPConn
-	witness      Witness // may be nil
-	clientGone   bool
-	nodeGone     bool
-	broken       bool // whether the connection has lost a message
-	wasReset     bool
-	finished     int // number of finished pipes
+	link          *Link
+	stream        *resp.Stream
+	client, node  *net.TCPConn
+	witness       Witness // may be nil
+	clientGone    bool
+	nodeGone      bool
+	broken        bool // whether the connection has lost a message
+	wasReset      bool
+	finishedPipes int // number of finished pipes
 }
 
 // start begins to listen for the client's connections.
@@ -354,7 +354,7 @@ func (l *Link) start() error {
 // listener, it can reset connections, and leaves them open when the listener is closed.
 func (l *Link) accept(ln net.Listener) {
 	l.listener = ln
-	l.serving.Go(func() {
+	l.wg.Go(func() {
 		for {
 			client, err := ln.Accept()
 			if l.noteShortage(err) {
@@ -369,7 +369,7 @@ func (l *Link) accept(ln net.Listener) {
 				continue
 			}
 			// If packets are lost, later clients must not wait until packets pass again.
-			l.serving.Go(func() { l.connect(client.(*net.TCPConn)) })
+			l.wg.Go(func() { l.connect(client.(*net.TCPConn)) })
 		}
 	})
 }
@@ -395,12 +395,12 @@ func (l *Link) noteShortage(err error) bool {
 // connect connects an accepted client to the node.
 func (l *Link) connect(client *net.TCPConn) {
 	l.mu.Lock()
-	resets, closed, upstream, route := l.cut.Mode == nemesis.CutReset, l.closed || l.down, l.upstream, l.route
+	mustReset, mustClose, upstream, route := l.cut.Mode == nemesis.CutReset, l.closed || l.down, l.upstream, l.route
 	l.mu.Unlock()
-	if resets {
+	if mustReset {
 		client.SetLinger(0)
 	}
-	if resets || closed {
+	if mustReset || mustClose {
 		client.Close()
 		return
 	}
@@ -417,10 +417,10 @@ func (l *Link) connect(client *net.TCPConn) {
 // assigns new pipes to the connection that is being opened. A closed listener may still be handling
 // its last client when the next listener accepts its first.
 func (l *Link) join(route context.Context, client *net.TCPConn, node net.Conn) {
-	l.joining.Lock()
-	defer l.joining.Unlock()
+	l.joinMu.Lock()
+	defer l.joinMu.Unlock()
 	c := &conn{link: l, stream: resp.NewStream(l.scripts), client: client, node: node.(*net.TCPConn)}
-	if l.witness != nil && !l.raw && !l.unread {
+	if l.witness != nil && !l.isReplication && !l.isOpaque {
 		c.witness = l.witness(l.name, l.node, node.LocalAddr().String())
 	}
 	l.mu.Lock()
@@ -431,7 +431,7 @@ func (l *Link) join(route context.Context, client *net.TCPConn, node net.Conn) {
 		return
 	}
 	l.conns[c] = true
-	l.opening = c
+	l.openingConn = c
 	l.mu.Unlock()
 	name := client.RemoteAddr().String()
 	l.proxy.Toxics.StartLink(l.server, name+"upstream", client, node, stream.Upstream)
@@ -484,12 +484,12 @@ func (l *Link) stop() error {
 	if release != nil {
 		release()
 	}
-	l.serving.Wait()
+	l.wg.Wait()
 	for {
 		l.mu.Lock()
-		open, changed, shortage := len(l.conns), l.changed, l.shortage
+		openConns, changed, shortage := len(l.conns), l.changed, l.shortage
 		l.mu.Unlock()
-		if open == 0 {
+		if openConns == 0 {
 			return errors.Join(l.ports.err(), shortage)
 		}
 		<-changed
@@ -505,9 +505,9 @@ const portsPerLink = 500
 type ports struct {
 	first, last int
 
-	mu        sync.Mutex
-	next      int
-	exhausted int // number of times that all ports were in use
+	mu             sync.Mutex
+	next           int
+	exhaustedCount int // number of times that all ports were in use
 }
 
 var errNoPort = errors.New("all ports of the link are in use")
@@ -522,11 +522,11 @@ func (m *Mesh) assignPorts(l *Link) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	first := m.Ports + m.rangesGiven*portsPerLink
+	first := m.Ports + m.rangeCount*portsPerLink
 	if first+portsPerLink > 1<<16 {
 		return fmt.Errorf("open link %s: no ports are left above %d, because each link needs %d", l.name, m.Ports, portsPerLink)
 	}
-	m.rangesGiven++
+	m.rangeCount++
 	l.ports.first, l.ports.last, l.ports.next = first, first+portsPerLink-1, first
 	return nil
 }
@@ -547,10 +547,10 @@ func (p *ports) nextPort() int {
 func (p *ports) err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.exhausted == 0 {
+	if p.exhaustedCount == 0 {
 		return nil
 	}
-	return fmt.Errorf("all ports from %d to %d were in use %d times", p.first, p.last, p.exhausted)
+	return fmt.Errorf("all ports from %d to %d were in use %d times", p.first, p.last, p.exhaustedCount)
 }
 
 // dial connects to the node. If the link has its own ports, dial gives up when the client
@@ -574,6 +574,6 @@ func (l *Link) dial(route context.Context, client *net.TCPConn, upstream string)
 	}
 	l.ports.mu.Lock()
 	defer l.ports.mu.Unlock()
-	l.ports.exhausted++
+	l.ports.exhaustedCount++
 	return nil, errNoPort
 }

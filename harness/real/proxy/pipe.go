@@ -19,7 +19,7 @@ import (
 type pipe struct {
 	conn      *conn
 	direction string // nemesis.Request or nemesis.Reply
-	split     resp.Scanner
+	splitter  resp.Scanner
 	queue     []*piece // unbounded, because lock commands are small and clients give up
 	ended     bool     // whether the source has closed its side
 	dead      bool     // whether the pipe has lost a piece, so that all later pieces are lost too
@@ -28,16 +28,16 @@ type pipe struct {
 	// earlier requests, but at most closeGrace later. This way, the requests are delivered and
 	// their results recorded.
 	delayClose bool
-	grace      <-chan time.Time
+	graceTimer <-chan time.Time
 }
 
 // piece is a sequence of bytes. It ends where a message ends, or earlier.
 type piece struct {
 	data           []byte
 	command        *resp.Command // command whose reply ends with this piece, or nil
-	holds          int           // number of taps that hold the piece; guarded by the link's mutex
-	due            time.Duration // earliest true time to send the piece
-	paced          bool          // whether the bytes count toward the bandwidth limit already
+	holdCount      int           // number of taps that hold the piece; guarded by the link's mutex
+	dueTime        time.Duration // earliest true time to send the piece
+	throttled      bool          // whether the bytes count toward the bandwidth limit already
 	lost           bool          // whether the piece is to be lost
 	hasLockCommand bool          // whether the piece contains a lock command
 }
@@ -49,15 +49,15 @@ const closeGrace = time.Second
 func (l *Link) newPipe(direction string) *pipe {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &pipe{conn: l.opening, direction: direction, delayClose: true}
+	return &pipe{conn: l.openingConn, direction: direction, delayClose: true}
 }
 
 // step describes what a pipe can do next.
 type step struct {
-	data    []byte        // data to send
-	done    bool          // whether the pipe has nothing more to do
-	wait    time.Duration // time until the pipe can do more, or 0 if unknown
-	changed chan struct{} // closed when the pipe may be able to do more
+	data     []byte        // data to send
+	done     bool          // whether the pipe has nothing more to do
+	waitTime time.Duration // time until the pipe can do more, or 0 if unknown
+	changed  chan struct{} // closed when the pipe may be able to do more
 }
 
 // nextStep returns what the pipe can do now. It drops data that is lost or no longer has a
@@ -77,19 +77,19 @@ func (p *pipe) nextStep(now time.Duration) step {
 		return s
 	}
 	blocked := l.cut.Blocks(p.direction)
-	if blocked && l.cut.Mode == nemesis.CutHold || l.gates > 0 {
+	if blocked && l.cut.Mode == nemesis.CutHold || l.closedGates > 0 {
 		return s
 	}
 	for len(p.queue) > 0 {
 		q := p.queue[0]
-		if q.due <= now && q.holds == 0 && !q.paced {
-			q.paced, q.due = true, l.sendTime(p.direction, q, now)
+		if q.dueTime <= now && q.holdCount == 0 && !q.throttled {
+			q.throttled, q.dueTime = true, l.transferEnd(p.direction, q, now)
 		}
 		switch {
-		case q.holds > 0:
+		case q.holdCount > 0:
 			return s
-		case q.due > now:
-			s.wait = q.due - now
+		case q.dueTime > now:
+			s.waitTime = q.dueTime - now
 			return s
 		case !q.lost && !p.dead && !blocked:
 			s.data = q.data
@@ -119,8 +119,8 @@ func (p *pipe) shouldLinger() bool {
 	if p.direction == nemesis.Reply || !p.delayClose || len(p.conn.stream.Pending()) == 0 {
 		return false
 	}
-	if p.grace == nil {
-		p.grace = time.After(closeGrace)
+	if p.graceTimer == nil {
+		p.graceTimer = time.After(closeGrace)
 	}
 	return true
 }
@@ -138,19 +138,19 @@ func (p *pipe) receive(b []byte) {
 	l, c := p.conn.link, p.conn
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.raw {
+	if l.isReplication {
 		p.queue = append(p.queue, &piece{data: b})
 		return
 	}
 	at := l.now()
-	if l.unread {
+	if l.isOpaque {
 		q := &piece{data: b}
 		p.queue = append(p.queue, q)
 		l.shapePiece(p.direction, q, nil, at)
 		return
 	}
 	now := int64(at)
-	for _, data := range p.split.Cut(b) {
+	for _, data := range p.splitter.Split(b) {
 		q := &piece{data: data}
 		p.queue = append(p.queue, q)
 		if p.direction == nemesis.Request {
@@ -184,7 +184,7 @@ func (p *pipe) markSent(now time.Duration) {
 	q := p.queue[0]
 	p.queue = p.queue[1:]
 	if q.command != nil {
-		q.command.Answered = int64(now)
+		q.command.AnsweredAt = int64(now)
 		p.conn.link.recordCommand(q.command)
 	}
 }
@@ -205,7 +205,7 @@ func (p *pipe) end() {
 func (p *pipe) finish() {
 	l, c := p.conn.link, p.conn
 	l.update(func() {
-		if c.finished++; c.finished < 2 {
+		if c.finishedPipes++; c.finishedPipes < 2 {
 			return
 		}
 		for _, cmd := range c.stream.Pending() {
@@ -325,9 +325,9 @@ func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 			p.finish()
 			return
 		}
-		var due <-chan time.Time
-		if next.wait > 0 {
-			due = time.After(next.wait)
+		var timer <-chan time.Time
+		if next.waitTime > 0 {
+			timer = time.After(next.waitTime)
 		}
 		if !p.ended {
 			in = stub.Input
@@ -339,8 +339,8 @@ func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 		case <-stub.Interrupt:
 			return
 		case <-next.changed:
-		case <-due:
-		case <-p.grace:
+		case <-timer:
+		case <-p.graceTimer:
 			p.delayClose = false
 		case c := <-in:
 			if c == nil {
@@ -385,41 +385,41 @@ func (l *Link) Unshape(t nemesis.Traffic) (nemesis.Impact, error) {
 
 // IsDisturbed reports whether any fault affects the link's traffic, which makes the result of a
 // PING unpredictable.
-func (l *Link) Disturbed() bool {
+func (l *Link) IsDisturbed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.shapes) > 0 || l.cut != nemesis.LinkCut{} || l.gates > 0
+	return len(l.shapes) > 0 || l.cut != nemesis.LinkCut{} || l.closedGates > 0
 }
 
 // shapePiece randomly decides what happens to an arriving piece. The caller holds the link's mutex.
 func (l *Link) shapePiece(direction string, p *piece, commands []*resp.Command, now time.Duration) {
-	p.hasLockCommand = l.unread || slices.ContainsFunc(commands, func(c *resp.Command) bool { return c.Op != "" })
+	p.hasLockCommand = l.isOpaque || slices.ContainsFunc(commands, func(c *resp.Command) bool { return c.Op != "" })
 	for _, s := range l.shapes {
 		if !s.AppliesTo(direction) {
 			continue
 		}
-		hit, late := s.Hits(l.random.Uint64()), time.Duration(0)
+		hit, delay := s.Hits(l.random.Uint64()), time.Duration(0)
 		switch {
 		case !hit:
 		case s.Lose:
 			p.lost = true
 		case s.DelayMax > 0:
-			late = s.Delay(l.random.Uint64())
-			p.due = max(p.due, now) + late
+			delay = s.Delay(l.random.Uint64())
+			p.dueTime = max(p.dueTime, now) + delay
 		}
-		s.Count(p.hasLockCommand, hit, s.Lose || late >= nemesis.MinNoticeable)
+		s.Count(p.hasLockCommand, hit, s.Lose || delay >= nemesis.MinNoticeable)
 	}
 }
 
 // transferEnd returns when a piece will have been transferred if sending starts now, given the
 // bandwidth limits. The caller holds the link's mutex.
-func (l *Link) sendTime(direction string, p *piece, now time.Duration) (due time.Duration) {
+func (l *Link) transferEnd(direction string, p *piece, now time.Duration) (end time.Duration) {
 	for _, s := range l.shapes {
 		if s.Bandwidth > 0 && s.AppliesTo(direction) {
 			s.busyUntil[direction] = max(now, s.busyUntil[direction]) + s.TransmitTime(len(p.data))
-			due = max(due, s.busyUntil[direction])
+			end = max(end, s.busyUntil[direction])
 			s.Noticeable = s.Noticeable || p.hasLockCommand && s.busyUntil[direction]-now >= nemesis.MinNoticeable
 		}
 	}
-	return due
+	return end
 }

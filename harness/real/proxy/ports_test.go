@@ -22,7 +22,7 @@ import (
 const firstPort = 21000
 
 // meshWithPorts adds a second mesh, whose links have their own ports.
-func (b *bench) meshWithPorts() *Mesh {
+func (b *testLink) meshWithPorts() *Mesh {
 	b.t.Helper()
 	m := NewMesh(1, func() time.Duration { return proc.TrueClock() - b.origin }, func(history.Event) {})
 	m.Ports = firstPort
@@ -30,7 +30,7 @@ func (b *bench) meshWithPorts() *Mesh {
 	return m
 }
 
-func (b *bench) dialLink(l *Link) *caller {
+func (b *testLink) dialLink(l *Link) *testClient {
 	b.t.Helper()
 	b.link = l
 	return b.dial()
@@ -38,16 +38,16 @@ func (b *bench) dialLink(l *Link) *caller {
 
 // Each link connects from its own range of ports and skips ports that are in use.
 func TestPorts(t *testing.T) {
-	b := newBench(t)
+	b := newTestLink(t)
 	if first, last := b.link.Ports(); first != 0 || last != 0 {
 		t.Errorf("ports %d to %d, want none", first, last)
 	}
 	m := b.meshWithPorts()
-	taken, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", firstPort))
+	takenPort, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", firstPort))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close()
+	defer takenPort.Close()
 	for i, client := range []string{"c1", "c2"} {
 		l, err := m.Open(client, "n1", b.node.Addr())
 		if err != nil {
@@ -59,7 +59,7 @@ func TestPorts(t *testing.T) {
 		}
 		c := b.dialLink(l)
 		c.send("CLIENT SETNAME " + client)
-		c.want("+OK")
+		c.wantLine("+OK")
 		port := 0
 		for line := range strings.Lines(b.direct("CLIENT", "LIST")) {
 			if strings.Contains(line, " name="+client+" ") {
@@ -75,7 +75,7 @@ func TestPorts(t *testing.T) {
 
 // Open fails once all port ranges are assigned. Clients without a free port are counted.
 func TestPortsRunOut(t *testing.T) {
-	b := newBench(t)
+	b := newTestLink(t)
 	m := b.meshWithPorts()
 	m.Ports = 1<<16 - portsPerLink
 	if _, err := m.Open("c1", "n1", b.node.Addr()); err != nil {
@@ -84,7 +84,7 @@ func TestPortsRunOut(t *testing.T) {
 	if _, err := m.Open("c2", "n1", b.node.Addr()); err == nil || !strings.Contains(err.Error(), "no ports are left") {
 		t.Errorf("link without ports: %v", err)
 	}
-	p := ports{first: 1, last: 2, exhausted: 3}
+	p := ports{first: 1, last: 2, exhaustedCount: 3}
 	if err := p.err(); err == nil || !strings.Contains(err.Error(), "all ports from 1 to 2 were in use 3 times") {
 		t.Errorf("3 clients without a port: %v", err)
 	}
@@ -106,11 +106,11 @@ func fullQueueNode(t *testing.T) (addr string, acceptOne func()) {
 		t.Fatal(err)
 	}
 	addr = fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
-	waits, err := net.Dial("tcp4", addr)
+	pending, err := net.Dial("tcp4", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { waits.Close() })
+	t.Cleanup(func() { pending.Close() })
 	accept := func() {
 		got, _, err := unix.Accept(fd)
 		if err != nil {
@@ -144,7 +144,7 @@ func isConnecting(t *testing.T, addr string) bool {
 // this retry.
 func TestLostConnectDoesNotBlockOthers(t *testing.T) {
 	addr, accept := fullQueueNode(t)
-	b := newBench(t)
+	b := newTestLink(t)
 	l, err := b.meshWithPorts().Open("c1", "n1", addr)
 	if err != nil {
 		t.Fatal(err)
@@ -176,13 +176,13 @@ func TestWhileConnected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen, err := ln.Accept()
+	accepted, err := ln.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer seen.Close()
+	defer accepted.Close()
 	fmt.Fprint(client, "PING")
-	ctx, done := whileConnected(context.Background(), seen.(*net.TCPConn))
+	ctx, done := whileConnected(context.Background(), accepted.(*net.TCPConn))
 	fmt.Fprint(client, "PING")
 	select {
 	case <-ctx.Done():
@@ -191,15 +191,15 @@ func TestWhileConnected(t *testing.T) {
 	}
 	done()
 	got := make([]byte, 8)
-	if n, err := seen.Read(got); err != nil || string(got[:n]) != "PINGPING" {
+	if n, err := accepted.Read(got); err != nil || string(got[:n]) != "PINGPING" {
 		t.Errorf("read %q, %v", got[:n], err)
 	}
-	ctx, done = whileConnected(context.Background(), seen.(*net.TCPConn))
+	ctx, done = whileConnected(context.Background(), accepted.(*net.TCPConn))
 	defer done()
 	client.Close()
 	select {
 	case <-ctx.Done():
-	case <-time.After(soon):
+	case <-time.After(waitTimeout):
 		t.Error("not canceled after the client disconnected")
 	}
 }

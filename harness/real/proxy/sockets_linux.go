@@ -42,16 +42,16 @@ const stateEstablished = 1
 // no data. Nothing else may read from the connection until done has returned.
 func whileConnected(ctx context.Context, client *net.TCPConn) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	raw, err := client.SyscallConn()
+	rawConn, err := client.SyscallConn()
 	if err != nil {
 		cancel() // the connection is closed
 		return ctx, cancel
 	}
-	watched := make(chan struct{})
+	watchDone := make(chan struct{})
 	go func() {
-		defer close(watched)
+		defer close(watchDone)
 		// Read calls the function whenever data or the end of the stream arrives.
-		raw.Read(func(fd uintptr) bool {
+		rawConn.Read(func(fd uintptr) bool {
 			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 			if err == nil && info.State == stateEstablished {
 				return false
@@ -62,7 +62,7 @@ func whileConnected(ctx context.Context, client *net.TCPConn) (_ context.Context
 	}()
 	return ctx, func() {
 		client.SetReadDeadline(time.Unix(1, 0))
-		<-watched
+		<-watchDone
 		client.SetReadDeadline(time.Time{})
 		cancel()
 	}
@@ -88,24 +88,24 @@ func occupy(addr string) (release func() error, err error) {
 	return release, err
 }
 
-func bind(a netip.AddrPort, shared bool) (addr string, release func() error, err error) {
+func bind(a netip.AddrPort, reusePort bool) (addr string, release func() error, err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return "", nil, fmt.Errorf("reserve an address that refuses connections: %w", err)
 	}
-	if shared {
+	if reusePort {
 		err = setReusePort(fd)
 	}
 	if err == nil {
 		err = unix.Bind(fd, &unix.SockaddrInet4{Addr: a.Addr().As4(), Port: int(a.Port())})
 	}
-	var name unix.Sockaddr
+	var sockname unix.Sockaddr
 	if err == nil {
-		name, err = unix.Getsockname(fd)
+		sockname, err = unix.Getsockname(fd)
 	}
 	if err != nil {
 		unix.Close(fd)
 		return "", nil, fmt.Errorf("reserve an address that refuses connections: %w", err)
 	}
-	return netip.AddrPortFrom(a.Addr(), uint16(name.(*unix.SockaddrInet4).Port)).String(), func() error { return unix.Close(fd) }, nil
+	return netip.AddrPortFrom(a.Addr(), uint16(sockname.(*unix.SockaddrInet4).Port)).String(), func() error { return unix.Close(fd) }, nil
 }

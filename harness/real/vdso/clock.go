@@ -46,7 +46,7 @@ const unitRate = 1 << 32
 var correctLine = line{Rate: unitRate}
 
 // timeAt returns the clock's time at true time t.
-func (l line) at(t int64) int64 {
+func (l line) timeAt(t int64) int64 {
 	d := t - l.Real0
 	hi, lo := bits.Mul64(uint64(d), uint64(l.Rate))
 	if d < 0 { // Mul64 treated d as d + 2⁶⁴; the rate is never negative
@@ -57,8 +57,8 @@ func (l line) at(t int64) int64 {
 
 // afterChange returns the line from t on if the clock jumps by step nanoseconds and then runs at the
 // given rate.
-func (l line) adjusted(t, by int64, rate float64) line {
-	return line{Real0: t, Fake0: l.at(t) + by, Rate: int64(math.Round(rate * unitRate))}
+func (l line) afterChange(t, step int64, rate float64) line {
+	return line{Real0: t, Fake0: l.timeAt(t) + step, Rate: int64(math.Round(rate * unitRate))}
 }
 
 // speed returns the rate as a factor.
@@ -67,18 +67,18 @@ func (l line) speed() float64 { return float64(l.Rate) / unitRate }
 // ClockOffset returns how far wallClock is ahead of trueClock. The offset changes only when a clock
 // is set, but this thread may be preempted between two readings. ClockOffset therefore uses the two
 // readings closest together.
-func ClockOffset(true, wall func() int64) int64 {
-	best, apart := int64(0), int64(math.MaxInt64)
+func ClockOffset(trueClock, wallClock func() int64) int64 {
+	bestOffset, minGap := int64(0), int64(math.MaxInt64)
 	for range maxTries {
-		from, at, to := true(), wall(), true()
-		if to-from < apart {
-			best, apart = at-from-(to-from)/2, to-from
+		from, at, to := trueClock(), wallClock(), trueClock()
+		if to-from < minGap {
+			bestOffset, minGap = at-from-(to-from)/2, to-from
 		}
-		if apart < int64(maxGap) {
+		if minGap < int64(maxGap) {
 			break
 		}
 	}
-	return best
+	return bestOffset
 }
 
 const (
@@ -110,29 +110,29 @@ func (s ClockState) Rate() float64 { return s.line(wall).speed() }
 
 // Wall returns the wall clock's time at true time t, by CLOCK_MONOTONIC, and the time that a
 // correct wall clock would show.
-func (s ClockState) Wall(t time.Duration) (shown, true time.Time) {
-	real := int64(t) + s.Offset
-	return time.Unix(0, s.line(wall).at(real)), time.Unix(0, real)
+func (s ClockState) Wall(t time.Duration) (wallTime, correct time.Time) {
+	trueWall := int64(t) + s.Offset
+	return time.Unix(0, s.line(wall).timeAt(trueWall)), time.Unix(0, trueWall)
 }
 
 // Monotonic returns the monotonic clock's time at true time t.
-func (s ClockState) Mono(t time.Duration) time.Duration {
-	return time.Duration(s.line(monotonic).at(int64(t)))
+func (s ClockState) Monotonic(t time.Duration) time.Duration {
+	return time.Duration(s.line(monotonic).timeAt(int64(t)))
 }
 
 // AfterChange returns the state after a change at true time at: the wall clock jumps by step and
 // then runs at the given rate. If includeMonotonic is set, the rate applies to the monotonic clock
 // too.
-func (s ClockState) Adjusted(at, shift time.Duration, rate float64, both bool) (ClockState, error) {
+func (s ClockState) AfterChange(at, step time.Duration, rate float64, includeMonotonic bool) (ClockState, error) {
 	if !(rate > 0 && rate <= 1000) {
 		return s, fmt.Errorf("change a clock: rate %g is out of range (0, 1000]", rate)
 	}
-	lines := [2]line{s.line(wall).adjusted(int64(at)+s.Offset, int64(shift), rate), s.line(monotonic)}
+	lines := [2]line{s.line(wall).afterChange(int64(at)+s.Offset, int64(step), rate), s.line(monotonic)}
 	if lines[wall].Fake0 <= 0 {
-		return s, fmt.Errorf("change a clock by %v: the clock would show a time before 1970", shift)
+		return s, fmt.Errorf("change a clock by %v: the clock would show a time before 1970", step)
 	}
-	if both {
-		lines[monotonic] = lines[monotonic].adjusted(int64(at), 0, rate)
+	if includeMonotonic {
+		lines[monotonic] = lines[monotonic].afterChange(int64(at), 0, rate)
 	}
 	return ClockState{lines, s.Offset}, nil
 }

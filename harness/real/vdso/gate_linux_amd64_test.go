@@ -12,11 +12,11 @@ import (
 )
 
 // startTime is the wall-clock time before any of our functions has run.
-var began = time.Now()
+var startTime = time.Now()
 
 // printDate prints startTime and everything that it reads from stdin.
 func printDate() {
-	fmt.Print(began.UnixNano())
+	fmt.Print(startTime.UnixNano())
 	in := make([]byte, 10)
 	n, _ := os.Stdin.Read(in)
 	fmt.Printf(" %s", in[:n])
@@ -46,12 +46,12 @@ func TestGateStartsProgramWithWrongClocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var shown ClockState
-		if err := json.Unmarshal(text, &shown); err != nil {
+		var state ClockState
+		if err := json.Unmarshal(text, &state); err != nil {
 			t.Fatal(err)
 		}
 		m := &Machine{}
-		m.SetClockState(shown)
+		m.SetClockState(state)
 		before := time.Now()
 		cmd, stdout := startGate(t, os.Args[0], "__date")
 		stop := make(chan bool)
@@ -66,19 +66,19 @@ func TestGateStartsProgramWithWrongClocks(t *testing.T) {
 				}
 			}
 		}()
-		started := m.StartGate(cmd.Process.Pid)
+		startErr := m.StartGate(cmd.Process.Pid)
 		close(stop)
-		if started != nil {
+		if startErr != nil {
 			cmd.Process.Kill()
 		}
-		ended := cmd.Wait()
+		exitErr := cmd.Wait()
 		m.Close()
-		if started != nil || ended != nil {
-			t.Fatal(started, ended, stdout)
+		if startErr != nil || exitErr != nil {
+			t.Fatal(startErr, exitErr, stdout)
 		}
 		var nanos int64
-		var read string
-		if _, err := fmt.Sscanf(stdout.String(), "%d %s", &nanos, &read); err != nil || !strings.HasSuffix(stdout.String(), " its own") {
+		var input string
+		if _, err := fmt.Sscanf(stdout.String(), "%d %s", &nanos, &input); err != nil || !strings.HasSuffix(stdout.String(), " its own") {
 			t.Fatalf("the program printed %q: %v", stdout, err)
 		}
 		at := time.Unix(0, nanos).Add(time.Hour)

@@ -22,11 +22,11 @@ import (
 type Machine struct {
 	Monotonic bool
 
-	mu    sync.Mutex
-	lines [2]line  // see ClockState
-	mem   *os.File // memory of the latest process
-	at    int64    // address of the control block in mem
-	count [2]uint64
+	mu          sync.Mutex
+	lines       [2]line  // see ClockState
+	mem         *os.File // memory of the latest process
+	controlAddr int64    // address of the control block in mem
+	count       [2]uint64
 }
 
 // Available returns nil, because clocks can be changed on this system.
@@ -42,7 +42,7 @@ const leadTime = time.Millisecond
 // Start patches a process that starts on the machine, so that it reads the machine's clocks. The
 // calling thread must be its tracer, and the process must be stopped before its first instruction.
 func (m *Machine) Start(pid int) error {
-	mem, at, err := patch(pid)
+	mem, controlAddr, err := patch(pid)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (m *Machine) Start(pid int) error {
 	if m.mem != nil {
 		m.mem.Close()
 	}
-	m.mem, m.at, m.count = mem, at, [2]uint64{}
+	m.mem, m.controlAddr, m.count = mem, controlAddr, [2]uint64{}
 	// Write the lines as both the older and the newer ones, so that they apply to all times.
 	for range 2 {
 		lines := [2]line{m.clockState().line(wall), m.clockState().line(monotonic)}
@@ -65,30 +65,30 @@ func (m *Machine) Start(pid int) error {
 // Adjust makes the wall clock jump by step and sets the rate of the clocks. It returns once the
 // change is in effect. The change took effect at some instant of true time between from and to. If
 // no process is running, the next one starts with the changed clocks.
-func (m *Machine) Adjust(by time.Duration, rate float64) (from, to time.Duration, err error) {
+func (m *Machine) Adjust(step time.Duration, rate float64) (from, to time.Duration, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for try := 1; ; try++ {
-		at := now(monotonic) + int64(leadTime)
-		shown, err := m.clockState().Adjusted(time.Duration(at), by, rate, m.Monotonic)
+	for attempt := 1; ; attempt++ {
+		at := readClock(monotonic) + int64(leadTime)
+		state, err := m.clockState().AfterChange(time.Duration(at), step, rate, m.Monotonic)
 		if err != nil {
 			return 0, 0, err
 		}
-		lines := shown.Lines
+		lines := state.Lines
 		// A process that has exited has no memory. The next one starts with the new lines.
 		if err := m.prepare(lines); err != nil && !errors.Is(err, errEnded) {
 			return 0, 0, fmt.Errorf("change a clock: %w", err)
 		}
-		if now(monotonic) > at-int64(leadTime)/2 && try < maxTries {
+		if readClock(monotonic) > at-int64(leadTime)/2 && attempt < maxTries {
 			continue // this thread was preempted; no change is in effect yet
 		}
 		if err := m.activate(lines); err != nil && !errors.Is(err, errEnded) {
 			return 0, 0, fmt.Errorf("change a clock: %w", err)
 		}
-		written := now(monotonic)
+		writeEnd := readClock(monotonic)
 		m.lines = lines
 		time.Sleep(leadTime)
-		return time.Duration(at), time.Duration(max(at, written)), nil
+		return time.Duration(at), time.Duration(max(at, writeEnd)), nil
 	}
 }
 
@@ -112,7 +112,7 @@ func (m *Machine) ClockState() ClockState {
 }
 
 func (m *Machine) clockState() ClockState {
-	return ClockState{Lines: m.lines, Offset: ClockOffset(func() int64 { return now(monotonic) }, func() int64 { return now(wall) })}
+	return ClockState{Lines: m.lines, Offset: ClockOffset(func() int64 { return readClock(monotonic) }, func() int64 { return readClock(wall) })}
 }
 
 // SetClockState copies the state of another machine's clocks. It must be called before a process
@@ -127,7 +127,7 @@ var errEnded = errors.New("the process has ended")
 
 // blockAddr returns the address of a clock in the control block, and slotAddr the address of the
 // clock's older line.
-func (m *Machine) blockAddr(which int) int64 { return m.at + int64(which)*64 }
+func (m *Machine) blockAddr(which int) int64 { return m.controlAddr + int64(which)*64 }
 func (m *Machine) slotAddr(which int) int64 {
 	return m.blockAddr(which) + 8 + int64((m.count[which]+1)&1)*24
 }
@@ -165,14 +165,14 @@ func encode(w ...uint64) (b []byte) {
 }
 
 // writeMemory writes to the process's memory and reads the data back.
-func (m *Machine) writeMemory(b []byte, at int64) error {
+func (m *Machine) writeMemory(b []byte, addr int64) error {
 	if m.mem == nil {
 		return errEnded
 	}
 	fd, got := int(m.mem.Fd()), make([]byte, len(b))
-	n, err := unix.Pwrite(fd, b, at)
+	n, err := unix.Pwrite(fd, b, addr)
 	if err == nil {
-		n, err = unix.Pread(fd, got, at)
+		n, err = unix.Pread(fd, got, addr)
 	}
 	switch {
 	case err != nil:
@@ -186,7 +186,7 @@ func (m *Machine) writeMemory(b []byte, at int64) error {
 }
 
 // readClock reads a correct clock with a system call.
-func now(which int) int64 {
+func readClock(which int) int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(clockIDs[which], &ts); err != nil {
 		panic("clock_gettime: " + err.Error()) // can't fail on Linux
@@ -196,7 +196,7 @@ func now(which int) int64 {
 
 // pageSize is the size of a memory page. The process gets two extra pages, one for code and one for
 // the control block.
-const page = 4096
+const pageSize = 4096
 
 // patchedFuncs lists the vDSO functions that return the time, in the order of their numbers in the
 // machine code.
@@ -230,28 +230,28 @@ func patch(pid int) (mem *os.File, control int64, err error) {
 	if syscallOffset < 0 {
 		return nil, 0, errors.New("the vDSO contains no syscall instruction")
 	}
-	call := base + uint64(syscallOffset)
-	code, err := inject(pid, call, unix.SYS_MMAP, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON, ^uint64(0), 0)
+	syscallAddr := base + uint64(syscallOffset)
+	code, err := inject(pid, syscallAddr, unix.SYS_MMAP, 0, 2*pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON, ^uint64(0), 0)
 	if err != nil {
 		return nil, 0, fmt.Errorf("map two pages in process %d: %w", pid, err)
 	}
-	text, stubs := codePage(code, code+page)
+	text, stubs := codePage(code, code+pageSize)
 	if _, err := mem.WriteAt(text, int64(code)); err != nil {
 		return nil, 0, fmt.Errorf("write code into process %d: %w", pid, err)
 	}
-	if _, err := inject(pid, call, unix.SYS_MPROTECT, code, page, unix.PROT_READ|unix.PROT_EXEC, 0, 0, 0); err != nil {
+	if _, err := inject(pid, syscallAddr, unix.SYS_MPROTECT, code, pageSize, unix.PROT_READ|unix.PROT_EXEC, 0, 0, 0); err != nil {
 		return nil, 0, fmt.Errorf("protect code of process %d: %w", pid, err)
 	}
 	for i, name := range patchedFuncs {
-		at, ok := functions[name]
+		addr, ok := functions[name]
 		if !ok {
 			continue // just clock_gettime is required
 		}
-		if _, err := unix.PtracePokeText(pid, uintptr(at), jumpCode(stubs[i])); err != nil {
+		if _, err := unix.PtracePokeText(pid, uintptr(addr), jumpCode(stubs[i])); err != nil {
 			return nil, 0, fmt.Errorf("rewrite %s of process %d: %w", name, pid, err)
 		}
 	}
-	return mem, int64(code + page), nil
+	return mem, int64(code + pageSize), nil
 }
 
 // codePage returns the contents of the code page and the addresses of its stubs. The page consists
@@ -315,30 +315,30 @@ func symbols(base uint64, image []byte) (map[string]uint64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the vDSO: %w", err)
 	}
-	all, err := f.DynamicSymbols()
+	syms, err := f.DynamicSymbols()
 	if err != nil {
 		return nil, fmt.Errorf("read the vDSO's symbols: %w", err)
 	}
-	found := map[string]uint64{}
-	for _, s := range all {
+	addrs := map[string]uint64{}
+	for _, s := range syms {
 		if s.Size >= jumpSize {
-			found[s.Name] = base + s.Value // the vDSO is linked at 0
+			addrs[s.Name] = base + s.Value // the vDSO is linked at 0
 		}
 	}
-	if _, ok := found[patchedFuncs[0]]; !ok {
+	if _, ok := addrs[patchedFuncs[0]]; !ok {
 		return nil, errors.New("the vDSO has no " + patchedFuncs[0])
 	}
-	return found, nil
+	return addrs, nil
 }
 
 // inject makes a stopped process execute one system call, with the syscall instruction at addr.
-func inject(pid int, at, number, a, b, c, d, e, f uint64) (uint64, error) {
-	var before, after unix.PtraceRegs
-	if err := unix.PtraceGetRegs(pid, &before); err != nil {
+func inject(pid int, addr, number, a, b, c, d, e, f uint64) (uint64, error) {
+	var oldRegs, newRegs unix.PtraceRegs
+	if err := unix.PtraceGetRegs(pid, &oldRegs); err != nil {
 		return 0, err
 	}
-	r := before
-	r.Rip, r.Rax, r.Orig_rax = at, number, ^uint64(0) // the interrupted system call must not be restarted
+	r := oldRegs
+	r.Rip, r.Rax, r.Orig_rax = addr, number, ^uint64(0) // the interrupted system call must not be restarted
 	r.Rdi, r.Rsi, r.Rdx, r.R10, r.R8, r.R9 = a, b, c, d, e, f
 	if err := unix.PtraceSetRegs(pid, &r); err != nil {
 		return 0, err
@@ -353,16 +353,16 @@ func inject(pid int, at, number, a, b, c, d, e, f uint64) (uint64, error) {
 	if !status.Stopped() || status.StopSignal() != unix.SIGTRAP {
 		return 0, fmt.Errorf("%w: a single step ended with status %#x", ErrSignaled, uint32(status))
 	}
-	if err := unix.PtraceGetRegs(pid, &after); err != nil {
+	if err := unix.PtraceGetRegs(pid, &newRegs); err != nil {
 		return 0, err
 	}
-	if err := unix.PtraceSetRegs(pid, &before); err != nil {
+	if err := unix.PtraceSetRegs(pid, &oldRegs); err != nil {
 		return 0, err
 	}
-	if v := int64(after.Rax); v < 0 && v > -page {
+	if v := int64(newRegs.Rax); v < 0 && v > -pageSize {
 		return 0, unix.Errno(-v)
 	}
-	return after.Rax, nil
+	return newRegs.Rax, nil
 }
 
 // gateTimeout limits the time for the engine to start a gate, and for the gate to execute its
@@ -398,10 +398,10 @@ func (m *Machine) StartGate(pid int) error {
 // awaitGate waits until a process has become a gate.
 func awaitGate(pid int) error {
 	for end := time.Now().Add(gateTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		switch at, err := isGate(pid); {
+		switch atGate, err := isGate(pid); {
 		case err != nil:
 			return fmt.Errorf("process %d exited before it reached its gate: %w", pid, err)
-		case at:
+		case atGate:
 			return nil
 		}
 	}
@@ -410,9 +410,9 @@ func awaitGate(pid int) error {
 
 // isGate reports whether a process is still a gate.
 func isGate(pid int) (bool, error) {
-	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	// The path of a dynamic loader may precede the verb.
-	return bytes.Contains(line, []byte("\x00"+GateVerb+"\x00")), err
+	return bytes.Contains(cmdline, []byte("\x00"+GateVerb+"\x00")), err
 }
 
 // seize starts to trace a process without stopping it. The process stops once it has executed a
@@ -436,7 +436,7 @@ func awaitExec(pid int) error {
 		}
 		if status.TrapCause() == unix.PTRACE_EVENT_EXEC {
 			// This may be the exec of the gate itself, whose name appears a moment earlier.
-			if at, err := isGate(pid); err != nil || !at {
+			if atGate, err := isGate(pid); err != nil || !atGate {
 				break
 			}
 		}
@@ -463,16 +463,16 @@ func awaitExec(pid int) error {
 // withSignalsBlocked blocks the signals of a stopped process while f steps through it. The signals
 // come from the gate's Go runtime, which uses SIGURG for preemption, and stay pending.
 func withSignalsBlocked(pid int, f func() error) error {
-	var before uint64
-	if err := signalMask(unix.PTRACE_GETSIGMASK, pid, &before); err != nil {
+	var oldMask uint64
+	if err := signalMask(unix.PTRACE_GETSIGMASK, pid, &oldMask); err != nil {
 		return err
 	}
-	step := uint64(1) << (unix.SIGTRAP - 1) // the signal after a single step
-	none := ^step
-	if err := signalMask(unix.PTRACE_SETSIGMASK, pid, &none); err != nil {
+	trapMask := uint64(1) << (unix.SIGTRAP - 1) // the signal after a single step
+	blockMask := ^trapMask
+	if err := signalMask(unix.PTRACE_SETSIGMASK, pid, &blockMask); err != nil {
 		return err
 	}
-	return errors.Join(f(), signalMask(unix.PTRACE_SETSIGMASK, pid, &before))
+	return errors.Join(f(), signalMask(unix.PTRACE_SETSIGMASK, pid, &oldMask))
 }
 
 func signalMask(request uintptr, pid int, mask *uint64) error {

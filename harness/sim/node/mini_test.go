@@ -46,7 +46,7 @@ func (m *miniServer) Wait(d time.Duration) error {
 	return nil
 }
 
-func (m *miniServer) Dial() (line, error) { return dialTCP(m.server.Addr()) }
+func (m *miniServer) Dial() (serverConn, error) { return dialTCP(m.server.Addr()) }
 
 func (m *miniServer) Lag() time.Duration { return 0 }
 

@@ -83,11 +83,11 @@ type clock interface {
 
 // dialer is a server that accepts several connections.
 type dialer interface {
-	Dial() (line, error)
+	Dial() (serverConn, error)
 }
 
 // serverConn is a connection to a server.
-type line interface {
+type serverConn interface {
 	Send(words []string) error
 	// Next returns the next value, or an error if none arrives in time.
 	Next() (resp.Value, error)
@@ -96,32 +96,32 @@ type line interface {
 
 // connection is a session in a story.
 type connection struct {
-	line   line
+	conn   serverConn
 	id     string   // the session's ID on the server
-	pushed []string // pushes that the story has not read yet
+	pushes []string // pushes that the story has not read yet
 }
 
 // session implements the directive session <name>: it switches to the named connection and opens it
 // if necessary. Without a name, each command uses a separate connection again.
 func (t *storyRunner) session(a []string) error {
-	if t.current = nil; len(a) == 0 {
+	if t.currentConn = nil; len(a) == 0 {
 		return nil
 	}
-	if t.current = t.connections[a[0]]; t.current != nil {
+	if t.currentConn = t.connections[a[0]]; t.currentConn != nil {
 		return nil
 	}
-	d, ok := t.to.(dialer)
+	d, ok := t.server.(dialer)
 	if !ok {
 		return errUnsupported
 	}
-	line, err := d.Dial()
+	conn, err := d.Dial()
 	if err != nil {
 		return err
 	}
-	t.current = &connection{line: line}
-	t.connections[a[0]] = t.current
-	id, err := t.current.ask([]string{"CLIENT", "ID"})
-	t.current.id = strings.TrimPrefix(id, ":")
+	t.currentConn = &connection{conn: conn}
+	t.connections[a[0]] = t.currentConn
+	id, err := t.currentConn.ask([]string{"CLIENT", "ID"})
+	t.currentConn.id = strings.TrimPrefix(id, ":")
 	return err
 }
 
@@ -137,36 +137,36 @@ func (t *storyRunner) expandSessions(words []string) []string {
 }
 
 func (t *storyRunner) hangUp([]string) error {
-	if t.current == nil {
+	if t.currentConn == nil {
 		return errors.New("no session: choose one with session <name>")
 	}
 	for name, c := range t.connections {
-		if c == t.current {
+		if c == t.currentConn {
 			delete(t.connections, name)
 		}
 	}
-	line := t.current.line
-	t.current = nil
-	return line.Close()
+	conn := t.currentConn.conn
+	t.currentConn = nil
+	return conn.Close()
 }
 
 func (t *storyRunner) close() {
 	for _, c := range t.connections {
-		c.line.Close()
+		c.conn.Close()
 	}
 }
 
 // execute sends a command on the current connection and returns its reply.
 func (t *storyRunner) execute(words []string) (string, error) {
 	switch {
-	case words[0] == heardStep && t.current == nil:
+	case words[0] == heardStep && t.currentConn == nil:
 		return "", errors.New("no session: choose one with session <name>")
 	case words[0] == heardStep:
-		return t.current.takePushes()
-	case t.current != nil:
-		return t.current.ask(t.expandSessions(words))
+		return t.currentConn.takePushes()
+	case t.currentConn != nil:
+		return t.currentConn.ask(t.expandSessions(words))
 	}
-	v, err := t.to.Do(words)
+	v, err := t.server.Do(words)
 	return replyText(v), err
 }
 
@@ -179,50 +179,50 @@ func (c *connection) takePushes() (string, error) {
 	if _, err := c.ask([]string{"PING"}); err != nil {
 		return "", err
 	}
-	all := strings.Join(c.pushed, " ")
-	c.pushed = nil
-	if all == "" {
-		all = "nothing"
+	joined := strings.Join(c.pushes, " ")
+	c.pushes = nil
+	if joined == "" {
+		joined = "nothing"
 	}
-	return all, nil
+	return joined, nil
 }
 
 // ask returns the reply to a command and stores pushes that arrive before the reply.
 func (c *connection) ask(words []string) (string, error) {
-	if err := c.line.Send(words); err != nil {
+	if err := c.conn.Send(words); err != nil {
 		return "", err
 	}
 	replies := 1
 	if name := strings.ToUpper(words[0]); name == "SUBSCRIBE" || name == "UNSUBSCRIBE" {
 		replies = max(1, len(words)-1)
 	}
-	var all []string
-	for len(all) < replies {
-		v, err := c.line.Next()
+	var texts []string
+	for len(texts) < replies {
+		v, err := c.conn.Next()
 		if err != nil {
 			return "", fmt.Errorf("no reply to %q: %w", words[0], err)
 		}
 		if isPush(v) {
-			c.pushed = append(c.pushed, replyText(v))
+			c.pushes = append(c.pushes, replyText(v))
 			continue
 		}
-		all = append(all, replyText(v))
+		texts = append(texts, replyText(v))
 	}
-	return strings.Join(all, " "), nil
+	return strings.Join(texts, " "), nil
 }
 
 // isPush reports whether a value is a push. In RESP3, the reply to SUBSCRIBE has the type of a
 // push; in RESP2, a push has the type of an array.
 func isPush(v resp.Value) bool {
-	first := ""
+	messageType := ""
 	if len(v.Items) > 0 {
-		first = v.Items[0].Str
+		messageType = v.Items[0].Str
 	}
 	switch v.Kind {
 	case '>':
-		return first != "subscribe" && first != "unsubscribe"
+		return messageType != "subscribe" && messageType != "unsubscribe"
 	case '*':
-		return first == "message"
+		return messageType == "message"
 	}
 	return false
 }
@@ -249,9 +249,9 @@ func differences(s *Story, replies []Reply) (out []string) {
 
 // firstLateReply returns the first reply that arrived too late to count.
 func firstLateReply(s *Story, replies []Reply) (r Reply, late bool) {
-	slack := s.slack()
+	limit := s.maxLateness()
 	for _, r := range replies {
-		if r.Delay > slack {
+		if r.Delay > limit {
 			return r, true
 		}
 	}
@@ -280,14 +280,14 @@ func replyText(v resp.Value) string {
 var boundsPattern = regexp.MustCompile(`^~(-?\d+)±(\d+)$`)
 
 // parseBounds parses "~number±tolerance".
-func parseBounds(want string) (number, within int64, ok bool) {
+func parseBounds(want string) (number, tolerance int64, ok bool) {
 	m := boundsPattern.FindStringSubmatch(want)
 	if m == nil {
 		return 0, 0, false
 	}
 	number, err1 := strconv.ParseInt(m[1], 10, 64)
-	within, err2 := strconv.ParseInt(m[2], 10, 64)
-	return number, within, err1 == nil && err2 == nil
+	tolerance, err2 := strconv.ParseInt(m[2], 10, 64)
+	return number, tolerance, err1 == nil && err2 == nil
 }
 
 // parsePattern parses "/regular expression/".
@@ -311,9 +311,9 @@ func checkReply(want string) error {
 }
 
 func matches(want, got string) bool {
-	if number, within, ok := parseBounds(want); ok {
+	if number, tolerance, ok := parseBounds(want); ok {
 		n, err := strconv.ParseInt(strings.TrimPrefix(got, ":"), 10, 64)
-		return err == nil && got[0] == ':' && n >= number-within && n <= number+within
+		return err == nil && got[0] == ':' && n >= number-tolerance && n <= number+tolerance
 	}
 	if expr, ok := parsePattern(want); ok {
 		return regexp.MustCompile(expr).MatchString(got)
@@ -342,19 +342,19 @@ type step struct {
 func (s step) HasReply() bool { return unicode.IsUpper(rune(s.Words[0][0])) || s.Words[0] == heardStep }
 
 // readStory reads a story. Script paths are relative to baseDir.
-func readStory(path, top string) (*Story, error) {
+func readStory(path, baseDir string) (*Story, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read story: %w", err)
 	}
-	return parseStory(path, top, string(text))
+	return parseStory(path, baseDir, string(text))
 }
 
-func parseStory(path, top, text string) (*Story, error) {
+func parseStory(path, baseDir, text string) (*Story, error) {
 	s := &Story{Path: path, Persistence: "none", Excluded: map[string]string{}, scripts: map[string]string{},
 		lines: strings.Split(strings.TrimSuffix(text, "\n"), "\n")}
 	for i, line := range s.lines {
-		if err := s.add(i+1, line, top); err != nil {
+		if err := s.add(i+1, line, baseDir); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, i+1, err)
 		}
 	}
@@ -364,7 +364,7 @@ func parseStory(path, top, text string) (*Story, error) {
 	return s, nil
 }
 
-func (s *Story) add(number int, line, top string) error {
+func (s *Story) add(number int, line, baseDir string) error {
 	if reply, indented := strings.CutPrefix(line, "\t"); indented {
 		if n := len(s.Steps); n > 0 && s.Steps[n-1].HasReply() && s.Steps[n-1].replyLine == 0 {
 			s.Steps[n-1].Reply, s.Steps[n-1].replyLine = reply, number
@@ -375,8 +375,8 @@ func (s *Story) add(number int, line, top string) error {
 	if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 		return nil
 	}
-	if who, why, ok := strings.Cut(strings.TrimPrefix(line, "not "), ": "); ok && strings.HasPrefix(line, "not ") {
-		s.Excluded[who] = why
+	if server, reason, ok := strings.Cut(strings.TrimPrefix(line, "not "), ": "); ok && strings.HasPrefix(line, "not ") {
+		s.Excluded[server] = reason
 		return nil
 	}
 	words, err := s.split(line)
@@ -388,7 +388,7 @@ func (s *Story) add(number int, line, top string) error {
 		s.Persistence = words[1]
 		return nil
 	case words[0] == "script" && len(words) == 3:
-		text, err := os.ReadFile(filepath.Join(top, words[2]))
+		text, err := os.ReadFile(filepath.Join(baseDir, words[2]))
 		if err != nil {
 			return err
 		}
@@ -397,7 +397,7 @@ func (s *Story) add(number int, line, top string) error {
 		return nil
 	}
 	step := step{Line: number, Words: words}
-	if d := directives[words[0]]; !step.HasReply() && (d.run == nil || len(words)-1 < d.least || len(words)-1 > d.most) {
+	if d := directives[words[0]]; !step.HasReply() && (d.run == nil || len(words)-1 < d.minArgs || len(words)-1 > d.maxArgs) {
 		return fmt.Errorf("%q is not a directive: want one of %s", line, directiveNames())
 	}
 	s.Steps = append(s.Steps, step)
@@ -436,37 +436,37 @@ const maxDelay = 250 * time.Millisecond
 
 // maxLateness returns the maximum delay of a reply that still counts: the smallest tolerance in the
 // story, or no limit if the story is not time-sensitive.
-func (s *Story) slack() time.Duration {
-	slack := time.Duration(math.MaxInt64)
+func (s *Story) maxLateness() time.Duration {
+	limit := time.Duration(math.MaxInt64)
 	for _, st := range s.Steps {
 		if !st.HasReply() && directives[st.Words[0]].timeSensitive {
-			slack = min(slack, maxDelay)
+			limit = min(limit, maxDelay)
 		}
-		if _, within, ok := parseBounds(st.Reply); ok {
-			slack = min(slack, maxDelay, time.Duration(within)*time.Millisecond)
+		if _, tolerance, ok := parseBounds(st.Reply); ok {
+			limit = min(limit, maxDelay, time.Duration(tolerance)*time.Millisecond)
 		}
 	}
-	return slack
+	return limit
 }
 
 // rewrite returns the story's text with expected replies replaced by actual replies where they
 // differ.
 func (s *Story) rewrite(replies []Reply) string {
 	var b strings.Builder
-	byLine := map[int]string{} // replies, by the line after which they go
-	skip := map[int]bool{}
+	newReplies := map[int]string{} // replies, by the line after which they go
+	replaced := map[int]bool{}
 	for _, r := range replies {
 		if !r.Step.HasReply() || r.Step.replyLine != 0 && matches(r.Step.Reply, r.Text) {
 			continue
 		}
-		byLine[r.Step.Line], skip[r.Step.replyLine] = r.Text, true
+		newReplies[r.Step.Line], replaced[r.Step.replyLine] = r.Text, true
 	}
 	for i, line := range s.lines {
-		if skip[i+1] {
+		if replaced[i+1] {
 			continue
 		}
 		fmt.Fprintln(&b, line)
-		if text, ok := byLine[i+1]; ok {
+		if text, ok := newReplies[i+1]; ok {
 			fmt.Fprintln(&b, "\t"+text)
 		}
 	}

@@ -38,7 +38,7 @@ func TestParseStoryErrors(t *testing.T) {
 }
 
 // A difference shows both texts, for a wrong reply and for a reply that the story doesn't list.
-func TestDifferences(t *testing.T) {
+func TestDifferencesShowBothTexts(t *testing.T) {
 	s := mustParseStory(t, "SET k v PX 10000\n\t+OK\nGET k\n\t\"w\"\nPTTL k\n\t~9000±500\nPTTL k\n\t/:1.*/\nDBSIZE\n")
 	replies, err := runStory(s, newSimulated("none"))
 	if err != nil {
@@ -57,19 +57,19 @@ want `
 	if got != want {
 		t.Errorf("differences:\n%s\nwant:\n%s", got, want)
 	}
-	mended := "SET k v PX 10000\n\t+OK\nGET k\n\t\"v\"\nPTTL k\n\t:10000\nPTTL k\n\t/:1.*/\nDBSIZE\n\t:1\n"
-	if got := s.rewrite(replies); got != mended {
-		t.Errorf("rewritten:\n%s\nwant:\n%s", got, mended)
+	rewritten := "SET k v PX 10000\n\t+OK\nGET k\n\t\"v\"\nPTTL k\n\t:10000\nPTTL k\n\t/:1.*/\nDBSIZE\n\t:1\n"
+	if got := s.rewrite(replies); got != rewritten {
+		t.Errorf("rewritten:\n%s\nwant:\n%s", got, rewritten)
 	}
 }
 
 // lateServer is a server that is always late.
 type lateServer struct {
 	*simulatedServer
-	late time.Duration
+	lag time.Duration
 }
 
-func (s lateServer) Lag() time.Duration { return s.late }
+func (s lateServer) Lag() time.Duration { return s.lag }
 
 // A late reply doesn't count if the story is time-sensitive.
 func TestLateReplies(t *testing.T) {
@@ -91,9 +91,9 @@ func TestLateReplies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, late := firstLateReply(s, replies)
-		if late != (c.want != "") || late && first.Step.Words[0] != c.want {
-			t.Errorf("%q, %v late: %v %v, want %q", c.text, c.lag, first, late, c.want)
+		first, isLate := firstLateReply(s, replies)
+		if isLate != (c.want != "") || isLate && first.Step.Words[0] != c.want {
+			t.Errorf("%q, %v late: %v %v, want %q", c.text, c.lag, first, isLate, c.want)
 		}
 	}
 }
@@ -102,24 +102,24 @@ func TestLateReplies(t *testing.T) {
 // story.
 type slowDiskServer struct {
 	*simulatedServer
-	checks int
+	checksLeft int
 }
 
 func (l *slowDiskServer) Unsynced() bool {
-	l.checks--
-	return l.checks >= 0
+	l.checksLeft--
+	return l.checksLeft >= 0
 }
 
 // A sync with a time limit counts as late if the disk needs longer.
 func TestLateSyncs(t *testing.T) {
 	s := mustParseStory(t, "SET k v\n\t+OK\nsync 300ms\npower-loss\n")
-	for looks, want := range map[int]bool{0: false, int(maxDelay / syncStep): false, int(maxDelay/syncStep) + 1: true} {
-		replies, err := runStory(s, &slowDiskServer{newSimulated("always"), looks})
+	for checks, want := range map[int]bool{0: false, int(maxDelay / syncStep): false, int(maxDelay/syncStep) + 1: true} {
+		replies, err := runStory(s, &slowDiskServer{newSimulated("always"), checks})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if at, late := firstLateReply(s, replies); late != want {
-			t.Errorf("synced after %d checks: late %v at %v", looks, late, at)
+		if first, isLate := firstLateReply(s, replies); isLate != want {
+			t.Errorf("synced after %d checks: late %v at %v", checks, isLate, first)
 		}
 	}
 }

@@ -40,16 +40,16 @@ func appendReply(out []byte, v any, resp3 bool) []byte {
 		}
 		return appendBulk(out, '$', string(v))
 	case []any:
-		return appendAs(out, '*', v, resp3)
+		return appendAggregate(out, '*', v, resp3)
 	case pairs:
 		if resp3 {
 			return appendItems(appendCount(out, '%', int64(len(v)/2)), v, resp3)
 		}
 		return appendItems(appendCount(out, '*', int64(len(v))), v, resp3)
 	case push:
-		return appendAs(out, '>', v, resp3)
+		return appendAggregate(out, '>', v, resp3)
 	case setReply:
-		return appendAs(out, '~', v, resp3)
+		return appendAggregate(out, '~', v, resp3)
 	case sequence:
 		return appendItems(out, v, resp3)
 	case nullArray:
@@ -62,7 +62,7 @@ func appendReply(out []byte, v any, resp3 bool) []byte {
 }
 
 // appendAggregate writes items as the given RESP3 type, or as an array in RESP2.
-func appendAs(out []byte, kind byte, items []any, resp3 bool) []byte {
+func appendAggregate(out []byte, kind byte, items []any, resp3 bool) []byte {
 	if !resp3 {
 		kind = '*'
 	}
@@ -166,16 +166,16 @@ func execTransaction(n *Node, s *Session, _ []string) any {
 	if t == nil {
 		return failure("ERR EXEC without MULTI")
 	}
-	for _, key := range s.watches {
+	for _, key := range s.watchedKeys {
 		n.lookup(key) // an expired key counts as changed
 	}
-	changed := s.changed
+	watchChanged := s.watchChanged
 	s.unwatchAll()
 	s.multi = nil
 	switch {
 	case t.aborted:
 		return failure("EXECABORT Transaction discarded because of previous errors.")
-	case changed:
+	case watchChanged:
 		return nullArray{}
 	}
 	s.inExec = true
@@ -196,7 +196,7 @@ func watch(n *Node, s *Session, a []string) any {
 	}
 	for _, key := range a[1:] {
 		n.lookup(key)
-		s.watches = append(s.watches, key)
+		s.watchedKeys = append(s.watchedKeys, key)
 		if n.watchers[key] == nil {
 			n.watchers[key] = map[*Session]bool{}
 		}
@@ -211,10 +211,10 @@ func unwatch(n *Node, s *Session, _ []string) any {
 }
 
 func (s *Session) unwatchAll() {
-	for _, key := range s.watches {
+	for _, key := range s.watchedKeys {
 		if delete(s.node.watchers[key], s); len(s.node.watchers[key]) == 0 {
 			delete(s.node.watchers, key)
 		}
 	}
-	s.watches, s.changed = nil, false
+	s.watchedKeys, s.watchChanged = nil, false
 }

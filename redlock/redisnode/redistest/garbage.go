@@ -80,8 +80,8 @@ var Garbage = map[string]Handler{
 }
 
 // flood returns a Handler that writes head once, then body over and over.
-func flood(head, more string) Handler {
-	chunk := bytes.Repeat([]byte(more), 8)
+func flood(head, body string) Handler {
+	chunk := bytes.Repeat([]byte(body), 8)
 	return func(c net.Conn, _ <-chan struct{}) {
 		_, err := io.WriteString(c, head)
 		for err == nil {

@@ -94,9 +94,9 @@ func isProcess(addr string, pid int) bool {
 }
 
 // Open calls create to create a client, such as a lock, and closes the client when the test ends.
-func Open[E any, C io.Closer](t testing.TB, make func(E) (C, error), env E) C {
+func Open[E any, C io.Closer](t testing.TB, create func(E) (C, error), env E) C {
 	t.Helper()
-	c, err := make(env)
+	c, err := create(env)
 	if err != nil {
 		t.Fatal(err)
 	}
