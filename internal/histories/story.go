@@ -124,17 +124,22 @@ func setFields(e *history.Event, fields []string, p history.Params) error {
 	return nil
 }
 
-// setField parses a value into the field with the given name, in the first struct with such a
+// setField parses a value into the field with the given name, in JSON or Go, in the first struct with such a
 // field. An int64 is an instant or a duration in seconds, unless it is one of the counts below.
 func setField(name, value string, structs ...any) (err error) {
 	if name == "until" {
 		name = "validUntil"
 	}
 	for _, s := range structs {
-		f := reflect.ValueOf(s).Elem().FieldByNameFunc(func(field string) bool { return strings.EqualFold(field, name) })
-		if !f.IsValid() {
+		v := reflect.ValueOf(s).Elem()
+		i := slices.IndexFunc(reflect.VisibleFields(v.Type()), func(f reflect.StructField) bool {
+			inFile, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			return inFile == name || strings.EqualFold(f.Name, name)
+		})
+		if i < 0 {
 			continue
 		}
+		f := v.Field(i)
 		switch ptr := f.Addr().Interface().(type) {
 		case *string:
 			*ptr = value
