@@ -35,6 +35,10 @@ type fact struct {
 			Step int
 			When string
 		}
+		Reach []struct {
+			Client string
+			Nodes  []string
+		}
 		NoLossNotice bool `json:"untold"`
 	}
 }
