@@ -349,7 +349,7 @@ var Numbers = []Number{
 	{"jain-index", "", "fairness of grants per client: 1 means equal shares, 1/n that one of n got all", false},
 	{"unavailable-seconds", "s", "time during which a client wanted a lock and none believed it held it", true},
 	{"unavailable-share", "share", "unavailable-seconds divided by the time from the first client event to the last, averaged over the locks", false},
-	{UnavailableMax, "s", "longest unavailable period, and its main reason: the lease of a lost holder, a majority down or unreachable, a release or acquire without an answer, keys left by a fault, a host stall, or else contention (acquires in progress, split votes, leftover keys)", true},
+	{UnavailableMax, "s", "longest unavailable period, and why: a lost holder's lease, a majority down or unreachable, no answer to a release or acquire, keys left by a fault, a host stall, or contention (none of these)", true},
 	{"death-to-grant-max", "s", "longest time from a holder's death to the next grant", true},
 	{OrphanKeys, "", "keys that existed on a node beyond their TTL", false},
 	{StalledSeconds, "s", "unplanned stalls of the host", false},
