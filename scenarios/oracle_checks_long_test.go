@@ -754,22 +754,6 @@ func (o *oracle) checkReasons(g groups, rounds [][]fact) {
 	}
 }
 
-// reaches reports whether the client can connect to the node.
-func (o *oracle) reaches(client, node string) bool {
-	for _, r := range o.run.Params.Reach {
-		if r.Client == client {
-			return slices.Contains(r.Nodes, node)
-		}
-	}
-	return true
-}
-
-func (o *oracle) wentDown(node string) bool {
-	return o.find(func(f *fact) bool {
-		return f.Process == "nemesis" && slices.Contains([]string{"kill", "shutdown", "power-loss"}, f.Op) && f.Type == "begin" && f.Node == node
-	}) != nil
-}
-
 func (o *oracle) checkSummaryLosses(g groups) {
 	if g["w"] == "" {
 		return
