@@ -722,7 +722,7 @@ func (o *oracle) checkTries(g groups) {
 	o.checkReasons(g, merged)
 }
 
-var reasonPattern = regexp.MustCompile(`(refused by|nothing sent to|no reply from|a late reply from|an error from) ([nr]\d+(?:–n\d+)?(?:(?:, | and )n\d+(?:–n\d+)?)*)(?: because of (?:(c\d+)'s key|(its own key)))?`)
+var reasonPattern = regexp.MustCompile(`(refused by|nothing sent to|no link to|no connection to|no reply from|a late reply from|an error from) ([nr]\d+(?:–n\d+)?(?:(?:, | and )n\d+(?:–n\d+)?)*)(?: because of (?:(c\d+)'s key|(its own key)))?`)
 
 // checkReasons checks why rounds had too few votes. The reason given for a node must apply in at
 // least one round.
@@ -737,7 +737,7 @@ func (o *oracle) checkReasons(g groups, rounds [][]fact) {
 				i := slices.IndexFunc(r, func(f fact) bool { return f.Process == g["c"]+"-"+n })
 				switch {
 				case i < 0:
-					return why == "nothing sent to"
+					return why == "nothing sent to" || why == "no link to" && !o.reaches(g["c"], n) || why == "no connection to" && o.wentDown(n)
 				case why == "refused by":
 					return r[i].Type == "fail" && (holder == "" || o.holderOf(n, r[i].Key, r[i].Applied) == holder)
 				case why == "no reply from":

@@ -35,6 +35,10 @@ type fact struct {
 			Step int
 			When string
 		}
+		Reach []struct {
+			Client string
+			Nodes  []string
+		}
 		NoLossNotice bool `json:"untold"`
 	}
 }
@@ -288,4 +292,20 @@ func expand(list string) (names []string) {
 		}
 	}
 	return names
+}
+
+// reaches reports whether the client can connect to the node.
+func (o *oracle) reaches(client, node string) bool {
+	for _, r := range o.run.Params.Reach {
+		if r.Client == client {
+			return slices.Contains(r.Nodes, node)
+		}
+	}
+	return true
+}
+
+func (o *oracle) wentDown(node string) bool {
+	return o.find(func(f *fact) bool {
+		return f.Process == "nemesis" && slices.Contains([]string{"kill", "shutdown", "power-loss"}, f.Op) && f.Type == "begin" && f.Node == node
+	}) != nil
 }

@@ -72,8 +72,8 @@ func (r *Run) FaultTolerance() (f verdict.Finding) {
 	f.Occasions = numJudged + len(f.Incidents)
 	f.Because = "no client wanted a free lock while it could reach a majority"
 	if numJudged > 0 {
-		f.Because = fmt.Sprintf("whenever a lock was free and a client that wanted it could reach a majority, some client acquired it within %s (%s)",
-			facts.Seconds(roundsBound(&r.Params)), verdict.Plural(numJudged, "span"))
+		f.Because = fmt.Sprintf("whenever a lock was free and a client that wanted it could reach a majority, some client acquired it within the limit of %s (%s)",
+			facts.Seconds(roundsBound(&r.Params)), verdict.Plural(numJudged, "interval"))
 	}
 	return f
 }

@@ -255,7 +255,7 @@ func listCmd(out io.Writer) *cobra.Command {
 			return nil
 		}}
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print each scenario's faults, and which backends can run it on this machine")
-	addJSONFlag(c, &asJSON, "the resolved scenarios")
+	addJSONFlag(c, &asJSON, "the scenarios with defaults and variants applied")
 	c.Flags().StringSliceVar(&tags, "tag", nil, "only scenarios with this tag")
 	return c
 }

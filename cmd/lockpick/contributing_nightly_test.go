@@ -73,7 +73,7 @@ func TestContributing(t *testing.T) {
 // houseTests selects the tests in this package that every addition must pass: the rules of the code
 // base, and tests of help and READMEs.
 const houseTests = "./cmd/lockpick -run ^Test(ImportTable|SizesAndDocs|EngineHasNoClock|FilesAreOpenedInOnePlace|HistoriesAreReadOnce|" +
-	"ScenarioFormatTopic|FaultsTopic|PropertiesTopic|VerdictFileTopic|SchemaIsOne|ReservedFolderNames|" +
+	"ScenarioFormatTopic|FaultsTopic|PropertiesTopic|CausesTopic|VerdictFileTopic|SchemaIsOne|ReservedFolderNames|" +
 	"ReadmeIsShort|ReadmeLinks|GuaranteesNameScenarios|Claims|ScoreTag|ScorecardsAreComplete)$"
 
 // checkCopy builds a copy of the project, runs an archive's script with the binary, and then runs

@@ -71,7 +71,7 @@ func testIncidents(t *testing.T, browser context.Context, store string) {
 	b.waitUntil(`document.querySelector('.timeline').dataset.drawn`)
 	const here = `[...document.querySelectorAll('.tl-views li')].findIndex((li) => li.classList.contains('tl-here'))`
 	n := int(b.evaluate(`document.querySelectorAll('.tl-views li').length`).(float64))
-	b.expectValue(`+document.querySelector('#p-resource-safety td[data-l=Checked]').textContent.match(/violated (\d+) times/)[1]`, n)
+	b.expectValue(`+document.querySelector('#p-resource-safety td[data-l=Occasions]').textContent.match(/violated (\d+) times/)[1]`, n)
 	b.evaluate(`(async () => { const bytes = Uint8Array.from(atob(JSON.parse(document.querySelector('.tl-data').textContent)), (c) => c.charCodeAt(0)); // the data is compressed
 		window.drawnOf = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).json(); })(), 0`)
 	b.waitUntil(`window.drawnOf`)

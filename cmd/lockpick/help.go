@@ -22,6 +22,7 @@ import (
 
 // topics lists the help pages that are not about a command. Their texts are in topics/NAME.txt.
 var topics = []struct{ name, short string }{
+	{"causes", "the causes that are reported with violations"},
 	{"exit-codes", "what each exit code means"},
 	{"files", "the files that lockpick writes"},
 	{"verdict-file", "the fields of verdict.json and outcome.json"},

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -88,6 +89,15 @@ func TestPropertiesTopic(t *testing.T) {
 		}
 		if !strings.Contains(string(readme), "\n| "+name+" |") {
 			t.Errorf("the table of checker/README.md has no row for %s", name)
+		}
+	}
+}
+
+// TestCausesTopic checks that help causes explains every cause.
+func TestCausesTopic(t *testing.T) {
+	for _, cause := range verdict.Causes() {
+		if !strings.Contains(topicText("causes"), "\n  "+cause+" ") {
+			t.Errorf("help causes does not explain %s", cause)
 		}
 	}
 }

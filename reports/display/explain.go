@@ -26,7 +26,7 @@ var changes = map[history.Change]changeText{
 	history.KeyChanged:  {"KEY gets another value", "had KEY overwritten by WHO", "WHO overwrites it"},
 	history.KeyExpiry:   {eventText: "KEY gets another expiry time"},
 	history.KeyDeleted:  {"KEY is deleted", "", "a release by WHO deletes it, though it belongs to another client"},
-	history.KeyExpired:  {"KEY has expired", "let KEY expire early", "it expires early by the node's clock"},
+	history.KeyExpired:  {"KEY was found expired", "let KEY expire early", "it expires early by the node's clock"},
 	history.KeyEvicted:  {"KEY is evicted for lack of memory", "evicted KEY for lack of memory", "the node is out of memory"},
 	history.KeyFlushed:  {"KEY is flushed with all other keys", "lost KEY in a flush", "WHO flushes the node"},
 	history.KeyLost:     {"KEY is lost", "", restartText},

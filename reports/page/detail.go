@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -30,20 +31,20 @@ func eventDetail(e *history.Event) string {
 	if e.TTL > 0 {
 		add("TTL %s", display.Duration(e.TTL))
 	}
-	if e.Version != 0 || e.Op == history.OpWrite && e.Type == history.Invoke {
-		add("version %d", e.Version)
+	if t := versionText(e); t != "" {
+		add("%s", t)
 	}
 	if e.Value != "" {
-		add("value %s", name(e.Value))
+		add("label %s", name(e.Value))
 	}
 	if e.Token != "" && e.Node != "" {
-		add("token %s", display.Sanitize(e.Token, 8))
+		add("lock value %s", display.Sanitize(e.Token, 8))
 	}
 	if t := deliveryTimes(e); t != "" {
 		add("%s", t)
 	}
 	if e.Cause != "" && e.Op != history.OpLog {
-		add("%s", display.Sanitize(e.Cause, maxCellLen))
+		add("%s", display.Sanitize(rewordRecorded(e.Cause), maxCellLen))
 	}
 	if e.Step > 0 {
 		add("step %d", e.Step)
@@ -52,6 +53,17 @@ func eventDetail(e *history.Event) string {
 		add("unplanned")
 	}
 	return strings.TrimPrefix(strings.Join(parts, " · "), " · ")
+}
+
+// versionText describes the resource's version that an event reports, or returns "".
+func versionText(e *history.Event) string {
+	switch {
+	case e.Op == history.OpWrite, e.Op == history.OpLog && e.Cause == history.OpWrite:
+		return fmt.Sprintf("based on version %d", e.Version)
+	case e.Version != 0, e.Op == history.OpRead && e.Type == history.OK && e.Node == "":
+		return fmt.Sprintf("version %d", e.Version)
+	}
+	return ""
 }
 
 // describeEvent describes the operation of an event and the key or node it applies to.
@@ -78,11 +90,15 @@ func describeEvent(e *history.Event) string {
 // describeLife describes a change to a key on a node.
 func describeLife(l *history.Life, key string) string {
 	text := cmp.Or(display.DescribeKeyChange(l.Kind, key), key+": "+name(string(l.Kind)))
-	if l.OldValue != "" && l.OldValue != l.Value {
+	if l.Kind == history.KeySet && l.OldValue == "" && l.Value != "" {
+		text += " to " + display.Sanitize(l.Value, 8)
+	} else if l.OldValue != "" && l.OldValue != l.Value {
 		text += ", was " + display.Sanitize(l.OldValue, 8)
-	}
-	if l.Value != "" {
-		text += ", is " + display.Sanitize(l.Value, 8)
+		if l.Value != "" {
+			text += ", now " + display.Sanitize(l.Value, 8)
+		}
+	} else if l.Value != "" {
+		text += ", value " + display.Sanitize(l.Value, 8)
 	}
 	switch {
 	case l.Sender == "":
@@ -121,14 +137,17 @@ func describeReply(e *history.Event, node, key string) string {
 	case history.OK:
 		return node + " " + cmp.Or(pastVerbs[e.Op], "agreed to "+op) + " " + key
 	case history.Fail:
-		return node + " refused to " + op + " " + key
+		return node + " " + cmp.Or(refusals[e.Op], "refused to "+op) + " " + key
 	case history.Info:
 		return "no known reply from " + node + " to " + op + " " + key
 	}
 	return "request to " + node + " to " + op + " " + key
 }
 
-var pastVerbs = map[string]string{history.OpSet: "set", history.OpRelease: "released", history.OpExtend: "extended", history.OpRead: "read", history.OpWrite: "wrote"}
+// refusals describe a node's negative reply to a command.
+var refusals = map[string]string{history.OpSet: "did not set", history.OpRelease: "did not delete", history.OpExtend: "did not extend"}
+
+var pastVerbs = map[string]string{history.OpSet: "set", history.OpRelease: "deleted", history.OpExtend: "extended", history.OpRead: "read", history.OpWrite: "wrote"}
 
 // eventTexts describes the events of clients and the harness.
 var eventTexts = map[string]string{
@@ -146,19 +165,19 @@ var eventTexts = map[string]string{
 
 // deliveryTimes describes how long it took to deliver a command and to receive its reply.
 func deliveryTimes(e *history.Event) string {
-	var parts []string
 	if e.SentAt == 0 || e.Life != nil {
 		return ""
 	}
-	if e.AppliedAt != 0 {
-		parts = append(parts, "delivered after "+display.Duration(e.AppliedAt-e.SentAt))
+	delivered, answered := display.Duration(e.AppliedAt-e.SentAt), display.Duration(e.AnsweredAt-e.SentAt)
+	switch {
+	case e.AppliedAt != 0 && e.AnsweredAt != 0:
+		return "delivered " + delivered + " and answered " + answered + " after sending"
+	case e.AnsweredAt != 0:
+		return "answered " + answered + " after sending"
+	case e.AppliedAt != 0:
+		return "sent " + display.Seconds(e.SentAt) + ", delivered " + delivered + " later, no reply"
 	}
-	if e.AnsweredAt != 0 {
-		parts = append(parts, "answered after "+display.Duration(e.AnsweredAt-e.SentAt))
-	} else {
-		parts = append(parts, "sent "+display.Seconds(e.SentAt)+", no reply")
-	}
-	return strings.Join(parts, ", ")
+	return "sent " + display.Seconds(e.SentAt) + ", no reply"
 }
 
 // faultTable lists the planned steps and what they did.
@@ -219,7 +238,7 @@ func newFaultTable(r outcome.Run, rows map[int64]bool) faultTable {
 	}
 	t.IsLong = len(steps) > maxUnfoldedSteps
 	for _, s := range steps {
-		x := faultStep{Step: max(s.Step, 0), What: describeStep(s), When: plainText(s.Trigger)}
+		x := faultStep{Step: max(s.Step, 0), What: describeStep(s), When: plainText(rewordRecorded(s.Trigger))}
 		occurrences := all[s.Step]
 		if !planned[s.Step] {
 			occurrences = slices.DeleteFunc(slices.Clone(occurrences), func(x *facts.Fault) bool { return x.Kind != s.Fault })
@@ -235,6 +254,17 @@ func newFaultTable(r outcome.Run, rows map[int64]bool) faultTable {
 		t.Steps = append(t.Steps, x)
 	}
 	return t
+}
+
+var (
+	occurrence = regexp.MustCompile(`\(time (\d+)\)`)
+	waiters    = regexp.MustCompile(`\b(\d+) things? waited\b`)
+)
+
+// rewordRecorded makes the text of a trigger or read-back easier to read. Histories keep the original.
+func rewordRecorded(text string) string {
+	text = occurrence.ReplaceAllString(text, "(occurrence $1)")
+	return waiters.ReplaceAllString(text, "operations that had to wait: $1")
 }
 
 func describeStep(s history.PlannedStep) string {
@@ -291,17 +321,17 @@ func (x *faultStep) addTimes(occurrences []*facts.Fault, rows map[int64]bool) {
 		case o.Fail != nil:
 			t.ReadBack = "failed: " + display.Sanitize(o.Fail.Cause, maxCellLen)
 		case o.Begin == nil:
-			t.ReadBack = "not read back"
+			t.ReadBack = "not confirmed"
 		default:
 			t.From, t.Begin = display.Seconds(o.Begin.T), ref{o.Begin.N, rows[o.Begin.N]}
-			t.ReadBack = display.Sanitize(o.Begin.Cause, maxCellLen)
+			t.ReadBack = display.Sanitize(rewordRecorded(o.Begin.Cause), maxCellLen)
 		}
 		to := e.T
 		if o.End != nil {
 			to = o.End.T
 			t.To, t.Lasted, t.End = display.Seconds(to), display.Duration(to-e.T), ref{o.End.N, rows[o.End.N]}
 			if o.End.Cause != "" {
-				t.ReadBack = strings.TrimPrefix(t.ReadBack+"; at the end: "+display.Sanitize(o.End.Cause, maxCellLen), "; ")
+				t.ReadBack = strings.TrimPrefix(t.ReadBack+"; at the end: "+display.Sanitize(rewordRecorded(o.End.Cause), maxCellLen), "; ")
 			}
 		}
 		margin := max((to-e.T)/5, 500e6)

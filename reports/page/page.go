@@ -329,11 +329,19 @@ func newListing(r outcome.Run, d sequence.Diagram) listing {
 		gap = i + 1
 		l.HasRow[e.N] = true
 		l.Rows = append(l.Rows, row{N: e.N, Time: display.Decimal(e.T, 6), Process: name(e.Process), Type: name(string(e.Type)),
-			Op: name(e.Op), What: eventDetail(e), Highlighted: namedEvents[e.N], Cited: cited[e.N]})
+			Op: operationName(e), What: eventDetail(e), Highlighted: namedEvents[e.N], Cited: cited[e.N]})
 	}
 	l.gap(events, gap, len(events))
 	l.collectChoices()
 	return l
+}
+
+// operationName returns an event's operation as shown in the list.
+func operationName(e *history.Event) string {
+	if e.Op == history.OpLife {
+		return "key"
+	}
+	return name(e.Op)
 }
 
 // gap adds a row for the omitted events[from:to].

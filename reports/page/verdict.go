@@ -257,7 +257,7 @@ type result struct {
 }
 
 var outcomeBadges = map[verdict.Outcome]badge{
-	verdict.Holds: {toneGood, "○"}, verdict.Violated: {toneAlarm, "✗"}, verdict.Undecided: {toneDoubt, "?"}, verdict.NotExercised: {toneCalm, "–"},
+	verdict.Holds: {toneGood, "✓"}, verdict.Violated: {toneAlarm, "✗"}, verdict.Undecided: {toneDoubt, "?"}, verdict.NotExercised: {toneCalm, "–"},
 }
 
 // resultRows returns the table of properties and bounded numbers. Violations come first, and
@@ -354,7 +354,7 @@ func lossRows(res *verdict.Result, rows map[int64]bool) (all []lossRow) {
 func boundResult(j outcome.Judgement) result {
 	x := newBaseResult(j)
 	x.Sort = "number"
-	x.Got, x.Mark, x.Tone = outcome.FormatNumber(j.Number.Value), "○", toneGood
+	x.Got, x.Mark, x.Tone = outcome.FormatNumber(j.Number.Value), "✓", toneGood
 	if j.Got == verdict.Undecided {
 		x.Got, x.Mark, x.Tone = "unknown", "?", toneDoubt
 	} else if !j.AsExpected {
@@ -366,12 +366,14 @@ func boundResult(j outcome.Judgement) result {
 
 func newBaseResult(j outcome.Judgement) result {
 	appearance := outcomeBadges[j.Got]
-	x := result{Property: name(j.Property), Sort: "safety", NotExercised: j.Got == verdict.NotExercised, Expected: name(cmp.Or(j.Expected, "–")), Got: j.Got.String(), Mark: appearance.Text, Tone: appearance.Tone}
+	x := result{Property: name(j.Property), Sort: "safety", NotExercised: j.Got == verdict.NotExercised, Expected: name(j.Expected), Got: j.Got.String(), Mark: appearance.Text, Tone: appearance.Tone}
 	if checker.Liveness(j.Property) {
 		x.Sort = "liveness"
 	}
 	switch {
-	case j.Expected == "" || j.Expected == outcome.AnyOutcome:
+	case j.Expected == "":
+		x.Expected, x.AsExpected, x.ExpectedTone = "no expectation", "–", toneCalm
+	case j.Expected == outcome.AnyOutcome:
 		x.AsExpected, x.ExpectedTone = "–", toneCalm
 	case j.Pending():
 		x.AsExpected, x.ExpectedTone = "depends on another run", toneDoubt

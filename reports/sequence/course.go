@@ -11,6 +11,7 @@ import (
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
+	"lockpick/nemesis"
 	"lockpick/reports/display"
 )
 
@@ -460,6 +461,7 @@ type failedAttempts struct {
 	longestSpan [2]int64        // start and end of the longest attempt, if its duration is the cause
 	reasons     []*missingVotes // why votes are missing
 	events      []*event
+	lastSent    map[string]int64 // by node, when the last request so far was sent
 }
 
 // missingVotes is a reason why nodes did not vote for an attempt, with the affected rounds.
@@ -469,7 +471,7 @@ type missingVotes struct {
 }
 
 func newFailedAttempts(f *trace, client string) *failedAttempts {
-	return &failedAttempts{f: f, client: client, from: noTime}
+	return &failedAttempts{f: f, client: client, from: noTime, lastSent: map[string]int64{}}
 }
 
 // failedAttempts returns the failed attempts of a session's client to get the session's lock between from
@@ -526,10 +528,13 @@ func (w *failedAttempts) count(why, node string) {
 // missingVoteReason explains why a node did not vote for an attempt. It returns "" if the node voted
 // for it.
 func (w *failedAttempts) missingVoteReason(node string, from int64, requests []*event) (why string) {
-	why = "nothing sent to NODES"
+	why = w.unsentReason(node, from)
 	for _, e := range requests {
+		if e.Node != node {
+			continue
+		}
+		w.lastSent[node] = e.SentAt
 		switch {
-		case e.Node != node:
 		case e.AnsweredAt != 0 && w.isLate(e):
 			why = "a late reply from NODES"
 		case e.Type == history.OK && e.AnsweredAt != 0:
@@ -543,6 +548,25 @@ func (w *failedAttempts) missingVoteReason(node string, from int64, requests []*
 		}
 	}
 	return why
+}
+
+// maxReconnectTime is how long after a node's restart a client may take to connect again.
+const maxReconnectTime = 1e9
+
+// unsentReason explains why an attempt sent a node no request.
+func (w *failedAttempts) unsentReason(node string, at int64) string {
+	for _, r := range w.f.Params.Reach {
+		if r.Client == w.client && !slices.Contains(r.Nodes, node) {
+			return "no link to NODES"
+		}
+	}
+	for _, x := range w.f.faults {
+		isDown := wordingOf(x.Kind).State == nemesis.StateDown && x.Target == node && x.Begin.T <= at
+		if isDown && w.lastSent[node] <= x.Begin.T && (x.End == nil || at < x.End.T+maxReconnectTime) {
+			return "no connection to NODES"
+		}
+	}
+	return "nothing sent to NODES"
 }
 
 // isLate reports whether a reply arrived after the node timeout.

@@ -32,8 +32,8 @@
 //	Both must have held K SPAN, according to the replies they received, although they never believed so at the same time
 //
 // REASON is "refused by NODES[ because of C's key| because of its own key| with no key set]", or "an
-// error from", "no reply from", "a late reply from" or "nothing sent to NODES". It is followed by N
-// unless it applied to all of the nodes in every attempt. N counts attempts where it applied to at least
+// error from", "no reply from", "a late reply from", "no link to", "no connection to" or "nothing sent to
+// NODES". It is followed by N unless it applied to all of the nodes in every attempt. N counts attempts where it applied to at least
 // one of the nodes.
 //
 // Sentences about outages:

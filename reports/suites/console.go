@@ -36,6 +36,7 @@ type Console struct {
 	rows         []outcome.Row     // for Finish to print
 	detailedRuns []outcome.Outcome // for Finish to print
 	skippedRuns  []outcome.Outcome
+	lastClaim    string // the claim printed last
 }
 
 // Add adds an outcome. Outcomes of the same scenario must be consecutive, and skipped scenarios must
@@ -273,6 +274,7 @@ func (c *Console) printRun(o outcome.Outcome) {
 	switch {
 	case c.isBrief(o):
 		c.printLine(o)
+		c.printClaim(o)
 		printRetries()
 		return
 	case state == outcome.StateInterrupted:
@@ -286,6 +288,7 @@ func (c *Console) printRun(o outcome.Outcome) {
 		}
 		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, color, strings.ToUpper(outcome.StateText(state))))
 	}
+	c.printClaim(o)
 	printRetries()
 	if state != outcome.StateInterrupted {
 		c.explain(o)
@@ -297,6 +300,19 @@ func (c *Console) printRun(o outcome.Outcome) {
 		fmt.Fprintf(c.W, "    record:    %s\n", display.OneLine(o.Dir))
 	}
 	fmt.Fprintf(c.W, "    run again: %s\n", display.OneLine(o.Command))
+}
+
+// printClaim prints the claim of a scenario that the user named, unless it was the last one printed.
+func (c *Console) printClaim(o outcome.Outcome) {
+	i := slices.IndexFunc(c.Suite.Scenarios, func(s *Scenario) bool { return s.ID() == o.Scenario })
+	if i < 0 || !c.Named || c.Quiet {
+		return
+	}
+	claim := display.OneLine(c.Suite.Scenarios[i].Claim)
+	if claim != "" && claim != c.lastClaim {
+		fmt.Fprintln(c.W, display.Paint(c.W, display.DimText, c.wrap(4, "    "+claim)))
+	}
+	c.lastClaim = claim
 }
 
 // explain prints a run's results with the reasons, and the diagram.

@@ -37,6 +37,14 @@ type row struct {
 	Numbers         []string
 }
 
+// ClaimBelow returns the claim to print below the name of row i, or "" if an earlier row shows it.
+func (f *family) ClaimBelow(i int) string {
+	if i > 0 && (f.Rows[i].Claim == f.Rows[i-1].Claim || f.Rows[i].Claim == f.Rows[0].Claim) {
+		return ""
+	}
+	return f.Rows[i].Claim
+}
+
 // familyTable is a family with parameters of the table it is in.
 type familyTable struct {
 	Family      *family
@@ -648,7 +656,7 @@ func markdown(s string) string { return markdownEscapes.Replace(sanitize(s)) }
 // writeMarkdown writes suite.md, which has the same content as suite.html, for issues and wikis.
 func writeMarkdown(w io.Writer, v view) {
 	fmt.Fprintf(w, "# Safety report\n\n%s\n\n", markdown(v.Headline))
-	fmt.Fprint(w, "## Expected and actual\n\n✓ holds · ✗ violated as expected, with its cause · ! unexpected · ? inconclusive · – skipped\n\n")
+	fmt.Fprint(w, "## Expected and actual\n\n✓ holds · ✗ violated as expected, with its cause · ! unexpected · ? inconclusive · – not exercised or skipped\n\n")
 	for _, m := range v.Notes {
 		fmt.Fprintf(w, "%s\n\n", markdown(m))
 	}
