@@ -259,7 +259,7 @@ func (k Kind) Capability(target Target) string {
 	return Capability(cmp.Or(k.CapabilityName, k.Name), target)
 }
 
-// Wording describes a kind in reports. Its texts may contain placeholders: {targets} for the
+// Wording describes a kind in reports. Its strings may contain placeholders: {targets} for the
 // targets, {client} for the client of a link, {message} for the affected message, and {saw} for the
 // read-back, in parentheses.
 type Wording struct {

@@ -177,17 +177,17 @@ func TestPictureEscapesHostileNames(t *testing.T) {
 		}
 	}
 	d := data(t, page)
-	var texts []string
+	var strs []string
 	for _, o := range d.Partitions[0].History {
-		texts = append(texts, o.Description, o.Metadata)
+		strs = append(strs, o.Description, o.Metadata)
 	}
 	for _, steps := range d.Partitions[0].PartialLinearizations {
 		for _, s := range steps {
-			texts = append(texts, s.StateDescription)
+			strs = append(strs, s.StateDescription)
 		}
 	}
-	if i := slices.IndexFunc(texts, func(s string) bool { return strings.ContainsAny(s, "<>&\"`\n\x00\u202e") }); i >= 0 {
-		t.Errorf("the script would show %q", texts[i])
+	if i := slices.IndexFunc(strs, func(s string) bool { return strings.ContainsAny(s, "<>&\"`\n\x00\u202e") }); i >= 0 {
+		t.Errorf("the script would show %q", strs[i])
 	}
 }
 

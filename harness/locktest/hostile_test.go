@@ -17,7 +17,7 @@ import (
 // hostileEnv is the environment variable with the name of the lock that TestHostile runs.
 const hostileEnv = "LOCKTEST_HOSTILE"
 
-// hostileLocks are locks that crash a run or make it hang, with the texts expected in the failure.
+// hostileLocks are locks that crash a run or make it hang, with the strings expected in the failure.
 // A function name must appear as a frame in the dump.
 var hostileLocks = map[string]struct {
 	acquire    func(ctx context.Context, env lock.Env) (lock.Handle, error)

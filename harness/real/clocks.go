@@ -310,9 +310,9 @@ func (cs *clocks) TurnClock(target string, step time.Duration, rate float64) (st
 	m := cs.Clock(name)
 	switch {
 	case m == nil:
-		return "", fmt.Errorf("turn clock of %s: no node or client with that name has adjustable clocks", target)
+		return "", fmt.Errorf("set the clock of %s: no node or client with that name has adjustable clocks", target)
 	case !isNode && cs.run.clientEnded(target):
-		return "", fmt.Errorf("turn clock of %s: %w", target, nemesis.ErrEnded)
+		return "", fmt.Errorf("set the clock of %s: %w", target, nemesis.ErrEnded)
 	}
 	defer m.lockChanges()()
 	at, err := m.Adjust(step, rate)
@@ -326,7 +326,7 @@ func (cs *clocks) TurnClock(target string, step time.Duration, rate float64) (st
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("turn clock of %s: %w", target, err)
+		return "", fmt.Errorf("set the clock of %s: %w", target, err)
 	}
 	return back, nil
 }

@@ -26,7 +26,7 @@
 //	C wrote at T[, after its …], based on version V[: … of C … lost]
 //	C wrote at T, and was refused[: …]
 //	A release by C that was sent WHEN reached NODES WHEN and deleted C's key there
-//	NODES lost C's key at T (or another text from display.DescribeKeyLoss)
+//	NODES lost C's key at T (or another description from display.DescribeKeyLoss)
 //	C's key on NODE reached its expiry at T
 //	Both believed that they held K SPAN
 //	Both must have held K SPAN, according to the replies they received, although they never believed so at the same time

@@ -33,7 +33,7 @@ const (
 	arrival
 )
 
-// newRows returns the rows for all facts, ordered by time. A slow message has two rows.
+// newRows returns the rows for all facts, in chronological order. A slow message has two rows.
 func newRows(d Diagram) []row {
 	var rows []row
 	for _, g := range groupByFact(d) {
@@ -221,8 +221,8 @@ func (b *builder) drawExpiry(g grant) {
 	}
 }
 
-// namesEarlyEnd reports whether the verdict names an event that ended the session's key early, on
-// this node or, if the verdict does not mention this node, on any node.
+// namesEarlyEnd reports whether the verdict names an event that removed the session's key before
+// its expiry, on this node or, if the verdict does not mention this node, on any node.
 func namesEarlyEnd(sc *layout, s *session, node string) (early bool) {
 	if sc.result == nil {
 		return false
@@ -416,7 +416,7 @@ func (b *builder) drawOverlap() {
 		return
 	}
 	if b.layout.result.Property == verdict.MutualExclusion && w != nil && from <= w.From && w.From < w.To && w.To <= to {
-		from, to = w.From, w.To // the verdict allows for timestamp errors
+		from, to = w.From, w.To // the verdict allows for timestamp uncertainty
 	}
 	label := fmt.Sprintf("BOTH %s and %s believe that they hold %s", shorten(x.Client()), shorten(y.Client()), shorten(x.Key()))
 	if to == noTime {

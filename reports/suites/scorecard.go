@@ -527,7 +527,7 @@ func (v cardView) Caption(run string) string { return strings.Join(v.Pictures[ru
 // Page writes the scorecards as a self-contained HTML page with the diagrams of the findings' runs.
 func (b *Scorecards) Page(w io.Writer, pictures map[string]sequence.Diagram) error {
 	if err := cardTemplate().Execute(w, cardView{b, pictures}); err != nil {
-		return fmt.Errorf("draw scorecard: %w", err)
+		return fmt.Errorf("render scorecard: %w", err)
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func excuseStalled(j *outcome.Judgement, want scenario.Expectation, r verdict.Re
 	j.Got = verdict.Undecided
 }
 
-// judgeNumbers compares measured numbers with their bounds. A number that the run could not measure
+// judgeNumbers compares measured values with their bounds. A value that the run could not measure
 // is undecided. A number bounded by another variant's number is pending until VariantComparer.Settle
 // decides it.
 func judgeNumbers(bounds map[string]scenario.Bound, v verdict.Verdict) []outcome.Judgement {

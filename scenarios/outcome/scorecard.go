@@ -390,7 +390,7 @@ type RandomPlansRow struct {
 	Shares   []Share `json:"shares"` // one per fault set
 }
 
-// Share counts the runs that violated a property. Low and High are the 95 % confidence bounds of
+// Share counts the runs that violated a property. Low and High are the 95% confidence bounds of
 // the rate.
 type Share struct {
 	Runs               int     `json:"runs"` // runs that decided whether the property holds

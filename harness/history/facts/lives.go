@@ -101,7 +101,7 @@ func (s *KeyInterval) ExpiredAt(changes []ClockChange) int64 {
 	}
 	gainedTime := func(e *history.Event) int64 { return e.Local - e.T - ClockAt(changes, e.T).OffsetAt(e.T) }
 	if e := s.End; e != nil && e.Local != 0 {
-		if difference := gainedTime(e) - gainedTime(s.ExpiryEvent); max(difference, -difference) > tick+TimestampError(e)+TimestampError(s.ExpiryEvent) {
+		if difference := gainedTime(e) - gainedTime(s.ExpiryEvent); max(difference, -difference) > tick+TimestampUncertainty(e)+TimestampUncertainty(s.ExpiryEvent) {
 			return max(expiry, s.ExpiryEvent.T)
 		}
 	}
@@ -124,8 +124,8 @@ func (s *KeyInterval) Lifetime() int64 {
 	return s.ExpiryEvent.Life.Expiry - s.ExpiryEvent.Local/tick*tick
 }
 
-// TimestampError returns the maximum error in an event's T.
-func TimestampError(e *history.Event) int64 {
+// TimestampUncertainty returns the maximum error in an event's T.
+func TimestampUncertainty(e *history.Event) int64 {
 	if e.Life == nil || e.Life.MaxT == 0 {
 		return 0
 	}

@@ -88,7 +88,7 @@ type library struct {
 	tokenCount, delayCount int // numbers drawn so far
 }
 
-// Acquire implements lock.Lock. If ctx has ended, the error wraps ctx's error.
+// Acquire implements lock.Lock. If ctx is done, the error wraps ctx's error.
 func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	s := l.settings
 	options := []redsync.Option{
