@@ -96,7 +96,7 @@ type timePerOp struct {
 
 func (b *bench) row(c contention) {
 	want := map[bool]verdict.Outcome{false: verdict.Holds, true: verdict.Violated}[c.violated]
-	fmt.Printf("%5s %4d %5d %% %-8s", formatCount(c.operations), c.keys, c.unknownPercent, benchVerdicts[c.violated])
+	fmt.Printf("%5s %4d %5d%% %-8s", formatCount(c.operations), c.keys, c.unknownPercent, benchVerdicts[c.violated])
 	var checkerFigures benchFigures
 	for _, col := range benchColumns {
 		f := b.run(col.checker, c, col.limit)
@@ -165,7 +165,7 @@ func (b *bench) printGrowth() {
 	fmt.Println("\nns per operation of the checker by size, and the growth from the first size to the last: measured, and for n log n")
 	for _, kind := range b.kinds {
 		all := b.perOperation[kind]
-		fmt.Printf("%4d keys %3d %% %-8s", kind.keys, kind.unknownPercent, benchVerdicts[kind.violated])
+		fmt.Printf("%4d keys %3d%% %-8s", kind.keys, kind.unknownPercent, benchVerdicts[kind.violated])
 		for _, s := range all {
 			fmt.Printf("  %5s %6.0f%s", formatCount(s.operations), s.ns, map[bool]string{false: " ", true: "*"}[s.busy])
 		}

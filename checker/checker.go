@@ -306,7 +306,7 @@ func sessionNumbers(r *facts.Facts, n map[string]float64) {
 	}
 }
 
-// percentile returns the smallest sorted value that at least percent % of the values do not exceed.
+// percentile returns the smallest sorted value that at least percent% of the values do not exceed.
 func percentile(sorted []int64, percent int) int64 { return sorted[(len(sorted)*percent+99)/100-1] }
 
 // Each planned step of the nemesis has four numbers, named "fault-STEP-" plus one of these

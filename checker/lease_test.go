@@ -7,8 +7,8 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// Neither the checker nor porcupine reports a violation that the timestamp uncertainty can explain. The error never reorders
-// extensions.
+// Neither the checker nor porcupine reports a violation that the timestamp uncertainty can explain.
+// The uncertainty never reorders extensions.
 func TestLeaseTimestampUncertainty(t *testing.T) {
 	const earlyLoss = `
 params clients=c1 stampError=%s

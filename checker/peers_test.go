@@ -126,7 +126,7 @@ func TestPeersAgree(t *testing.T) {
 		}
 		share := 100 * float64(unknownCounts[percent]) / float64(n)
 		if percent == 0 && share > 0 || math.Abs(share-float64(percent)) > 0.3+0.1*float64(percent) {
-			t.Errorf("%.1f %% of the outcomes are unknown, want %d %%", share, percent)
+			t.Errorf("%.1f%% of the outcomes are unknown, want %d%%", share, percent)
 		}
 	}
 }

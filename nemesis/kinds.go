@@ -71,7 +71,7 @@ func (f Fault) Details() string {
 	add(f.By != 0, "by", f.By)
 	add(f.Rate != 0, "rate", f.Rate)
 	add(f.Delay != Span{}, "delay", f.Delay)
-	add(f.Share != 0, "share", fmt.Sprintf("%g %%", 100*f.Share))
+	add(f.Share != 0, "share", fmt.Sprintf("%g%%", 100*f.Share))
 	add(f.Bandwidth != 0, "bandwidth", f.Bandwidth)
 	add(f.CPU != 0, "cpu", f.CPU)
 	add(f.Memory != 0, "memory", Bytes(f.Memory))

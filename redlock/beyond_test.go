@@ -392,7 +392,7 @@ func TestCloseWaitsForSlowDriver(t *testing.T) {
 }
 
 // Close cancels the contexts of all leases.
-func TestCloseEndsContexts(t *testing.T) {
+func TestCloseCancelsContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := locker(t, newCluster(5).granters(), nil)
 		var all []context.Context

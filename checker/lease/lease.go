@@ -337,8 +337,8 @@ type reader struct {
 // operations returns a session's operations in the order of their calls. The slice is valid until
 // the next call.
 //
-// The timestamp uncertainty widens every span and makes every lapse earlier. That can hide a violation
-// but never invent one. A client's operations are ordered by their numbers, whatever their
+// The timestamp uncertainty widens every span and makes every lapse earlier. That can hide a
+// violation but never invent one. A client's operations are ordered by their numbers, whatever their
 // timestamps.
 func (in *reader) operations(s *facts.Session) []leaseOp {
 	ops := leaseOps(s, in.ops[:0])

@@ -11,7 +11,7 @@ import (
 )
 
 // refusals finds wrong answers from a resource with fencing tokens. The order of the resource's log
-// is exact, so timestamp uncertainty do not matter.
+// is exact, so timestamp uncertainty does not matter.
 func refusals(r *Log) []damage {
 	var damages []damage
 	highestByKey := map[string]*history.Event{} // by key: the first entry with the highest token accepted so far

@@ -19,14 +19,14 @@ type Rate struct {
 // maxNameLen limits the length of names, in characters, to leave room for the plot.
 const maxNameLen = 40
 
-// RateFigure plots each rate in its own row, with the 95 % Wilson score interval (outcome.Wilson). It
+// RateFigure plots each rate in its own row, with the 95% Wilson score interval (outcome.Wilson). It
 // returns nil if there are no rates.
 func RateFigure(title string, rates []Rate) *Figure {
 	if len(rates) == 0 {
 		return nil
 	}
 	fig := newFigure("rates", title, "share of runs (%)", "")
-	fig.Caption = "Share of runs, with the 95 % Wilson score interval. A mark at 0 means that it never happened; the line shows how high the true share may still be."
+	fig.Caption = "Share of runs, with the 95% Wilson score interval. A mark at 0 means that it never happened; the line shows how high the true share may still be."
 	names := map[float64]string{}
 	var points plotter.XYs
 	maxPercent := 0.0
@@ -38,7 +38,7 @@ func RateFigure(title string, rates []Rate) *Figure {
 		points = append(points, plotter.XY{X: 100 * float64(r.K) / float64(max(r.N, 1)), Y: y})
 		name := ""
 		if i == 0 {
-			name = "95 % interval"
+			name = "95% interval"
 		}
 		fig.add(name, newLine(plotter.XYs{{X: 100 * low, Y: y}, {X: 100 * high, Y: y}}, display.LeaseColor, 0))
 	}

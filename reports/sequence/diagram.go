@@ -328,7 +328,7 @@ func (c *caption) addPossessive(at int64, subject, words string) {
 	*c = append(*c, sentence{at: at, subject: subject, predicate: words, possessive: true})
 }
 
-// sentences returns the sentences in order of time, with pronouns for repeated subjects.
+// sentences returns the sentences in chronological order, with pronouns for repeated subjects.
 func (c caption) sentences(ls *lanes) []string {
 	slices.SortStableFunc(c, func(x, y sentence) int { return cmp.Compare(x.at, y.at) })
 	var out []string

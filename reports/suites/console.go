@@ -495,7 +495,7 @@ func (c *Console) printRow(r outcome.Row) {
 	}
 }
 
-// rate states how often a scenario violated a property, with the 95 % interval.
+// rate states how often a scenario violated a property, with the 95% interval.
 type rate struct {
 	Scenario     string  `json:"scenario"`
 	Property     string  `json:"property"`

@@ -283,7 +283,7 @@ func (t *text) randomPlans(c *outcome.Card) {
 	if d == nil {
 		return
 	}
-	t.printf("\n## Random plans\n\nHow often each property was violated in %s, with the 95 %% interval: with all faults, with each kind of failure alone, and with all faults except that kind.\n\n", display.Plural(d.Seeds, "seed"))
+	t.printf("\n## Random plans\n\nHow often each property was violated in %s, with the 95%% interval: with all faults, with each kind of failure alone, and with all faults except that kind.\n\n", display.Plural(d.Seeds, "seed"))
 	t.row(true, append([]string{"property"}, randomPlanColumns(d)...)...)
 	for _, r := range d.Rows {
 		cells := []string{r.Property}

@@ -393,7 +393,7 @@ func (s EnvelopeSetting) String() string {
 	if s.Fence {
 		fence = "fencing tokens"
 	}
-	return fmt.Sprintf("TTL %v, drift %g %% + 2 ms, %d nodes, %s; retries after %v to %v, messages take %v to %v",
+	return fmt.Sprintf("TTL %v, drift %g%% + 2 ms, %d nodes, %s; retries after %v to %v, messages take %v to %v",
 		s.TTL, 100*s.Drift, s.Nodes, fence, s.Retry.Min, s.Retry.Max, s.OneWay.Min, s.OneWay.Max)
 }
 

@@ -556,7 +556,7 @@ func (h *FuzzState) printResult(w io.Writer) {
 		style, text = display.PlainText, "no required property violated"
 	case h.Runs > 0:
 		_, high := outcome.Wilson(0, h.Runs)
-		text += fmt.Sprintf("; at most %.2g %% of such runs violate a property", 100*high)
+		text += fmt.Sprintf("; at most %.2g%% of such runs violate a property", 100*high)
 	}
 	if h.FailedRuns > 0 {
 		style = display.BadText

@@ -506,9 +506,9 @@ func Wilson(k, n int) (low, high float64) {
 func Rate(k, n int) string {
 	low, high := Wilson(k, n)
 	if k == 0 {
-		return fmt.Sprintf("0 of %d: at most %s %%", n, percent(high))
+		return fmt.Sprintf("0 of %d: at most %s%%", n, percent(high))
 	}
-	return fmt.Sprintf("%d of %d (%s %%, 95 %%: %s–%s %%)", k, n, percent(float64(k)/float64(n)), percent(low), percent(high))
+	return fmt.Sprintf("%d of %d (%s%%, 95%%: %s–%s%%)", k, n, percent(float64(k)/float64(n)), percent(low), percent(high))
 }
 
 // percent formats a share with one decimal, or more decimals if two significant digits require them.
