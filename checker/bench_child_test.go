@@ -16,7 +16,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// benchChild is the environment variable that makes the test binary run one checker on one history.
+// benchChild names the environment variable that makes the test binary run one checker on one history.
 // The checker needs a separate process so that it can be measured and killed.
 const benchChild = "LOCKPICK_BENCH_CHILD"
 

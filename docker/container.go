@@ -293,7 +293,7 @@ func (b *container) Kill(ctx context.Context) (readBack string, err error) {
 const killTimeout = time.Second
 
 // endReportTimeout is how long the engine may take to report a program's exit after lockpick has noticed
-// it in another way.
+// it in a different way.
 const endReportTimeout = 2 * time.Second
 
 // Ended reports whether the program has exited. It waits for an exit that has not been reported yet.

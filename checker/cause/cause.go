@@ -15,11 +15,11 @@
 //	the same after a power loss of a persistent node           lost-unsynced
 //	the same after any other restart                           restarted-and-forgot
 //	expired, and the node's clock had gained enough            expired-early; given-shorter if the lock had to allow for it
-//	overwritten with another value                             overwritten
+//	overwritten with a different value                         overwritten
 //	no match in the record, or the record contradicts it       unexplained
 //
-// If a key ended early but would have expired before the second grant anyway, the early end does
-// not matter. The rows for all shared nodes are combined (explanation.Losses), each with the report
+// If a key was removed early but would have expired before the second grant anyway, the early removal
+// does not matter. The rows for all shared nodes are combined (explanation.Losses), each with the report
 // and the planned steps behind it. The cause is named after the row that applies to the most nodes.
 // If the nodes did not report their keys (Params.Life), overlaps are unexplained.
 //
@@ -304,7 +304,7 @@ func clockError(r *facts.Facts, name string, at *history.Event) int64 {
 // explainOutlivedKey explains a session that claimed the lock for longer than its key lived. The
 // node did everything right.
 func explainOutlivedKey(r *facts.Facts, x lossCase) {
-	x.Fact = 0 // the key did not end early
+	x.Fact = 0 // the key was not removed early
 	first := x.first
 	lifetime := x.firstVote.Lifetime()
 	expiry := x.firstVote.ExpiredAt(r.ClockChangesOf(x.Node))

@@ -4,7 +4,7 @@
 //	acquire ok    free → held        release ok    held → free
 //	extend ok     held → held        release or extend fail    not held by the caller
 //	unknown       took effect at some time after its call, or never
-//	lapse         held → free at any time from the deadline, or never
+//	lapse         held → free at any time after the deadline, or never
 //
 // Each session's answers imply a span during which the session must have held the lock. In any
 // order that explains the answers, these spans are disjoint, so an overlap is a violation.
@@ -22,7 +22,7 @@
 // timestamps are concurrent.
 //
 // Other packages determine what clients believed and why a lock failed. Package second answers the
-// same question with porcupine, by another algorithm.
+// same question with porcupine, using a different algorithm.
 package lease
 
 import (
@@ -553,7 +553,7 @@ func (e *evidence) holdOf(s *facts.Session) (h hold, held bool, selfConflict *co
 	if refusal == nil || !e.heldAfterRefusal && to <= refusal.ret {
 		return h, true, nil
 	}
-	if !e.heldAfterRefusal { // from the refusal on, the session need not have excluded others
+	if !e.heldAfterRefusal { // after the refusal, the session need not have excluded others
 		end := refusal.ret
 		if refusal.op == history.OpRelease { // the client had given up the lock
 			end = refusal.call

@@ -4,7 +4,7 @@
 // A Judge checks all sessions of a lock, or a witness alone. A Question is one operation in
 // porcupine's terms. visualize.go writes porcupine's page about a violation.
 //
-// Package lease decides the same question by another algorithm. The two share no code and do not
+// Package lease decides the same question with a different algorithm. The two share no code and do not
 // see each other's findings, so that a mistake in one of them shows as a disagreement. Searches are
 // limited in real time, so call this package outside bubbles of virtual time.
 //
@@ -222,7 +222,7 @@ type modelState struct {
 //	acquire ok    free → held        release ok    held → free
 //	extend ok     held → held        release or extend fail    not held by the caller
 //	unknown       takes effect at some time after its call, or never
-//	expire        held → free at any time from the earliest expiry on, or never
+//	expire        held → free at any time after the earliest expiry, or never
 //
 // Expiry is part of each step. As a separate operation it would blow up the search even on correct
 // histories. A client's operations take effect in their order even if the timestamp uncertainty makes

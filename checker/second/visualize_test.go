@@ -223,7 +223,7 @@ func TestNothingToDraw(t *testing.T) {
 			t.Error("got a picture although there is nothing to draw")
 		}
 	}
-	// A verdict on another history is an error, not a panic.
+	// A verdict on a different history is an error, not a panic.
 	other := verdict.Verdict{Results: []verdict.Result{{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Witness: &verdict.Witness{Sessions: []string{"x", "y"}, Key: "z"}}}}
 	var page bytes.Buffer
 	if shown, err := second.Visualize(&page, h, other); shown || err == nil || page.Len() > 0 {

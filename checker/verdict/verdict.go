@@ -141,7 +141,7 @@ type Loss struct {
 	Node     string `json:"node"`
 	Cause    string `json:"cause"`
 	Text     string `json:"text"`
-	Fact     int64  `json:"fact,omitempty"`  // number of the event that ended the key early, or 0
+	Fact     int64  `json:"fact,omitempty"`  // number of the event that removed the key before its expiry, or 0
 	SetEvent int64  `json:"put,omitempty"`   // number of the event that set the second session's key
 	Steps    []int  `json:"steps,omitempty"` // the planned steps that caused the loss
 

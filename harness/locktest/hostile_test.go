@@ -14,7 +14,7 @@ import (
 	"lockpick/harness/lock"
 )
 
-// hostileEnv is the environment variable with the name of the lock that TestHostile runs.
+// hostileEnv names the environment variable that selects the lock for TestHostile to run.
 const hostileEnv = "LOCKTEST_HOSTILE"
 
 // hostileLocks are locks that crash a run or make it hang, with the strings expected in the failure.

@@ -165,7 +165,7 @@ func (m *Clock) Adjust(step time.Duration, rate float64) (at time.Duration, err 
 	return from, err
 }
 
-// record adds clock events to the history: from the given true time on, a node's wall clock or a
+// record adds clock events to the history: from the given true time onward, a node's wall clock or a
 // client's clocks show the recorded times.
 func (m *Clock) record(rec *history.Recorder, target string, at, origin time.Duration) {
 	s := m.State()

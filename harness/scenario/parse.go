@@ -305,7 +305,7 @@ func childIndex(n *yaml.Node, segment string) int {
 	return -1
 }
 
-// replace returns a tree with another value at path. path contains a key node for each level, so
+// replace returns a tree with a different value at path. path contains a key node for each level, so
 // that errors point to the key in the override or variant. replace copies the nodes on the path and
 // shares all others, so n remains unchanged.
 func (d *document) replace(n *yaml.Node, path []*yaml.Node, value *yaml.Node) (*yaml.Node, error) {

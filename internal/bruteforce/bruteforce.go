@@ -64,8 +64,7 @@ type search struct {
 //	release ok    the session held it, and it becomes free
 //	not held      the session did not hold it
 //
-// A holder may lose the lock at any instant from its client's deadline on, or at any instant at all
-// if the lock does not notify clients of losses.
+// A holder may lose the lock at any time after its client's deadline, or at any time at all if the lock does not notify clients of losses.
 func IsLeaseHistory(h *history.History) bool {
 	for _, key := range keys(h) {
 		t := &search{uncertainty: int64(h.Params.TimestampUncertainty), mayLose: h.Params.NoLossNotice, deadEnds: map[state]bool{}}

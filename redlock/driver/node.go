@@ -68,12 +68,12 @@ type Batcher interface {
 	Node
 	// Submit never blocks. It owns r until it has answered r, which it does exactly once, no later
 	// than r.Deadline, and possibly before Submit returns. The node executes requests in the order
-	// of submission, except that a release may overtake requests with other tokens. Deadlines must
+	// of submission, except that a release may overtake requests with different tokens. Deadlines must
 	// not decrease from one request to the next.
 	//
 	// A release that was answered with an error remains pending. Unless its key has expired (after
 	// Terms.TTL), the node receives the release before any request submitted later, even if the
-	// later request uses another connection.
+	// later request uses a different connection.
 	Submit(r *Request)
 	// Flush sends the submitted requests. It never blocks. A request that is not flushed may wait
 	// until its deadline.

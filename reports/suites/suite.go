@@ -560,7 +560,7 @@ func readHeader(dir string) *outcomeHeader {
 	h := &outcomeHeader{}
 	text, err := json.Marshal(fields)
 	if err == nil {
-		json.Unmarshal(text, h) // ignores fields of another type
+		json.Unmarshal(text, h) // ignores fields of a different type
 	}
 	return h
 }

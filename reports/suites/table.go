@@ -72,7 +72,7 @@ type skipGroup struct {
 	IDs                    []string
 }
 
-// minFoldRows is the number of rows from which on a table folds variants.
+// minFoldRows is the smallest number of rows for which a table folds variants.
 const minFoldRows = 16
 
 func (v *view) fillTable(all []*Suite, has existsFunc) {

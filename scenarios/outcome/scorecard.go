@@ -514,7 +514,7 @@ type CardFinding struct {
 	Required      bool               `json:"held"`
 	Numbers       CardNumbers        `json:"numbers"`
 	Comparison    *ComparisonNumbers `json:"control,omitempty"`   // nil if the scenario's own lock was under test
-	Run           string             `json:"run,omitempty"`       // the run's directory relative to the card, or "" if repeating the run gave another result
+	Run           string             `json:"run,omitempty"`       // the run's directory relative to the card, or "" if repeating the run gave a different result
 	ConfirmingRun string             `json:"elsewhere,omitempty"` // directory of the run that confirmed it on the other backend
 	RunID         int                `json:"-"`                   // see CardEntry
 }

@@ -91,7 +91,7 @@ func (s *KeyInterval) ExpiresAt() int64 {
 // ExpiredAt returns when the key expired on its node's clock, given the changes to that clock. The
 // result is the same as ExpiresAt unless the clock was changed in the meantime, but never before
 // the expiry was set. If the changes contradict the clock's reading when the key ended, the node
-// uses another clock for expiry, and the changes are ignored. Never means that the key had no
+// uses a different clock for expiry, and the changes are ignored. Never means that the key had no
 // expiry.
 func (s *KeyInterval) ExpiredAt(changes []ClockChange) int64 {
 	const tick = int64(time.Millisecond)

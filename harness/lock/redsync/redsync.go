@@ -180,7 +180,7 @@ func sortErrors(err error) error {
 	return errors.Join(errs...)
 }
 
-// countRefusals counts the nodes that refused because the key is missing or has another value.
+// countRefusals counts the nodes that refused because the key is missing or has a different value.
 func countRefusals(err error) (n int) {
 	switch e := err.(type) {
 	case interface{ Unwrap() []error }:
