@@ -165,7 +165,7 @@ var mistakes = []mistake{
 		"\t\tctx.cancel(cause)\n",
 		""},
 	{"reports a lease as valid that another goroutine found expired", "lease.go",
-		"\t\tc.end(cause) //",
+		"\t\tc.cancel(cause) //",
 		"\t\t//"},
 	{"cancels the context of Do only by a timer", "locker.go",
 		"\tworkCtx = &leaseContext{Context: workCtx, lease: lease, cancel: stop}\n",
