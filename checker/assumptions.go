@@ -324,7 +324,7 @@ func witnessSpan(r *facts.Facts, w *verdict.Witness) spans.Span {
 	return span
 }
 
-// maxUnplanned is the number of unplanned faults that a text lists one by one.
+// maxUnplanned is the largest number of unplanned faults that are listed one by one.
 const maxUnplanned = 3
 
 // unplannedFaults describes the unplanned faults of a run. A run hit by an unplanned fault proves
@@ -379,7 +379,7 @@ func (d *downtimes) longestBegun(f *facts.Fault) *facts.Fault {
 	return d.longest[i-1]
 }
 
-// add appends a fault. Faults must be added in the order of their starts.
+// add appends a fault. Faults must be added in the order in which they start.
 func (d *downtimes) add(f *facts.Fault) {
 	longest, second := f, (*facts.Fault)(nil)
 	if i := len(d.starts) - 1; i >= 0 {

@@ -16,7 +16,7 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// benchLimit limits the resources that a judge may use for one history. Generating the history does
+// benchLimit limits the resources that a checker may use for one history. Generating the history does
 // not count.
 type benchLimit struct {
 	time   time.Duration
@@ -33,10 +33,10 @@ type benchFigures struct {
 	giveUpReason string // why there is no answer, or ""
 }
 
-// runJudgeProcess judges a history in a separate process, and kills the process at its limits.
-func runJudgeProcess(judge string, c contention, limit benchLimit) (benchFigures, error) {
+// runCheckerProcess checks a history in a separate process, and kills the process at its limits.
+func runCheckerProcess(checker string, c contention, limit benchLimit) (benchFigures, error) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), benchChild+"="+benchSpec(judge, c))
+	cmd.Env = append(os.Environ(), benchChild+"="+benchSpec(checker, c))
 	if limit.cores > 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprint("GOMAXPROCS=", limit.cores))
 	}
@@ -48,7 +48,7 @@ func runJudgeProcess(judge string, c contention, limit benchLimit) (benchFigures
 		return benchFigures{}, err
 	}
 	if err := cmd.Start(); err != nil {
-		return benchFigures{}, fmt.Errorf("start %s: %w", judge, err)
+		return benchFigures{}, fmt.Errorf("start %s: %w", checker, err)
 	}
 	lines := make(chan []string)
 	go func() {
@@ -57,15 +57,15 @@ func runJudgeProcess(judge string, c contention, limit benchLimit) (benchFigures
 			lines <- strings.Fields(s.Text())
 		}
 	}()
-	f := watchJudge(cmd.Process, lines, limit)
+	f := watchChecker(cmd.Process, lines, limit)
 	if err := cmd.Wait(); err != nil && f.giveUpReason == "" {
-		return f, fmt.Errorf("%s on %+v: %w: %.2000s", judge, c, err, stderr.String())
+		return f, fmt.Errorf("%s on %+v: %w: %.2000s", checker, c, err, stderr.String())
 	}
 	return f, nil
 }
 
-// watchJudge reads the judge's output until the process ends or is killed.
-func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFigures {
+// watchChecker reads the checker's output until the process ends or is killed.
+func watchChecker(p *os.Process, lines <-chan []string, limit benchLimit) benchFigures {
 	var f benchFigures
 	var elapsedTimes, cpuTimes, memory []int64
 	var start time.Time // zero while the process is not judging

@@ -16,13 +16,13 @@ import (
 	"lockpick/harness/history"
 )
 
-// benchChild is the environment variable that makes the test binary run one judge on one history.
-// The judge needs a separate process so that it can be measured and killed.
+// benchChild names the environment variable that makes the test binary run one checker on one history.
+// The checker needs a separate process so that it can be measured and killed.
 const benchChild = "LOCKPICK_BENCH_CHILD"
 
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(benchChild); spec != "" {
-		if err := runJudge(spec); err != nil {
+		if err := runChecker(spec); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -31,9 +31,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// benchJudges maps the columns of the table to functions that prepare a history and return the
+// benchCheckers maps the columns of the table to functions that prepare a history and return the
 // function to time.
-var benchJudges = map[string]func(*history.History) func() verdict.Outcome{
+var benchCheckers = map[string]func(*history.History) func() verdict.Outcome{
 	"two": func(h *history.History) func() verdict.Outcome {
 		return func() verdict.Outcome {
 			return commonOutcome(Check(h, verdict.MutualExclusion, verdict.LeaseLinearizable))
@@ -42,11 +42,11 @@ var benchJudges = map[string]func(*history.History) func() verdict.Outcome{
 	"all": func(h *history.History) func() verdict.Outcome {
 		return func() verdict.Outcome { return commonOutcome(Check(h)) }
 	},
-	"mutex": peerJudge("mutex"),
-	"lease": peerJudge("lease"),
+	"mutex": peerChecker("mutex"),
+	"lease": peerChecker("lease"),
 }
 
-func peerJudge(model string) func(*history.History) func() verdict.Outcome {
+func peerChecker(model string) func(*history.History) func() verdict.Outcome {
 	return func(h *history.History) func() verdict.Outcome {
 		keys := peerOps(h)
 		return func() verdict.Outcome { return checkWithPeer(peers[model], keys) }
@@ -66,29 +66,29 @@ func commonOutcome(v verdict.Verdict) verdict.Outcome {
 	return m
 }
 
-func benchSpec(judge string, c contention) string {
-	return fmt.Sprint(judge, " ", c.operations, " ", c.keys, " ", c.unknownPercent, " ", c.violated, " ", c.seed)
+func benchSpec(checker string, c contention) string {
+	return fmt.Sprint(checker, " ", c.operations, " ", c.keys, " ", c.unknownPercent, " ", c.violated, " ", c.seed)
 }
 
-// The judge runs benchTimes times, or as often as possible within benchTimeLimit.
+// The checker runs benchTimes times, or as often as possible within benchTimeLimit.
 const (
 	benchTimes     = 15
 	benchTimeLimit = 2 * time.Second
 )
 
-// runJudge generates a history and judges it, repeatedly if that is quick. Before each run it
+// runChecker generates a history and checks it, repeatedly if that is quick. Before each run it
 // prints a line with the current memory. After each run it prints a line with the wall-clock time
 // and the CPU time in nanoseconds, the increase in peak memory in bytes, and the answer.
-func runJudge(spec string) error {
-	var judge string
+func runChecker(spec string) error {
+	var checker string
 	var c contention
-	if _, err := fmt.Sscan(spec, &judge, &c.operations, &c.keys, &c.unknownPercent, &c.violated, &c.seed); err != nil {
+	if _, err := fmt.Sscan(spec, &checker, &c.operations, &c.keys, &c.unknownPercent, &c.violated, &c.seed); err != nil {
 		return fmt.Errorf("read %s: %w", spec, err)
 	}
-	question := benchJudges[judge](c.history())
+	question := benchCheckers[checker](c.history())
 	var all time.Duration
 	for i := 0; i < benchTimes && all < benchTimeLimit; i++ {
-		debug.FreeOSMemory() // frees the history, too, if the judge no longer needs it
+		debug.FreeOSMemory() // frees the history, too, if the checker no longer needs it
 		if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
 			return fmt.Errorf("reset the peak memory: %w", err)
 		}

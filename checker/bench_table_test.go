@@ -21,7 +21,7 @@ This checker compared with porcupine, on the same histories (contention_test.go)
 
 An operation is an acquire or a release with its call and return. "unknown" is the
 share of operations without an answer. A violated history has one violation, in
-its last tenth. Each judge runs in a separate process:
+its last tenth. Each checker runs in a separate process:
   checker     Check with mutual-exclusion and lease-linearizable
   all         Check with every property
               Both run on one core (GOMAXPROCS=1); limits %s and %s
@@ -30,11 +30,11 @@ its last tenth. Each judge runs in a separate process:
               Both check all keys at once, on all %d cores; limits %s and %s
 time    of the judgment alone, without generating the history or translating it
         for porcupine: the median of %d runs, or of as many as fit into %s.
-        An asterisk means that the judge had a core for less than four fifths of
+        An asterisk means that the checker had a core for less than four fifths of
         the time because the machine was busy.
 memory  increase in peak resident memory (VmHWM) during the judgment, including the
         history. Go's garbage collector has its default settings.
-A judge that exceeds its limits is killed and skips larger histories of the same kind.
+A checker that exceeds its limits is killed and skips larger histories of the same kind.
 
 `
 
@@ -43,11 +43,11 @@ var (
 	peerLimit    = benchLimit{time: 20 * time.Second, memory: 4e9}
 )
 
-// benchColumns lists the judges in column order.
+// benchColumns lists the checkers in column order.
 var benchColumns = []struct {
-	judge, title string
-	limit        benchLimit
-	perOperation bool
+	checker, title string
+	limit          benchLimit
+	perOperation   bool
 }{
 	{"two", "checker", checkerLimit, true},
 	{"all", "all", checkerLimit, false},
@@ -82,12 +82,12 @@ func TestCompareWithPeers(t *testing.T) {
 
 type bench struct {
 	*testing.T
-	giveUpSizes  map[string]string // by judge and kind of history: the size at which the judge gave up
+	giveUpSizes  map[string]string // by checker and kind of history: the size at which the checker gave up
 	kinds        []contention      // in order of their rows, without sizes
 	perOperation map[contention][]timePerOp
 }
 
-// timePerOp is a judge's time per operation in a history of the given number of operations.
+// timePerOp is a checker's time per operation in a history of the given number of operations.
 type timePerOp struct {
 	operations int
 	ns         float64
@@ -96,12 +96,12 @@ type timePerOp struct {
 
 func (b *bench) row(c contention) {
 	want := map[bool]verdict.Outcome{false: verdict.Holds, true: verdict.Violated}[c.violated]
-	fmt.Printf("%5s %4d %5d %% %-8s", formatCount(c.operations), c.keys, c.unknownPercent, benchVerdicts[c.violated])
+	fmt.Printf("%5s %4d %5d%% %-8s", formatCount(c.operations), c.keys, c.unknownPercent, benchVerdicts[c.violated])
 	var checkerFigures benchFigures
 	for _, col := range benchColumns {
-		f := b.run(col.judge, c, col.limit)
+		f := b.run(col.checker, c, col.limit)
 		if f.giveUpReason == "" && f.answer != want {
-			b.Errorf("%s judged %+v as %s", col.judge, c, f.answer)
+			b.Errorf("%s judged %+v as %s", col.checker, c, f.answer)
 			f.giveUpReason = "wrong: " + string(f.answer)
 		}
 		ns := float64(f.time) / float64(c.operations)
@@ -110,7 +110,7 @@ func (b *bench) row(c contention) {
 		} else {
 			fmt.Print(" | ", benchCell(col.perOperation, f.formatTime(), fmt.Sprintf("%.0f", ns), formatBytes(f.memory)))
 		}
-		if col.judge == "two" {
+		if col.checker == "two" {
 			checkerFigures = f
 		}
 	}
@@ -125,15 +125,15 @@ func (b *bench) row(c contention) {
 	}
 }
 
-// run runs a judge, unless the judge gave up on a smaller history of the same kind.
-func (b *bench) run(judge string, c contention, limit benchLimit) benchFigures {
+// run runs a checker, unless it gave up on a smaller history of the same kind.
+func (b *bench) run(checker string, c contention, limit benchLimit) benchFigures {
 	kind := c
 	kind.operations = 0
-	id := benchSpec(judge, kind)
+	id := benchSpec(checker, kind)
 	if at := b.giveUpSizes[id]; at != "" {
 		return benchFigures{giveUpReason: "gave up at " + at}
 	}
-	f, err := runJudgeProcess(judge, c, limit)
+	f, err := runCheckerProcess(checker, c, limit)
 	if err != nil {
 		b.Error(err)
 		f.giveUpReason = "failed"
@@ -165,7 +165,7 @@ func (b *bench) printGrowth() {
 	fmt.Println("\nns per operation of the checker by size, and the growth from the first size to the last: measured, and for n log n")
 	for _, kind := range b.kinds {
 		all := b.perOperation[kind]
-		fmt.Printf("%4d keys %3d %% %-8s", kind.keys, kind.unknownPercent, benchVerdicts[kind.violated])
+		fmt.Printf("%4d keys %3d%% %-8s", kind.keys, kind.unknownPercent, benchVerdicts[kind.violated])
 		for _, s := range all {
 			fmt.Printf("  %5s %6.0f%s", formatCount(s.operations), s.ns, map[bool]string{false: " ", true: "*"}[s.busy])
 		}
@@ -179,7 +179,7 @@ func (b *bench) printGrowth() {
 
 func benchCell(perOperation bool, time, ns, memory string) string {
 	switch {
-	case ns+memory == "": // the judge gave up, and time contains the reason
+	case ns+memory == "": // the checker gave up, and time contains the reason
 		return fmt.Sprintf("%-*s", map[bool]int{true: 26, false: 20}[perOperation], time)
 	case perOperation:
 		return fmt.Sprintf("%10s %6s%9s", time, ns, memory)

@@ -100,7 +100,7 @@ func measureHold(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longH
 		h.to = last.To
 	}
 	limit := int64(r.Params.MaxHold)
-	certainLength := h.to - h.from - 2*int64(r.Params.StampError)
+	certainLength := h.to - h.from - 2*int64(r.Params.TimestampUncertainty)
 	switch stallTime := spans.Share(stalls, spans.New(h.from, h.to)); {
 	case limit == 0 || certainLength <= limit || h.from+limit >= h.exceededAt:
 	case certainLength-limit <= stallTime:

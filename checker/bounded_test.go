@@ -45,12 +45,12 @@ var boundedRows = []struct {
 	{"up to both limits", "maxExtends=3 maxHold=19s", extensions(3), verdict.Holds, "", 1, "the most extended hold had 3 extensions (limit 3), and the longest lasted 19 s (limit 19 s)"},
 	{"one too many", "maxExtends=2 maxHold=19s", extensions(3), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
 	{"too long", "maxExtends=3 maxHold=18999ms", extensions(3), verdict.Violated, verdict.HeldTooLong, 1, ""},
-	{"too long by less than the timestamp error", "maxExtends=3 maxHold=18999ms stampError=1ms", extensions(3), verdict.Holds, "", 1, ""},
-	{"too long by the error of two timestamps", "maxExtends=3 maxHold=18s stampError=500ms", extensions(3), verdict.Holds, "", 1, ""},
+	{"too long by less than the timestamp uncertainty", "maxExtends=3 maxHold=18999ms stampError=1ms", extensions(3), verdict.Holds, "", 1, ""},
+	{"too long by the uncertainty of two timestamps", "maxExtends=3 maxHold=18s stampError=500ms", extensions(3), verdict.Holds, "", 1, ""},
 	{"too long by as much as the host stalled", "maxExtends=3 maxHold=18s", extensions(3) + "5.1 nemesis begin stall node=machine\n6.1 nemesis end stall node=machine\n",
 		verdict.Undecided, "", 1, "the host stalled for 1 s in the meantime"},
 	{"the first limit exceeded", "maxExtends=2 maxHold=8s", extensions(3), verdict.Violated, verdict.HeldTooLong, 1, ""},
-	{"the first limit exceeded, in the other order", "maxExtends=1 maxHold=12s", extensions(3), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
+	{"the first limit exceeded, in the opposite order", "maxExtends=1 maxHold=12s", extensions(3), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
 	{"both limits at the same instant", "maxExtends=1 maxHold=6s", extensions(2), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
 	{"two holds that exceed it at the same instant", "maxExtends=1", "2 c2 invoke acquire session=c2/1 key=lock-2\n2 c2 ok acquire session=c2/1 key=lock-2 until=12\n" +
 		"3 c2 invoke extend session=c2/1\n3 c2 ok extend session=c2/1 until=13\n7 c2 invoke extend session=c2/1\n7 c2 ok extend session=c2/1 until=17\n" +
@@ -156,7 +156,7 @@ func naiveBounded(h *history.History) int {
 		if !granted && first < 0 { // the client never believed that it held the lock
 			continue
 		}
-		if numExtensions > h.Params.MaxExtends || last-first-2*int64(h.Params.StampError) > int64(h.Params.MaxHold) {
+		if numExtensions > h.Params.MaxExtends || last-first-2*int64(h.Params.TimestampUncertainty) > int64(h.Params.MaxHold) {
 			incidents++
 		}
 	}

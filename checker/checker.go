@@ -10,7 +10,7 @@
 // process. The table of properties is in checker.go, and the assumptions are checked in
 // assumptions.go. The subpackages do the rest:
 //
-//	verdict      the results as data, and their texts
+//	verdict      the results as data, and their wording
 //	spans        arithmetic on spans of true time, and overlaps of sessions
 //	cause        why two sessions could hold the same lock, from the nodes' reports
 //	lease        lease-linearizability, decided exactly, with a certificate
@@ -306,7 +306,7 @@ func sessionNumbers(r *facts.Facts, n map[string]float64) {
 	}
 }
 
-// percentile returns the smallest sorted value that at least percent % of the values do not exceed.
+// percentile returns the smallest sorted value that at least percent% of the values do not exceed.
 func percentile(sorted []int64, percent int) int64 { return sorted[(len(sorted)*percent+99)/100-1] }
 
 // Each planned step of the nemesis has four numbers, named "fault-STEP-" plus one of these
@@ -387,7 +387,7 @@ func newRecord(h *history.History) *record {
 	}
 }
 
-// Incidents returns at most limit violations of a property, ordered by time. Each is described by
+// Incidents returns at most limit violations of a property, in chronological order. Each is described by
 // the result that would be reported if there were no other. One of them is the violation shown in
 // the verdict. Incidents of mutual exclusion have no cause.
 func Incidents(h *history.History, property string, limit int) (all []verdict.Result) {

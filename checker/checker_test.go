@@ -169,8 +169,8 @@ func TestVacuousReason(t *testing.T) {
 	}
 }
 
-// An overlap within the timestamp error does not count.
-func TestStampError(t *testing.T) {
+// An overlap within the timestamp uncertainty does not count.
+func TestTimestampUncertainty(t *testing.T) {
 	const turns = `
 params clients=c1,c2 stampError=%s
 0     c1 begin client
@@ -180,9 +180,9 @@ params clients=c1,c2 stampError=%s
 0.020 c2 invoke acquire session=c2/1
 1.003 c2 ok acquire session=c2/1 until=5
 9     harness end run`
-	for ε, want := range map[string]verdict.Outcome{"0s": verdict.Violated, "900us": verdict.Violated, "1ms": verdict.Holds, "2s": verdict.NotExercised} {
-		if got := Check(parseHistory(t, fmt.Sprintf(turns, ε))).Result(verdict.MutualExclusion); got.Outcome != want {
-			t.Errorf("stamp error %s: %s, want %s: %s", ε, got.Outcome, want, got.Because)
+	for uncertainty, want := range map[string]verdict.Outcome{"0s": verdict.Violated, "900us": verdict.Violated, "1ms": verdict.Holds, "2s": verdict.NotExercised} {
+		if got := Check(parseHistory(t, fmt.Sprintf(turns, uncertainty))).Result(verdict.MutualExclusion); got.Outcome != want {
+			t.Errorf("timestamp uncertainty %s: %s, want %s: %s", uncertainty, got.Outcome, want, got.Because)
 		}
 	}
 }

@@ -84,7 +84,7 @@ type contentionRun struct {
 
 type contendedLock struct {
 	name     string
-	freeTime int64 // from when on the lock is free
+	freeTime int64 // when the lock becomes free
 	holdEnd  int64 // when the holder calls release, if all of the holder's answers will be known
 }
 

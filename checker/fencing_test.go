@@ -209,10 +209,10 @@ r1 fail log session=c2/1 fence=2 applied=6.1 cause=read`, verdict.Violated, verd
 	{"possibly answered after its lease", "fence=token", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
 r1 fail log session=c2/1 fence=2 value=y applied=10.1 cause=write`, verdict.Holds, "", 0, ""},
-	{"the same, within the timestamp error", "fence=token stampError=200ms", `
+	{"the same, within the timestamp uncertainty", "fence=token stampError=200ms", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
 r1 fail log session=c2/1 fence=2 value=y applied=9.7 cause=write`, verdict.Holds, "", 0, ""},
-	{"the timestamp error keeps the order of one client", "fence=token stampError=200ms\n7.95 c2 invoke release session=c2/1", `
+	{"the timestamp uncertainty keeps the order of one client", "fence=token stampError=200ms\n7.95 c2 invoke release session=c2/1", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
 r1 fail log session=c2/1 fence=2 value=y applied=7.85 cause=write`, verdict.Violated, verdict.HolderRefused, 1, "refused at 7.85 s"},
 	{"refused at an unknown time", "fence=token", `

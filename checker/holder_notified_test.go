@@ -91,7 +91,7 @@ func TestHolderNotifiedAgainstBruteForce(t *testing.T) {
 			if len(all) != shown.Incidents {
 				t.Fatalf("%d incidents of %s:\n%s", len(all), property, histories.FormatLines(h))
 			}
-			for _, x := range all { // ordered by time
+			for _, x := range all { // in chronological order
 				longer := (x.Witness.To - x.Witness.From) - (shown.Witness.To - shown.Witness.From)
 				if longer > 0 || longer == 0 && x.Witness.From < shown.Witness.From {
 					t.Fatalf("%s shows the overlap from %d to %d instead of %d to %d:\n%s", property,

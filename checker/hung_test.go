@@ -18,7 +18,7 @@ const heldLock = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeo
 0.013  c1 ok acquire session=c1/1 token=A until=9.9
 `
 
-// A call that does not return is the lock's fault if its client kept running and reached a majority
+// A call that does not return is the lock's fault if its client kept running and could reach a majority
 // for ten rounds plus a TTL, here 12.1 s. For an acquire, the limit is ten rounds during which no
 // client held the lock.
 func TestHungCalls(t *testing.T) {

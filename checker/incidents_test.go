@@ -14,7 +14,7 @@ import (
 	"lockpick/internal/histories"
 )
 
-// Incidents returns as many incidents as the verdict counts, ordered by time. Exactly one of them
+// Incidents returns as many incidents as the verdict counts, in chronological order. Exactly one of them
 // is the violation shown in the verdict, with the same text.
 func TestIncidentsMatchVerdict(t *testing.T) {
 	checkIncidents(t, histories.NumCases(600))

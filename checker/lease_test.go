@@ -7,9 +7,9 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// Neither judge reports a violation that the timestamp error can explain. The error never reorders
-// extensions.
-func TestLeaseStampError(t *testing.T) {
+// Neither the checker nor porcupine reports a violation that the timestamp uncertainty can explain.
+// The uncertainty never reorders extensions.
+func TestLeaseTimestampUncertainty(t *testing.T) {
 	const earlyLoss = `
 params clients=c1 stampError=%s
 0     c1 begin client
@@ -62,8 +62,8 @@ params clients=c1,c2 stampError=%s
 3.003 c2 ok acquire session=c2/1 until=8
 9     harness end run`
 	for _, row := range []struct {
-		story, ε string
-		want     verdict.Outcome
+		story, uncertainty string
+		want               verdict.Outcome
 	}{
 		{handover, "0s", verdict.Violated}, {handover, "400us", verdict.Violated}, {handover, "500us", verdict.Holds},
 		{atOnce, "0s", verdict.Violated},       // one client's operations are in order, whatever the timestamps
@@ -71,9 +71,9 @@ params clients=c1,c2 stampError=%s
 		{earlyLoss, "0s", verdict.Violated}, {earlyLoss, "2ms", verdict.Violated}, {earlyLoss, "2500us", verdict.Holds}, {earlyLoss, "2s", verdict.Holds},
 		{extendedTwice, "0s", verdict.Violated}, {extendedTwice, "100ms", verdict.Violated}, {extendedTwice, "2s", verdict.Holds},
 	} {
-		v := Check(parseHistory(t, fmt.Sprintf(row.story, row.ε)))
+		v := Check(parseHistory(t, fmt.Sprintf(row.story, row.uncertainty)))
 		if got := v.Result(verdict.LeaseLinearizable); got.Outcome != row.want || v.Second != row.want || v.Disagreement != "" {
-			t.Errorf("stamp error %s: %s, porcupine %s, want %s: %s %s", row.ε, got.Outcome, v.Second, row.want, got.Because, v.Disagreement)
+			t.Errorf("timestamp uncertainty %s: %s, porcupine %s, want %s: %s %s", row.uncertainty, got.Outcome, v.Second, row.want, got.Because, v.Disagreement)
 		}
 	}
 }

@@ -184,7 +184,7 @@ func TestMutantsApply(t *testing.T) {
 	for _, m := range all {
 		for _, text := range []string{m.name, m.mistake} {
 			if seen[text] != "" {
-				t.Errorf("%s and %s share a text: %s", seen[text], m.name, text)
+				t.Errorf("%s and %s share the text %s", seen[text], m.name, text)
 			}
 			seen[text] = m.name
 		}

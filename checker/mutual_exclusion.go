@@ -122,7 +122,7 @@ type explainedOverlap struct {
 	verdict.Result
 }
 
-// overlapsByCause returns a lock's overlaps ordered by time, for a lock that never notifies its
+// overlapsByCause returns a lock's overlaps in chronological order, for a lock that never notifies its
 // holder. If expired is set, the first session's key had expired in each of them, or the nodes do
 // not report keys. Otherwise it returns all other overlaps.
 func overlapsByCause(r *record, expired bool) (all []explainedOverlap) {

@@ -36,7 +36,7 @@ var mutexModel = porcupine.Model{
 	DescribeOperation: second.Model.DescribeOperation,
 }
 
-// peers are the judges with which the checker is compared.
+// peers are the models with which porcupine judges the same histories as the checker.
 var peers = map[string]porcupine.Model{"mutex": mutexModel, "lease": second.Model}
 
 // checkWithPeer checks the operations of all keys with porcupine, in parallel.
@@ -95,7 +95,7 @@ func peerOps(h *history.History) [][]porcupine.Operation {
 }
 
 // TestPeersAgree checks what the comparison relies on: generated histories have the intended
-// outcome, and all judges agree.
+// outcome, and the checker and its peers agree on it.
 func TestPeersAgree(t *testing.T) {
 	operationCounts, unknownCounts, judgedCounts := map[int]int{}, map[int]int{}, map[string]int{}
 	for _, c := range []contention{{operations: 12}, {operations: 60}, {operations: 300}} {
@@ -126,7 +126,7 @@ func TestPeersAgree(t *testing.T) {
 		}
 		share := 100 * float64(unknownCounts[percent]) / float64(n)
 		if percent == 0 && share > 0 || math.Abs(share-float64(percent)) > 0.3+0.1*float64(percent) {
-			t.Errorf("%.1f %% of the outcomes are unknown, want %d %%", share, percent)
+			t.Errorf("%.1f%% of the outcomes are unknown, want %d%%", share, percent)
 		}
 	}
 }
@@ -143,8 +143,8 @@ func countOperations(h *history.History) (operations, unknown int) {
 	return operations, unknown
 }
 
-// checkContention compares all judges and reports whether the peers were among them. It skips the
-// peers if their search would take too long.
+// checkContention compares the checker with its peers and reports whether the peers ran. It skips
+// them if their search would take too long.
 func checkContention(t *testing.T, c contention, h *history.History, unknown int) bool {
 	t.Helper()
 	want, incidents := verdict.Holds, 0

@@ -131,7 +131,7 @@ func scanFaults(h *history.History) []*facts.Fault {
 }
 
 // scanStops reports whether a process acted while stopped. It returns false if the history is
-// malformed in another way.
+// malformed in a different way.
 func scanStops(h *history.History, f *facts.Facts) bool {
 	if f.Defect != "" && !strings.Contains(f.Defect, "had been stopped") {
 		return false

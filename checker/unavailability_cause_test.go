@@ -176,7 +176,7 @@ func TestUnavailabilityCauseAfterRelease(t *testing.T) {
 	}
 }
 
-// A key that was set after its client got the lock with another token belongs to no hold. An
+// A key that was set after its client got the lock with a different token belongs to no hold. An
 // abandoned attempt left it behind.
 func TestUnavailabilityCauseAfterStraySet(t *testing.T) {
 	const straySet = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle

@@ -109,7 +109,7 @@ func (t *lateReturns) examine(s *facts.Session, remaining int64) lateReturn {
 		return x
 	}
 	stops := t.stopsOf(s.Client())
-	if vote, arrivalTime := t.quorumVote(s, stops.certainStops); vote != nil && arrivalTime >= x.deadline()+int64(t.Params.StampError) {
+	if vote, arrivalTime := t.quorumVote(s, stops.certainStops); vote != nil && arrivalTime >= x.deadline()+int64(t.Params.TimestampUncertainty) {
 		x.vote, x.voteArrival = vote, arrivalTime
 	}
 	lateSpan := spans.New(max(x.deadline(), s.CalledAt), s.EndedAt)

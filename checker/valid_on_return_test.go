@@ -58,9 +58,9 @@ var returnRows = []struct {
 	{"one after and one at the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4\n" +
 		"5 c1 invoke acquire session=c1/2\n5.5 c1-n1 ok set token=B\n6 c1-n2 ok set token=B\n6 c1 ok acquire session=c1/2 token=B until=6",
 		verdict.Violated, 2, 2, "before 4.01 s"},
-	{"a vote after the deadline by the timestamp error", "params stampError=10ms\n1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
+	{"a vote after the deadline by the timestamp uncertainty", "params stampError=10ms\n1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
 		verdict.Violated, 1, 1, "before 4.01 s"},
-	{"a vote after the deadline by less than the timestamp error", "params stampError=11ms\n1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
+	{"a vote after the deadline by less than the timestamp uncertainty", "params stampError=11ms\n1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
 		verdict.NotExercised, 0, 0, "1 acquire returned past the lock's deadline"},
 	{"an answer that is no vote, and a vote after the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n1.6 c1-n2 info set token=A\n4.01 c1-n3 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
 		verdict.Violated, 1, 1, "the vote of n3"},

@@ -49,7 +49,7 @@ func testBothTracers(t *testing.T, test func(t *testing.T, on *backend)) {
 
 func (b testRun) turnClock(target string, by time.Duration, rate float64) string {
 	b.Helper()
-	return b.do("turn clock of "+target, func() (string, error) { return b.TurnClock(target, by, rate) })
+	return b.do("set the clock of "+target, func() (string, error) { return b.TurnClock(target, by, rate) })
 }
 
 func (b testRun) onNode(node string, args ...string) any {

@@ -101,7 +101,7 @@ func (c *cluster) close() error {
 }
 
 // checkClockOffset checks that the offset of the engine's clock is still within the error bound reported
-// by StampError.
+// by TimestampUncertainty.
 func (c *cluster) checkClockOffset(ctx context.Context) error {
 	if c.clockOffsetError == 0 {
 		return nil
@@ -126,13 +126,13 @@ func (c *cluster) nodeByName(name string) *node {
 	return c.ResourceServer.(*node)
 }
 
-// StampError returns an error bound for true-time timestamps. Clients and links read the engine's clock;
+// TimestampUncertainty returns an error bound for true-time timestamps. Clients and links read the engine's clock;
 // lockpick reads its own clock and converts the result to the engine's clock.
-func (c *cluster) StampError() time.Duration {
+func (c *cluster) TimestampUncertainty() time.Duration {
 	if c.clockOffsetError == 0 {
-		return stampError
+		return timestampUncertainty
 	}
-	return stampError + c.clockOffsetError + maxDriftIn(c.runLimit)
+	return timestampUncertainty + c.clockOffsetError + maxDriftIn(c.runLimit)
 }
 
 // NodeReport adds the servers' version, as reported by the resource, and their image.

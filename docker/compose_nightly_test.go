@@ -23,7 +23,7 @@ import (
 // machine's redis-server. It has no owner label, because its containers would inherit the label.
 func composeImage(t *testing.T, e *engine.Engine) (ref string) {
 	t.Helper()
-	about, err := e.About(t.Context())
+	info, err := e.Info(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func composeImage(t *testing.T, e *engine.Engine) (ref string) {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(t.TempDir(), "lockpick")
-	if err := runGo(t.Context(), about.Arch, "", "build", "-o", binary, clientPackage); err != nil {
+	if err := runGo(t.Context(), info.Arch, "", "build", "-o", binary, clientPackage); err != nil {
 		t.Fatal(err)
 	}
 	if err := i.add(binary, "/lockpick"); err != nil {

@@ -165,7 +165,7 @@ func (b *container) Pause(ctx context.Context) (readBack string, err error) {
 	defer cancel()
 	b.pendingPauses++
 	b.lastPauseChange = time.Now()
-	if err := b.retryStaleState(ctx, b.engine.API.ContainerPause, "already paused", true); err != nil {
+	if err := b.retryOnStaleState(ctx, b.engine.API.ContainerPause, "already paused", true); err != nil {
 		b.pendingPauses--
 		if !b.isRunning() {
 			err = proc.ErrEnded
@@ -190,7 +190,7 @@ func (b *container) Resume(ctx context.Context) (readBack string, err error) {
 	defer cancel()
 	b.pendingResumes++
 	b.lastPauseChange = time.Now()
-	if err := b.retryStaleState(ctx, b.engine.API.ContainerUnpause, "not paused", false); err != nil {
+	if err := b.retryOnStaleState(ctx, b.engine.API.ContainerUnpause, "not paused", false); err != nil {
 		b.pendingResumes--
 		return "", fmt.Errorf("resume %s: %w", b.name, err)
 	}
@@ -203,9 +203,9 @@ func (b *container) Resume(ctx context.Context) (readBack string, err error) {
 // new (daemon/monitor.go, EventPaused and EventResumed).
 const echoWindow = 5 * time.Second
 
-// retryStaleState repeats a request while the engine refuses it because of an echo and claims that
-// the container is already in the requested state. The caller must hold b.mu.
-func (b *container) retryStaleState(ctx context.Context, request func(context.Context, string) error, message string, frozen bool) error {
+// retryOnStaleState repeats a request while the engine, misled by an echo, refuses it because the
+// container is supposedly already in the requested state. The caller must hold b.mu.
+func (b *container) retryOnStaleState(ctx context.Context, request func(context.Context, string) error, message string, frozen bool) error {
 	for {
 		err := request(ctx, b.id)
 		if err == nil || !strings.Contains(err.Error(), message) || time.Since(b.lastPauseChange) > echoWindow {
@@ -293,7 +293,7 @@ func (b *container) Kill(ctx context.Context) (readBack string, err error) {
 const killTimeout = time.Second
 
 // endReportTimeout is how long the engine may take to report a program's exit after lockpick has noticed
-// it in another way.
+// it in a different way.
 const endReportTimeout = 2 * time.Second
 
 // Ended reports whether the program has exited. It waits for an exit that has not been reported yet.
@@ -426,7 +426,7 @@ func (s imageSource) buildFromHost(ctx context.Context) (software, error) {
 	if err != nil {
 		return software{}, err
 	}
-	about, err := s.engine.About(ctx)
+	info, err := s.engine.Info(ctx)
 	if err != nil {
 		return software{}, fmt.Errorf("ask the engine for its architecture: %w", err)
 	}
@@ -435,8 +435,8 @@ func (s imageSource) buildFromHost(ctx context.Context) (software, error) {
 		return software{}, fmt.Errorf("%w: %s: %w", errNoServer, path, err)
 	}
 	defer f.Close()
-	if f.Machine != elfMachines[about.Arch] {
-		return software{}, fmt.Errorf("%w: %s is for %v, but the engine's containers are %s", errNoServer, path, f.Machine, about.Arch)
+	if f.Machine != elfMachines[info.Arch] {
+		return software{}, fmt.Errorf("%w: %s is for %v, but the engine's containers are %s", errNoServer, path, f.Machine, info.Arch)
 	}
 	i, err := newImage("redis", path, path)
 	if err != nil {
@@ -540,11 +540,11 @@ func (s imageSource) clientImage(ctx context.Context) (i *image, command []strin
 		i, err = newImage("client", configured[0], configured[0])
 		return i, configured, err
 	}
-	about, err := s.engine.About(ctx)
+	info, err := s.engine.Info(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("ask the engine for its architecture: %w", err)
 	}
-	i, err = s.program.image(ctx, about.Arch, s.report)
+	i, err = s.program.image(ctx, info.Arch, s.report)
 	return i, []string{clientPath, "__client"}, err
 }
 

@@ -181,7 +181,7 @@ func TestRunOnRemoteEngine(t *testing.T) {
 		if off := (b.clockOffset - clockAhead).Abs(); b.clockOffsetError == 0 || off > b.clockOffsetError {
 			t.Errorf("measured offset is %v ± %v, want %v", b.clockOffset, b.clockOffsetError, clockAhead)
 		}
-		t.Logf("offset error %v; stamp error %v", b.clockOffsetError, b.StampError())
+		t.Logf("offset error %v; timestamp uncertainty %v", b.clockOffsetError, b.TimestampUncertainty())
 		at := b.Now()
 		if err := b.RunClient(t.Context(), newSpec("c1", 1), ignorePoint); err != nil {
 			t.Error(err)
@@ -189,7 +189,7 @@ func TestRunOnRemoteEngine(t *testing.T) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for _, e := range *b.events {
-			if ε := b.StampError(); time.Duration(e.T) < at-ε || time.Duration(e.T) > b.Now()+ε {
+			if uncertainty := b.TimestampUncertainty(); time.Duration(e.T) < at-uncertainty || time.Duration(e.T) > b.Now()+uncertainty {
 				t.Errorf("%+v is not between %v and %v", e, at, b.Now())
 			}
 		}

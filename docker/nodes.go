@@ -379,8 +379,8 @@ func (c *cluster) mountDisks(s scenario.Scenario) (err error) {
 
 // diskUnsupported returns why this machine cannot provide faulty disks to the engine's containers, and a
 // remedy. Both are "" if it can.
-func diskUnsupported(e *engine.Engine, a engine.About) (reason, remedy string) {
-	if !e.IsLocal(a) {
+func diskUnsupported(e *engine.Engine, info engine.EngineInfo) (reason, remedy string) {
+	if !e.IsLocal(info) {
 		return "faulty disks are file systems of the lockpick process, and the engine may be on another machine", "run lockpick on the engine's machine"
 	}
 	if os.Geteuid() != 0 { // FUSE hides other users' mounts from the engine

@@ -122,9 +122,9 @@ func (s *testbed) awaitLinks(ctx context.Context) (*real.RemoteNetwork, error) {
 }
 
 const (
-	// stampError is a generous error bound for timestamps. They are readings of the same kernel's clock
+	// timestampUncertainty is a generous error bound for timestamps. They are readings of the same kernel's clock
 	// by different processes, possibly on different cores.
-	stampError = time.Millisecond
+	timestampUncertainty = time.Millisecond
 
 	// maxDrift is the maximum relative drift between two clocks disciplined by NTP.
 	maxDrift = 100e-6

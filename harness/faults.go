@@ -250,7 +250,7 @@ type stallDetector struct {
 // start starts the ticks unless the cluster is simulated, because a simulation can't stall. Only
 // simulated clusters have an exact clock.
 func (s *stallDetector) start() {
-	if s.cluster.StampError() > 0 {
+	if s.cluster.TimestampUncertainty() > 0 {
 		s.enabled, s.lastTick = true, s.cluster.Now()
 		s.scheduleTick()
 	}
@@ -320,7 +320,7 @@ func (s *eventLimit) reason() string {
 
 // halt stops the run and records that. reachedAt is when the limit was reached.
 func (s *eventLimit) halt(reachedAt time.Duration) {
-	// The stamp error may put reachedAt in the future.
+	// The timestamp uncertainty may put reachedAt in the future.
 	at := max(s.cluster.Now(), reachedAt)
 	s.closeQueues()
 	s.rec.add(history.Event{T: int64(at), Process: history.Harness, Type: history.Info, Op: history.OpStop, Cause: s.reason()})

@@ -20,9 +20,9 @@ type tickingCluster struct {
 	rec *history.Recorder
 }
 
-func (c *tickingCluster) Name() string                       { return "ticking" }
-func (c *tickingCluster) Probe(context.Context) []Capability { return nil }
-func (c *tickingCluster) StampError() time.Duration          { return 0 }
+func (c *tickingCluster) Name() string                        { return "ticking" }
+func (c *tickingCluster) Probe(context.Context) []Capability  { return nil }
+func (c *tickingCluster) TimestampUncertainty() time.Duration { return 0 }
 func (c *tickingCluster) Now() time.Duration {
 	return time.Duration(c.now.Add(int64(time.Millisecond)))
 }

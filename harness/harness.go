@@ -297,8 +297,8 @@ type Cluster interface {
 	// Resource sends a command to the protected resource, bypassing all links and faults, and
 	// returns the reply. It is called only before the clients start and after they have ended.
 	Resource(ctx context.Context, args ...string) (any, error)
-	// StampError returns the maximum error in true-time stamps (ε).
-	StampError() time.Duration
+	// TimestampUncertainty returns the maximum error in true-time timestamps.
+	TimestampUncertainty() time.Duration
 }
 
 // Liveness parameters shared by all scenarios.
@@ -314,7 +314,7 @@ func paramsOf(s scenario.Scenario, seed uint64, backend string, cluster Cluster)
 		Clients: s.ClientNames(), Nodes: s.NodeNames(), Resource: scenario.ResourceName, Quorum: s.Quorum(),
 		Lock: s.Lock.Kind, TTL: s.Lock.TTL, Drift: time.Duration(s.Lock.Drift*float64(s.Lock.TTL)) + 2*time.Millisecond,
 		NodeTimeout: s.Lock.Timeout, RetryMin: s.Lock.RetryMin, RetryMax: s.Lock.RetryMax,
-		Rate: maxDriftRate, StampError: cluster.StampError(), Slack: schedulingSlack + s.ExpirySlack(), Rounds: maxLostRounds,
+		Rate: maxDriftRate, TimestampUncertainty: cluster.TimestampUncertainty(), Slack: schedulingSlack + s.ExpirySlack(), Rounds: maxLostRounds,
 		NoLossNotice: s.Lock.NoLossNotice, Fence: s.Workload.Fence, Limit: s.Limit, MaxExtends: s.Limits.Extensions, MaxHold: s.Limits.Hold, MayBeIdle: s.MayBeVacuous, Persistence: s.Topology.Persistence,
 	}
 	nodes := reportOf(cluster)

@@ -13,14 +13,14 @@ import (
 // stallingHost simulates a host that sometimes stalls while timers are due.
 type stallingHost struct {
 	tickingCluster
-	now    time.Duration
-	ε      time.Duration
-	timers []func() // in the order of their times
-	times  []time.Duration
+	now         time.Duration
+	uncertainty time.Duration
+	timers      []func() // in chronological order
+	times       []time.Duration
 }
 
-func (h *stallingHost) StampError() time.Duration { return h.ε }
-func (h *stallingHost) Now() time.Duration        { return h.now }
+func (h *stallingHost) TimestampUncertainty() time.Duration { return h.uncertainty }
+func (h *stallingHost) Now() time.Duration                  { return h.now }
 func (h *stallingHost) At(at time.Duration, f func()) {
 	h.times, h.timers = append(h.times, at), append(h.timers, f)
 }
@@ -38,9 +38,9 @@ func (h *stallingHost) runUntil(end, delay time.Duration) {
 
 func TestHostStallIsRecorded(t *testing.T) {
 	for _, exact := range []bool{false, true} {
-		h := &stallingHost{ε: time.Millisecond}
+		h := &stallingHost{uncertainty: time.Millisecond}
 		if exact {
-			h.ε = 0
+			h.uncertainty = 0
 		}
 		var recordText bytes.Buffer
 		var got strings.Builder

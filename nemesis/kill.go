@@ -15,7 +15,7 @@ var killKind = Kind{
 	Name:          "kill",
 	Model:         "crashes",
 	Doc:           "kills a client for good, or a node, which is restarted after `for` with the data on its disk",
-	AllowedFaults: "any kill of a client; a node that does not sync each write comes back only after all locks that it granted have expired",
+	AllowedFaults: "killing any client, at any time; a node that does not sync each write comes back only after all locks that it granted have expired",
 	TargetTypes:   []Target{Client, Node},
 	Proof:         nodeUseProof, // killing a client always matters, whatever the client did
 	Fields:        []string{"timer"},

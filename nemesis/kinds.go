@@ -71,7 +71,7 @@ func (f Fault) Details() string {
 	add(f.By != 0, "by", f.By)
 	add(f.Rate != 0, "rate", f.Rate)
 	add(f.Delay != Span{}, "delay", f.Delay)
-	add(f.Share != 0, "share", fmt.Sprintf("%g %%", 100*f.Share))
+	add(f.Share != 0, "share", fmt.Sprintf("%g%%", 100*f.Share))
 	add(f.Bandwidth != 0, "bandwidth", f.Bandwidth)
 	add(f.CPU != 0, "cpu", f.CPU)
 	add(f.Memory != 0, "memory", Bytes(f.Memory))
@@ -259,7 +259,7 @@ func (k Kind) Capability(target Target) string {
 	return Capability(cmp.Or(k.CapabilityName, k.Name), target)
 }
 
-// Wording describes a kind in reports. Its texts may contain placeholders: {targets} for the
+// Wording describes a kind in reports. Its strings may contain placeholders: {targets} for the
 // targets, {client} for the client of a link, {message} for the affected message, and {saw} for the
 // read-back, in parentheses.
 type Wording struct {

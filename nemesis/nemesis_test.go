@@ -133,7 +133,7 @@ func TestDetails(t *testing.T) {
 		"mode drop, way reply":             {Kind: "cut", Mode: CutDrop, Way: Reply},
 		"mode packets":                     {Kind: "cut", Mode: CutPackets},
 		"cpu 0.02, memory 8MB":             {Kind: "starve", CPU: 0.02, Memory: 8 << 20},
-		"delay 1ms..2s, share 20 %":        {Kind: "delay", Mode: evenDelay, Delay: Span{time.Millisecond, 2 * time.Second}, Share: 0.2},
+		"delay 1ms..2s, share 20%":         {Kind: "delay", Mode: evenDelay, Delay: Span{time.Millisecond, 2 * time.Second}, Share: 0.2},
 		"for 11s, timer at rate 2":         {Kind: "kill", For: span(11 * time.Second), Timer: &Timer{Rate: 2}},
 		"for 11s, timer set forward by 8s": {Kind: "kill", For: span(11 * time.Second), Timer: &Timer{Step: 8 * time.Second}},
 		"every 1s, lasts 1ms..4s, until c2 wrote": {Kind: "gc", Every: Span{time.Second, time.Second},

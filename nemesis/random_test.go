@@ -229,10 +229,10 @@ func TestSlewsStayWithinDrift(t *testing.T) {
 	for seed := range uint64(20) {
 		w := environment(seed)
 		if w.DriftMargin = w.TTL / 1000; len(r.Draw(w)) > 0 {
-			t.Errorf("seed %d: slewed by 500 ppm although the drift allowance is 0.1 %%", seed)
+			t.Errorf("seed %d: slewed by 500 ppm although the drift allowance is 0.1%%", seed)
 		}
 		if w.DriftMargin = w.TTL / 100; len(r.Draw(w)) == 0 {
-			t.Errorf("seed %d: no slew although the drift allowance is 1 %%", seed)
+			t.Errorf("seed %d: no slew although the drift allowance is 1%%", seed)
 		}
 	}
 }

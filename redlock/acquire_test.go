@@ -96,7 +96,7 @@ func TestErrorListsNodes(t *testing.T) {
 }
 
 // The elapsed time is measured from the start of an attempt to its last answer. An attempt that
-// uses up the validity fails.
+// takes longer than the validity time fails.
 func TestAcquireElapsed(t *testing.T) {
 	limit := ttl - 102*time.Millisecond
 	for _, c := range []struct {

@@ -169,13 +169,13 @@ func (b *ballot) decided() bool {
 	if b.quorum == waitForAll || b.numMissing == 0 {
 		return b.numMissing == 0
 	}
-	yes := 0
+	numYes := 0
 	for i := range b.votes {
 		if b.votes[i].answer.Yes() {
-			yes++
+			numYes++
 		}
 	}
-	return yes >= b.quorum || yes+b.numMissing < b.quorum
+	return numYes >= b.quorum || numYes+b.numMissing < b.quorum
 }
 
 // waitForAll can be passed instead of a quorum, to wait for every answer.
@@ -229,7 +229,7 @@ func (b *ballot) appendAndUnlock(buf []driver.Answer) []driver.Answer {
 	return buf
 }
 
-// waitContext ends when its context ends or, if lifetime is not nil, when the Locker is closed.
+// waitContext is done when its context is done or, if lifetime is not nil, when the Locker is closed.
 type waitContext struct {
 	context.Context
 	lifetime context.Context
@@ -242,8 +242,8 @@ func (p waitContext) lifetimeDone() <-chan struct{} {
 	return p.lifetime.Done()
 }
 
-// endedContext returns the context that has ended, or nil.
-func (p waitContext) endedContext() context.Context {
+// doneContext returns the context that is done, or nil.
+func (p waitContext) doneContext() context.Context {
 	switch {
 	case p.Context.Err() != nil:
 		return p.Context
@@ -303,7 +303,7 @@ func (c Config) round(ctx context.Context, nodes []int, request func(ctx context
 			value, err := request(nodeCtx, n)
 			mu.Lock()
 			defer mu.Unlock()
-			if ctx.Err() == nil { // once ctx has ended, a driver's error is not an answer
+			if ctx.Err() == nil { // once ctx is done, a driver's error is not an answer
 				out[i].Value, out[i].Err = value, err
 			}
 			if numMissing--; numMissing == 0 {

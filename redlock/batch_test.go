@@ -45,18 +45,18 @@ func (c *batcher) Submit(r *driver.Request) {
 }
 
 func (c *batcher) execute(r *driver.Request) (n int64, err error) {
-	yes := false
+	ok := false
 	switch r.Op {
 	case driver.OpSet:
-		yes, err = c.Set(context.Background(), r.Key, r.Token, r.TTL)
+		ok, err = c.Set(context.Background(), r.Key, r.Token, r.TTL)
 	case driver.OpRelease:
-		yes, err = c.Release(context.Background(), r.Key, r.Token)
+		ok, err = c.Release(context.Background(), r.Key, r.Token)
 	case driver.OpExtend:
-		yes, err = c.Extend(context.Background(), r.Key, r.Token, r.TTL)
+		ok, err = c.Extend(context.Background(), r.Key, r.Token, r.TTL)
 	default:
 		err = fmt.Errorf("unexpected operation %d", r.Op)
 	}
-	if yes {
+	if ok {
 		n = 1
 	}
 	return n, err
@@ -124,7 +124,7 @@ func TestAnswersMatchRequests(t *testing.T) {
 	}
 }
 
-// A lease's context ends exactly at the lease's deadline, regardless of the order in which leases
+// A lease's context is canceled exactly at the lease's deadline, regardless of the order in which leases
 // are acquired and extended.
 func TestContextsOfManyLeases(t *testing.T) {
 	for seed := range uint64(20) {
@@ -140,7 +140,7 @@ func TestContextsOfManyLeases(t *testing.T) {
 					<-ctx.Done()
 					cause := context.Cause(ctx)
 					if delay := time.Since(s.Until()); cause == redlock.ErrExpired && delay != 0 || cause == redlock.ErrReleased && delay > 0 {
-						t.Errorf("seed %d: the context ended %v after the deadline with cause %v", seed, delay, cause)
+						t.Errorf("seed %d: the context was canceled %v after the deadline with cause %v", seed, delay, cause)
 					}
 				})
 			}
@@ -168,7 +168,7 @@ func TestContextsOfManyLeases(t *testing.T) {
 			for _, s := range leases {
 				s.Release(t.Context())
 				if cause := context.Cause(s.Context()); cause != redlock.ErrExpired && cause != redlock.ErrReleased {
-					t.Errorf("seed %d: a context ended with cause %v", seed, cause)
+					t.Errorf("seed %d: a context was canceled with cause %v", seed, cause)
 				}
 			}
 		})

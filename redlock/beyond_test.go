@@ -46,7 +46,7 @@ func TestAcquireWithoutValidityLeft(t *testing.T) {
 	})
 }
 
-// When the caller's context ends, the call returns, but requests in progress are still executed.
+// When the caller's context is canceled, the call returns, but requests in progress are still executed.
 // This applies to an acquire that already has its quorum, and to a release.
 func TestRequestsOutliveCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -355,7 +355,7 @@ func TestCloseRetriesReleasesInOneRound(t *testing.T) {
 	})
 }
 
-// On a busy machine, a short timeout may pass before a driver can react to the end of its context.
+// On a busy machine, a short timeout may pass before a driver can react to the cancellation of its context.
 // Close waits for a second before it blames the driver.
 func TestCloseWaitsForSlowDriver(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -391,8 +391,8 @@ func TestCloseWaitsForSlowDriver(t *testing.T) {
 	}
 }
 
-// Close ends the contexts of all leases.
-func TestCloseEndsContexts(t *testing.T) {
+// Close cancels the contexts of all leases.
+func TestCloseCancelsContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := locker(t, newCluster(5).granters(), nil)
 		var all []context.Context
@@ -408,7 +408,7 @@ func TestCloseEndsContexts(t *testing.T) {
 		}
 		for _, ctx := range all {
 			if cause := context.Cause(ctx); !errors.Is(cause, redlock.ErrClosed) {
-				t.Errorf("a context ended with cause %v", cause)
+				t.Errorf("a context was canceled with cause %v", cause)
 			}
 		}
 	})

@@ -74,7 +74,7 @@ func TestLeaseExpiresDuringSuspension(t *testing.T) {
 		}
 		<-ctx.Done()
 		if delay := time.Since(wakeTime); delay > pollInterval || context.Cause(ctx) != ErrExpired {
-			t.Errorf("the context ended %v after the suspension with cause %v", delay, context.Cause(ctx))
+			t.Errorf("the context was canceled %v after the suspension with cause %v", delay, context.Cause(ctx))
 		}
 		if _, err := open(suspendingNode{yesNode{}, &s}).Acquire(t.Context(), "k"); !errors.Is(err, ErrExpired) {
 			t.Errorf("acquire: %v", err)

@@ -37,7 +37,7 @@ func TestCancelDuringRound(t *testing.T) {
 		if got := time.Since(start); got != 20*time.Millisecond {
 			t.Errorf("canceled after 20ms, but took %v", got)
 		}
-		// The keys must be cleaned up although the context has ended.
+		// The keys must be cleaned up although the context is done.
 		if n := c.numHolders("k", c.log.rowsFor("set")[0].token); n != 0 || len(c.log.rowsFor("release")) != 5 {
 			t.Errorf("%d keys are left after %d releases, want 0 after 5", n, len(c.log.rowsFor("release")))
 		}

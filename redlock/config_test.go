@@ -46,7 +46,7 @@ func TestRejectsInvalidConfig(t *testing.T) {
 // Renewal requires an explicit limit: it must neither stop at a default limit nor continue forever.
 func TestRenewalRequiresLimit(t *testing.T) {
 	for want, change := range map[string]func(*redlock.Config){
-		"renewal every 3s without a limit: set MaxHold": func(*redlock.Config) {},
+		"renewal every 3s without limit: set MaxHold": func(*redlock.Config) {},
 		"":  func(c *redlock.Config) { c.MaxHold = time.Hour },
 		" ": func(c *redlock.Config) { c.Extends = 20 },
 	} {

@@ -47,7 +47,7 @@ func isClosed(done <-chan struct{}) bool {
 // After the deadline, every method of the context reports that the lease is over, even if no timer
 // fires, and no matter when the context was first requested.
 func TestContextFollowsClock(t *testing.T) {
-	for name, ended := range map[string]func(context.Context) bool{
+	for name, isDone := range map[string]func(context.Context) bool{
 		"Err":              func(ctx context.Context) bool { return ctx.Err() != nil },
 		"Done":             func(ctx context.Context) bool { return isClosed(ctx.Done()) },
 		"Cause":            func(ctx context.Context) bool { return context.Cause(ctx) == redlock.ErrExpired },
@@ -57,16 +57,16 @@ func TestContextFollowsClock(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var d stoppableTimers
 				_, s := d.lease(t)
-				if inUse && ended(s.Context()) {
-					t.Errorf("%s: the context ended immediately", name)
+				if inUse && isDone(s.Context()) {
+					t.Errorf("%s: the context is done immediately", name)
 				}
 				time.Sleep(s.Remaining() - 1)
-				if inUse && ended(s.Context()) {
-					t.Errorf("%s: the context ended before the deadline", name)
+				if inUse && isDone(s.Context()) {
+					t.Errorf("%s: the context is done before the deadline", name)
 				}
 				time.Sleep(1 * time.Nanosecond)
-				if !ended(s.Context()) {
-					t.Errorf("%s, in use before the deadline %v: the context did not end at the deadline", name, inUse)
+				if !isDone(s.Context()) {
+					t.Errorf("%s, in use before the deadline %v: the context is not done at the deadline", name, inUse)
 				}
 				ctx := s.Context()
 				if !isClosed(ctx.Done()) || ctx.Err() != context.Canceled || context.Cause(ctx) != redlock.ErrExpired {
@@ -81,7 +81,7 @@ func TestContextFollowsClock(t *testing.T) {
 	}
 }
 
-// An extension moves the end of the context, but never revives a context that has ended.
+// An extension postpones the cancellation of the context, but never revives a context that is done.
 func TestContextAndExtensions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d stoppableTimers
@@ -93,11 +93,11 @@ func TestContextAndExtensions(t *testing.T) {
 		}
 		time.Sleep(time.Until(first))
 		if ctx.Err() != nil {
-			t.Error("the context ended at the first deadline")
+			t.Error("the context was canceled at the first deadline")
 		}
 		time.Sleep(s.Remaining())
 		if ctx.Err() == nil {
-			t.Error("the context did not end at the second deadline")
+			t.Error("the context was not canceled at the second deadline")
 		}
 		if err := s.Extend(t.Context()); !errors.Is(err, redlock.ErrExpired) {
 			t.Errorf("extension after the deadline: %v", err)
@@ -106,7 +106,7 @@ func TestContextAndExtensions(t *testing.T) {
 }
 
 // An extension that was answered in time fails if a caller has seen the end of the lease before the
-// extension could move the deadline. Otherwise the context would have ended although the lease
+// extension could move the deadline. Otherwise the context would have been canceled although the lease
 // continues.
 func TestExtensionDoesNotReviveContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestExtensionDoesNotReviveContext(t *testing.T) {
 }
 
 // Observe is called before the lease's context is canceled. If the observer checks the context,
-// however, it finds that the context has ended.
+// however, it finds that the context is done.
 func TestContextHasEndedBeforeObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var current *redlock.Lease
@@ -159,7 +159,7 @@ func TestContextHasEndedBeforeObserve(t *testing.T) {
 	})
 }
 
-// The context that Do passes to its function ends when the clock reaches the deadline, too.
+// The context that Do passes to its function is canceled when the clock reaches the deadline, too.
 func TestContextOfDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d stoppableTimers
@@ -178,7 +178,7 @@ func TestContextOfDo(t *testing.T) {
 	})
 }
 
-// Derived contexts end with the lease, either by its timer or when the lease's own context is
+// Derived contexts are canceled with the lease, either by its timer or when the lease's own context is
 // checked. They need no goroutines, which would keep the synctest bubble from ending.
 func TestDerivedContexts(t *testing.T) {
 	derive := map[string]func(context.Context) (context.Context, context.CancelFunc){
@@ -199,7 +199,7 @@ func TestDerivedContexts(t *testing.T) {
 				defer cancel()
 				<-ctx.Done()
 				if s.Remaining() != 0 || ctx.Err() != context.Canceled {
-					t.Errorf("the context ended %v before the lease, Err is %v", s.Remaining(), ctx.Err())
+					t.Errorf("the context was canceled %v before the end of the lease, Err is %v", s.Remaining(), ctx.Err())
 				}
 				wantCause(t, ctx, redlock.ErrExpired)
 			})
@@ -212,7 +212,7 @@ func TestDerivedContexts(t *testing.T) {
 				context.AfterFunc(ctx, func() { ran = true })
 				time.Sleep(s.Remaining())
 				if ctx.Err() != nil { // otherwise the documentation of Lease.Context promises too little
-					t.Errorf("the derived context ended without a check: %v", ctx.Err())
+					t.Errorf("the derived context was canceled without a check: %v", ctx.Err())
 				}
 				late, cancelLate := from(s.Context())
 				defer cancelLate()
@@ -230,7 +230,7 @@ func TestDerivedContexts(t *testing.T) {
 	}
 }
 
-// A timeout on the lease's context works even if it ends after the original deadline of the lease.
+// A timeout on the lease's context works even if it fires after the original deadline of the lease.
 func TestTimeoutOnLeaseContext(t *testing.T) {
 	for _, timeout := range []time.Duration{time.Second, 12 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestTimeoutOnLeaseContext(t *testing.T) {
 	}
 }
 
-// The lease's context has the values of the context passed to Acquire, but does not end with it.
+// The lease's context has the values of the context passed to Acquire, but is not canceled with it.
 func TestContextOfAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		acquireCtx, cancel := context.WithCancel(context.WithValue(t.Context(), t, "value"))
@@ -281,7 +281,7 @@ func TestConcurrentContextChecks(t *testing.T) {
 					}
 					ctx := s.Context()
 					if i%2 == 0 && ctx.Err() == nil || i%2 == 1 && !isClosed(ctx.Done()) {
-						t.Error("the context did not end at the deadline")
+						t.Error("the context is not done at the deadline")
 					}
 					if i == 1 {
 						s.Release(t.Context())

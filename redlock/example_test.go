@@ -34,12 +34,12 @@ func Example() {
 		return
 	}
 	defer lease.Release(ctx)
-	workCtx := lease.Context() // pass it to all work; it ends with the lease
+	workCtx := lease.Context() // pass it to all work; it is canceled when the lease ends
 	fmt.Println("working on", lease.Key(), workCtx.Err() == nil, lease.Remaining() > 9*time.Second)
 	// Output: working on invoice/42 true true
 }
 
-// Do acquires the lock, calls the function, and releases the lock. The function's context ends with the lock.
+// Do acquires the lock, calls the function, and releases the lock. The function's context is canceled when the lease ends.
 func ExampleLocker_Do() {
 	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 100 * time.Millisecond})
 	if err != nil {
@@ -126,7 +126,7 @@ func ExampleLocker_TryAcquire() {
 }
 
 // Each call can have its own TTL and limit how long it waits. ErrTaken distinguishes a taken lock
-// from broken nodes, even if the caller's context ends while it waits.
+// from broken nodes, even if the caller's context is canceled while it waits.
 func ExampleLocker_Acquire_options() {
 	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second})
 	if err != nil {

@@ -292,7 +292,7 @@ func (l *Lock) Extend(ctx context.Context) error {
 
 // Release releases the lock on all nodes, including those that never granted it. It returns nil if
 // a quorum had the key and deleted it, ErrLost if a quorum did not have it, and ErrNoQuorum if the
-// outcome is unknown. Even if ctx has ended, it sends its requests and waits for the answers, up to
+// outcome is unknown. Even if ctx is done, it sends its requests and waits for the answers, up to
 // the nodes' timeout. Once Release is called, the caller must treat the lock as lost.
 func (l *Lock) Release(ctx context.Context) error {
 	c := l.client
@@ -315,23 +315,23 @@ func (c *Client) quorumError(t driver.Tally) error {
 	return ErrNoQuorum
 }
 
-// Context returns a context that ends when the lease does, regardless of pending requests: at the
+// Context returns a context that is canceled when the lease ends, regardless of pending requests: at the
 // deadline (with cause ErrExpired), earlier if a majority reports that the lock is lost (ErrLost),
 // and on Release (ErrReleased) and Locker.Close (ErrClosed). It has the values of the context
-// passed to Acquire, but does not end with that context.
+// passed to Acquire, but is not canceled with that context.
 //
-// The clock used by Until and Remaining decides when the context ends; timers don't. Once that
+// The clock used by Until and Remaining decides when the context is done; timers don't. Once that
 // clock reaches the deadline, Err returns an error and Done returns a closed channel, even if
 // Context is first called after the deadline, or if the process was stopped past the deadline and
 // no timer has fired yet. A holder can therefore check either before it acts. A timer wakes a
 // holder that waits on Done, and can be late.
 //
-// A context derived with WithCancel, WithTimeout or WithDeadline does not check the clock. It ends
-// only once something notices the end of the lease's context: the timer, or a call of Err or Done
+// A context derived with WithCancel, WithTimeout or WithDeadline does not check the clock. It is
+// canceled only once something notices that the lease is over: the timer, or a call of Err or Done
 // on the lease's context. Until then, for example in the first instant after a stopped process
 // resumes, its Err is nil. The same applies to functions registered with AfterFunc. Before acting
 // on the lock, check the context that Context returns, a context derived from it with WithValue, or
-// Remaining. A context derived after the deadline has already ended.
+// Remaining. A context derived after the deadline is already done.
 //
 // Err returns no error other than context.Canceled; context.Cause returns the reason. Deadline
 // reports no deadline, because extensions move it: WithTimeout and WithDeadline would drop their
@@ -341,7 +341,7 @@ func (s *Lease) Context() context.Context {
 	s.mu.Lock()
 	if s.ctx == nil {
 		c := &leaseContext{lease: s}
-		c.Context, c.end = context.WithCancelCause(context.WithoutCancel(s.acquireCtx))
+		c.Context, c.cancel = context.WithCancelCause(context.WithoutCancel(s.acquireCtx))
 		s.ctx = c
 		if s.cause == nil && !s.locker.watcher.add(s, s.deadline) {
 			s.cause = ErrClosed
@@ -353,11 +353,11 @@ func (s *Lease) Context() context.Context {
 	return ctx
 }
 
-// leaseContext is a context that ends with its lease. Its methods check the clock first.
+// leaseContext is a context that is canceled when its lease ends. Its methods check the clock first.
 type leaseContext struct {
 	context.Context // from package context, so that derived contexts need no goroutine to follow it
 	lease           *Lease
-	end             context.CancelCauseFunc // cancels Context
+	cancel          context.CancelCauseFunc // cancels Context
 }
 
 func (c *leaseContext) Done() <-chan struct{} {
@@ -370,14 +370,14 @@ func (c *leaseContext) Err() error {
 	return c.Context.Err()
 }
 
-// update ends the context if the lease is over.
+// update cancels the context if the lease is over.
 func (c *leaseContext) update() {
 	if c.Context.Err() != nil {
 		return
 	}
 	// No mutex is held while the clock is read, because a simulated clock may block.
 	if cause := c.lease.endCause(c.lease.locker.cfg.Now()); cause != nil {
-		c.end(cause) // even if another goroutine noticed first, because it may not have ended the context yet
+		c.cancel(cause) // even if another goroutine noticed first, because it may not have canceled the context yet
 	}
 }
 
@@ -421,7 +421,7 @@ func (s *Lease) notifyEnd(cause error) {
 	s.mu.Unlock()
 	if ctx != nil {
 		s.locker.watcher.remove(s)
-		ctx.end(cause)
+		ctx.cancel(cause)
 	}
 }
 

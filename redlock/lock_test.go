@@ -144,7 +144,7 @@ func TestCancelDuringExtend(t *testing.T) {
 	})
 }
 
-// A loss that is already certain is reported even if the context has ended.
+// A loss that is already certain is reported even if the context is done.
 func TestLossIsReportedDespiteCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)

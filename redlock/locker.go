@@ -72,7 +72,7 @@ func (l *Locker) Close() error {
 	select {
 	case <-answered:
 	default:
-		extraWait := time.Second - wait // with short timeouts, a driver on a busy machine may take longer to notice that its context has ended
+		extraWait := time.Second - wait // with short timeouts, a driver on a busy machine may take longer to notice that its context is done
 		if extraWait <= 0 {
 			return errDriverIgnoresContext
 		}
@@ -88,7 +88,7 @@ func (l *Locker) Close() error {
 
 var errDriverIgnoresContext = errors.New("close redlock: requests to nodes are still in progress; their drivers must respect context cancellation")
 
-// settle waits until no node has pending releases, or ctx ends.
+// settle waits until no node has pending releases, or ctx is done.
 func (l *Locker) settle(ctx context.Context) error {
 	var errs []error
 	for n, node := range l.cfg.Nodes {
@@ -158,9 +158,9 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 }
 
 // Acquire acquires the lock on key. It makes attempts until one succeeds, Config.Tries attempts
-// have failed, or ctx ends. Each attempt ends as soon as a quorum has granted the lock or no quorum
+// have failed, or ctx is done. Each attempt ends as soon as a quorum has granted the lock or no quorum
 // is possible. Keys set by a failed attempt are released in the background. The kinds of error are
-// ErrTaken, ErrNoQuorum, ErrExpired, ErrCanceled, ErrSameNode and ErrClosed. If ctx ends, the error
+// ErrTaken, ErrNoQuorum, ErrExpired, ErrCanceled, ErrSameNode and ErrClosed. If ctx is done, the error
 // matches ErrCanceled and the context's error, and also ErrTaken if the lock was taken.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	c, wait, err := l.client.withOptions(key, opts)
@@ -200,7 +200,7 @@ func (l *Locker) attempt(c *Client, p waitContext, key string) (*Lease, *Error, 
 	elapsed := l.cfg.Now().Sub(start)
 
 	kind := c.failureKind(driver.Count(answers), elapsed)
-	if kind == nil && duplicate == nil && p.endedContext() == nil {
+	if kind == nil && duplicate == nil && p.doneContext() == nil {
 		if !l.allDistinct.Load() {
 			grants.forEach(l.identify(p.Context))
 		}
@@ -243,7 +243,7 @@ func (l *Locker) ask(p waitContext, nodes []int, r driver.Request, quorum int) [
 func (l *Locker) waitForVotes(p waitContext, grants *ballot) ([]driver.Answer, error) {
 	quorum := Quorum(len(l.allNodes))
 	answers := grants.wait(p, quorum, nil)
-	if p.endedContext() != nil { // the caller gave up: release the keys without asking for identities
+	if p.doneContext() != nil { // the caller gave up: release the keys without asking for identities
 		return answers, nil
 	}
 	numGrants := driver.Count(answers).Yes
@@ -321,8 +321,8 @@ func (l *Locker) setIdentity(node int, id string) {
 	l.ids[id], l.identified[node] = node, true
 }
 
-// Do acquires the lock on key, calls work, and releases the lock. The context passed to work ends
-// when ctx or the lease ends (see Lease.Context), and work must stop then. If the lease ended
+// Do acquires the lock on key, calls work, and releases the lock. The context passed to work is canceled
+// when ctx is canceled or the lease ends (see Lease.Context), and work must stop then. If the lease ended
 // before work returned, Do joins the reason with work's error, because another client may have held
 // the lock in the meantime.
 func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Context) error, opts ...Option) error {
@@ -332,7 +332,7 @@ func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Conte
 	}
 	workCtx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	workCtx = &leaseContext{Context: workCtx, lease: lease, end: stop}
+	workCtx = &leaseContext{Context: workCtx, lease: lease, cancel: stop}
 	defer context.AfterFunc(lease.Context(), func() { stop(context.Cause(lease.Context())) })()
 	err = work(workCtx)
 	endCause := lease.endCause(l.cfg.Now())

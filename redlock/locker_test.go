@@ -107,7 +107,7 @@ func lease(t testing.TB, l *redlock.Locker) *redlock.Lease {
 func wantCause(t testing.TB, ctx context.Context, kind error) {
 	t.Helper()
 	if cause := context.Cause(ctx); cause != kind {
-		t.Errorf("the context ended with cause %v, want %v", cause, kind)
+		t.Errorf("the context was canceled with cause %v, want %v", cause, kind)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestContextOfLease(t *testing.T) {
 		}
 		<-ctx.Done()
 		if overrun := time.Since(until); overrun != 0 || s.Remaining() > 0 {
-			t.Errorf("the context ended %v after the deadline, with %v left", overrun, s.Remaining())
+			t.Errorf("the context was canceled %v after the deadline, with %v left", overrun, s.Remaining())
 		}
 		wantCause(t, ctx, redlock.ErrExpired)
 		s.Release(t.Context())

@@ -12,7 +12,7 @@ import (
 )
 
 // A failed acquire reports whether the lock was taken or the nodes were broken, however the wait
-// ended.
+// isCanceled.
 func TestTakenLockVsBrokenNodes(t *testing.T) {
 	down, slow := stepFault{refuse: true}, stepFault{delay: 40 * ms}
 	for name, row := range map[string]struct {
@@ -62,9 +62,9 @@ func TestTakenLockVsBrokenNodes(t *testing.T) {
 					if got := errors.Is(err, redlock.ErrTaken); got != row.taken {
 						t.Errorf("error matches ErrTaken: %v, want %v; error: %v", got, row.taken, err)
 					}
-					ended := row.patience > 0
-					if errors.Is(err, redlock.ErrCanceled) != ended || errors.Is(err, context.DeadlineExceeded) != ended {
-						t.Errorf("the context ended: %v; error: %v", ended, err)
+					isCanceled := row.patience > 0
+					if errors.Is(err, redlock.ErrCanceled) != isCanceled || errors.Is(err, context.DeadlineExceeded) != isCanceled {
+						t.Errorf("canceled: %v; error: %v", isCanceled, err)
 					}
 				})
 			})

@@ -121,16 +121,16 @@ func TestFailureKindOnRandomAnswers(t *testing.T) {
 				}
 			}
 			l, err := c.client(t, nil).Acquire(context.Background(), "k")
-			yes, want := naiveFailureKind(answers)
-			if !errors.Is(err, want) || err == nil && (want != nil || l.Votes() != yes) {
-				t.Fatalf("answers %s: %v, want %v with %d votes", answers, err, want, yes)
+			numYes, want := naiveFailureKind(answers)
+			if !errors.Is(err, want) || err == nil && (want != nil || l.Votes() != numYes) {
+				t.Fatalf("answers %s: %v, want %v with %d votes", answers, err, want, numYes)
 			}
 		}
 	})
 }
 
 // naiveFailureKind tries all possible answers for the nodes that don't answer.
-func naiveFailureKind(answers string) (yes int, kind error) {
+func naiveFailureKind(answers string) (numYes int, kind error) {
 	majority := func(s string) (bool, int) {
 		n := 0
 		for _, b := range s {
@@ -140,9 +140,9 @@ func naiveFailureKind(answers string) (yes int, kind error) {
 		}
 		return 2*n > len(s), n
 	}
-	granted, yes := majority(answers)
+	granted, numYes := majority(answers)
 	if granted {
-		return yes, nil
+		return numYes, nil
 	}
 	guesses := []string{""}
 	for _, b := range answers {
@@ -158,8 +158,8 @@ func naiveFailureKind(answers string) (yes int, kind error) {
 	}
 	for _, g := range guesses {
 		if possible, _ := majority(g); possible {
-			return yes, redlock.ErrNoQuorum
+			return numYes, redlock.ErrNoQuorum
 		}
 	}
-	return yes, redlock.ErrTaken
+	return numYes, redlock.ErrTaken
 }

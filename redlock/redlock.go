@@ -7,7 +7,7 @@
 // comparison.
 //
 // Locker.Acquire returns a Lease, which has its own token, a deadline on the client's clock, and a
-// context that ends at that deadline. A lease can be extended and released. A Node is one Redis
+// context that is canceled at that deadline. A lease can be extended and released. A Node is one Redis
 // master. Package redisnode implements nodes on top of go-redis. Package wire implements nodes that
 // batch the requests of many goroutines.
 //
@@ -17,7 +17,7 @@
 //
 // README.md lists the guarantees and assumptions, with a lockpick scenario for each. In short: if
 // clocks run at about the same rate and no node forgets a key before it expires, at most one client
-// believes that it holds a lock. A holder must stop when its lease's context ends. It can't always
+// believes that it holds a lock. A holder must stop when its lease's context is done. It can't always
 // do so, because its process may be paused between checking the context and writing to the
 // resource. With Config.Fence, each lease therefore gets a higher number than all earlier leases on
 // the same key, so that the protected resource can reject late writes.
@@ -75,9 +75,9 @@ func newClient(cfg Config) (*Client, error) {
 }
 
 // Acquire acquires the lock on key. It makes attempts until one succeeds, Config.Tries attempts
-// have failed, or ctx ends. If it returns an error, the client does not hold the lock, and Acquire
-// has asked all nodes to delete the keys of each failed attempt. It does so even after ctx has
-// ended, so it can return up to one node timeout after ctx ends (N timeouts with
+// have failed, or ctx is done. If it returns an error, the client does not hold the lock, and Acquire
+// has asked all nodes to delete the keys of each failed attempt. It does so even after ctx is
+// done, so it can return up to one node timeout later (N timeouts with
 // Config.Sequential). The kinds of error are ErrTaken, ErrNoQuorum, ErrExpired and ErrCanceled, as
 // for Locker.Acquire.
 func (c *Client) Acquire(ctx context.Context, key string) (*Lock, error) {
@@ -96,8 +96,8 @@ func acquireWithRetries[L any](p waitContext, c *Client, wait time.Duration, key
 		end = c.cfg.Now().Add(wait)
 	}
 	for {
-		if ended := p.endedContext(); ended != nil {
-			return nil, canceledError(ended, last)
+		if done := p.doneContext(); done != nil {
+			return nil, canceledError(done, last)
 		}
 		l, failed, err := attempt(p, key)
 		if err != nil {
@@ -107,13 +107,13 @@ func acquireWithRetries[L any](p waitContext, c *Client, wait time.Duration, key
 			return l, nil
 		}
 		failed.Tries = last.Tries + 1
-		ended := p.endedContext()
-		if ended != nil && failed.Kind == ErrNoQuorum && last.Taken {
+		done := p.doneContext()
+		if done != nil && failed.Kind == ErrNoQuorum && last.Taken {
 			failed.Taken = true // the attempt was cut short, and the previous one found the lock taken
 		}
 		last = *failed
-		if ended != nil {
-			return nil, canceledError(ended, last)
+		if done != nil {
+			return nil, canceledError(done, last)
 		}
 		left := noLimit
 		if wait != noLimit {
@@ -176,7 +176,7 @@ func (c *Client) failureKind(t driver.Tally, elapsed time.Duration) error {
 
 // release asks all nodes to delete the key if its value is token. It asks even the nodes that
 // refused or did not answer, because a node may have executed a request whose answer was lost. The
-// requests continue after ctx ends: if the caller gives up, its keys must not stay until they
+// requests continue after ctx is canceled: if the caller gives up, its keys must not stay until they
 // expire.
 func (c *Client) release(ctx context.Context, key, token string) []driver.Answer {
 	return c.send(context.WithoutCancel(ctx), c.allNodes, driver.Request{Op: driver.OpRelease, Key: key, Token: token, Terms: driver.Terms{TTL: c.cfg.TTL}})
@@ -235,8 +235,8 @@ func (c *Client) terms() driver.Terms {
 	return driver.Terms{TTL: c.cfg.TTL, Fence: c.cfg.Fence, Quarantine: c.cfg.Quarantine}
 }
 
-func boolValue(yes bool, err error) (int64, error) {
-	if yes {
+func boolValue(ok bool, err error) (int64, error) {
+	if ok {
 		return 1, err
 	}
 	return 0, err
@@ -356,7 +356,7 @@ func (c Config) validate() error {
 	case c.RetryMin < 0 || c.RetryMax < c.RetryMin:
 		return fmt.Errorf("retry delay from %v to %v: must satisfy 0 ≤ RetryMin ≤ RetryMax", c.RetryMin, c.RetryMax)
 	case c.Tries < 0:
-		return fmt.Errorf("%d tries: must be positive, or 0 to retry until the context ends", c.Tries)
+		return fmt.Errorf("%d tries: must be positive, or 0 to retry until the context is done", c.Tries)
 	case c.Extends < 0:
 		return fmt.Errorf("%d extensions: must be positive, or 0 for the default", c.Extends)
 	}
@@ -379,7 +379,7 @@ func (c Config) validateLocker() error {
 	case c.Renew < 0 || c.Renew > 0 && c.Renew >= c.TTL/2:
 		return fmt.Errorf("renewal every %v with a TTL of %v: must be less than half the TTL, so that one renewal may fail, or 0 for none", c.Renew, c.TTL)
 	case c.Renew > 0 && c.MaxHold == 0 && c.Extends == 0:
-		return fmt.Errorf("renewal every %v without a limit: set MaxHold (the longest time that a holder may block other clients, such as 1h) or Extends", c.Renew)
+		return fmt.Errorf("renewal every %v without limit: set MaxHold (the longest time that a holder may block other clients, such as 1h) or Extends", c.Renew)
 	case c.MaxHold < 0 || c.MaxHold > 0 && c.MaxHold < c.TTL:
 		return fmt.Errorf("MaxHold %v with a TTL of %v: must be at least the TTL, or 0 for no time limit", c.MaxHold, c.TTL)
 	case c.Quarantine != 0 && c.Quarantine < c.TTL:
@@ -442,8 +442,8 @@ var (
 	// ErrReleasesPending means that Locker.Close could not confirm all releases. Other locks are
 	// not affected, but the keys to release may stay until they expire.
 	ErrReleasesPending = errors.New("releases are pending")
-	// ErrCanceled means that the context ended first. The error also matches the context's cause
-	// and error, and ErrTaken if the context ended while Acquire was waiting for a taken lock.
+	// ErrCanceled means that the context was canceled first. The error also matches the context's cause
+	// and error, and ErrTaken if the context was canceled while Acquire was waiting for a taken lock.
 	ErrCanceled = errors.New("canceled")
 )
 
@@ -456,7 +456,7 @@ type Error struct {
 	Tries      int   // number of attempts made by Acquire
 	NodesAsked int   // in the last attempt
 	Nodes      []NodeError
-	// Cause and err are the context's cause and error, if it ended.
+	// Cause and err are the context's cause and error, if it is done.
 	Cause error
 	err   error
 }
@@ -496,7 +496,7 @@ func (e *Error) Error() string {
 }
 
 // Unwrap returns the kind, ErrTaken if Taken is set, and the context's cause and error if the
-// context ended. It omits the nodes' errors, because a node's own timeout must not look like the
+// context is done. It omits the nodes' errors, because a node's own timeout must not look like the
 // caller's.
 func (e *Error) Unwrap() []error {
 	out := []error{e.Kind}
@@ -511,7 +511,7 @@ func (e *Error) Unwrap() []error {
 	return out
 }
 
-// canceledError turns e into an ErrCanceled error with the cause and error of ctx, which has ended.
+// canceledError turns e into an ErrCanceled error with the cause and error of ctx, which is done.
 func canceledError(ctx context.Context, e Error) *Error {
 	e.Kind, e.Cause, e.err = ErrCanceled, context.Cause(ctx), ctx.Err()
 	return &e

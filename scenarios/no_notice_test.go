@@ -32,7 +32,7 @@ func (l lockWithoutDeadline) Acquire(ctx context.Context, key string) (lock.Hand
 }
 
 // If a lock reports no deadline and its holder continues after the key has expired, that violates
-// holder-told, as expected, rather than mutual exclusion. A key that ends early still violates
+// holder-told, as expected, rather than mutual exclusion. A key that is removed early still violates
 // mutual exclusion. Both cases occur here. The lock meets all other expectations.
 func TestLockWithoutDeadline(t *testing.T) {
 	kind := lock.Kind{OneNode: true, Belief: lock.ByNothing, New: func(e lock.Env) (lock.Lock, error) {

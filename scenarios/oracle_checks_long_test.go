@@ -511,7 +511,7 @@ func (o *oracle) lostVersions(w *appliedWrite) map[string][]int64 {
 	return lost
 }
 
-// sameLosses compares a text such as "c1's update" or "versions 3 and 4 of c1 and version 5 of c2"
+// sameLosses compares text such as "c1's update" or "versions 3 and 4 of c1 and version 5 of c2"
 // with the lost versions.
 func sameLosses(text string, lost map[string][]int64) bool {
 	if client, one := strings.CutSuffix(text, "'s update"); one {

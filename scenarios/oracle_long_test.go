@@ -21,7 +21,7 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// TestDrawingsAgreeWithRecord compares every name and number in the texts and diagrams of violations
+// TestDrawingsAgreeWithRecord compares every name and number in the sentences and diagrams of violations
 // with the record. It has its own templates for the sentences and its own model of the record. A
 // sentence that matches no template is an error.
 func TestDrawingsAgreeWithRecord(t *testing.T) {

@@ -15,11 +15,11 @@
 //	the same after a power loss of a persistent node           lost-unsynced
 //	the same after any other restart                           restarted-and-forgot
 //	expired, and the node's clock had gained enough            expired-early; given-shorter if the lock had to allow for it
-//	overwritten with another value                             overwritten
+//	overwritten with a different value                         overwritten
 //	no match in the record, or the record contradicts it       unexplained
 //
-// If a key ended early but would have expired before the second grant anyway, the early end does
-// not matter. The rows for all shared nodes are combined (explanation.Losses), each with the report
+// If a key was removed early but would have expired before the second grant anyway, the early removal
+// does not matter. The rows for all shared nodes are combined (explanation.Losses), each with the report
 // and the planned steps behind it. The cause is named after the row that applies to the most nodes.
 // If the nodes did not report their keys (Params.Life), overlaps are unexplained.
 //
@@ -123,8 +123,8 @@ func votes(r *facts.Facts, s *facts.Session) map[string]*facts.KeyInterval {
 		winningFrom = w.LastAttempt[s].From
 	}
 	isDuringAcquire := func(e *history.Event) bool {
-		ε := facts.TimestampError(e)
-		return facts.LinkClient(e.Life.Sender) == s.Client() && e.T >= s.Acquire.Call.T-ε && e.T <= s.Acquire.Return.T+ε
+		uncertainty := facts.TimestampUncertainty(e)
+		return facts.LinkClient(e.Life.Sender) == s.Client() && e.T >= s.Acquire.Call.T-uncertainty && e.T <= s.Acquire.Return.T+uncertainty
 	}
 	for _, n := range r.Params.Nodes {
 		for _, v := range r.Lives().Intervals(n, s.Key()) {
@@ -198,7 +198,7 @@ func fillInLoss(r *facts.Facts, x lossCase, end *history.Event) {
 	first, secondVote, change := x.first, x.secondVote, end.Life.Kind
 	switch {
 	case isShortenedByClocks(r, x):
-	case secondVote.Start.T+facts.TimestampError(secondVote.Start) >= x.expiryTime:
+	case secondVote.Start.T+facts.TimestampUncertainty(secondVote.Start) >= x.expiryTime:
 		explainOutlivedKey(r, x)
 	case change == history.KeyDeleted:
 		explainDeletion(r, x, end)
@@ -304,7 +304,7 @@ func clockError(r *facts.Facts, name string, at *history.Event) int64 {
 // explainOutlivedKey explains a session that claimed the lock for longer than its key lived. The
 // node did everything right.
 func explainOutlivedKey(r *facts.Facts, x lossCase) {
-	x.Fact = 0 // the key did not end early
+	x.Fact = 0 // the key was not removed early
 	first := x.first
 	lifetime := x.firstVote.Lifetime()
 	expiry := x.firstVote.ExpiredAt(r.ClockChangesOf(x.Node))
@@ -355,7 +355,7 @@ func overclaim(r *facts.Facts, x lossCase) (claim *history.Event, excess int64) 
 	if claim == nil || claim.ValidUntil == 0 || r.Params.Drift == 0 {
 		return nil, 0
 	}
-	limit := x.firstVote.ExpiryEvent.T + facts.TimestampError(x.firstVote.ExpiryEvent) + int64(r.Params.TTL-r.Params.Drift)
+	limit := x.firstVote.ExpiryEvent.T + facts.TimestampUncertainty(x.firstVote.ExpiryEvent) + int64(r.Params.TTL-r.Params.Drift)
 	return claim, claim.T + r.ElapsedOnClock(claim, claim.ValidUntil) - limit - 2*tick
 }
 
@@ -520,7 +520,7 @@ func explainOutage(r *facts.Facts, x lossCase, end *history.Event) {
 func explainEarlyExpiry(r *facts.Facts, x lossCase, end *history.Event) {
 	from := x.firstVote.ExpiryEvent
 	gain := (end.Local - end.T) - (from.Local - from.T)
-	if shortfall := x.expiryTime - end.T; gain < shortfall-tick-facts.TimestampError(end)-facts.TimestampError(from) {
+	if shortfall := x.expiryTime - end.T; gain < shortfall-tick-facts.TimestampUncertainty(end)-facts.TimestampUncertainty(from) {
 		x.Cause = verdict.Unexplained
 		x.Text = fmt.Sprintf("%s's key expired on %s at %s, %s early, but the node's clock had gained only %s",
 			x.first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(shortfall), facts.Seconds(gain))

@@ -360,7 +360,7 @@ func explainHistory(t *testing.T, text string) explanation {
 	a, b := r.SessionByName("c1/1"), r.SessionByName("c2/1")
 	x, reversed := Explain(r, a, b), Explain(r, b, a)
 	if sharesKey := func(l verdict.Loss) bool { return l.Events[0] == l.Events[1] }; !reflect.DeepEqual(x, reversed) && !slices.ContainsFunc(x.Losses, sharesKey) {
-		t.Errorf("%+v\nand in the other order\n%+v", x, reversed)
+		t.Errorf("%+v\nand in the opposite order\n%+v", x, reversed)
 	}
 	return x
 }

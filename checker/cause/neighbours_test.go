@@ -39,13 +39,13 @@ var neighborRows = []causeRow{
 0.013 c1 ok acquire session=c1/1 token=A until=30
 1.040 n2 life lost old=A why=restart` + secondGrant("1.10"),
 		verdict.NeverSet, "", "c1 took the lock with 1 of 3 votes", nil},
-	{"a key that may have been set during the acquire, by its timestamp error", `
+	{"a key that may have been set during the acquire, by its timestamp uncertainty", `
 0.0095 n2 life set value=A by=c1 lo=0.009 hi=0.011
 0.012 n1 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
 1.040 n2 life lost old=A why=restart` + secondGrant("1.10"),
 		verdict.RestartedAndForgot, "n2", "", nil},
-	{"a key that may have been set before the return, by its timestamp error", `
+	{"a key that may have been set before the return, by its timestamp uncertainty", `
 0.012 n1 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
 0.0135 n2 life set value=A by=c1 lo=0.0125 hi=0.014
@@ -224,19 +224,19 @@ params persistence=always` + firstGrant + `
 1.000 nemesis begin clock-jump node=n2 step=5
 1.050 n2 life expired old=A local=1011.2` + secondGrant("1.10"),
 		verdict.ExpiredEarly, "n2", "", []int{5}},
-	{"a key that expired early by no more than the timestamp error", firstGrant + `
+	{"a key that expired early by no more than the timestamp uncertainty", firstGrant + `
 9.900 n2 life expired old=A lo=9.78 hi=9.95` + secondGrant("9.95"),
 		verdict.ExpiredEarly, "n2", "", nil},
-	{"a key that expired early by no more than the timestamp error of its set", `
+	{"a key that expired early by no more than the timestamp uncertainty of its set", `
 0.012 n1 life set value=A by=c1
 0.012 n2 life set value=A by=c1 lo=0.01 hi=0.132
 0.013 c1 ok acquire session=c1/1 token=A until=30
 9.900 n2 life expired old=A` + secondGrant("9.95"),
 		verdict.ExpiredEarly, "n2", "", nil},
-	{"a key that expired early by more than either timestamp error", firstGrant + `
+	{"a key that expired early by more than either timestamp uncertainty", firstGrant + `
 9.900 n2 life expired old=A lo=9.8 hi=9.95` + secondGrant("9.95"),
 		verdict.Unexplained, "n2", "0.112 s early, but the node's clock had gained only 0 s", nil},
-	{"a key that may have been replaced after its expiry, by the timestamp error", firstGrant + `
+	{"a key that may have been replaced after its expiry, by the timestamp uncertainty", firstGrant + `
 10.0090 n2 life expired old=A
 10.0101 n2,n3 life set value=B by=c2 lo=10.005 hi=10.0121
 10.0111 c2 ok acquire session=c2/1 token=B until=40`,

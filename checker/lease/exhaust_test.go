@@ -81,7 +81,7 @@ func singleClientOrders(firstOps, secondOps []shapeOp) [][]shapeOp {
 	return all
 }
 
-// enumeration enumerates all instants of each shape.
+// enumeration tries every assignment of instants to the calls and returns of each shape.
 type enumeration struct {
 	t                                  *testing.T
 	stride                             int

@@ -4,7 +4,7 @@
 //	acquire ok    free → held        release ok    held → free
 //	extend ok     held → held        release or extend fail    not held by the caller
 //	unknown       took effect at some time after its call, or never
-//	lapse         held → free at any time from the deadline, or never
+//	lapse         held → free at any time after the deadline, or never
 //
 // Each session's answers imply a span during which the session must have held the lock. In any
 // order that explains the answers, these spans are disjoint, so an overlap is a violation.
@@ -22,7 +22,7 @@
 // timestamps are concurrent.
 //
 // Other packages determine what clients believed and why a lock failed. Package second answers the
-// same question with porcupine, by another algorithm.
+// same question with porcupine, using a different algorithm.
 package lease
 
 import (
@@ -57,7 +57,7 @@ type leaseKey struct {
 // reason not to accept that the property holds: a conflict, or whatever the certificate does not
 // explain. It is "" if there is none.
 func Judge(r *facts.Facts, beliefs *spans.Beliefs) (f verdict.Finding, objection string) {
-	opReader := &reader{ε: int64(r.Params.StampError), goneTimes: goneClients(r), lapsesAnytime: r.Params.NoLossNotice}
+	opReader := &reader{uncertainty: int64(r.Params.TimestampUncertainty), goneTimes: goneClients(r), lapsesAnytime: r.Params.NoLossNotice}
 	numHolds, numUnanswered := 0, 0
 	var worstConflict *conflict
 	for _, l := range r.Locks {
@@ -326,9 +326,9 @@ type leaseOp struct {
 // order returns an operation's position among its client's operations.
 func (o *leaseOp) order() int64 { return o.Call.N }
 
-// reader reads the operations of sessions and widens their spans by the timestamp error.
+// reader reads the operations of sessions and widens their spans by the timestamp uncertainty.
 type reader struct {
-	ε             int64
+	uncertainty   int64
 	ops           []leaseOp        // reused for each session
 	goneTimes     map[string]int64 // by client: when it disappeared
 	lapsesAnytime bool             // leases may lapse at any time, because the lock never notifies its holder
@@ -337,25 +337,25 @@ type reader struct {
 // operations returns a session's operations in the order of their calls. The slice is valid until
 // the next call.
 //
-// The timestamp error widens every span and makes every lapse earlier. That can hide a violation
-// but never invent one. A client's operations are ordered by their numbers, whatever their
+// The timestamp uncertainty widens every span and makes every lapse earlier. That can hide a
+// violation but never invent one. A client's operations are ordered by their numbers, whatever their
 // timestamps.
 func (in *reader) operations(s *facts.Session) []leaseOp {
 	ops := leaseOps(s, in.ops[:0])
 	in.ops = ops
 	in.lapseWithClient(s, ops)
-	ε := in.ε
-	if ε == 0 {
+	uncertainty := in.uncertainty
+	if uncertainty == 0 {
 		return ops
 	}
 	for i := range ops {
 		o := &ops[i]
-		o.call -= ε
+		o.call -= uncertainty
 		if o.ret != facts.Never {
-			o.ret += ε
+			o.ret += uncertainty
 		}
 		if o.lapse != facts.Never && o.lapse != math.MinInt64 {
-			o.lapse -= ε
+			o.lapse -= uncertainty
 		}
 	}
 	return ops
@@ -553,7 +553,7 @@ func (e *evidence) holdOf(s *facts.Session) (h hold, held bool, selfConflict *co
 	if refusal == nil || !e.heldAfterRefusal && to <= refusal.ret {
 		return h, true, nil
 	}
-	if !e.heldAfterRefusal { // from the refusal on, the session need not have excluded others
+	if !e.heldAfterRefusal { // after the refusal, the session need not have excluded others
 		end := refusal.ret
 		if refusal.op == history.OpRelease { // the client had given up the lock
 			end = refusal.call

@@ -19,7 +19,7 @@ type leaseCase struct {
 
 func judgeLease(h *history.History) *leaseCase {
 	r := facts.Read(h)
-	opReader := &reader{ε: int64(r.Params.StampError), goneTimes: goneClients(r), lapsesAnytime: r.Params.NoLossNotice}
+	opReader := &reader{uncertainty: int64(r.Params.TimestampUncertainty), goneTimes: goneClients(r), lapsesAnytime: r.Params.NoLossNotice}
 	return &leaseCase{r, judge(r, opReader, r.Locks[0], nil)}
 }
 

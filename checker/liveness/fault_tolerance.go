@@ -40,7 +40,7 @@ func (r *Run) FaultTolerance() (f verdict.Finding) {
 	case len(r.Params.Nodes) == 0:
 		return verdict.Finding{Undecided: "the history names no nodes, so there is no majority"}
 	}
-	numJudged := 0 // number of gaps that ended in a grant to a client that reached a majority
+	numJudged := 0 // number of gaps that ended in a grant to a client that could reach a majority
 	longest := int64(0)
 	var allStuckCalls []verdict.Incident
 	for _, c := range r.locks {
@@ -87,7 +87,7 @@ type gap struct {
 	firstSetTime int64          // when the next holder's first key was set, but later than From
 }
 
-// gaps yields a lock's gaps by time.
+// gaps yields a lock's gaps in chronological order.
 func gaps(c *lockState) iter.Seq[gap] {
 	return func(yield func(gap) bool) {
 		g := gap{Span: spans.New(spans.DistantPast, facts.Never)}
@@ -166,7 +166,7 @@ func describeUnavailability(d unavailability) verdict.Result {
 	var events []*history.Event
 	sinceText := "it had never been held"
 	if s := d.gap.lastHolder; s != nil {
-		sinceText = fmt.Sprintf("its last hold, by %s, had ended by %s", s.Client(), facts.Seconds(d.gap.From))
+		sinceText = fmt.Sprintf("its last holder, %s, no longer held it at %s", s.Client(), facts.Seconds(d.gap.From))
 		w.Sessions = append(w.Sessions, s.Name())
 		events = append(events, holdEndEvents(d.lock, s)...)
 	}
@@ -252,7 +252,7 @@ func measureAvailability(r *Run, n map[string]float64, reasons map[string]string
 	countOrphanKeys(r.conditions, n)
 }
 
-// unavailableSpans yields, by time, the spans during which a client was trying to acquire a lock
+// unavailableSpans yields, in chronological order, the spans during which a client was trying to acquire a lock
 // and no client believed it held the lock.
 func unavailableSpans(c *lockState, belief []spans.Window) iter.Seq[spans.Span] {
 	return func(yield func(spans.Span) bool) {
@@ -301,7 +301,7 @@ func explainWindow(c *lockState, losses []loss, w spans.Span) string {
 			waitSpans[s.Client()] = append(waitSpans[s.Client()], wait)
 		}
 	}
-	var reachableSpans []spans.Span // when some client reached a majority
+	var reachableSpans []spans.Span // when some client could reach a majority
 	for client, list := range waitSpans {
 		reachableSpans = append(reachableSpans, c.couldAcquire(list, w, c.outages.majority(client))...)
 	}
@@ -504,7 +504,7 @@ type idleAcquire struct {
 }
 
 // findIdleAcquire returns the first acquire that was in progress at the end of a span and contacted
-// no node for longer than maxPause, although its client reached a majority of nodes that had no
+// no node for longer than maxPause, although its client could reach a majority of nodes that had no
 // key. A hung acquire takes precedence.
 func findIdleAcquire(c *lockState, span spans.Span, maxPause int64) (found idleAcquire) {
 	lastRequests := c.lastRequests(span.To)
@@ -765,7 +765,7 @@ func roundEnd(a *facts.Attempt) int64 {
 
 // hasExpired reports whether a key's TTL was over when an attempt began.
 func hasExpired(c *conditions, a *facts.Attempt, s *facts.KeyInterval) bool {
-	return a.From > c.lapses.latestLapse(s.OwnerExpiryEvent.T+facts.TimestampError(s.OwnerExpiryEvent))
+	return a.From > c.lapses.latestLapse(s.OwnerExpiryEvent.T+facts.TimestampUncertainty(s.OwnerExpiryEvent))
 }
 
 // addLeftover records a key that should have been gone. origin is the attempt that set the key, or nil.
@@ -881,7 +881,7 @@ func (m voteTally) cause(p *history.Params) (cause, text string) {
 	return verdict.TooFewVotes, m.describeVotes(p)
 }
 
-// withUnanswered prefixes a text with the nodes that could not be contacted, and with the nodes
+// withUnanswered prefixes text with the nodes that could not be contacted, and with the nodes
 // that were contacted but neither voted nor refused in time, while they had a leftover key or a
 // fault was active.
 func (m voteTally) withUnanswered(text string) string {

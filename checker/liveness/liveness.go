@@ -3,7 +3,7 @@
 //
 // A Run holds a record with its locks and the losses of holders. The files are:
 //
-//	outages.go          what each kind of fault disables, when a client reached a majority, when keys lapse
+//	outages.go          what each kind of fault disables, when a client could reach a majority, when keys lapse
 //	lock_state.go       who wants a lock, how long a session may have held it, leftover keys, lost holders
 //	fault_tolerance.go  when a free lock could not be acquired, and why
 //	liveness.go         whether a lost holder's lock was free in time, hung calls, fairness
@@ -442,7 +442,7 @@ func searchSessions(sessions []*facts.Session, predicate func(*facts.Session) bo
 }
 
 // stuckCall is a call that took longer than all rounds plus the lifetime of its keys, although its
-// client kept running and reached a majority for that long. It is an extension, a release, or an
+// client kept running and could reach a majority for that long. It is an extension, a release, or an
 // acquire that never returned and stopped contacting nodes while the lock was free. An acquire that
 // returns late counts as unavailability instead (explainUnavailability).
 type stuckCall struct {

@@ -225,7 +225,7 @@ func (c *lockState) certainlyAvailableSpans(client string) []spans.Span {
 	return spans.Intersect(c.availableSpans(client), c.certainMajority(client))
 }
 
-// keylessSpans returns the spans during which a client reached a majority of nodes without a key of
+// keylessSpans returns the spans during which a client could reach a majority of nodes without a key of
 // this lock.
 func keylessSpans(c *lockState, client string) []spans.Span {
 	return memoize(c.keylessMemo, client, func() []spans.Span {

@@ -27,9 +27,9 @@ func TestSortedSearchesAgainstNaive(t *testing.T) {
 func compareLapses(rng *rand.Rand, r *Run) (got, want string) {
 	at := rng.Int64N(max(1, r.End))
 	latest := at + r.lapses.maxLife
-	for _, nodeSteps := range r.lapses.setBacks {
+	for _, nodeSteps := range r.lapses.backwardSteps {
 		lapse := at + r.lapses.maxLife
-		for _, s := range slices.SortedStableFunc(slices.Values(nodeSteps.steps), func(a, b setBack) int { return cmp.Compare(a.From, b.From) }) {
+		for _, s := range slices.SortedStableFunc(slices.Values(nodeSteps.steps), func(a, b backwardStep) int { return cmp.Compare(a.From, b.From) }) {
 			if s.To >= at && s.From <= lapse {
 				lapse += s.amount
 			}

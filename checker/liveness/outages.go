@@ -199,7 +199,7 @@ func mostlyAnswered(r *facts.Facts) func(f *facts.Fault) bool {
 }
 
 // isRealTime reports whether the run was in real time, where the host can be slow.
-func (c *conditions) isRealTime() bool { return c.Params.StampError > 0 || len(c.stalls) > 0 }
+func (c *conditions) isRealTime() bool { return c.Params.TimestampUncertainty > 0 || len(c.stalls) > 0 }
 
 // A host stall is not a fault: it extends a bound by its length and by the rounds that it can have
 // cost, but it suspends no guarantee.
@@ -350,29 +350,29 @@ func missingParam(p *history.Params) string {
 	return ""
 }
 
-// setBack records that a node's clock was set back. Keys on the node live longer by the same
+// backwardStep records that a node's clock was set back. Keys on the node live longer by the same
 // amount.
-type setBack struct {
+type backwardStep struct {
 	spans.Span // when the clock was set back
 	amount     int64
 }
 
-// setBacks indexes the steps back of a node's clock. It finds the extra lifetime of a key without
+// backwardSteps indexes the backward steps of a node's clock. It finds the extra lifetime of a key without
 // examining each step.
-type setBacks struct {
-	steps         []setBack       // sorted by start
+type backwardSteps struct {
+	steps         []backwardStep  // sorted by start
 	sumBefore     []int64         // for each step, the sum of all earlier steps; finally the total
-	ends          []setBack       // sorted by end
+	ends          []backwardStep  // sorted by end
 	endSumBefore  []int64         // like sumBefore, for ends
 	shiftedStarts history.MaxTree // start of each step minus its sumBefore
 	mayOverflow   bool            // the sums may overflow
 }
 
-// newSetBacks sorts steps in place and keeps the slice.
-func newSetBacks(steps []setBack) *setBacks {
-	b := &setBacks{steps: steps, ends: slices.Clone(steps)}
-	slices.SortStableFunc(b.steps, func(x, y setBack) int { return cmp.Compare(x.From, y.From) })
-	slices.SortStableFunc(b.ends, func(x, y setBack) int { return cmp.Compare(x.To, y.To) })
+// newBackwardSteps sorts steps in place and keeps the slice.
+func newBackwardSteps(steps []backwardStep) *backwardSteps {
+	b := &backwardSteps{steps: steps, ends: slices.Clone(steps)}
+	slices.SortStableFunc(b.steps, func(x, y backwardStep) int { return cmp.Compare(x.From, y.From) })
+	slices.SortStableFunc(b.ends, func(x, y backwardStep) int { return cmp.Compare(x.To, y.To) })
 	b.sumBefore, b.endSumBefore = prefixSums(b.steps), prefixSums(b.ends)
 	starts := make([]int64, len(steps))
 	for i, s := range b.steps {
@@ -383,7 +383,7 @@ func newSetBacks(steps []setBack) *setBacks {
 	return b
 }
 
-func prefixSums(steps []setBack) []int64 {
+func prefixSums(steps []backwardStep) []int64 {
 	sums := make([]int64, len(steps)+1)
 	for i, s := range steps {
 		sums[i+1] = sums[i] + s.amount
@@ -393,7 +393,7 @@ func prefixSums(steps []setBack) []int64 {
 
 // latestLapse returns the latest time at which a key that was set at an instant lapses. lapse is
 // the time at which it would lapse if the clock were never set back.
-func (b *setBacks) latestLapse(at, lapse int64) int64 {
+func (b *backwardSteps) latestLapse(at, lapse int64) int64 {
 	if lapse == facts.Never {
 		return facts.Never
 	}
@@ -452,30 +452,30 @@ func faultSpan(r *facts.Facts, f *facts.Fault) spans.Span {
 
 // lapses computes when keys have lapsed on every node.
 type lapses struct {
-	maxLife  int64                // maximum lifetime of a key, by a correct clock
-	setBacks map[string]*setBacks // steps back of the clocks, by node
+	maxLife       int64                     // maximum lifetime of a key, by a correct clock
+	backwardSteps map[string]*backwardSteps // backward steps of the clocks, by node
 }
 
-// newLapses finds the steps back in a record. A clock that was set forward is set back when the
+// newLapses finds the backward steps in a record. A clock that was set forward is set back when the
 // fault ends.
 func newLapses(r *facts.Facts, noFailover map[string]bool) lapses {
-	l := lapses{maxLife: facts.Never, setBacks: map[string]*setBacks{}}
+	l := lapses{maxLife: facts.Never, backwardSteps: map[string]*backwardSteps{}}
 	if r.Params.TTL != 0 {
 		l.maxLife = int64(float64(r.Params.TTL) * (1 + r.Params.Rate))
 	}
-	all := map[string][]setBack{}
+	all := map[string][]backwardStep{}
 	for _, f := range r.Faults {
 		switch amount := clockJump(r, noFailover, f); {
 		case amount < 0 && f.Begin != nil:
-			all[f.Target] = append(all[f.Target], setBack{spans.New(f.FirstEvent().T, f.Begin.T), -amount})
+			all[f.Target] = append(all[f.Target], backwardStep{spans.New(f.FirstEvent().T, f.Begin.T), -amount})
 		case amount < 0: // the clock may have been set back at any time
-			all[f.Target] = append(all[f.Target], setBack{spans.New(f.FirstEvent().T, facts.Never), -amount})
+			all[f.Target] = append(all[f.Target], backwardStep{spans.New(f.FirstEvent().T, facts.Never), -amount})
 		case amount > 0 && f.End != nil:
-			all[f.Target] = append(all[f.Target], setBack{spans.New(f.End.T, faultSpan(r, f).To), amount})
+			all[f.Target] = append(all[f.Target], backwardStep{spans.New(f.End.T, faultSpan(r, f).To), amount})
 		}
 	}
 	for node, steps := range all {
-		l.setBacks[node] = newSetBacks(steps)
+		l.backwardSteps[node] = newBackwardSteps(steps)
 	}
 	return l
 }
@@ -485,7 +485,7 @@ func newLapses(r *facts.Facts, noFailover map[string]bool) lapses {
 func (l lapses) latestLapse(at int64) int64 {
 	undisturbed := spans.Add(at, l.maxLife)
 	latest := undisturbed
-	for _, nodeSteps := range l.setBacks {
+	for _, nodeSteps := range l.backwardSteps {
 		latest = max(latest, nodeSteps.latestLapse(at, undisturbed))
 	}
 	return latest
@@ -494,7 +494,7 @@ func (l lapses) latestLapse(at int64) int64 {
 // maxLifetime returns how long any key may have lived.
 func (l lapses) maxLifetime() int64 {
 	maxExtra := int64(0)
-	for _, nodeSteps := range l.setBacks {
+	for _, nodeSteps := range l.backwardSteps {
 		maxExtra = max(maxExtra, nodeSteps.sumBefore[len(nodeSteps.steps)])
 	}
 	return spans.Add(l.maxLife, maxExtra)

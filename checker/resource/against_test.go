@@ -48,7 +48,7 @@ func TestFencingAgainstNaive(t *testing.T) {
 // randomFencedHistory returns a random history that includes tokens, sets and a resource's log.
 func randomFencedHistory(rnd *rand.Rand) *history.History {
 	h := histories.Random(rnd)
-	h.Params.Fence, h.Params.StampError = "token", time.Duration(histories.Beat*int64(rnd.IntN(4)/3))
+	h.Params.Fence, h.Params.TimestampUncertainty = "token", time.Duration(histories.Beat*int64(rnd.IntN(4)/3))
 	var grantEvents []history.Event
 	for i := range h.Events {
 		e := &h.Events[i]
@@ -90,7 +90,7 @@ func randomFencedHistory(rnd *rand.Rand) *history.History {
 // naiveFencing counts violations by class, as defined in the comment on FencingOrder.
 func naiveFencing(h *history.History) map[string]int {
 	counts := map[string]int{}
-	margin := 2 * int64(h.Params.StampError)
+	margin := 2 * int64(h.Params.TimestampUncertainty)
 	var grants []*fencedGrant
 	for i := range h.Events {
 		if e := &h.Events[i]; e.Op == history.OpAcquire && e.Type == history.OK && e.Fence != 0 {
@@ -144,7 +144,7 @@ func naiveCall(h *history.History, session string) *history.Event {
 // naiveStart returns the send time of the earliest set that has the winning token and can belong to
 // the acquire.
 func naiveStart(h *history.History, ret *history.Event) int64 {
-	call, margin := naiveCall(h, ret.Session).T, 2*int64(h.Params.StampError)
+	call, margin := naiveCall(h, ret.Session).T, 2*int64(h.Params.TimestampUncertainty)
 	start := int64(facts.Never)
 	for _, e := range h.Events {
 		if e.Op != history.OpSet || e.Process != ret.Process+"-n1" || ret.Token == "" || e.Token != ret.Token {

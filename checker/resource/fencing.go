@@ -11,7 +11,7 @@ import (
 )
 
 // refusals finds wrong answers from a resource with fencing tokens. The order of the resource's log
-// is exact, so timestamp errors do not matter.
+// is exact, so timestamp uncertainty does not matter.
 func refusals(r *Log) []damage {
 	var damages []damage
 	highestByKey := map[string]*history.Event{} // by key: the first entry with the highest token accepted so far
@@ -72,7 +72,7 @@ func wasHolderRefused(r *Log, e, highest *history.Event) bool {
 	case other == nil || other == w.Session:
 		return true
 	}
-	margin := 2 * int64(r.Params.StampError)
+	margin := 2 * int64(r.Params.TimestampUncertainty)
 	if !other.Granted() || other.Acquire.Return.T+margin >= w.From {
 		return false
 	}
@@ -95,9 +95,9 @@ func windowAtRefusal(r *Log, e *history.Event) (facts.Window, bool) {
 			answerTime = returnTime
 		}
 	}
-	answerTime += 2 * int64(r.Params.StampError)
+	answerTime += 2 * int64(r.Params.TimestampUncertainty)
 	// If a client released the lock after getting the answer, that order is certain despite the
-	// timestamp error. In any case, the deadline must be later than both.
+	// timestamp uncertainty. In any case, the deadline must be later than both.
 	until := answerTime
 	if answerTime <= r.index.lookup(s).deadlineAt(call) {
 		until = min(until, returnTime)
@@ -189,7 +189,7 @@ func fencedGrants(r *facts.Facts) [][]*fencedGrant {
 // and may lack the first set. Each of these choices can hide a disorder, but none can invent one.
 func dateAttempts(r *facts.Facts, keys [][]*fencedGrant) {
 	type attempt struct{ client, key, token string }
-	margin := 2 * int64(r.Params.StampError)
+	margin := 2 * int64(r.Params.TimestampUncertainty)
 	type requestTimes struct {
 		sent    []int64 // sorted
 		unknown bool    // at least one request has no timestamp
@@ -239,7 +239,7 @@ func dateAttempts(r *facts.Facts, keys [][]*fencedGrant) {
 // over the grants, ordered by start, is enough: each token must be higher than all tokens returned
 // before.
 func disorders(r *facts.Facts, keys [][]*fencedGrant) []damage {
-	margin := 2 * int64(r.Params.StampError)
+	margin := 2 * int64(r.Params.TimestampUncertainty)
 	var damages []damage
 	for _, byEnd := range keys {
 		byStart := slices.Clone(byEnd)

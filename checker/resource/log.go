@@ -256,7 +256,7 @@ type sessionIndex struct {
 	claims   []claim                    // sorted by time
 }
 
-// claim is the deadline that a session has from an instant on.
+// claim is the deadline that a session has from an instant onward.
 type claim struct{ from, deadline int64 }
 
 type indexCache struct {

@@ -4,7 +4,7 @@
 // A Judge checks all sessions of a lock, or a witness alone. A Question is one operation in
 // porcupine's terms. visualize.go writes porcupine's page about a violation.
 //
-// Package lease decides the same question by another algorithm. The two share no code and do not
+// Package lease decides the same question with a different algorithm. The two share no code and do not
 // see each other's findings, so that a mistake in one of them shows as a disagreement. Searches are
 // limited in real time, so call this package outside bubbles of virtual time.
 //
@@ -160,12 +160,12 @@ func sortByNumber(all []porcupine.Operation) {
 // questionsOf translates one session. Failed acquires and extensions of unknown outcome say nothing
 // about the lease, so it omits them.
 func questionsOf(r *facts.Facts, s *facts.Session, owner int) (all []porcupine.Operation) {
-	ε := int64(r.Params.StampError)
+	uncertainty := int64(r.Params.TimestampUncertainty)
 	until := int64(math.MinInt64)
 	add := func(o facts.Operation) {
-		q := Question{Owner: owner, Op: o.Call.Op, Outcome: history.Info, Call: o.Call.T - ε, Return: facts.Never, Expiry: facts.Never, client: s.Client()}
+		q := Question{Owner: owner, Op: o.Call.Op, Outcome: history.Info, Call: o.Call.T - uncertainty, Return: facts.Never, Expiry: facts.Never, client: s.Client()}
 		if o.Return != nil && o.Return.Type != history.Info {
-			q.Outcome, q.Return = o.Return.Type, o.Return.T+ε
+			q.Outcome, q.Return = o.Return.Type, o.Return.T+uncertainty
 		}
 		switch {
 		case q.Op == history.OpRelease, q.Op == history.OpExtend && q.Outcome == history.Fail:
@@ -191,7 +191,7 @@ func questionsOf(r *facts.Facts, s *facts.Session, owner int) (all []porcupine.O
 			q.Expiry = until
 		}
 		if q.Expiry != facts.Never && q.Expiry != math.MinInt64 {
-			q.Expiry -= ε
+			q.Expiry -= uncertainty
 		}
 		all = append(all, porcupine.Operation{ClientId: int(o.Call.N), Input: q, Call: q.Call, Return: q.Return, Metadata: q.client})
 	}
@@ -222,10 +222,10 @@ type modelState struct {
 //	acquire ok    free → held        release ok    held → free
 //	extend ok     held → held        release or extend fail    not held by the caller
 //	unknown       takes effect at some time after its call, or never
-//	expire        held → free at any time from the earliest expiry on, or never
+//	expire        held → free at any time after the earliest expiry, or never
 //
 // Expiry is part of each step. As a separate operation it would blow up the search even on correct
-// histories. A client's operations take effect in their order even if the timestamp error makes
+// histories. A client's operations take effect in their order even if the timestamp uncertainty makes
 // them overlap. An operation of unknown outcome takes effect after all operations answered before
 // its call.
 var Model = porcupine.Model{

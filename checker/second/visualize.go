@@ -211,16 +211,16 @@ func describeStates(states []lease, names []string) string {
 // annotations returns marks for the violation and for the spans during which clients believed they
 // held the lock.
 func annotations(r *facts.Facts, ss []*facts.Session, res *verdict.Result) []porcupine.Annotation {
-	ε := int64(r.Params.StampError)
+	uncertainty := int64(r.Params.TimestampUncertainty)
 	var out []porcupine.Annotation
 	for _, s := range ss {
 		for w := range r.Windows(s) {
-			if w.From+ε >= w.To-ε {
+			if w.From+uncertainty >= w.To-uncertainty {
 				continue
 			}
-			out = append(out, porcupine.Annotation{Tag: escape(s.Client()) + "'s belief", Start: w.From + ε, End: w.To - ε,
+			out = append(out, porcupine.Annotation{Tag: escape(s.Client()) + "'s belief", Start: w.From + uncertainty, End: w.To - uncertainty,
 				Description: "belief in session " + escape(s.Name()), BackgroundColor: "#cfe8cf",
-				Details: fmt.Sprintf("%s believes that it holds %s, from %s to %s", escape(s.Client()), escape(verdict.LockName(s.Key())), facts.Seconds(w.From+ε), facts.Seconds(w.To-ε))})
+				Details: fmt.Sprintf("%s believes that it holds %s, from %s to %s", escape(s.Client()), escape(verdict.LockName(s.Key())), facts.Seconds(w.From+uncertainty), facts.Seconds(w.To-uncertainty))})
 		}
 	}
 	return append(out, porcupine.Annotation{Tag: "violated", Start: res.Witness.From, End: res.Witness.To,

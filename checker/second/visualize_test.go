@@ -177,17 +177,17 @@ func TestPictureEscapesHostileNames(t *testing.T) {
 		}
 	}
 	d := data(t, page)
-	var texts []string
+	var strs []string
 	for _, o := range d.Partitions[0].History {
-		texts = append(texts, o.Description, o.Metadata)
+		strs = append(strs, o.Description, o.Metadata)
 	}
 	for _, steps := range d.Partitions[0].PartialLinearizations {
 		for _, s := range steps {
-			texts = append(texts, s.StateDescription)
+			strs = append(strs, s.StateDescription)
 		}
 	}
-	if i := slices.IndexFunc(texts, func(s string) bool { return strings.ContainsAny(s, "<>&\"`\n\x00\u202e") }); i >= 0 {
-		t.Errorf("the script would show %q", texts[i])
+	if i := slices.IndexFunc(strs, func(s string) bool { return strings.ContainsAny(s, "<>&\"`\n\x00\u202e") }); i >= 0 {
+		t.Errorf("the script would show %q", strs[i])
 	}
 }
 
@@ -223,7 +223,7 @@ func TestNothingToDraw(t *testing.T) {
 			t.Error("got a picture although there is nothing to draw")
 		}
 	}
-	// A verdict on another history is an error, not a panic.
+	// A verdict on a different history is an error, not a panic.
 	other := verdict.Verdict{Results: []verdict.Result{{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Witness: &verdict.Witness{Sessions: []string{"x", "y"}, Key: "z"}}}}
 	var page bytes.Buffer
 	if shown, err := second.Visualize(&page, h, other); shown || err == nil || page.Len() > 0 {

@@ -20,13 +20,13 @@ func TestMeetingsAgainstLinearSearch(t *testing.T) {
 }
 
 func compareMeetings(_ *rand.Rand, r *facts.Facts) (got, want string) {
-	ε := int64(r.Params.StampError)
+	uncertainty := int64(r.Params.TimestampUncertainty)
 	for _, l := range r.Locks {
 		ws, n := NewBeliefs(r).Windows(l), 0
 		for s := range l.Sessions() {
 			wait := Wait(r, s)
 			if slices.ContainsFunc(ws, func(w Window) bool {
-				meets := w.From-ε <= wait.To && w.To+ε >= wait.From
+				meets := w.From-uncertainty <= wait.To && w.To+uncertainty >= wait.From
 				follows := s.Acquire.Outcome() == history.Fail && w.From >= wait.To && w.From <= wait.To+int64(r.Params.TTL) && w.Session.Client() != s.Client()
 				return w.Session != s && (meets || follows)
 			}) {

@@ -26,21 +26,21 @@ type Beliefs struct {
 func NewBeliefs(r *facts.Facts) *Beliefs { return &Beliefs{r: r} }
 
 // Windows returns the belief windows of a lock's sessions, sorted by From. Both ends of each window
-// are moved inward by the timestamp error, so that only the certain part is left. The slice is
+// are moved inward by the timestamp uncertainty, so that only the certain part is left. The slice is
 // valid until the next call.
 func (b *Beliefs) Windows(l *facts.Lock) []Window {
 	if b.lock == l {
 		return b.windows
 	}
-	ε := int64(b.r.Params.StampError)
+	uncertainty := int64(b.r.Params.TimestampUncertainty)
 	ws := b.EmptyWindows()
 	for s := range l.Sessions() {
 		for w := range b.r.Windows(s) {
-			if ε == 0 && b.r.StillOpen(w) { // include the last event's instant
+			if uncertainty == 0 && b.r.StillOpen(w) { // include the last event's instant
 				w.To++
 			}
-			if w.From+ε < w.To-ε {
-				ws = append(ws, Window{From: w.From + ε, To: w.To - ε, Session: s})
+			if w.From+uncertainty < w.To-uncertainty {
+				ws = append(ws, Window{From: w.From + uncertainty, To: w.To - uncertainty, Session: s})
 			}
 		}
 	}
@@ -143,7 +143,7 @@ func (o *Overlaps) Sweep(ws []Window, end int64) {
 // largest To, or at the runner-up if the first belongs to the session itself.
 func Meetings(r *facts.Facts, l *facts.Lock, ws []Window) int {
 	count := 0
-	ε := int64(r.Params.StampError)
+	uncertainty := int64(r.Params.TimestampUncertainty)
 	startedWindows, nextHolders := reach{ws: ws}, successors{ws: ws}
 	var unansweredSessions []*facts.Session // each is its client's last; the client may have died before other acquires returned
 	for s := range l.Sessions() {
@@ -152,14 +152,14 @@ func Meetings(r *facts.Facts, l *facts.Lock, ws []Window) int {
 			continue
 		}
 		wait := Wait(r, s)
-		if startedWindows.meets(s, wait, ε) || s.Acquire.Outcome() == history.Fail && nextHolders.hasOtherClient(s, int64(r.Params.TTL)) {
+		if startedWindows.meets(s, wait, uncertainty) || s.Acquire.Outcome() == history.Fail && nextHolders.hasOtherClient(s, int64(r.Params.TTL)) {
 			count++
 		}
 	}
 	startedWindows = reach{ws: ws}
 	slices.SortFunc(unansweredSessions, func(a, b *facts.Session) int { return cmp.Compare(Wait(r, a).To, Wait(r, b).To) })
 	for _, s := range unansweredSessions {
-		if wait := Wait(r, s); startedWindows.meets(s, wait, ε) {
+		if wait := Wait(r, s); startedWindows.meets(s, wait, uncertainty) {
 			count++
 		}
 	}
@@ -175,8 +175,8 @@ type reach struct {
 
 // meets reports whether wait overlaps a window of a session other than s. Successive calls must be
 // ordered by wait.To.
-func (f *reach) meets(s *facts.Session, wait Span, ε int64) bool {
-	for ; len(f.ws) > 0 && f.ws[0].From-ε <= wait.To; f.ws = f.ws[1:] {
+func (f *reach) meets(s *facts.Session, wait Span, uncertainty int64) bool {
+	for ; len(f.ws) > 0 && f.ws[0].From-uncertainty <= wait.To; f.ws = f.ws[1:] {
 		switch w := f.ws[0]; {
 		case f.farthest.Session == w.Session:
 			f.farthest.To = max(f.farthest.To, w.To)
@@ -190,7 +190,7 @@ func (f *reach) meets(s *facts.Session, wait Span, ε int64) bool {
 	if w.Session == s {
 		w = f.farthestOther
 	}
-	return w.Session != nil && w.To >= wait.From-ε
+	return w.Session != nil && w.To >= wait.From-uncertainty
 }
 
 // successors finds the next holders after a failed acquire.

@@ -121,8 +121,8 @@ type Result struct {
 // Witness proves a violation. It names at most two sessions, or three if the order in which a
 // client used its handles matters.
 type Witness struct {
-	Events   []int64  `json:"events"`   // event numbers (N), ordered by time
-	Sessions []string `json:"sessions"` // ordered by time
+	Events   []int64  `json:"events"`   // event numbers (N), in chronological order
+	Sessions []string `json:"sessions"` // in chronological order
 	Key      string   `json:"key"`
 	From     int64    `json:"from"` // when the violation began and ended, in nanoseconds of true time
 	To       int64    `json:"to"`
@@ -141,7 +141,7 @@ type Loss struct {
 	Node     string `json:"node"`
 	Cause    string `json:"cause"`
 	Text     string `json:"text"`
-	Fact     int64  `json:"fact,omitempty"`  // number of the event that ended the key early, or 0
+	Fact     int64  `json:"fact,omitempty"`  // number of the event that removed the key before its expiry, or 0
 	SetEvent int64  `json:"put,omitempty"`   // number of the event that set the second session's key
 	Steps    []int  `json:"steps,omitempty"` // the planned steps that caused the loss
 
@@ -385,7 +385,7 @@ func Plural(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// EventNumbers returns the events' numbers without duplicates, ordered by time.
+// EventNumbers returns the events' numbers without duplicates, in chronological order.
 func EventNumbers(events []*history.Event) []int64 {
 	events = slices.DeleteFunc(slices.Clone(events), func(e *history.Event) bool { return e == nil })
 	slices.SortFunc(events, ByTime)

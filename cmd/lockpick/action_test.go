@@ -57,17 +57,17 @@ func TestActionLints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts := map[string][]byte{"testdata/workflow.yml": workflow, "README.md": []byte(readmeBlock(t, "../../README.md", "uses: OWNER/lockpick"))}
+	contents := map[string][]byte{"testdata/workflow.yml": workflow, "README.md": []byte(readmeBlock(t, "../../README.md", "uses: OWNER/lockpick"))}
 	workflows, err := filepath.Glob(filepath.Join(root, ".github/workflows/*.yml"))
 	if err != nil || len(workflows) == 0 {
 		t.Fatalf("no workflows: %v", err)
 	}
 	for _, path := range workflows {
-		if texts[filepath.Base(path)], err = os.ReadFile(path); err != nil {
+		if contents[filepath.Base(path)], err = os.ReadFile(path); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, text := range texts {
+	for name, text := range contents {
 		for _, e := range lint(t, root, text) {
 			t.Errorf("%s: %v", name, e)
 		}

@@ -158,7 +158,7 @@ func (a *plainAdapter) answer(m adapterRequest) string {
 	defer a.mu.Unlock()
 	start := monotonic()
 	okReply := func() string { return fmt.Sprintf(`"ok":true,"until":%d,"clock":"monotonic"`, a.deadline(start)) }
-	request := func(args ...string) (yes bool) {
+	request := func(args ...string) (ok bool) {
 		v, err := proc.Ask(context.Background(), a.addr, args...)
 		return err == nil && (v.Int == 1 || v.Str == "OK")
 	}

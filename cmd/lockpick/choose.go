@@ -181,7 +181,7 @@ func rejectBroken(command, lock string) error {
 	return usageError(fmt.Errorf("%s doesn't test deliberately broken locks", command), "to look for the violations of one, use lockpick fuzz --lock broken --set lock.mistake=plain-del")
 }
 
-// lockTable returns the table for help locks: each lock kind with its options.
+// lockTable returns the table shown by "lockpick help locks": each lock kind with its options.
 func lockTable() string {
 	var b strings.Builder
 	width := 0
@@ -268,7 +268,7 @@ func variantColumnWidth(all []pick) int {
 	return n
 }
 
-// hangingIndent returns a word, padded to columnWidth, and a text that wraps to its right.
+// hangingIndent returns a word, padded to columnWidth, with text that wraps to its right.
 func hangingIndent(word string, columnWidth int, text string, width int) string {
 	indent := 4 + columnWidth + 1
 	return fmt.Sprintf("%-*s %s", columnWidth, word, display.Wrap(width-1, indent, indent, text))

@@ -96,7 +96,7 @@ func TestEverySeedTwice(t *testing.T) {
 
 // TestLibrariesTwice runs storms on the other libraries and configurations twice, like
 // TestEverySeedTwice. It omits rueidislock with client-side caching: if an invalidation arrives
-// while a timer fires or a context ends, a select in the library chooses randomly, which can't be
+// while a timer fires or a context is canceled, a select in the library chooses randomly, which can't be
 // seeded. On two processors, the library's goroutines race, too.
 func TestLibrariesTwice(t *testing.T) {
 	runTwice(t, func(run func(scenario.Scenario, uint64)) {

@@ -119,7 +119,7 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 		return storeError(err)
 	}
 	a.waitForCleanup()
-	finder := &campaign.EnvelopeFinder{Simulator: newSimRunner(f.timeout, f.store), Store: f.store, Lock: f.lock, Setting: f.EnvelopeSetting, Seed: f.seed, Seeds: f.seeds, Prepare: f.replaceLock, Log: a.errOut}
+	finder := &campaign.EnvelopeFinder{Simulator: newSimRunner(f.timeout, f.store), Store: f.store, Lock: f.lock, Setting: f.EnvelopeSetting, FirstSeed: f.seed, Seeds: f.seeds, Prepare: f.replaceLock, Log: a.errOut}
 	defer finder.Stop()
 	result, err := finder.Run(ctx, dimensions, func(e *campaign.Envelope) {
 		if !f.json {

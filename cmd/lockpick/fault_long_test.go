@@ -41,7 +41,7 @@ func buildWithNewFaults(t *testing.T) string {
 	}
 	dir := t.TempDir()
 	newKindsFile := filepath.Join(dir, "kinds.go")
-	if err := os.WriteFile(newKindsFile, []byte(strings.Replace(string(text), line, line+"limp, forget, ", 1)), 0o644); err != nil {
+	if err := os.WriteFile(newKindsFile, []byte(strings.Replace(string(text), line, line+"limpKind, forgetKind, ", 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	overlayFiles := map[string]string{kindsFile: newKindsFile}

@@ -50,7 +50,7 @@ command continues with new seeds. With --seed it starts over. No run is counted 
 
 Minimized scenarios are stored in the corpus, a folder of scenario files. The next fuzz of the
 same lock runs them first. They show the violation even if a later version of lockpick draws
-other random numbers from the same seed.
+different random numbers from the same seed.
 
 Fuzzing detects every lock with a planted mistake (lock.kind broken), except
 ` + undetectedMistakes(),
@@ -103,7 +103,7 @@ func (a *app) fuzz(ctx context.Context, f *fuzzFlags, args []string) (err error)
 	if err != nil {
 		return err
 	}
-	fuzzer := &campaign.Fuzzer{Simulator: newSimRunner(f.timeout, f.store), Store: f.store, Scenarios: scenariosOf(picks), Corpus: f.corpus, TimeLimit: f.duration, Seed: f.seed, Seeds: f.seeds, Restart: f.seedGiven,
+	fuzzer := &campaign.Fuzzer{Simulator: newSimRunner(f.timeout, f.store), Store: f.store, Scenarios: scenariosOf(picks), Corpus: f.corpus, TimeLimit: f.duration, FirstSeed: f.seed, Seeds: f.seeds, Restart: f.seedGiven,
 		FailFast: f.failFast, Log: a.errOut, NewJob: func(n int, seed uint64) campaign.Job {
 			j := f.job(picks[n], 0)
 			j.Seed, j.Command = seed, f.rerunCommand(picks[n], seed)

@@ -20,7 +20,7 @@ import (
 	"lockpick/scenarios/exhaust"
 )
 
-// topics lists the help pages that are not about a command. Their texts are in topics/NAME.txt.
+// topics lists the help pages that are not about a command. Their text is in topics/NAME.txt.
 var topics = []struct{ name, short string }{
 	{"causes", "the causes that are reported with violations"},
 	{"exit-codes", "what each exit code means"},
@@ -54,14 +54,14 @@ func topicText(name string) string {
 	).Replace(strings.TrimSuffix(string(text), "\n"))
 }
 
-// helpWidth is the line length of help texts, in columns.
+// helpWidth is the line length of help pages, in columns.
 const helpWidth = 84
 
 func wrap(firstIndent, indent int, text string) string {
 	return display.Wrap(helpWidth, firstIndent, indent, text)
 }
 
-// faultTable returns the table of faults for help faults.
+// faultTable returns the table of faults shown by "lockpick help faults".
 func faultTable() string {
 	var b strings.Builder
 	width := 0

@@ -41,7 +41,7 @@ func makeStoredRun(t *testing.T, name string) (store, dir, suiteDir string) {
 	if o.Error != "" {
 		t.Fatal(o.Error)
 	}
-	s := &suites.Suite{Store: store, Backend: simulation, Seed: 1, Seeds: 1, StartTime: time.Unix(1e9, 0)}
+	s := &suites.Suite{Store: store, Backend: simulation, FirstSeed: 1, Seeds: 1, StartTime: time.Unix(1e9, 0)}
 	s.Add(o)
 	suiteDir, err = suites.Write(s)
 	must(t, err)

@@ -17,9 +17,9 @@ import (
 )
 
 // TestKills kills lockpick processes at random times, and ends others with SIGHUP or SIGTERM. The
-// next process must remove everything that a killed process left behind; a process ended by a
+// next process must remove everything that a killed process left behind; a process terminated by a
 // signal must leave nothing behind. Together with TestKillsOnDocker, there are a hundred kills and
-// twenty signals of each kind. The environment variable KILLS_SEED selects other times.
+// twenty signals of each kind. The environment variable KILLS_SEED selects different times.
 func TestKills(t *testing.T) {
 	killAndSignal(newKillEnv(t, killSeed(), false), []int{40, 0, 16, 16}, []int{10, 0, 4, 0})
 }

@@ -251,7 +251,7 @@ func exitCode(err error) int {
 func (a *app) printError(err error) {
 	const maxErrorText = 16 << 10
 	var s *scenario.Error
-	// Indent further lines: an error may quote other texts, whose lines must not look like
+	// Indent further lines: an error may quote foreign text, whose lines must not look like
 	// lockpick's own.
 	text := strings.ReplaceAll(strings.TrimRight(err.Error(), "\n"), "\n", "\n    ")
 	text = longWord.ReplaceAllString(text, "$1…$2")

@@ -80,7 +80,7 @@ func TestMutatedManifest(t *testing.T) {
 	f := newProtectedDir(t, store)
 	text, err := os.ReadFile(filepath.Join(dir, campaign.ManifestFile))
 	must(t, err)
-	numAccepted, numDrawn := 0, 0
+	numAccepted, numRendered := 0, 0
 	n := forEachMutant(t, text, func(what string, mutant []byte) {
 		must(t, os.WriteFile(filepath.Join(dir, campaign.ManifestFile), mutant, 0o644))
 		if !runOnHostile(t, what, "check", dir) {
@@ -89,12 +89,12 @@ func TestMutatedManifest(t *testing.T) {
 		if numAccepted++; numAccepted%(1+10/stride()) == 0 {
 			runOnHostile(t, what, "explain", dir)
 			runOnHostile(t, what, "report", dir)
-			numDrawn++
+			numRendered++
 		}
 		f.checkUnchanged(t, what)
 	})
-	if numTried := numAccepted * stride(); n < 1000 || numTried < 50 || numDrawn < 2 || numTried > n/5 {
-		t.Errorf("unexpected numbers: %d mutants, %d accepted, %d drawn", n, numAccepted, numDrawn)
+	if numTried := numAccepted * stride(); n < 1000 || numTried < 50 || numRendered < 2 || numTried > n/5 {
+		t.Errorf("unexpected numbers: %d mutants, %d accepted, %d rendered", n, numAccepted, numRendered)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestMutatedOutcome(t *testing.T) {
 		must(t, err)
 		k := 0
 		n := forEachMutant(t, text, func(what string, mutant []byte) {
-			if k++; d == dir && k%25 != 0 { // a run's outcome.json is read only when the whole run is drawn
+			if k++; d == dir && k%25 != 0 { // a run's outcome.json is read only when the whole run is rendered
 				return
 			}
 			must(t, os.WriteFile(path, mutant, 0o644))

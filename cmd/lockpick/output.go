@@ -15,7 +15,7 @@ import (
 	"lockpick/reports/display"
 )
 
-// output writes to standard output or standard error. Texts may come from untrusted histories and
+// output writes to standard output or standard error. Its text may come from untrusted histories and
 // files, so it escapes characters that move the cursor, change colors or change the writing
 // direction, as in \u202e, which is valid in JSON, too. It keeps the first error, so that lost
 // results are noticed. After done is closed, it waits no longer than finalWriteTimeout for a

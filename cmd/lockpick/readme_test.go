@@ -52,7 +52,7 @@ func TestGuaranteesNameScenarios(t *testing.T) {
 	}
 }
 
-// TestReadmeLinks checks that each link between the project's texts points to an existing file and,
+// TestReadmeLinks checks that each link between the project's documents points to an existing file and,
 // if it has a fragment, to an existing heading.
 func TestReadmeLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)

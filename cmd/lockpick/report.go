@@ -203,7 +203,7 @@ func (r *report) timeLeft(now time.Time) (time.Duration, bool) {
 // newSuite returns a suite that lists all chosen scenarios, so that its page includes those without
 // an outcome.
 func (f *runFlags) newSuite(picks []pick, names []string, started time.Time) *suites.Suite {
-	s := &suites.Suite{Backend: f.backend, Seed: f.seed, Seeds: f.seeds, StartTime: started.UTC(), Command: f.suiteCommand(names), Version: version(),
+	s := &suites.Suite{Backend: f.backend, FirstSeed: f.seed, Seeds: f.seeds, StartTime: started.UTC(), Command: f.suiteCommand(names), Version: version(),
 		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Overrides: f.settings, Store: f.store}
 	for _, p := range picks {
 		c := &suites.Scenario{Name: p.Name, Variant: p.Variant, Claim: p.Claim, Source: p.Source, Tags: p.Tags}

@@ -200,7 +200,7 @@ func (a *app) scorecard(ctx context.Context, f *scorecardFlags, args []string) (
 	if err != nil {
 		return err
 	}
-	s := &campaign.Scorer{Base: campaign.Selection{Tags: f.tags, Adapter: f.adapter}, Claims: kinds.Claims, Seed: f.seed, Seeds: f.seeds, RunBoth: f.besideBackend != "",
+	s := &campaign.Scorer{Base: campaign.Selection{Tags: f.tags, Adapter: f.adapter}, Claims: kinds.Claims, FirstSeed: f.seed, Seeds: f.seeds, RunBoth: f.besideBackend != "",
 		Report: func(line string) { fmt.Fprintln(a.errOut, line) }}
 	program, err := selectAdapter(ctx, &s.Base, "")
 	if err != nil {

@@ -24,7 +24,7 @@ func serveCmd(a *app) *cobra.Command {
 	var port uint16
 	c := &cobra.Command{Use: "serve", Short: "serve the store to a browser on this machine", Args: noArgs,
 		Long: `Serve the runs of the store and their reports on 127.0.0.1 only. The server shows
-nothing outside the store and changes no results. It draws a missing report when the
+nothing outside the store and changes no results. It renders a missing report when the
 report's page is opened. The server runs until it is interrupted (exit code 130).`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), store, port) }}
 	addStoreFlag(c, &store, "the runs")
@@ -38,7 +38,7 @@ func (a *app) serve(ctx context.Context, store string, port uint16) error {
 		return usageError(fmt.Errorf("listen: %w", err), "choose another port with --port, or any free one with --port 0")
 	}
 	defer l.Close()
-	s, err := suites.NewServer(store, l.Addr(), drawStored)
+	s, err := suites.NewServer(store, l.Addr(), renderStored)
 	if err != nil {
 		return usageError(fmt.Errorf("open store: %w", err), "run something first, or name another folder with --store")
 	}
@@ -156,8 +156,8 @@ func gc(out io.Writer, store string, b suites.Retention, dryRun bool) error {
 	return err
 }
 
-// keepVariable is the environment variable with the number of suites, and of runs of each scenario, to
-// keep after each run.
+// keepVariable names the environment variable that sets how many suites, and how many runs of each
+// scenario, are kept.
 const keepVariable = "LOCKPICK_KEEP"
 
 // keepFromEnv returns the value of LOCKPICK_KEEP, or 0, which means all, if it is not set.

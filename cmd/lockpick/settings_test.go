@@ -110,7 +110,7 @@ func TestOtherSettingsKeepRequirements(t *testing.T) {
 }
 
 // TestViolationsArePrinted checks that a violation is printed even if the property's expected
-// outcome follows another property, which is not violated.
+// outcome follows a different property, which is not violated.
 func TestViolationsArePrinted(t *testing.T) {
 	newJudgement := func(property, follows string, got verdict.Outcome) outcome.Judgement {
 		return outcome.Judgement{Property: property, Expected: outcome.AnyOutcome, Got: got, ImpliedBy: follows, AsExpected: true}

@@ -22,7 +22,7 @@ func (r *report) shardHead(picks []pick) (campaign.ShardHeader, error) {
 	if err != nil {
 		return campaign.ShardHeader{}, usageError(fmt.Errorf("--shard: %w", err), fmt.Sprintf("use K/N with N at most %d, as in --shard 3/8 or --shard $SLURM_ARRAY_TASK_ID/8; see lockpick help shards", campaign.MaxShards))
 	}
-	return campaign.ShardHeader{Shard: k, Shards: n, Version: version(), Backend: f.backend, Seed: f.seed, Seeds: f.seeds,
+	return campaign.ShardHeader{Shard: k, Shards: n, Version: version(), Backend: f.backend, FirstSeed: f.seed, Seeds: f.seeds,
 		Command: r.suite.Command, Named: f.named, Overrides: f.settings, Skipped: r.skippedOutcomes, Scenarios: picks}, nil
 }
 
@@ -127,7 +127,7 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *campaign.Sweep) error {
 	if err != nil {
 		return err
 	}
-	f.backend, f.seed, f.seeds, f.settings, f.named = s.Backend, s.Seed, s.Seeds, s.Overrides, s.Named
+	f.backend, f.seed, f.seeds, f.settings, f.named = s.Backend, s.FirstSeed, s.Seeds, s.Overrides, s.Named
 	r := newReport(a, f, ci, s.Scenarios, nil)
 	r.numRuns, r.skippedOutcomes, r.suite.Command, r.suite.Version = s.Total(), s.Skipped, s.Command, s.Version
 	r.comparer = campaign.VariantComparer{Scenarios: s.Scenarios, Seeds: s.Seeds}

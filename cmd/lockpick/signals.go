@@ -28,7 +28,7 @@ const (
 	echoWindow = 100 * time.Millisecond
 )
 
-// newInterruptContext returns a context that ends on Ctrl-C, SIGTERM or, except under nohup, when the
+// newInterruptContext returns a context that is canceled on Ctrl-C, SIGTERM or, except under nohup, when the
 // terminal is closed. A second signal, or the end of cleanupTimeout, exits at once, whatever the
 // program is waiting for. The next lockpick process then cleans up.
 func newInterruptContext() (ctx context.Context, cancel context.CancelCauseFunc, stop func()) {

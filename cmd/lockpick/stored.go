@@ -375,7 +375,7 @@ func isRun(path string) bool {
 
 // reportRun rewrites the reports of a stored run.
 func (a *app) reportRun(s campaign.StoredRun) error {
-	dir, err := drawReports(s, true)
+	dir, err := renderReports(s, true)
 	if err != nil {
 		return err
 	}
@@ -383,25 +383,25 @@ func (a *app) reportRun(s campaign.StoredRun) error {
 	return nil
 }
 
-// maxDrawnEvents limits the size of runs whose reports serve draws. It is twice the number of events
-// in the catalog's longest run, which takes seconds to draw.
-const maxDrawnEvents = 50_000
+// maxRenderedEvents limits the size of runs whose reports serve renders. It is twice the number of events
+// in the catalog's longest run, which takes seconds to render.
+const maxRenderedEvents = 50_000
 
-// drawStored draws a run's reports when a browser requests the page, without printing anything.
-func drawStored(dir string) error {
+// renderStored renders a run's reports when a browser requests the page, without printing anything.
+func renderStored(dir string) error {
 	s, err := campaign.OpenStored(dir, storedNames())
 	if err != nil {
 		return err
 	}
-	if n := len(s.History.Events); n > maxDrawnEvents {
-		return fmt.Errorf("the run has %d events, too many to draw its reports on request (the limit is %d); run lockpick report %s", n, maxDrawnEvents, quote(dir))
+	if n := len(s.History.Events); n > maxRenderedEvents {
+		return fmt.Errorf("the run has %d events, too many to render its reports on request (the limit is %d); run lockpick report %s", n, maxRenderedEvents, quote(dir))
 	}
-	_, err = drawReports(s, false)
+	_, err = renderReports(s, false)
 	return err
 }
 
-// drawReports writes a stored run's reports, with or without images, and returns their folder.
-func drawReports(s campaign.StoredRun, images bool) (dir string, err error) {
+// renderReports writes a stored run's reports, with or without images, and returns their folder.
+func renderReports(s campaign.StoredRun, images bool) (dir string, err error) {
 	dir = s.Dir
 	if s.Manifest == nil { // a single file: don't overwrite files next to it, such as history.edn
 		dir += ".report"
@@ -448,11 +448,11 @@ func (a *app) reportSuite(dir string) error {
 	if err := rejectRunFolder(dir); err != nil {
 		return err
 	}
-	s, err := suites.Redraw(dir)
+	s, err := suites.Rerender(dir)
 	if err != nil {
 		return usageError(err, "name the directory of a suite, as in "+filepath.Join(store, suites.Folder, "latest"))
 	}
-	_, err = fmt.Fprintf(a.out, "%s\nreport: %s (drawn from stored outcomes)\n", s.Headline(), filepath.Join(dir, suites.PageFile))
+	_, err = fmt.Fprintf(a.out, "%s\nreport: %s (rendered from stored outcomes)\n", s.Headline(), filepath.Join(dir, suites.PageFile))
 	return errors.Join(err, suites.Index(s.Store))
 }
 

@@ -97,7 +97,7 @@ func TestIsLocal(t *testing.T) {
 		host, kernel string
 		here         bool
 	}{{"unix://" + DefaultSocket, kernel, true}, {"unix://" + DefaultSocket, "6.10.14-linuxkit", false}, {"unix://" + DefaultSocket, "", false}, {"tcp://127.0.0.1:2375", kernel, false}} {
-		if got := (&Engine{Host: c.host}).IsLocal(About{Kernel: c.kernel}); got != c.here {
+		if got := (&Engine{Host: c.host}).IsLocal(EngineInfo{Kernel: c.kernel}); got != c.here {
 			t.Errorf("%+v: IsLocal returned %v", c, got)
 		}
 	}

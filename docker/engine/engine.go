@@ -82,8 +82,8 @@ func Connect() (*Engine, error) {
 
 func (e *Engine) Close() error { return e.API.Close() }
 
-// About is the engine's description of itself.
-type About struct {
+// EngineInfo is what an engine reports about itself.
+type EngineInfo struct {
 	Version  string
 	API      string // API version in use
 	Platform string // operating system of containers, such as linux
@@ -91,19 +91,19 @@ type About struct {
 	Arch     string // architecture of containers as a GOARCH, such as amd64
 }
 
-// About negotiates the API version and queries the engine. It negotiates explicitly because the client
+// Info negotiates the API version and queries the engine. It negotiates explicitly because the client
 // library would ignore an error and continue with a default version.
-func (e *Engine) About(ctx context.Context) (About, error) {
+func (e *Engine) Info(ctx context.Context) (EngineInfo, error) {
 	p, err := e.API.Ping(ctx)
 	if err != nil {
-		return About{}, e.noAnswerError(err)
+		return EngineInfo{}, e.noAnswerError(err)
 	}
 	e.API.NegotiateAPIVersionPing(p)
 	v, err := e.API.ServerVersion(ctx)
 	if err != nil {
-		return About{}, e.noAnswerError(err)
+		return EngineInfo{}, e.noAnswerError(err)
 	}
-	return About{v.Version, e.API.ClientVersion(), v.Os, v.KernelVersion, v.Arch}, nil
+	return EngineInfo{v.Version, e.API.ClientVersion(), v.Os, v.KernelVersion, v.Arch}, nil
 }
 
 func labelFilter(labels ...string) filters.Args {
@@ -291,21 +291,21 @@ func Explain(err error) (reason, remedy string) {
 
 // Open connects to the engine, negotiates the API version, and checks that the engine runs Linux
 // containers.
-func Open(ctx context.Context) (*Engine, About, error) {
+func Open(ctx context.Context) (*Engine, EngineInfo, error) {
 	e, err := Connect()
 	if err != nil {
-		return nil, About{}, err
+		return nil, EngineInfo{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	a, err := e.About(ctx)
-	if err == nil && a.Platform != "linux" {
-		err = &endpointError{fmt.Errorf("the engine's containers run on %s", a.Platform), "let the engine run Linux containers"}
+	info, err := e.Info(ctx)
+	if err == nil && info.Platform != "linux" {
+		err = &endpointError{fmt.Errorf("the engine's containers run on %s", info.Platform), "let the engine run Linux containers"}
 	}
 	if err != nil {
-		return nil, About{}, errors.Join(err, e.Close())
+		return nil, EngineInfo{}, errors.Join(err, e.Close())
 	}
-	return e, a, nil
+	return e, info, nil
 }
 
 // ErrOverlaps reports that another network uses some of the same addresses.
@@ -430,9 +430,9 @@ func (e *Engine) isSocket() bool { return strings.HasPrefix(e.Host, "unix://") }
 
 // IsLocal reports whether the engine is known to be on this machine because it has a local socket and runs
 // on our kernel. If not, it may still be on this machine.
-func (e *Engine) IsLocal(a About) bool {
+func (e *Engine) IsLocal(info EngineInfo) bool {
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	return err == nil && e.isSocket() && strings.TrimSpace(string(kernel)) == a.Kernel
+	return err == nil && e.isSocket() && strings.TrimSpace(string(kernel)) == info.Kernel
 }
 
 // SharesFiles reports whether the engine sees the same files as this process, because both have the same

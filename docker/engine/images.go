@@ -316,21 +316,21 @@ func sameKind(a, b string) bool {
 // is restarting, it retries until ctx is done.
 func RemoveAllRetrying(ctx context.Context, e *Engine, label string) error {
 	for {
-		inUse, err := Remove(ctx, e, label, func(OwnedObject) bool { return true })
+		inUseErr, err := Remove(ctx, e, label, func(OwnedObject) bool { return true })
 		if !Unreachable(err) {
-			return errors.Join(inUse, err)
+			return errors.Join(inUseErr, err)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w; lockpick will remove what is left at the start of its next run", errors.Join(inUse, err))
+			return fmt.Errorf("%w; lockpick will remove what is left at the start of its next run", errors.Join(inUseErr, err))
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
 
-// Remove removes the containers and then the networks that have a label and match. inUse contains the
+// Remove removes the containers and then the networks that have a label and match. inUseErr contains the
 // errors for networks that the engine thinks are in use.
-func Remove(ctx context.Context, e *Engine, label string, match func(OwnedObject) bool) (inUse, err error) {
+func Remove(ctx context.Context, e *Engine, label string, match func(OwnedObject) bool) (inUseErr, err error) {
 	containers, err := e.Containers(ctx, label)
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
@@ -357,12 +357,12 @@ func Remove(ctx context.Context, e *Engine, label string, match func(OwnedObject
 			err = fmt.Errorf("remove network %s: %w", n.Name, err)
 		}
 		if errors.Is(err, errNetworkInUse) {
-			inUse = errors.Join(inUse, err)
+			inUseErr = errors.Join(inUseErr, err)
 			continue
 		}
 		failed = errors.Join(failed, err)
 	}
-	return inUse, failed
+	return inUseErr, failed
 }
 
 // Parallel calls do concurrently for all elements of a list and joins the errors.

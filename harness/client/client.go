@@ -186,7 +186,7 @@ func (p *program) sleep(ctx context.Context, d time.Duration) {
 }
 
 // lockRecord keeps the client's other goroutines from recording events until unlock is called, so
-// that events are recorded in the order of their times. It uses a channel instead of a mutex
+// that events are recorded in chronological order. It uses a channel instead of a mutex
 // because the client may be paused while holding it: simulated time advances while goroutines wait
 // for channels, but not while they wait for mutexes.
 func (p *program) lockRecord() (unlock func()) {

@@ -11,7 +11,7 @@ import (
 	"lockpick/harness/lock"
 )
 
-// contextLease is a lease with a context that ends when the lease does.
+// contextLease is a lease with a context that is canceled when the lease ends.
 type contextLease struct {
 	*lease
 	ctx context.Context

@@ -25,28 +25,28 @@ type Params struct {
 	Resource string   `json:"resource"` // the protected resource's process name
 	Quorum   int      `json:"quorum"`   // number of votes that the lock needs; usually ⌊N/2⌋+1
 
-	Lock         string        `json:"lock"`                  // kind of lock under test
-	TTL          time.Duration `json:"ttl"`                   // a key's time to live
-	Drift        time.Duration `json:"drift"`                 // what the client subtracts from the TTL for clock drift
-	NodeTimeout  time.Duration `json:"nodeTimeout"`           // timeout of one request to one node
-	RetryMin     time.Duration `json:"retryMin"`              // minimum random delay between attempts
-	RetryMax     time.Duration `json:"retryMax"`              // maximum random delay between attempts
-	Rate         float64       `json:"rate"`                  // ρ: correct clocks run at rates within [1−ρ, 1+ρ]
-	StampError   time.Duration `json:"stampError"`            // ε: maximum error in T
-	Slack        time.Duration `json:"slack"`                 // scheduling delay allowed in liveness bounds
-	Rounds       int           `json:"rounds,omitempty"`      // k: some client must acquire a free lock within this many rounds of a node timeout plus RetryMax
-	Fence        string        `json:"fence"`                 // none, token, counter or check-and-set
-	Limit        time.Duration `json:"limit"`                 // time limit of the run
-	MaxExtends   int           `json:"maxExtends,omitempty"`  // maximum number of extensions per hold
-	MaxHold      time.Duration `json:"maxHold,omitempty"`     // maximum duration of a hold, including extensions
-	MayBeIdle    bool          `json:"vacuousOk,omitempty"`   // the run need not contain a successful acquire
-	NoLossNotice bool          `json:"untold,omitempty"`      // the lock has no deadlines and does not notify its holder of a loss
-	Steps        []PlannedStep `json:"steps,omitempty"`       // the nemesis plan
-	Reach        []Reach       `json:"reach,omitempty"`       // for each client that can't reach all nodes
-	Persistence  string        `json:"persistence,omitempty"` // the nodes' persistence: none, everysec, always or no
-	ReportsKeys  bool          `json:"life,omitempty"`        // the nodes reported every change to a key; see Life
-	Epoch        int64         `json:"epoch,omitempty"`       // Unix time at T = 0, in nanoseconds
-	Server       string        `json:"server,omitempty"`      // description of the nodes' software, if known
+	Lock                 string        `json:"lock"`                  // kind of lock under test
+	TTL                  time.Duration `json:"ttl"`                   // a key's time to live
+	Drift                time.Duration `json:"drift"`                 // what the client subtracts from the TTL for clock drift
+	NodeTimeout          time.Duration `json:"nodeTimeout"`           // timeout of one request to one node
+	RetryMin             time.Duration `json:"retryMin"`              // minimum random delay between attempts
+	RetryMax             time.Duration `json:"retryMax"`              // maximum random delay between attempts
+	Rate                 float64       `json:"rate"`                  // ρ: correct clocks run at rates within [1−ρ, 1+ρ]
+	TimestampUncertainty time.Duration `json:"stampError"`            // maximum error in T
+	Slack                time.Duration `json:"slack"`                 // scheduling delay allowed in liveness bounds
+	Rounds               int           `json:"rounds,omitempty"`      // k: some client must acquire a free lock within this many rounds of a node timeout plus RetryMax
+	Fence                string        `json:"fence"`                 // none, token, counter or check-and-set
+	Limit                time.Duration `json:"limit"`                 // time limit of the run
+	MaxExtends           int           `json:"maxExtends,omitempty"`  // maximum number of extensions per hold
+	MaxHold              time.Duration `json:"maxHold,omitempty"`     // maximum duration of a hold, including extensions
+	MayBeIdle            bool          `json:"vacuousOk,omitempty"`   // the run need not contain a successful acquire
+	NoLossNotice         bool          `json:"untold,omitempty"`      // the lock has no deadlines and does not notify its holder of a loss
+	Steps                []PlannedStep `json:"steps,omitempty"`       // the nemesis plan
+	Reach                []Reach       `json:"reach,omitempty"`       // for each client that can't reach all nodes
+	Persistence          string        `json:"persistence,omitempty"` // the nodes' persistence: none, everysec, always or no
+	ReportsKeys          bool          `json:"life,omitempty"`        // the nodes reported every change to a key; see Life
+	Epoch                int64         `json:"epoch,omitempty"`       // Unix time at T = 0, in nanoseconds
+	Server               string        `json:"server,omitempty"`      // description of the nodes' software, if known
 }
 
 // Reach lists the nodes that a client can reach. All other nodes refuse its connections.
@@ -125,7 +125,7 @@ const (
 // check returns an error if a value read from a file is out of range.
 func (p *Params) check() error {
 	durations := map[string]time.Duration{"ttl": p.TTL, "drift": p.Drift, "nodeTimeout": p.NodeTimeout, "retryMin": p.RetryMin, "retryMax": p.RetryMax,
-		"stampError": p.StampError, "slack": p.Slack, "limit": p.Limit, "maxHold": p.MaxHold}
+		"stampError": p.TimestampUncertainty, "slack": p.Slack, "limit": p.Limit, "maxHold": p.MaxHold}
 	counts := []struct {
 		name         string
 		value, limit int

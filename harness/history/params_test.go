@@ -14,7 +14,7 @@ import (
 func TestParamsAreRangeChecked(t *testing.T) {
 	validParams := func() Params {
 		return Params{Schema: Schema, Scenario: "s", Variant: "v", Backend: "sim", Seed: 1, Clients: []string{"c1"}, Nodes: []string{"n1"}, Resource: "r1", Quorum: 1,
-			Lock: "redlock", TTL: time.Second, Drift: 1, NodeTimeout: 1, RetryMin: 1, RetryMax: 1, Rate: 0.1, StampError: 1, Slack: 1, Rounds: 1, Fence: "none", Limit: 1,
+			Lock: "redlock", TTL: time.Second, Drift: 1, NodeTimeout: 1, RetryMin: 1, RetryMax: 1, Rate: 0.1, TimestampUncertainty: 1, Slack: 1, Rounds: 1, Fence: "none", Limit: 1,
 			MaxExtends: 1, MaxHold: 1, Persistence: "none", Steps: []PlannedStep{{Step: 1, Fault: "cut", Targets: []string{"c1"}, Trigger: "at 1s", Delay: 1, Offset: -1, Rate: 1, Proof: &Proof{Targets: []string{TargetNode}, MinOffset: 1, IdleText: "nothing"}}},
 			Reach: []Reach{{Client: "c1", Nodes: []string{"n1"}}}}
 	}

@@ -16,7 +16,7 @@ func Example() {
 	// Output: 2 4 5
 }
 
-// Next gives the same results as a linear scan of short lists.
+// On short lists, Next gives the same results as a linear scan.
 func TestMaxTreeAgainstScan(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for n := range 40 {

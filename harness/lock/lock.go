@@ -145,7 +145,7 @@ type Settings struct {
 	Drift    float64       `json:"drift"`             // allowance for clock drift, as a share of the TTL
 	RetryMin time.Duration `json:"retryMin"`          // range of the random delay between attempts
 	RetryMax time.Duration `json:"retryMax"`
-	Tries    int           `json:"tries,omitempty"`   // attempts per Acquire; 0: until the context ends
+	Tries    int           `json:"tries,omitempty"`   // attempts per Acquire; 0: until the context is done
 	Ask      string        `json:"ask,omitempty"`     // multiplexed (default) or sequential
 	Fence    bool          `json:"fence,omitempty"`   // issue fencing tokens
 	Extends  int           `json:"extends,omitempty"` // maximum extensions per hold
@@ -236,7 +236,7 @@ type HeldChecker interface {
 }
 
 // ContextHandle is a Handle with a context that is canceled when the hold ends. The client relies
-// on it instead of the Deadline: if the context has not ended just before a write, the client
+// on it instead of the Deadline: if the context is not done just before a write, the client
 // considers itself the holder, whatever its clock shows. The history records the Deadline as the
 // lock's promise, and a context that contradicts it as an extension.
 type ContextHandle interface {

@@ -14,10 +14,10 @@ import (
 	"lockpick/harness/lock"
 )
 
-// hostileEnv is the environment variable with the name of the lock that TestHostile runs.
+// hostileEnv names the environment variable that selects the lock for TestHostile to run.
 const hostileEnv = "LOCKTEST_HOSTILE"
 
-// hostileLocks are locks that crash a run or make it hang, with the texts expected in the failure.
+// hostileLocks are locks that crash a run or make it hang, with the strings expected in the failure.
 // A function name must appear as a frame in the dump.
 var hostileLocks = map[string]struct {
 	acquire    func(ctx context.Context, env lock.Env) (lock.Handle, error)

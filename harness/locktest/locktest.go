@@ -282,7 +282,7 @@ func (r *run) runSubtest(t *testing.T, c choice, seed uint64) {
 	r.report(t, c, o, output)
 }
 
-// maxTries is how often an inconclusive run is tried. In the simulation each try uses another seed,
+// maxTries is how often an inconclusive run is tried. In the simulation each try uses a different seed,
 // because a seed always gives the same result, and with some seeds all faults miss a lock that
 // sends few requests.
 const maxTries = 5
@@ -410,7 +410,7 @@ func (r *run) choice(original scenario.Scenario) choice {
 	return c
 }
 
-// withNodes returns the scenario with another number of nodes. It returns an error if that would
+// withNodes returns the scenario with a different number of nodes. It returns an error if that would
 // change the scenario's meaning: two nodes are a minority of five, but a majority of three.
 func withNodes(s scenario.Scenario, nodes int) (scenario.Scenario, error) {
 	names := s.NodeNames()

@@ -15,7 +15,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// renamedKind returns one of lockpick's kinds under another name, as if it came from elsewhere.
+// renamedKind returns one of lockpick's kinds under a different name, as if it came from elsewhere.
 func renamedKind(name string) lock.Kind {
 	k := kinds.All[name]
 	k.Name = "mine"

@@ -134,7 +134,7 @@ var clients []lock.Kind
 //
 //	func TestMain(m *testing.M) { locktest.Process(m, kind) }
 //
-// m is a *testing.M, or another value that runs the tests with their setup and teardown.
+// m is a *testing.M, or any value that runs the tests with their setup and teardown.
 func Process(m interface{ Run() int }, clientKinds ...lock.Kind) {
 	if len(os.Args) > 1 && os.Args[1] == clientVerb {
 		code := 0

@@ -41,7 +41,7 @@ func runWithClocks(t *testing.T, nodes int, body func(b testRun)) []history.Even
 
 func (b testRun) changeClock(target string, by time.Duration, rate float64) string {
 	b.Helper()
-	return b.mustDo("turn clock of "+target, func() (string, error) { return b.TurnClock(target, by, rate) })
+	return b.mustDo("set the clock of "+target, func() (string, error) { return b.TurnClock(target, by, rate) })
 }
 
 func (b testRun) askNode(node string, args ...string) any {

@@ -53,6 +53,6 @@ func (c *cluster) isUnresponsive(node string) bool {
 	return c.IsStalled(node) || n != nil && n.WhyUnresponsive() != ""
 }
 
-// StampError returns a generous bound. All stamps are readings of the same clock, but by different
+// TimestampUncertainty returns a generous bound. All stamps are readings of the same clock, but by different
 // processes, which may run on different cores.
-func (c *cluster) StampError() time.Duration { return time.Millisecond }
+func (c *cluster) TimestampUncertainty() time.Duration { return time.Millisecond }

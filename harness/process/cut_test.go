@@ -74,10 +74,10 @@ func TestShapeIsReadBack(t *testing.T) {
 		if line, err := bufio.NewReader(conn).ReadString('\n'); line != "+OK\r\n" {
 			t.Errorf("%q, %v", line, err)
 		}
-		if readback := b.mustDo("unshape", func() (string, error) { return b.Unshape("c1-n1", slow) }); readback != "it hit 2 of 2 messages; another fault affects the link" {
+		if readback := b.mustDo("remove the shape", func() (string, error) { return b.Unshape("c1-n1", slow) }); readback != "it hit 2 of 2 messages; another fault affects the link" {
 			t.Error(readback)
 		}
-		if readback := b.mustDo("unshape", func() (string, error) { return b.Unshape("c1-n1", narrow) }); readback != "it hit 1 of 1 messages; PING was answered" {
+		if readback := b.mustDo("remove the shape", func() (string, error) { return b.Unshape("c1-n1", narrow) }); readback != "it hit 1 of 1 messages; PING was answered" {
 			t.Error(readback)
 		}
 		for _, link := range []string{"c2-n1", "c1-n9"} {

@@ -95,5 +95,5 @@ var serverVersion = regexp.MustCompile(` server v=(\S+)`)
 
 // Version returns the version reported by the redis-server program, such as "7.0.15".
 func (b *backend) Version(ctx context.Context) (string, error) {
-	return proc.AskVersion(ctx, serverVersion, b.cfg.RedisServer, "--version")
+	return proc.QueryVersion(ctx, serverVersion, b.cfg.RedisServer, "--version")
 }

@@ -103,7 +103,7 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 	if err != nil {
 		return err
 	}
-	if err := retryTransient(func() (err error) { c.Version, err = store.AskVersion(ctx); return err }); err != nil {
+	if err := retryTransient(func() (err error) { c.Version, err = store.QueryVersion(ctx); return err }); err != nil {
 		return err
 	}
 	members, err := c.group.StartStore(c.Ctx, store, s.NodeNames())

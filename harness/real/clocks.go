@@ -165,7 +165,7 @@ func (m *Clock) Adjust(step time.Duration, rate float64) (at time.Duration, err 
 	return from, err
 }
 
-// record adds clock events to the history: from the given true time on, a node's wall clock or a
+// record adds clock events to the history: from the given true time onward, a node's wall clock or a
 // client's clocks show the recorded times.
 func (m *Clock) record(rec *history.Recorder, target string, at, origin time.Duration) {
 	s := m.State()
@@ -310,9 +310,9 @@ func (cs *clocks) TurnClock(target string, step time.Duration, rate float64) (st
 	m := cs.Clock(name)
 	switch {
 	case m == nil:
-		return "", fmt.Errorf("turn clock of %s: no node or client with that name has adjustable clocks", target)
+		return "", fmt.Errorf("set the clock of %s: no node or client with that name has adjustable clocks", target)
 	case !isNode && cs.run.clientEnded(target):
-		return "", fmt.Errorf("turn clock of %s: %w", target, nemesis.ErrEnded)
+		return "", fmt.Errorf("set the clock of %s: %w", target, nemesis.ErrEnded)
 	}
 	defer m.lockChanges()()
 	at, err := m.Adjust(step, rate)
@@ -326,7 +326,7 @@ func (cs *clocks) TurnClock(target string, step time.Duration, rate float64) (st
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("turn clock of %s: %w", target, err)
+		return "", fmt.Errorf("set the clock of %s: %w", target, err)
 	}
 	return back, nil
 }

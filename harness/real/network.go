@@ -467,7 +467,7 @@ func undoShape(n *Network, name string, t nemesis.Traffic) error {
 	return nil
 }
 
-// pingPayload returns a text for PING to echo. With limited bandwidth, it is long enough to take
+// pingPayload returns a string for PING to echo. With limited bandwidth, it is long enough to take
 // measurable time.
 func pingPayload(t nemesis.Traffic) string {
 	const pingsPerSecond = 50 // each takes 20 ms; 1 MiB is enough at any bandwidth

@@ -81,7 +81,7 @@ var (
 	expirePattern = regexp.MustCompile(`["']p?expire(?:at)?["']\s*,\s*keys\[1\]`)
 )
 
-// refusalPattern matches an early return if the key is missing or has another value.
+// refusalPattern matches an early return if the key is missing or has a different value.
 var refusalPattern = regexp.MustCompile(`if\s+redis\.call\(\s*["']get["']\s*,[^)]*\)\s*~=\s*argv\[[1-9]\]\s*then\s*return`)
 
 // numericRefusalPattern matches an early return of a nonzero number, like an exit code.

@@ -40,7 +40,7 @@ type Stream struct {
 	in, out         Scanner
 	waitingCommands []*Command
 	queuedCommands  []*Command      // commands in an open transaction
-	unknownScripts  map[string]bool // texts of scripts that the node didn't know (NOSCRIPT)
+	unknownScripts  map[string]bool // scripts that the node didn't know (NOSCRIPT)
 }
 
 // NewStream returns a stream. All streams of a run must share the same scripts.
@@ -283,8 +283,8 @@ func (s *Scanner) Feed(b []byte) (out []Value, err error) {
 	return out, s.err
 }
 
-// Commands is like Feed, but for commands, which it returns as lists of words. Errors have Redis's
-// own texts. The outer slice is valid only until the next call.
+// Commands is like Feed, but for commands, which it returns as lists of words. Errors have the same
+// wording as Redis's. The outer slice is valid only until the next call.
 func (s *Scanner) Commands(b []byte) ([][]string, error) {
 	rest := s.prependPending(b)
 	s.commands = s.commands[:0]
@@ -342,7 +342,7 @@ func (s *Scanner) savePending(rest []byte) {
 	}
 }
 
-// parseCommand parses the first command in b as Redis does, with Redis's own error texts. All words
+// parseCommand parses the first command in b as Redis does, with Redis's own error messages. All words
 // of a command share one string. Commands are parsed in the clients' many short-lived goroutines,
 // which start with a small stack, so this function avoids deep calls.
 func (s *Scanner) parseCommand(b []byte) (args []string, rest []byte, err error) {

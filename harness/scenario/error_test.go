@@ -80,7 +80,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// parseError parses a text and returns the error. Comments of the form "# --set key=value" at the
+// parseError parses text and returns the error. Comments of the form "# --set key=value" at the
 // beginning of the text are overrides.
 func parseError(t *testing.T, name, text string) string {
 	t.Helper()

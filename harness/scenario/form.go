@@ -25,7 +25,7 @@ type KnownNames struct {
 	Causes     []string             // causes and classes of violations
 	// CanonicalCause returns the current spelling of a cause. nil means that spellings never change.
 	CanonicalCause func(string) string
-	Numbers        []string // measured numbers that a scenario can bound
+	Numbers        []string // measured values that a scenario can bound
 	Backends       []string // backends that a run.json can name
 	Folders        []string // folders of a store, whose names scenarios can't have
 }
@@ -247,7 +247,7 @@ func (r *reader) expectForm(k KnownNames) object {
 		numbers.fields = append(numbers.fields, field{key: name, doc: "bound on this number", shape: bound})
 	}
 	if len(k.Numbers) > 0 {
-		o.fields = append(o.fields, field{key: "numbers", doc: "bounds on measured numbers", shape: numbers, dest: &r.scenario.Numbers})
+		o.fields = append(o.fields, field{key: "numbers", doc: "bounds on measured values", shape: numbers, dest: &r.scenario.Numbers})
 	}
 	vacuous := oneOf("vacuous setting", "allowed")
 	vacuous.assign = func(to reflect.Value, _ any) { to.SetBool(true) }

@@ -89,9 +89,9 @@ func (m *Manifest) check(known KnownNames) error {
 	case len(m.Overrides) > maxItems:
 		return fieldError("sets", fmt.Sprintf("at most %d", maxItems), "there are %d overrides", len(m.Overrides))
 	}
-	texts := map[string][]string{"command": {m.Command}, "version": {m.Version}, "go": {m.Go}, "os": {m.OS}, "arch": {m.Arch}, "server": {m.Server}, "sets": m.Overrides}
+	values := map[string][]string{"command": {m.Command}, "version": {m.Version}, "go": {m.Go}, "os": {m.OS}, "arch": {m.Arch}, "server": {m.Server}, "sets": m.Overrides}
 	for _, field := range []string{"command", "version", "go", "os", "arch", "server", "sets"} {
-		for _, t := range texts[field] {
+		for _, t := range values[field] {
 			if len(t) > maxTextLen {
 				return fieldError(field, fmt.Sprintf("at most %d bytes", maxTextLen), "the text has %d bytes", len(t))
 			}

@@ -146,7 +146,7 @@ func (r *reader) checkBoundVariants(variants []variantEntry) error {
 	return nil
 }
 
-// source is a text that nodes were parsed from.
+// source is the file or string that nodes were parsed from.
 type source struct {
 	name  string
 	lines []string
@@ -198,7 +198,7 @@ func load(name string, data []byte) (*document, error) {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// parseYAML returns the single root node of a text.
+// parseYAML returns the single root node of data.
 func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
 	syntaxError := func(err error) error {
 		text, line := err.Error(), 1
@@ -225,7 +225,7 @@ func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
 	}
 	switch err := dec.Decode(&second); {
 	case err == nil:
-		return nil, src.newError(second.Line, second.Column, "a second document begins here", "a file contains one scenario; use variants instead")
+		return nil, src.newError(second.Line, second.Column, "a second document begins here", "a file can contain only one scenario; use variants instead")
 	case !errors.Is(err, io.EOF):
 		return nil, syntaxError(err)
 	}
@@ -305,7 +305,7 @@ func childIndex(n *yaml.Node, segment string) int {
 	return -1
 }
 
-// replace returns a tree with another value at path. path contains a key node for each level, so
+// replace returns a tree with a different value at path. path contains a key node for each level, so
 // that errors point to the key in the override or variant. replace copies the nodes on the path and
 // shares all others, so n remains unchanged.
 func (d *document) replace(n *yaml.Node, path []*yaml.Node, value *yaml.Node) (*yaml.Node, error) {

@@ -495,7 +495,7 @@ func (s scalar) write(w writer, path string, v reflect.Value) *yaml.Node {
 	}
 	n := w.node(path, yaml.ScalarNode, fmt.Sprint(v.Interface()))
 	if v.Kind() == reflect.String {
-		n.Tag = "!!str" // quote the value if it would otherwise be read as another type
+		n.Tag = "!!str" // quote the value if it would otherwise be read as a different type
 	}
 	return n
 }

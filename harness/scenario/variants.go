@@ -102,7 +102,7 @@ func (d *document) recordSource(n *yaml.Node, src *source, shift int) {
 // maxDepth is the maximum number of words in a dotted key. No key of a scenario needs as many.
 const maxDepth = 8
 
-// setValue returns a tree with another value at a dotted key.
+// setValue returns a tree with a different value at a dotted key.
 func (d *document) setValue(tree, key, value *yaml.Node) (*yaml.Node, error) {
 	segments := strings.Split(key.Value, ".")
 	if !slices.Contains(sections, segments[0]) {

@@ -245,8 +245,8 @@ type cluster struct {
 
 var _ harness.Cluster = (*cluster)(nil)
 
-// StampError returns zero because the simulation defines true time.
-func (c *cluster) StampError() time.Duration { return 0 }
+// TimestampUncertainty returns zero because the simulation defines true time.
+func (c *cluster) TimestampUncertainty() time.Duration { return 0 }
 
 // At calls f in a new goroutine at a unique instant, at most a few microseconds after t. It does
 // nothing once the run has ended.

@@ -88,11 +88,11 @@ func (c *cluster) TurnClock(target string, offset time.Duration, rate float64) (
 	defer c.mu.Unlock()
 	s, err := c.node(target)
 	if err != nil {
-		return "", fmt.Errorf("turn clock of %s: %w", target, err)
+		return "", fmt.Errorf("set the clock of %s: %w", target, err)
 	}
 	oldTime, err := s.time()
 	if err != nil {
-		return "", fmt.Errorf("turn clock of %s: %w", target, err)
+		return "", fmt.Errorf("set the clock of %s: %w", target, err)
 	}
 	if s.node != nil && offset < 0 {
 		s.node.Sweep()
@@ -103,10 +103,10 @@ func (c *cluster) TurnClock(target string, offset time.Duration, rate float64) (
 	s.scheduleTick()
 	now, err := s.time()
 	if err != nil {
-		return "", fmt.Errorf("turn clock of %s: %w", target, err)
+		return "", fmt.Errorf("set the clock of %s: %w", target, err)
 	}
 	if actual := now.Sub(oldTime); (actual - offset).Abs() > time.Microsecond {
-		return "", fmt.Errorf("turn clock of %s: TIME moved by %v, not by %v", target, actual, offset)
+		return "", fmt.Errorf("set the clock of %s: TIME moved by %v, not by %v", target, actual, offset)
 	}
 	return "TIME shows " + describeReading(now, rate), nil
 }
@@ -116,10 +116,10 @@ func (h *host) adjustClocks(offset time.Duration, rate float64) (string, error) 
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	if endErr := h.endedError(); endErr != nil {
-		return "", fmt.Errorf("turn clock of %s: %w", h.name, endErr)
+		return "", fmt.Errorf("set the clock of %s: %w", h.name, endErr)
 	}
 	if offset != 0 && h.bubble != nil {
-		return "", fmt.Errorf("turn clock of %s: %s", h.name, oneClockReason)
+		return "", fmt.Errorf("set the clock of %s: %s", h.name, oneClockReason)
 	}
 	h.clocks.wall.Adjust(offset, rate)
 	rateDiffers := h.clocks.monotonic.Drift() != h.clocks.wall.Drift()

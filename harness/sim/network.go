@@ -401,7 +401,7 @@ func (h *host) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	return c.awaitDial(ctx)
 }
 
-// awaitDial waits for the server's answer or the end of the context. An answer that arrives exactly
+// awaitDial waits for the server's answer or until the context is done. An answer that arrives exactly
 // at the deadline is accepted, but only at the instant when the deadline takes effect, since it is
 // undefined which of the two wakes the dialer first.
 func (c *conn) awaitDial(ctx context.Context) (net.Conn, error) {

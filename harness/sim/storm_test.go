@@ -82,21 +82,21 @@ func TestStormsAreReproducible(t *testing.T) {
 	const until = 4 * time.Second
 	totals := map[string]int{}
 	for seed := uint64(0); seed < 16; seed++ {
-		var texts [2]string
+		var records [2]string
 		var digests [2]uint64
 		var counts map[string]int
-		for i := range texts {
+		for i := range records {
 			runtime.GOMAXPROCS(1 + i%2)
-			texts[i], digests[i] = runContentionOn(t, stormScenario(seed), seed, until, func(c *cluster) { counts = injectStorm(c, until) })
-			if texts[i] != texts[0] || digests[i] != digests[0] {
-				t.Errorf("seed %d isn't reproducible: history differs: %v, digest differs: %v", seed, texts[i] != texts[0], digests[i] != digests[0])
+			records[i], digests[i] = runContentionOn(t, stormScenario(seed), seed, until, func(c *cluster) { counts = injectStorm(c, until) })
+			if records[i] != records[0] || digests[i] != digests[0] {
+				t.Errorf("seed %d isn't reproducible: history differs: %v, digest differs: %v", seed, records[i] != records[0], digests[i] != digests[0])
 			}
 		}
 		for kind, n := range counts {
 			totals[kind] += n
 		}
-		if strings.Count(texts[0], "\n") < 100 {
-			t.Errorf("seed %d: too few events: %s", seed, texts[0])
+		if strings.Count(records[0], "\n") < 100 {
+			t.Errorf("seed %d: too few events: %s", seed, records[0])
 		}
 	}
 	for _, kind := range []string{"pause", "kill", "shutdown", "power", "slow", "full", "touch", "failover", "replica", "clock", "client clock", "cut"} {

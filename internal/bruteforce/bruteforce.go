@@ -48,7 +48,7 @@ type state struct {
 type search struct {
 	ops         []operation
 	numAnswered [4]int // by client: number of answered operations
-	ε           int64
+	uncertainty int64
 	mayLose     bool // a holder may lose the lock at any time
 	deadEnds    map[state]bool
 }
@@ -64,11 +64,10 @@ type search struct {
 //	release ok    the session held it, and it becomes free
 //	not held      the session did not hold it
 //
-// A holder may lose the lock at any instant from its client's deadline on, or at any instant at all
-// if the lock does not notify clients of losses.
+// A holder may lose the lock at any time after its client's deadline, or at any time at all if the lock does not notify clients of losses.
 func IsLeaseHistory(h *history.History) bool {
 	for _, key := range keys(h) {
-		t := &search{ε: int64(h.Params.StampError), mayLose: h.Params.NoLossNotice, deadEnds: map[state]bool{}}
+		t := &search{uncertainty: int64(h.Params.TimestampUncertainty), mayLose: h.Params.NoLossNotice, deadEnds: map[state]bool{}}
 		t.read(h, key)
 		if !t.canComplete(state{until: unknownTime, now: unknownTime}) {
 			return false
@@ -145,12 +144,12 @@ func (t *search) read(h *history.History, key string) {
 				clients[e.Process] = len(clients)
 			}
 			pending[e.Process] = len(t.ops)
-			t.ops = append(t.ops, operation{op: e.Op, session: e.Session, client: clients[e.Process], outcome: history.Info, start: e.T - t.ε, end: noEnd})
+			t.ops = append(t.ops, operation{op: e.Op, session: e.Session, client: clients[e.Process], outcome: history.Info, start: e.T - t.uncertainty, end: noEnd})
 			continue
 		}
 		o := &t.ops[pending[e.Process]]
 		if o.outcome, o.deadline, o.returnTime = e.Type, e.ValidUntil, e.T; e.Type != history.Info {
-			o.end = e.T + t.ε
+			o.end = e.T + t.uncertainty
 		}
 	}
 	var relevant []operation
@@ -198,7 +197,7 @@ func (t *search) canComplete(s state) bool {
 	if s.session != "" && s.until != noEnd {
 		freeState := s
 		if freeState.session = ""; s.until != unknownTime {
-			freeState.now = max(s.now, s.until-t.ε)
+			freeState.now = max(s.now, s.until-t.uncertainty)
 		}
 		freeState.until = unknownTime
 		if t.canComplete(freeState) {
@@ -261,7 +260,7 @@ type belief struct {
 // held the lock.
 func FindOverlaps(h *history.History, beat int64) Overlaps {
 	end := h.Events[len(h.Events)-1].T
-	ε := int64(h.Params.StampError)
+	uncertainty := int64(h.Params.TimestampUncertainty)
 	var beliefs []belief
 	for _, s := range sessions(h) {
 		from := int64(-1)
@@ -271,7 +270,7 @@ func FindOverlaps(h *history.History, beat int64) Overlaps {
 				from = at
 			}
 			if from >= 0 && (!believed || at == end) {
-				if b := (belief{s, from + ε, at - ε, believed && ε == 0}); b.from < b.to || b.from == b.to && b.open {
+				if b := (belief{s, from + uncertainty, at - uncertainty, believed && uncertainty == 0}); b.from < b.to || b.from == b.to && b.open {
 					beliefs = append(beliefs, b)
 				}
 				from = -1

@@ -103,7 +103,7 @@ func readAll(f *os.File, err error, name string, limit int64) ([]byte, error) {
 // take up hundreds of bytes in memory.
 const maxObjects = 200_000
 
-// JSON decodes a text that contains exactly one JSON value.
+// JSON decodes text, which must contain exactly one JSON value.
 func JSON(text []byte, into any, options ...func(*json.Decoder)) error {
 	if n := bytes.Count(text, []byte("{")); n > maxObjects {
 		return fmt.Errorf("it contains %d objects; the limit is %d", n, maxObjects)

@@ -24,7 +24,7 @@ const Beat = int64(time.Millisecond)
 
 // Random returns a small well-formed history of a lock that behaves arbitrarily.
 func Random(rnd *rand.Rand) *history.History {
-	h := &history.History{Params: history.Params{MayBeIdle: true, StampError: time.Duration(Beat * int64(rnd.IntN(2)*rnd.IntN(2)))}}
+	h := &history.History{Params: history.Params{MayBeIdle: true, TimestampUncertainty: time.Duration(Beat * int64(rnd.IntN(2)*rnd.IntN(2)))}}
 	for _, c := range []string{"c1", "c2", "c3"}[:2+rnd.IntN(2)] {
 		h.Params.Clients = append(h.Params.Clients, c)
 		g := &randomClient{Rand: rnd, name: c, now: Beat * int64(rnd.IntN(6))}
@@ -218,7 +218,7 @@ func RandomWithFaults(seed uint64) *history.History {
 	u.params = history.Params{
 		Schema: history.Schema, Clients: NumberedNames("c", 1+u.IntN(4)), Nodes: NumberedNames("n", 1+u.IntN(4)), Resource: "resource",
 		TTL: time.Duration(5 + u.IntN(60)), NodeTimeout: time.Duration(1 + u.IntN(4)), RetryMax: time.Duration(1 + u.IntN(6)),
-		Slack: time.Duration(u.IntN(10)), Rounds: 1 + u.IntN(3), StampError: time.Duration(u.IntN(3) / 2), Epoch: 1000,
+		Slack: time.Duration(u.IntN(10)), Rounds: 1 + u.IntN(3), TimestampUncertainty: time.Duration(u.IntN(3) / 2), Epoch: 1000,
 	}
 	u.keys = NumberedNames("k", 1+u.IntN(2))
 	u.events = []history.Event{{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &u.params}}

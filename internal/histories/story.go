@@ -183,7 +183,7 @@ func completeLife(e *history.Event) {
 	e.TTL = 0
 }
 
-// numberFacts numbers each node's facts in order of time.
+// numberFacts numbers each node's facts in chronological order.
 func numberFacts(h *history.History) {
 	var facts []*history.Event
 	for i := range h.Events {

@@ -111,7 +111,7 @@ func Advise(err error) error {
 	return err
 }
 
-// hints says what the user should do about errors that contain a text. The texts come from Redis
+// hints says what the user should do about errors that contain a string. The strings come from Redis
 // replies and TLS alerts.
 var hints = []struct{ text, advice string }{
 	{"NOAUTH ", "set the node's password, and a user name if the node has users"},

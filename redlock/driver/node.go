@@ -6,18 +6,18 @@ import (
 )
 
 // Node is one independent Redis master, or any other store with the same three atomic operations.
-// If the result is yes, the operation took effect; if it is no, it did not and never will. After an
-// error the outcome is unknown, unless the error wraps ErrNotSent. Each ctx has a deadline. A Node
+// If ok is true, the operation took effect; if ok is false and err is nil, it did not and never will.
+// After an error the outcome is unknown, unless the error wraps ErrNotSent. Each ctx has a deadline. A Node
 // that ignores the deadline keeps a goroutine busy until it returns, but delays nothing else. Nodes
 // must be safe for concurrent use. If a Node is a fmt.Stringer, errors identify it by its String
 // method.
 type Node interface {
 	// Set sets key to token with an expiry of ttl if the key does not exist.
-	Set(ctx context.Context, key, token string, ttl time.Duration) (yes bool, err error)
+	Set(ctx context.Context, key, token string, ttl time.Duration) (ok bool, err error)
 	// Extend sets the expiry of key to ttl from now if its value is token.
-	Extend(ctx context.Context, key, token string, ttl time.Duration) (yes bool, err error)
+	Extend(ctx context.Context, key, token string, ttl time.Duration) (ok bool, err error)
 	// Release deletes key if its value is token.
-	Release(ctx context.Context, key, token string) (yes bool, err error)
+	Release(ctx context.Context, key, token string) (ok bool, err error)
 }
 
 // Fencer is a Node that counts the grants of each key, for fencing tokens. It must never forget a
@@ -26,22 +26,22 @@ type Fencer interface {
 	// SetFenced does the same as Set and counts the grant, in one atomic operation. It returns the
 	// new count, which is at least 1, or 0 if the key exists.
 	SetFenced(ctx context.Context, key, token string, ttl time.Duration) (count int64, err error)
-	// RaiseFence raises the count for key to fence if it is lower. The result is no if the value of
-	// key is not token.
-	RaiseFence(ctx context.Context, key, token string, fence int64) (yes bool, err error)
+	// RaiseFence raises the count for key to fence if it is lower. ok is false if the value of key
+	// is not token.
+	RaiseFence(ctx context.Context, key, token string, fence int64) (ok bool, err error)
 }
 
 // Granter is a Node with two operations that prevent late requests from leaving keys behind. On
 // other nodes, a Locker uses Set and Release instead.
 type Granter interface {
 	Node
-	// Grant does the same as Set or, if t.Fence is set, as SetFenced. The result is no if the token
-	// was abandoned, and yes if the key already has this token. For no, the count is 0; for yes
-	// without t.Fence, it is 1.
+	// Grant does the same as Set or, if t.Fence is set, as SetFenced. The count is 0 if the node
+	// refuses, for example because the token was abandoned. Without t.Fence, it is otherwise 1. If the
+	// key already has this token, that counts as a grant.
 	Grant(ctx context.Context, key, token string, t Terms) (count int64, err error)
 	// Abandon releases a token whose grant may still be in flight. If the key does not have the
 	// token, the node refuses to grant the key to that token for the duration refuse.
-	Abandon(ctx context.Context, key, token string, refuse time.Duration) (yes bool, err error)
+	Abandon(ctx context.Context, key, token string, refuse time.Duration) (ok bool, err error)
 }
 
 // Terms are the conditions of a grant.
@@ -68,12 +68,12 @@ type Batcher interface {
 	Node
 	// Submit never blocks. It owns r until it has answered r, which it does exactly once, no later
 	// than r.Deadline, and possibly before Submit returns. The node executes requests in the order
-	// of submission, except that a release may overtake requests with other tokens. Deadlines must
+	// of submission, except that a release may overtake requests with different tokens. Deadlines must
 	// not decrease from one request to the next.
 	//
 	// A release that was answered with an error remains pending. Unless its key has expired (after
 	// Terms.TTL), the node receives the release before any request submitted later, even if the
-	// later request uses another connection.
+	// later request uses a different connection.
 	Submit(r *Request)
 	// Flush sends the submitted requests. It never blocks. A request that is not flushed may wait
 	// until its deadline.
@@ -81,7 +81,7 @@ type Batcher interface {
 }
 
 // Settler is a Batcher that keeps track of releases that the node has not answered. Settle waits
-// until none are left. If ctx ends first, Settle returns an error with the number of pending
+// until none are left. If ctx is done first, Settle returns an error with the number of pending
 // releases.
 type Settler interface {
 	Batcher

@@ -36,11 +36,11 @@ func TestGarbage(t *testing.T) {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				start := time.Now()
-				yes, err := n.Set(ctx, "k", "a", time.Minute)
+				ok, err := n.Set(ctx, "k", "a", time.Minute)
 				elapsed := time.Since(start)
 				runtime.ReadMemStats(&after)
-				if yes || err == nil || len(err.Error()) > 1<<10 {
-					t.Errorf("set: %v, %.2000v; want a short error", yes, err)
+				if ok || err == nil || len(err.Error()) > 1<<10 {
+					t.Errorf("set: %v, %.2000v; want a short error", ok, err)
 				}
 				if elapsed > 10*time.Second {
 					t.Errorf("took %v", elapsed)

@@ -84,8 +84,8 @@ func TestConcurrentCommandsAreBatched(t *testing.T) {
 				wg.Go(func() {
 					ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 					defer cancel()
-					if yes, err := n.Release(ctx, fmt.Sprint("k", i), "a"); !yes || err != nil {
-						t.Errorf("release %d: %v, %v", i, yes, err)
+					if ok, err := n.Release(ctx, fmt.Sprint("k", i), "a"); !ok || err != nil {
+						t.Errorf("release %d: %v, %v", i, ok, err)
 					}
 				})
 			}
@@ -128,8 +128,8 @@ func TestQueueOfHangingNode(t *testing.T) {
 			t.Errorf("%d commands were sent, %d exchanges are still in progress; want 8 and 0", len(c.sent), c.numActive)
 		}
 		c.delay = 0
-		if yes, err := n.Release(t.Context(), "later", "a"); !yes || err != nil || c.numSingle != 9 {
-			t.Errorf("later release: %v, %v, %d sent individually", yes, err, c.numSingle)
+		if ok, err := n.Release(t.Context(), "later", "a"); !ok || err != nil || c.numSingle != 9 {
+			t.Errorf("later release: %v, %v, %d sent individually", ok, err, c.numSingle)
 		}
 	})
 }
@@ -151,9 +151,9 @@ func TestCanceledCommandInPipeline(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), timeout)
 				defer cancel()
-				yes, err := n.Release(ctx, fmt.Sprint("k", i), "a")
-				if late := i == 8; yes == late || errors.Is(err, context.DeadlineExceeded) != late || errors.Is(err, driver.ErrNotSent) {
-					t.Errorf("release %d: %v, %v", i, yes, err)
+				ok, err := n.Release(ctx, fmt.Sprint("k", i), "a")
+				if late := i == 8; ok == late || errors.Is(err, context.DeadlineExceeded) != late || errors.Is(err, driver.ErrNotSent) {
+					t.Errorf("release %d: %v, %v", i, ok, err)
 				}
 			})
 		}

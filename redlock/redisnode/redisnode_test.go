@@ -100,8 +100,8 @@ func TestFailuresAreErrors(t *testing.T) {
 	if err := client.LPush(ctx, "list", "x").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if yes, err := n.Release(ctx, "list", "a"); err == nil || yes {
-		t.Errorf("release a list: %v, %v; want an error", yes, err)
+	if ok, err := n.Release(ctx, "list", "a"); err == nil || ok {
+		t.Errorf("release a list: %v, %v; want an error", ok, err)
 	}
 	if err := client.Close(); err != nil {
 		t.Fatal(err)
@@ -116,8 +116,8 @@ func TestFailuresAreErrors(t *testing.T) {
 			return count > 0, err
 		},
 	} {
-		if yes, err := step(); err == nil || yes {
-			t.Errorf("%s on a closed client: %v, %v; want an error", name, yes, err)
+		if ok, err := step(); err == nil || ok {
+			t.Errorf("%s on a closed client: %v, %v; want an error", name, ok, err)
 		}
 	}
 }
@@ -134,15 +134,15 @@ func TestRepliesToSet(t *testing.T) {
 			n, ctx := redisnode.New(client), t.Context()
 			for _, c := range []struct {
 				maxmemory string
-				yes       bool
+				ok        bool
 				err       string // prefix
 			}{{"0", true, ""}, {"0", false, ""}, {"1", false, "OOM "}, {"0", false, ""}} {
 				if err := client.ConfigSet(ctx, "maxmemory", c.maxmemory).Err(); err != nil {
 					t.Fatal(err)
 				}
-				yes, err := n.Set(ctx, t.Name(), "a", time.Minute)
-				if yes != c.yes || (err == nil) != (c.err == "") || err != nil && !redis.HasErrorPrefix(err, c.err) {
-					t.Errorf("set with maxmemory %s: %v, %v; want %v, %q", c.maxmemory, yes, err, c.yes, c.err)
+				ok, err := n.Set(ctx, t.Name(), "a", time.Minute)
+				if ok != c.ok || (err == nil) != (c.err == "") || err != nil && !redis.HasErrorPrefix(err, c.err) {
+					t.Errorf("set with maxmemory %s: %v, %v; want %v, %q", c.maxmemory, ok, err, c.ok, c.err)
 				}
 			}
 			if _, err := n.Set(ctx, t.Name()+"2", "a", 0); err == nil || !strings.Contains(err.Error(), "invalid expire") {
@@ -178,10 +178,10 @@ func TestInvalidRepliesToSet(t *testing.T) {
 	for _, a := range answers {
 		client := redis.NewClient(redisnode.Options(l.Addr().String()))
 		defer client.Close()
-		yes, err := redisnode.New(client).Set(t.Context(), "k", "a", time.Minute)
+		ok, err := redisnode.New(client).Set(t.Context(), "k", "a", time.Minute)
 		no := a == "$-1\r\n"
-		if yes || (err == nil) != no || !no && !strings.Contains(err.Error(), "the reply to SET") {
-			t.Errorf("reply %q to SET: %v, %v", a, yes, err)
+		if ok || (err == nil) != no || !no && !strings.Contains(err.Error(), "the reply to SET") {
+			t.Errorf("reply %q to SET: %v, %v", a, ok, err)
 		}
 	}
 }

@@ -85,8 +85,8 @@ func TestBatchedGrants(t *testing.T) {
 		for i, r := range all {
 			var want string
 			if r.Op == driver.OpRelease {
-				yes, err := single.Release(ctx, r.Key, r.Token)
-				want = readAll(map[bool]int64{true: 1}[yes], err)
+				ok, err := single.Release(ctx, r.Key, r.Token)
+				want = readAll(map[bool]int64{true: 1}[ok], err)
 			} else {
 				want = readAll(single.Grant(ctx, r.Key, r.Token, r.Terms))
 			}

@@ -333,8 +333,8 @@ func TestHandshake(t *testing.T) {
 		f := newFake(t)
 		ctx := context.Background()
 		n := f.node(func(o *wire.Options) { o.Username, o.Password, o.DB, o.ClientName = "u", "p", 3, "me" })
-		if yes, err := n.Set(ctx, "k", "t", time.Second); !yes || err != nil {
-			t.Errorf("set: %v, %v", yes, err)
+		if ok, err := n.Set(ctx, "k", "t", time.Second); !ok || err != nil {
+			t.Errorf("set: %v, %v", ok, err)
 		}
 		want(t, "commands", strings.Join(f.commands(), ", "), "AUTH u p, SELECT 3, CLIENT SETNAME me, SET k t")
 		f.update(func() { f.log, f.reply = nil, "-WRONGPASS no\r\n" })
@@ -430,7 +430,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A call returns when its context ends, but its request continues.
+// A call returns when its context is canceled, but its request continues.
 func TestContext(t *testing.T) {
 	runInBubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -482,11 +482,11 @@ func TestTLSAndUnix(t *testing.T) {
 		}()
 		c.o.Timeout, c.o.DialTimeout = 10*time.Second, 10*time.Second
 		n := wire.New(c.o)
-		if yes, err := n.Set(t.Context(), "k", "t", time.Second); !yes || err != nil {
-			t.Errorf("set over %s: %v, %v", c.o.Addr, yes, err)
+		if ok, err := n.Set(t.Context(), "k", "t", time.Second); !ok || err != nil {
+			t.Errorf("set over %s: %v, %v", c.o.Addr, ok, err)
 		}
-		if yes, err := n.Release(t.Context(), "k", "t"); !yes || err != nil {
-			t.Errorf("release over %s: %v, %v", c.o.Addr, yes, err)
+		if ok, err := n.Release(t.Context(), "k", "t"); !ok || err != nil {
+			t.Errorf("release over %s: %v, %v", c.o.Addr, ok, err)
 		}
 		n.Close()
 		c.l.Close()

@@ -44,23 +44,23 @@ func TestSameResultsAsRedisnode(t *testing.T) {
 		step, fence := rng.IntN(5), rng.Int64N(1000)
 		var results [2]string
 		for j, n := range both {
-			var yes bool
+			var ok bool
 			var err error
 			switch step {
 			case 0:
-				yes, err = n.Set(ctx, key, token, ttl)
+				ok, err = n.Set(ctx, key, token, ttl)
 			case 1:
-				yes, err = n.Extend(ctx, key, token, ttl)
+				ok, err = n.Extend(ctx, key, token, ttl)
 			case 2:
-				yes, err = n.Release(ctx, key, token)
+				ok, err = n.Release(ctx, key, token)
 			case 3:
-				yes, err = n.RaiseFence(ctx, key, token, fence)
+				ok, err = n.RaiseFence(ctx, key, token, fence)
 			case 4:
 				var count int64
 				count, err = n.SetFenced(ctx, key, token, ttl)
 				results[j] = fmt.Sprint(count)
 			}
-			results[j] += fmt.Sprint(yes, err)
+			results[j] += fmt.Sprint(ok, err)
 		}
 		if results[0] != results[1] {
 			t.Fatalf("step %d, operation %d on %s with %s: wire %s, go-redis %s", i, step, key, token, results[0], results[1])
@@ -88,8 +88,8 @@ func TestQuarantine(t *testing.T) {
 	}
 	wantGrant("1", "true <nil>")
 	wantGrant("2", "false <nil>")
-	if yes, err := n.Abandon(ctx, "k", "1", time.Minute); !yes || err != nil {
-		t.Errorf("abandon: %v, %v", yes, err)
+	if ok, err := n.Abandon(ctx, "k", "1", time.Minute); !ok || err != nil {
+		t.Errorf("abandon: %v, %v", ok, err)
 	}
 	wantGrant("2", "true <nil>")
 	before, _ := n.Grant(ctx, "l", "1", terms)
@@ -102,8 +102,8 @@ func TestQuarantine(t *testing.T) {
 	n.Ready(ctx)
 	client.FlushAll(ctx)
 	wantGrant("3", refused)
-	if yes, err := redisnode.New(client).Set(ctx, "k", "4", time.Minute); !yes || err != nil {
-		t.Errorf("set without a quarantine: %v, %v", yes, err)
+	if ok, err := redisnode.New(client).Set(ctx, "k", "4", time.Minute); !ok || err != nil {
+		t.Errorf("set without a quarantine: %v, %v", ok, err)
 	}
 }
 

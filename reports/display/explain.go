@@ -13,7 +13,7 @@ import (
 type changeText struct {
 	eventText    string // the change as one line in a list of events
 	lossText     string // predicate of a sentence about the node that lost the key
-	earlyEndText string // why the key ended early, for text that already names the node
+	earlyEndText string // why the key was removed early, for text that already names the node
 }
 
 const (
@@ -47,7 +47,7 @@ func DescribeKeyLoss(change history.Change, key, who string) string {
 	return strings.NewReplacer("KEY", key, "WHO", who).Replace(cmp.Or(changes[change].lossText, "lost KEY"))
 }
 
-// DescribeEarlyEnd explains why a key ended early. If the key was lost because a server process
+// DescribeEarlyEnd explains why a key was removed before its expiry. If the key was lost because a server process
 // ended, why states how the process ended, for example history.Failover.
 func DescribeEarlyEnd(change history.Change, why, who string) string {
 	text := cmp.Or(changes[change].earlyEndText, string(change))

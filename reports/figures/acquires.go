@@ -84,7 +84,7 @@ func quantileFigure(m *measurements) *Figure {
 	fig.setXMax(quantilePosition(1 - 0.5/n))
 	labels := map[float64]string{}
 	for _, q := range []float64{0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999} {
-		labels[quantilePosition(q)] = fmt.Sprintf("%g %%", math.Round(q*1e7)/1e5)
+		labels[quantilePosition(q)] = fmt.Sprintf("%g%%", math.Round(q*1e7)/1e5)
 	}
 	labelAxis(&fig.plot.X, labels, minXLength)
 	return fig

@@ -76,7 +76,7 @@ func FromHistory(h *history.History) []Figure {
 }
 
 var (
-	// fontStyle matches the font that plot repeats for each text. The svg element sets it once instead.
+	// fontStyle matches the font that plot repeats for each string. The svg element sets it once instead.
 	fontStyle = regexp.MustCompile(`font-family:[^;"]*;font-variant:normal;font-weight:normal;font-style:normal;`)
 	// paintColor matches a color in plot's output. Plot itself cannot use CSS variables.
 	paintColor = regexp.MustCompile(`(fill|stroke):#[0-9A-F]{6}`)

@@ -102,7 +102,7 @@ func TestFaultKindsLookDistinct(t *testing.T) {
 	}
 }
 
-// area is the bounding box of a text or of part of a mark. The origin is at the bottom left.
+// area is the bounding box of a label or of part of a mark. The origin is at the bottom left.
 type area struct {
 	x1, y1, x2, y2 float64
 	text           string
@@ -119,7 +119,7 @@ var (
 // layoutErrors lists a drawing's layout errors. It knows only the SVG, not the layout code. It allows
 // for fonts up to a tenth wider than Liberation Sans or Arial.
 func layoutErrors(svg []byte) (errs []string) {
-	var texts, marks []area
+	var labels, marks []area
 	var canvas area
 	report := func(format string, args ...any) { errs = append(errs, fmt.Sprintf(format, args...)) }
 	if bad := fixedColor.Find(svg); bad != nil {
@@ -158,18 +158,18 @@ func layoutErrors(svg []byte) (errs []string) {
 			}
 			x, base := number("x"), -number("y")
 			width := float64(textStyle(vg.Length(size), display.InkColor).Width(strings.TrimSpace(text)))
-			texts = append(texts, area{x, base - 0.21*size, x + 1.1*width, base + 0.73*size, text})
+			labels = append(labels, area{x, base - 0.21*size, x + 1.1*width, base + 0.73*size, text})
 		case "path":
 			if !strings.Contains(attrs["style"], "var(--paper)") {
 				marks = append(marks, strokes(attrs["d"])...)
 			}
 		}
 	}
-	for i, a := range texts {
+	for i, a := range labels {
 		if a.x1 < canvas.x1 || a.y1 < canvas.y1 || a.x2 > canvas.x2 || a.y2 > canvas.y2 {
 			report("cut off: %q at %.0f, %.0f to %.0f, %.0f", a.text, a.x1, a.y1, a.x2, a.y2)
 		}
-		for _, b := range texts[i+1:] {
+		for _, b := range labels[i+1:] {
 			if a.overlaps(b) {
 				report("%q overlaps %q", a.text, b.text)
 			}
@@ -183,8 +183,8 @@ func layoutErrors(svg []byte) (errs []string) {
 			report("a mark is outside the drawing at %.0f, %.0f", m.x1, m.y1)
 		}
 	}
-	if len(texts) < 5 {
-		report("%d texts, want at least 5", len(texts))
+	if len(labels) < 5 {
+		report("%d labels, want at least 5", len(labels))
 	}
 	return errs
 }

@@ -7,7 +7,7 @@
 // For each section, page.tmpl calls a function that turns the run into plain data. All text from a
 // history goes through plainText and then through html/template.
 //
-// The package neither judges the run nor draws anything, and accesses no files.
+// The package neither judges the run nor renders pictures, and accesses no files.
 package page
 
 import (

@@ -15,7 +15,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// badge is a short text with a tone, which determines its color.
+// badge is a short label with a tone, which determines its color.
 type badge struct{ Tone, Text string }
 
 // Tones. They are class names in page.css.

@@ -597,7 +597,7 @@ func (f *trace) blockingKey(e *event, from int64) (blocking *facts.KeyInterval) 
 		return nil
 	}
 	for _, s := range f.Lives().IntervalsBetween(e.Node, e.Key, e.SentAt, max(e.AppliedAt, e.T)) {
-		err := facts.TimestampError(s.Start)
+		err := facts.TimestampUncertainty(s.Start)
 		setBySameAttempt := s.HasToken(e.Token) && cmp.Or(s.Start.SentAt, s.From()) >= from
 		if !setBySameAttempt && saturatingSub(s.From(), err) <= e.AppliedAt && saturatingAdd(s.To(), err) >= e.AppliedAt {
 			blocking = s
@@ -671,7 +671,7 @@ type deletion struct {
 }
 
 // deletions returns the releases that deleted a key of one of the sessions while its client still
-// believed that it held the lock, ordered by time.
+// believed that it held the lock, in chronological order.
 func (f *trace) deletions(sessions []*session) []deletion {
 	if f.Params.ReportsKeys {
 		return f.reportedDeletions(sessions)

@@ -26,7 +26,7 @@
 //	C wrote at T[, after its …], based on version V[: … of C … lost]
 //	C wrote at T, and was refused[: …]
 //	A release by C that was sent WHEN reached NODES WHEN and deleted C's key there
-//	NODES lost C's key at T (or another text from display.DescribeKeyLoss)
+//	NODES lost C's key at T (or another description from display.DescribeKeyLoss)
 //	C's key on NODE reached its expiry at T
 //	Both believed that they held K SPAN
 //	Both must have held K SPAN, according to the replies they received, although they never believed so at the same time
@@ -328,7 +328,7 @@ func (c *caption) addPossessive(at int64, subject, words string) {
 	*c = append(*c, sentence{at: at, subject: subject, predicate: words, possessive: true})
 }
 
-// sentences returns the sentences in order of time, with pronouns for repeated subjects.
+// sentences returns the sentences in chronological order, with pronouns for repeated subjects.
 func (c caption) sentences(ls *lanes) []string {
 	slices.SortStableFunc(c, func(x, y sentence) int { return cmp.Compare(x.at, y.at) })
 	var out []string

@@ -36,8 +36,8 @@ func randomHistory(p *choices) (*history.History, *verdict.Result) {
 		history.OpSet, history.OpLife, history.OpLog, history.OpClient, history.OpRun, "pause", "kill", "cut", "hold", "\x00"}
 	types := []history.Type{history.Invoke, history.OK, history.OK, history.Fail, history.Info, history.Begin, history.End, "?"}
 	times := []int64{0, 1, 5e8, 1e9, 1e9 + 1, 2e9, 11e9, 12e9, -1, -5e9, math.MaxInt64, math.MinInt64, math.MaxInt64 - 1}
-	texts := []string{"", "write", "read", "a", "b", "\x1b[31m\u202e", "日本", long, "%s%d", "a\u0301"}
-	h := &history.History{Params: history.Params{Scenario: choose(p, texts...), Quorum: p.intn(4) - 1, Resource: choose(p, names...), Fence: choose(p, "none", "token", "check-and-set"), ReportsKeys: p.intn(2) == 0}}
+	words := []string{"", "write", "read", "a", "b", "\x1b[31m\u202e", "日本", long, "%s%d", "a\u0301"}
+	h := &history.History{Params: history.Params{Scenario: choose(p, words...), Quorum: p.intn(4) - 1, Resource: choose(p, names...), Fence: choose(p, "none", "token", "check-and-set"), ReportsKeys: p.intn(2) == 0}}
 	for range p.intn(8) {
 		h.Params.Nodes = append(h.Params.Nodes, choose(p, "n1", "n2", "n3", "n4", "", long))
 		h.Params.Clients = append(h.Params.Clients, choose(p, names...))
@@ -45,21 +45,21 @@ func randomHistory(p *choices) (*history.History, *verdict.Result) {
 	for len(*p) > 0 {
 		h.Events = append(h.Events, history.Event{
 			N: int64(p.intn(256)), T: choose(p, times...), Process: choose(p, names...), Type: choose(p, types...), Op: choose(p, ops...),
-			Key: choose(p, "lock-1", "lock-1", long, ""), Session: choose(p, sessions...), Token: choose(p, texts...), Fence: choose(p, times...),
-			ValidUntil: choose(p, times...), Node: choose(p, "", "", "n1", "n3", "r1", "c1", "c1-n3", long), Value: choose(p, texts...),
+			Key: choose(p, "lock-1", "lock-1", long, ""), Session: choose(p, sessions...), Token: choose(p, words...), Fence: choose(p, times...),
+			ValidUntil: choose(p, times...), Node: choose(p, "", "", "n1", "n3", "r1", "c1", "c1-n3", long), Value: choose(p, words...),
 			Version: choose(p, times...), TTL: choose(p, times...), SentAt: choose(p, times...), AppliedAt: choose(p, times...), AnsweredAt: choose(p, times...),
-			Step: p.intn(3), Cause: choose(p, texts...),
+			Step: p.intn(3), Cause: choose(p, words...),
 		})
 		if e := &h.Events[len(h.Events)-1]; e.Op == history.OpLife {
 			e.Life = &history.Life{Kind: choose(p, history.KeySet, history.KeySet, history.KeyExpired, history.KeyDeleted, history.KeyChanged, history.KeyLost),
-				Seq: int64(len(h.Events)), Value: choose(p, texts...), Expiry: choose(p, times...), Sender: choose(p, names...)}
+				Seq: int64(len(h.Events)), Value: choose(p, words...), Expiry: choose(p, times...), Sender: choose(p, names...)}
 			e.Local = choose(p, times...)
 		}
 	}
 	if p.intn(2) == 0 && len(h.Events) > 0 {
 		history.Sort(h.Events)
 	}
-	r := &verdict.Result{Property: choose(p, append(checker.Properties(), "\x1b")...), Outcome: verdict.Violated, Cause: choose(p, append(verdict.Causes(), texts...)...), Node: choose(p, names...), Bound: choose(p, times...),
+	r := &verdict.Result{Property: choose(p, append(checker.Properties(), "\x1b")...), Outcome: verdict.Violated, Cause: choose(p, append(verdict.Causes(), words...)...), Node: choose(p, names...), Bound: choose(p, times...),
 		Witness: &verdict.Witness{Sessions: []string{"c1/1", choose(p, "c2/1", "c1/2", "c1/1", "gone")}, Key: choose(p, "lock-1", "lock-1", ""), From: choose(p, times...), To: choose(p, times...)},
 		Losses:  []verdict.Loss{{Node: choose(p, names...), Cause: choose(p, verdict.Causes()...), Fact: int64(p.intn(256)), First: "c1/1", Second: "c2/1"}}}
 	return h, choose(p, r, r, nil)

@@ -451,7 +451,7 @@ UNTIL nemesis end LINK node=c1-r1 step=2
 }
 
 // Several messages to one node take the plural, one message to each of several nodes the singular.
-func TestPluralOfMessages(t *testing.T) {
+func TestMessagePlurals(t *testing.T) {
 	for _, c := range []struct {
 		held, want string
 		targets    []string

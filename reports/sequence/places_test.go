@@ -38,7 +38,7 @@ func checkLayouts(t *testing.T, all func(t *testing.T, visit func(name string, d
 	}
 }
 
-// piece is a text, mark or arrow in a picture.
+// piece is a label, mark or arrow in a picture.
 type piece struct {
 	box
 	class, text string
@@ -53,10 +53,10 @@ var (
 
 // layoutErrors lists a picture's layout errors. It knows only the SVG, not the layout code.
 func layoutErrors(svg []byte) (errs []string) {
-	texts, marks, arrows, width, height := parsePieces(svg)
+	labels, marks, arrows, width, height := parsePieces(svg)
 	report := func(format string, args ...any) { errs = append(errs, fmt.Sprintf(format, args...)) }
 	numFootnotes, numReferences := 0, 0
-	for i, a := range texts {
+	for i, a := range labels {
 		label := strings.Contains(a.class, "sq-label") || strings.Contains(a.class, "sq-in")
 		if a.x1 < 0 || a.y1 < 0 || a.x2 > width || a.y2 > height {
 			report("outside the picture: %q", a.text)
@@ -71,7 +71,7 @@ func layoutErrors(svg []byte) (errs []string) {
 				numFootnotes++
 			}
 		}
-		for _, b := range texts[i+1:] {
+		for _, b := range labels[i+1:] {
 			if overlap(a.box, b.box) {
 				report("%q overlaps %q", a.text, b.text)
 			}
@@ -110,7 +110,7 @@ func lineCrosses(b box, l [4]float64) bool {
 	return false
 }
 
-func parsePieces(svg []byte) (texts, marks, arrows []piece, width, height float64) {
+func parsePieces(svg []byte) (labels, marks, arrows []piece, width, height float64) {
 	var at map[string]string
 	class := ""
 	number := func(s string) float64 { n, _ := strconv.ParseFloat(s, 64); return n }
@@ -118,7 +118,7 @@ func parsePieces(svg []byte) (texts, marks, arrows []piece, width, height float6
 	for {
 		token, err := d.Token()
 		if err != nil {
-			return texts, marks, arrows, width, height
+			return labels, marks, arrows, width, height
 		}
 		switch e := token.(type) {
 		case xml.StartElement:
@@ -163,7 +163,7 @@ func parsePieces(svg []byte) (texts, marks, arrows []piece, width, height float6
 			case "end":
 				x -= w
 			}
-			texts = append(texts, piece{box: box{x, y - 0.8*size, x + w, y + 0.2*size}, class: class, text: string(e)})
+			labels = append(labels, piece{box: box{x, y - 0.8*size, x + w, y + 0.2*size}, class: class, text: string(e)})
 		}
 	}
 }

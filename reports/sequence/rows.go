@@ -33,7 +33,7 @@ const (
 	arrival
 )
 
-// newRows returns the rows for all facts, ordered by time. A slow message has two rows.
+// newRows returns the rows for all facts, in chronological order. A slow message has two rows.
 func newRows(d Diagram) []row {
 	var rows []row
 	for _, g := range groupByFact(d) {
@@ -190,7 +190,7 @@ func (b *builder) drawGrant(me int, g grant) {
 }
 
 // drawExpiry adds notes about keys that are due to expire before the holder stops believing that it
-// holds the lock. A key that ended for another reason is drawn when it ended.
+// holds the lock. A key that was removed for another reason is drawn when it was removed.
 func (b *builder) drawExpiry(g grant) {
 	for _, l := range b.lanes.groupByLane(g.winningRound) {
 		var dueKeys []*event
@@ -221,8 +221,8 @@ func (b *builder) drawExpiry(g grant) {
 	}
 }
 
-// namesEarlyEnd reports whether the verdict names an event that ended the session's key early, on
-// this node or, if the verdict does not mention this node, on any node.
+// namesEarlyEnd reports whether the verdict names an event that removed the session's key before
+// its expiry, on this node or, if the verdict does not mention this node, on any node.
 func namesEarlyEnd(sc *layout, s *session, node string) (early bool) {
 	if sc.result == nil {
 		return false
@@ -416,7 +416,7 @@ func (b *builder) drawOverlap() {
 		return
 	}
 	if b.layout.result.Property == verdict.MutualExclusion && w != nil && from <= w.From && w.From < w.To && w.To <= to {
-		from, to = w.From, w.To // the verdict allows for timestamp errors
+		from, to = w.From, w.To // the verdict allows for timestamp uncertainty
 	}
 	label := fmt.Sprintf("BOTH %s and %s believe that they hold %s", shorten(x.Client()), shorten(y.Client()), shorten(x.Key()))
 	if to == noTime {
@@ -471,9 +471,9 @@ func (b *builder) drawLosses() {
 	}
 }
 
-// drawExpiredKeys draws the expiry of keys while their holder still believed that it held the lock,
-// unless drawExpiry drew it, which it cannot for locks whose commands contain no TTL. For these, only
-// the nodes report when a key expires.
+// drawExpiredKeys marks keys that expired while their holder still believed that it held the lock. It
+// skips those that drawExpiry has already drawn. drawExpiry can't handle locks whose commands contain
+// no TTL; for these, only the nodes report when a key expires.
 func (b *builder) drawExpiredKeys() {
 	for _, l := range b.layout.result.Losses {
 		s := b.f.byName[l.First]
@@ -502,9 +502,9 @@ func isDrawnAsRelease(sc *layout, e *event) bool {
 	return release != nil && slices.ContainsFunc(sc.deletions, func(d deletion) bool { return d.release == release })
 }
 
-// keyEnd returns the event that ended the first session's key early, or nil. If the verdict names no
-// such event because the key would have expired in time anyway, keyEnd returns the event that ended
-// the key while the holder believed that it held the lock.
+// keyEnd returns the event that removed the first session's key before its expiry, or nil. If the
+// verdict names no such event because the key would have expired in time anyway, keyEnd returns the
+// event that removed the key while the holder believed that it held the lock.
 func (sc *layout) keyEnd(l verdict.Loss) *event {
 	first := sc.f.byName[l.First]
 	for _, x := range sc.f.Lives().Intervals(l.Node, sc.result.Witness.Key) {

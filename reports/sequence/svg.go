@@ -50,7 +50,7 @@ func SVG(d Diagram, o SVGOptions) []byte {
 	for _, m := range p.marks {
 		out.WriteString(p.group(m.events, m.title, m.shape()))
 	}
-	for _, t := range p.texts {
+	for _, t := range p.labels {
 		out.WriteString(t.svg())
 	}
 	out.WriteString("</svg>\n")
@@ -141,11 +141,11 @@ func (p *picture) placeHeader(d Diagram) {
 	textWidth := min(p.width, 1300) - 32
 	y := 26.0
 	for _, l := range wrap(p.title, int(textWidth/titleWidth), 3) {
-		p.texts = append(p.texts, text{x: 16, y: y, lines: []string{l}, class: "sq-title"})
+		p.labels = append(p.labels, text{x: 16, y: y, lines: []string{l}, class: "sq-title"})
 		y += 21
 	}
 	for _, l := range wrap(story, int(textWidth/charWidth), 20) {
-		p.texts = append(p.texts, text{x: 16, y: y, lines: []string{l}})
+		p.labels = append(p.labels, text{x: 16, y: y, lines: []string{l}})
 		y += 17
 	}
 	p.top = y + 2
@@ -216,7 +216,7 @@ func (p *picture) labelBars() {
 				continue
 			}
 			p.occupiedAreas = append(p.occupiedAreas, b)
-			p.texts = append(p.texts, text{x: x, y: bar.y1 + 12, lines: []string{words}, class: "sq-in"})
+			p.labels = append(p.labels, text{x: x, y: bar.y1 + 12, lines: []string{words}, class: "sq-in"})
 			break
 		}
 	}
@@ -315,7 +315,7 @@ func (p *picture) placeFooter(d Diagram) {
 	y := p.bottom + 38
 	add := func(class string, lines ...string) {
 		for _, l := range lines {
-			p.texts = append(p.texts, text{x: 16, y: y, lines: []string{l}, class: class})
+			p.labels = append(p.labels, text{x: 16, y: y, lines: []string{l}, class: class})
 			y += 16
 		}
 	}
@@ -414,7 +414,7 @@ func (p *picture) tryPlace(w labelRequest, lines []string) bool {
 			p.shafts = append(p.shafts, lead)
 		}
 		p.occupiedAreas = append(p.occupiedAreas, b)
-		p.texts = append(p.texts, t)
+		p.labels = append(p.labels, t)
 		return true
 	}
 	return false
@@ -518,7 +518,7 @@ func labelRank(bad bool, rank int) int {
 }
 
 // picture is a diagram with coordinates in pixels from the upper left corner. Its layers, from bottom
-// to top, are bands, the axis, lanes with bars and arrows, marks, and texts.
+// to top, are bands, the axis, lanes with bars and arrows, marks, and labels.
 type picture struct {
 	options                         SVGOptions
 	title, desc                     string
@@ -528,8 +528,8 @@ type picture struct {
 	lanes                           []float64       // y of each lane
 	bandLayer, axisLayer, laneLayer strings.Builder // the lowest layers, from bottom to top
 	marks                           []mark
-	texts                           []text
-	occupiedAreas                   []box // areas of texts and marks
+	labels                          []text
+	occupiedAreas                   []box // areas of labels and marks
 	shafts                          []shaft
 	beliefBars                      []box // bars to label if there is room
 	footnotes                       []string

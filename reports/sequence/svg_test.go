@@ -108,7 +108,7 @@ func checkPlacement(t *testing.T, name string, d Diagram) {
 	t.Helper()
 	p := newPicture(d, SVGOptions{})
 	var labels []box
-	for _, x := range p.texts {
+	for _, x := range p.labels {
 		chars := 0
 		for _, l := range x.lines {
 			chars = max(chars, utf8.RuneCountInString(l))

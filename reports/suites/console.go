@@ -455,7 +455,7 @@ func DescribeResults(o outcome.Outcome) (all []string) {
 	return all
 }
 
-// singleLine returns j with every text on a single line, because texts may quote untrusted data.
+// singleLine returns j with every string on a single line, because strings may quote untrusted data.
 func singleLine(j outcome.Judgement) outcome.Judgement {
 	for _, s := range []*string{&j.Property, &j.Expected, &j.Cause, &j.Node, &j.Because} {
 		*s = display.OneLine(*s)
@@ -511,7 +511,7 @@ func (c *Console) printRow(r outcome.Row) {
 	}
 }
 
-// rate states how often a scenario violated a property, with the 95 % interval.
+// rate states how often a scenario violated a property, with the 95% interval.
 type rate struct {
 	Scenario     string  `json:"scenario"`
 	Property     string  `json:"property"`

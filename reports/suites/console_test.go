@@ -97,7 +97,7 @@ func TestRatesCountDecidedSeeds(t *testing.T) {
 	if err := c.Finish(outcome.ExitUnexpected); err != nil {
 		t.Fatal(err)
 	}
-	if want := "deadlock-freedom violated in 2 of 23 (8.7 %, 95 %: 2.4–26.8 %); 15 did not exercise it\n"; !strings.Contains(out.String(), want) {
+	if want := "deadlock-freedom violated in 2 of 23 (8.7%, 95%: 2.4–26.8%); 15 did not exercise it\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("output does not contain %q:\n%s", want, out.String())
 	}
 	if len(readJSON(t, all[:30]).Rates) != 0 {

@@ -158,7 +158,7 @@ func githubMarkdown(s string) string { return githubEscapes.Replace(display.Sani
 const (
 	maxBytes         = 900 << 10 // GitHub rejects summaries of more than 1 MiB
 	maxExpectedDrawn = 4         // expected violations are drawn only for at most this many scenarios
-	maxText          = 1 << 10   // size of one text, in characters on the page and in bytes elsewhere
+	maxText          = 1 << 10   // size of one string, in characters on the page and in bytes elsewhere
 	maxDrawing       = 40 << 10  // Mermaid rejects more than 50,000 characters
 	maxDiagrams      = 20        // number of diagrams
 )

@@ -57,7 +57,7 @@ type entry struct {
 func Index(store string) error {
 	var before []byte
 	for range 5 {
-		page, err := drawIndex(store, false)
+		page, err := renderIndex(store, false)
 		if err != nil {
 			return err
 		}
@@ -72,15 +72,15 @@ func Index(store string) error {
 	return nil
 }
 
-// drawIndex renders the index. served means that a server will draw missing reports on request.
-func drawIndex(store string, served bool) ([]byte, error) {
+// renderIndex renders the index. served means that a server will render missing reports on request.
+func renderIndex(store string, served bool) ([]byte, error) {
 	x, err := readIndex(store, served)
 	if err != nil {
 		return nil, err
 	}
 	var page bytes.Buffer
 	if err := indexPage().Execute(&page, x); err != nil {
-		return nil, fmt.Errorf("draw index: %w", err)
+		return nil, fmt.Errorf("render index: %w", err)
 	}
 	return page.Bytes(), nil
 }
@@ -197,7 +197,7 @@ func listRuns(store string) ([]entry, error) {
 	return out, nil
 }
 
-// reportFile returns the name of the report in a run directory, or "" if no report has been drawn yet.
+// reportFile returns the name of the report in a run directory, or "" if no report has been rendered yet.
 func reportFile(dir string) string {
 	in, err := files.OpenFolder(dir)
 	if err != nil {

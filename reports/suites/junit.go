@@ -278,7 +278,7 @@ func formatSeconds(seconds float64) string {
 	return strconv.FormatFloat(seconds, 'f', 3, 64)
 }
 
-// Limits for a single text, in bytes.
+// Limits for a single string, in bytes.
 const (
 	maxNameLen      = 256
 	maxMessageLen   = 4 << 10

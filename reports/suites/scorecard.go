@@ -283,7 +283,7 @@ func (t *text) randomPlans(c *outcome.Card) {
 	if d == nil {
 		return
 	}
-	t.printf("\n## Random plans\n\nHow often each property was violated in %s, with the 95 %% interval: with all faults, with each kind of failure alone, and with all faults except that kind.\n\n", display.Plural(d.Seeds, "seed"))
+	t.printf("\n## Random plans\n\nHow often each property was violated in %s, with the 95%% interval: with all faults, with each kind of failure alone, and with all faults except that kind.\n\n", display.Plural(d.Seeds, "seed"))
 	t.row(true, append([]string{"property"}, randomPlanColumns(d)...)...)
 	for _, r := range d.Rows {
 		cells := []string{r.Property}
@@ -527,7 +527,7 @@ func (v cardView) Caption(run string) string { return strings.Join(v.Pictures[ru
 // Page writes the scorecards as a self-contained HTML page with the diagrams of the findings' runs.
 func (b *Scorecards) Page(w io.Writer, pictures map[string]sequence.Diagram) error {
 	if err := cardTemplate().Execute(w, cardView{b, pictures}); err != nil {
-		return fmt.Errorf("draw scorecard: %w", err)
+		return fmt.Errorf("render scorecard: %w", err)
 	}
 	return nil
 }

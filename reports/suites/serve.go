@@ -43,13 +43,13 @@ var contentTypes = map[string]string{
 // compress compresses text with gzip for clients that accept gzip. It shrinks pages to an eighth of
 // their size.
 var compress = func() func(http.Handler) http.HandlerFunc {
-	var texts []string
+	var textTypes []string
 	for _, kind := range contentTypes {
 		if kind != contentTypes[".png"] {
-			texts = append(texts, kind)
+			textTypes = append(textTypes, kind)
 		}
 	}
-	wrap, err := gzhttp.NewWrapper(gzhttp.ContentTypes(texts))
+	wrap, err := gzhttp.NewWrapper(gzhttp.ContentTypes(textTypes))
 	if err != nil {
 		panic(err) // cannot fail: the content types are constants
 	}
@@ -62,15 +62,15 @@ type server struct {
 	root  *files.Folder // does not open paths and links that lead out of the store
 	port  string
 
-	drawMu sync.Mutex
-	draw   func(dir string) error // draws the reports of a run
+	renderMu sync.Mutex
+	render   func(dir string) error // renders the reports of a run
 }
 
 // NewServer returns an HTTP server for a store, for use with a loopback listener at the given address.
 // The server accepts only GET and HEAD requests, and requires a loopback name in the Host header to
 // reject requests from foreign pages whose host name was made to resolve to 127.0.0.1. It renders the
-// index on each request, and calls draw to create a run's page if the page does not exist.
-func NewServer(store string, at net.Addr, draw func(dir string) error) (*http.Server, error) {
+// index on each request, and calls render to create a run's page if the page does not exist.
+func NewServer(store string, at net.Addr, render func(dir string) error) (*http.Server, error) {
 	root, err := files.OpenFolder(store)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func NewServer(store string, at net.Addr, draw func(dir string) error) (*http.Se
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	h := &server{store: store, root: root, port: port, draw: draw}
+	h := &server{store: store, root: root, port: port, render: render}
 	s := &http.Server{Handler: compress(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	s.RegisterOnShutdown(func() { root.Close() })
 	return s, nil
@@ -150,7 +150,7 @@ func storePath(url string) (string, bool) {
 }
 
 func (s *server) serveIndex(w http.ResponseWriter, r *http.Request) {
-	page, err := drawIndex(s.store, true)
+	page, err := renderIndex(s.store, true)
 	if err != nil {
 		http.Error(w, "the store can't be listed", http.StatusInternalServerError)
 		return
@@ -158,7 +158,7 @@ func (s *server) serveIndex(w http.ResponseWriter, r *http.Request) {
 	sendPage(w, r, page)
 }
 
-// serveSuite renders a suite's page again, with links to all runs, because missing reports will be drawn
+// serveSuite renders a suite's page again, with links to all runs, because missing reports will be rendered
 // when they are opened. If rendering fails, it sends the stored page.
 func (s *server) serveSuite(w http.ResponseWriter, r *http.Request, name string) {
 	var page bytes.Buffer
@@ -185,33 +185,33 @@ func sendPage(w http.ResponseWriter, r *http.Request, page []byte) {
 	}
 }
 
-// drawReport draws a run's reports if its page does not exist. It returns fs.ErrNotExist if there is no
+// renderReport renders a run's reports if its page does not exist. It returns fs.ErrNotExist if there is no
 // such run. It follows only links inside the store, such as a scenario's `latest` link.
-func (s *server) drawReport(ctx context.Context, name string) error {
+func (s *server) renderReport(ctx context.Context, name string) error {
 	dir := path.Dir(name)
 	if path.Base(name) != runPage || !strings.Contains(dir, "/") || !s.root.Has(dir+"/"+runManifest) {
 		return fs.ErrNotExist
 	}
-	s.drawMu.Lock() // drawing takes memory, and there may be several requests for the same page
-	defer s.drawMu.Unlock()
+	s.renderMu.Lock() // rendering takes memory, and there may be several requests for the same page
+	defer s.renderMu.Unlock()
 	switch {
 	case s.root.Has(name):
 		return nil
 	case ctx.Err() != nil: // the client has closed the connection
 		return ctx.Err()
 	}
-	return s.draw(filepath.Join(s.store, filepath.FromSlash(dir)))
+	return s.render(filepath.Join(s.store, filepath.FromSlash(dir)))
 }
 
 // serveFile sends a regular file. It does not list directories.
 func (s *server) serveFile(w http.ResponseWriter, r *http.Request, name string) {
 	f, err := s.root.Open(name, math.MaxInt64) // the size does not matter, because the file is streamed
 	if errors.Is(err, fs.ErrNotExist) {
-		switch why := s.drawReport(r.Context(), name); {
+		switch why := s.renderReport(r.Context(), name); {
 		case why == nil:
 			f, err = s.root.Open(name, math.MaxInt64)
 		case !errors.Is(why, fs.ErrNotExist):
-			http.Error(w, "the report can't be drawn: "+display.Sanitize(why.Error(), maxTextLen), http.StatusInternalServerError)
+			http.Error(w, "the report can't be rendered: "+display.Sanitize(why.Error(), maxTextLen), http.StatusInternalServerError)
 			return
 		}
 	}

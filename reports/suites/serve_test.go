@@ -28,7 +28,7 @@ func startServer(t *testing.T, store string) string {
 		if strings.Contains(dir, "torn") {
 			return errors.New("it can't be read")
 		}
-		return os.WriteFile(filepath.Join(dir, runPage), []byte("drawn"), 0o644)
+		return os.WriteFile(filepath.Join(dir, runPage), []byte("rendered"), 0o644)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestServeRejectsPathsOutsideStore(t *testing.T) {
 	}
 }
 
-// If a page can't be drawn, the response states why.
+// If a page can't be rendered, the response states why.
 func TestServeDrawError(t *testing.T) {
 	store := t.TempDir()
 	dir := filepath.Join(store, "baseline", "20260101T000000.000Z-sim-1-torn")
@@ -117,7 +117,7 @@ func TestServeDrawError(t *testing.T) {
 	}
 }
 
-// A run's page is drawn when it is opened. Other files and pages outside the store are never drawn.
+// A run's page is rendered when it is opened. Pages outside the store, and other files, are not.
 func TestServeDrawsOnDemand(t *testing.T) {
 	store := storeWithSecret(t)
 	bare := func(scenario string) string {
@@ -138,10 +138,10 @@ func TestServeDrawsOnDemand(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(filepath.Dir(store), runPage)); err == nil {
-		t.Error("a page was drawn outside the store")
+		t.Error("a page was rendered outside the store")
 	}
 	if _, body := rawRequest(t, at, "GET", "/", at); !strings.Contains(body, `href="`+plain[1:]+runPage) {
-		t.Errorf("the index does not link to a report that is not drawn yet: %s", body)
+		t.Errorf("the index does not link to a report that is not rendered yet: %s", body)
 	}
 	dir, err := Write(&Suite{Store: store, Seeds: 1, StartTime: time.Unix(1e9, 0), Counts: map[string]int{"as expected": 1}, Runs: 1,
 		Scenarios: []*Scenario{{Name: "plain", Row: outcome.Row{Runs: 1, Counts: map[string]int{"as expected": 1}, Dir: storePrefix + strings.Trim(plain, "/")}}}})
@@ -153,11 +153,11 @@ func TestServeDrawsOnDemand(t *testing.T) {
 		t.Error("the stored suite links to a missing report or does not mention it")
 	}
 	if _, body := rawRequest(t, at, "GET", "/suites/"+filepath.Base(dir)+"/"+PageFile, at); !strings.Contains(body, link) || strings.Contains(body, "no report yet") {
-		t.Error("the served suite does not link to a report that is not drawn yet")
+		t.Error("the served suite does not link to a report that is not rendered yet")
 	}
 	for range 2 {
-		if r, body := rawRequest(t, at, "GET", plain+runPage, at); r.StatusCode != http.StatusOK || body != "drawn" {
-			t.Errorf("GET %s: %s %q, want the drawn page", plain, r.Status, body)
+		if r, body := rawRequest(t, at, "GET", plain+runPage, at); r.StatusCode != http.StatusOK || body != "rendered" {
+			t.Errorf("GET %s: %s %q, want the rendered page", plain, r.Status, body)
 		}
 	}
 	if err := Index(store); err != nil {

@@ -48,7 +48,7 @@ type Suite struct {
 	Schema      int            `json:"schema"`
 	Code        int            `json:"code"` // exit code
 	Backend     string         `json:"backend"`
-	Seed        uint64         `json:"seed"`    // first seed
+	FirstSeed   uint64         `json:"seed"`    // first seed
 	Seeds       int            `json:"seeds"`   // seeds per scenario
 	PlannedRuns int            `json:"planned"` // number of planned runs, excluding skipped scenarios
 	Runs        int            `json:"runs"`    // number of completed runs
@@ -295,7 +295,7 @@ var suitePage = parseOnce("suite", suiteTemplate)
 
 func writePage(w io.Writer, v view) error {
 	if err := suitePage().Execute(w, v); err != nil {
-		return fmt.Errorf("draw suite: %w", err)
+		return fmt.Errorf("render suite: %w", err)
 	}
 	return nil
 }
@@ -356,9 +356,9 @@ func storeWriteError(err error) error {
 	return fmt.Errorf("write to store: %w; free up disk space or choose another folder with --store", err)
 }
 
-// Redraw draws a stored suite's reports again, using only outcome.json. It does not judge anything again.
-// Before drawing, it removes files that killed processes left in the store.
-func Redraw(dir string) (*Suite, error) {
+// Rerender renders a stored suite's reports again, using only outcome.json. It does not judge anything
+// again. Before rendering, it removes files that killed processes left in the store.
+func Rerender(dir string) (*Suite, error) {
 	s, err := Open(dir)
 	if err != nil {
 		return nil, err
@@ -373,7 +373,7 @@ func Redraw(dir string) (*Suite, error) {
 func writeReports(dir string, s *Suite) error {
 	store, err := files.OpenFolder(s.Store)
 	if err != nil {
-		return fmt.Errorf("draw suite: %w", err)
+		return fmt.Errorf("render suite: %w", err)
 	}
 	defer store.Close()
 	has := func(name string) bool { return store.Has(path.Join(Folder, "this", name)) } // name is relative to the suite's directory
@@ -560,7 +560,7 @@ func readHeader(dir string) *outcomeHeader {
 	h := &outcomeHeader{}
 	text, err := json.Marshal(fields)
 	if err == nil {
-		json.Unmarshal(text, h) // ignores fields of another type
+		json.Unmarshal(text, h) // ignores fields of a different type
 	}
 	return h
 }

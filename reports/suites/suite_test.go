@@ -27,7 +27,7 @@ func storedRun(store, id string, seed uint64, code int, js ...outcome.Judgement)
 }
 
 func newSuite(store string) *Suite {
-	return &Suite{Backend: "sim", Seed: 1, Seeds: 1, StartTime: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 1.25, PlannedRuns: 7,
+	return &Suite{Backend: "sim", FirstSeed: 1, Seeds: 1, StartTime: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 1.25, PlannedRuns: 7,
 		Command: "lockpick run --seed 1", Version: "v1.2.3", Go: "go1.26", OS: "linux", Arch: "amd64", CPUs: 2, Store: store}
 }
 
@@ -136,11 +136,11 @@ func TestGolden(t *testing.T) {
 			t.Errorf("the page contains %q", word)
 		}
 	}
-	if redrawn, err := Redraw(dir); err != nil || redrawn.Headline() != fullSuite(store).Headline() {
-		t.Errorf("after Redraw, the headline differs: %v", err)
+	if rerendered, err := Rerender(dir); err != nil || rerendered.Headline() != fullSuite(store).Headline() {
+		t.Errorf("after Rerender, the headline differs: %v", err)
 	}
 	if read(t, filepath.Join(dir, PageFile)) != page {
-		t.Error("Redraw changed the page")
+		t.Error("Rerender changed the page")
 	}
 }
 
@@ -272,7 +272,7 @@ func TestInterruptedSuite(t *testing.T) {
 
 // The report on a suite with many seeds has images of the results by seed and of the violation rates.
 func TestSeedImages(t *testing.T) {
-	s := &Suite{Store: t.TempDir(), Seed: 7, Seeds: 3, Scenarios: []*Scenario{{Name: "a", Variant: "b"}}}
+	s := &Suite{Store: t.TempDir(), FirstSeed: 7, Seeds: 3, Scenarios: []*Scenario{{Name: "a", Variant: "b"}}}
 	for seed, got := range map[uint64]verdict.Outcome{9: verdict.Violated, 7: verdict.Holds} {
 		s.Add(outcome.Outcome{Schema: 1, Scenario: "a/b", Seed: seed, Judgements: []outcome.Judgement{
 			{Property: verdict.MutualExclusion, Expected: "any", Got: got, AsExpected: true}}})
@@ -289,9 +289,9 @@ func TestSeedImages(t *testing.T) {
 			t.Errorf("%s is missing or not on the page", name)
 		}
 	}
-	redrawn, err := Redraw(dir)
-	if err != nil || len(redrawn.Rates) != 1 || redrawn.Scenarios[0].Seeds == "" {
-		t.Errorf("after Redraw, images are missing: %v, %v", redrawn, err)
+	rerendered, err := Rerender(dir)
+	if err != nil || len(rerendered.Rates) != 1 || rerendered.Scenarios[0].Seeds == "" {
+		t.Errorf("after Rerender, images are missing: %v, %v", rerendered, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "rates-resource-safety.svg")); err == nil {
 		t.Error("there is an image for a property that was not judged")

@@ -80,7 +80,7 @@ type skipGroup struct {
 	IDs                    []string
 }
 
-// minFoldRows is the number of rows from which on a table folds variants.
+// minFoldRows is the smallest number of rows for which a table folds variants.
 const minFoldRows = 16
 
 func (v *view) fillTable(all []*Suite, has existsFunc) {
@@ -326,7 +326,7 @@ var cellLabels = map[rune]string{cellNone: "not run", cellOK: "no unexpected vio
 
 // addSeed records a run's result and directory.
 func (c *Scenario) addSeed(o outcome.Outcome, s *Suite) {
-	i := o.Seed - s.Seed
+	i := o.Seed - s.FirstSeed
 	cells := min(s.Seeds, maxCells)
 	if i >= uint64(cells) {
 		return
@@ -383,14 +383,14 @@ func (s *Suite) newGrid(c *Scenario) *seedGrid {
 	if c.States == "" {
 		return nil
 	}
-	g := &seedGrid{ID: c.ID(), First: s.Seed, Columns: 20, CellSize: 14, States: c.States, Command: seedFlag.ReplaceAllLiteralString(c.Command, " --seed N")}
+	g := &seedGrid{ID: c.ID(), First: s.FirstSeed, Columns: 20, CellSize: 14, States: c.States, Command: seedFlag.ReplaceAllLiteralString(c.Command, " --seed N")}
 	switch n := len(c.States); {
 	case n > 1000:
 		g.Columns, g.CellSize = 100, 8
 	case n > 400:
 		g.Columns = 50
 	}
-	g.LabelWidth = max(34, 8+7*len(fmt.Sprint(s.Seed+uint64(len(c.States)))))
+	g.LabelWidth = max(34, 8+7*len(fmt.Sprint(s.FirstSeed+uint64(len(c.States)))))
 	if s.Seeds > len(c.States) {
 		g.Note = fmt.Sprintf("The first %d of %d seeds.", len(c.States), s.Seeds)
 	}
@@ -508,9 +508,9 @@ const maxRates = 12
 // SeedRange returns "seed N" or "seeds N to M".
 func (s *Suite) SeedRange() string {
 	if s.Seeds <= 1 {
-		return fmt.Sprintf("seed %d", s.Seed)
+		return fmt.Sprintf("seed %d", s.FirstSeed)
 	}
-	return fmt.Sprintf("seeds %d to %d", s.Seed, s.Seed+uint64(s.Seeds)-1)
+	return fmt.Sprintf("seeds %d to %d", s.FirstSeed, s.FirstSeed+uint64(s.Seeds)-1)
 }
 
 // Headline summarizes the suite's results in a few sentences.

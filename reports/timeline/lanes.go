@@ -142,8 +142,8 @@ func (b *builder) drawHolderLanes() {
 		if byKey[key] == nil {
 			keys = append(keys, key)
 		}
-		ε := int64(b.run.f.Params.StampError)
-		x.From, x.To = x.From+ε, x.To-ε
+		uncertainty := int64(b.run.f.Params.TimestampUncertainty)
+		x.From, x.To = x.From+uncertainty, x.To-uncertainty
 		if x.From < x.To {
 			byKey[key] = append(byKey[key], x)
 		}
@@ -198,7 +198,7 @@ func (b *builder) drawHolders(row int, beliefs []facts.Window) {
 }
 
 func (b *builder) drawOverlap(row int, beliefs []facts.Window, active []int, from, to int64) {
-	i := item{Row: row, Kind: b.chart.kindIndex("overlap"), From: micros(from), To: micros(to), Label: b.chart.textIndex(fmt.Sprintf("%d hold", len(active)))}
+	i := item{Row: row, Kind: b.chart.kindIndex("overlap"), From: micros(from), To: micros(to), Label: b.chart.stringIndex(fmt.Sprintf("%d hold", len(active)))}
 	detail := ""
 	for k, n := range active {
 		x := beliefs[n]
@@ -208,7 +208,7 @@ func (b *builder) drawOverlap(row int, beliefs []facts.Window, active []int, fro
 		detail += fmt.Sprintf("%s until %s", shortName(x.Session.Client()), display.Seconds(x.To))
 		i.Events = append(i.Events, eventNumbers(x.OpenEvent, x.CloseEvent)...)
 	}
-	i.Detail = b.chart.textIndex(detail + " believe that they hold " + shortName(beliefs[active[0]].Session.Key()))
+	i.Detail = b.chart.stringIndex(detail + " believe that they hold " + shortName(beliefs[active[0]].Session.Key()))
 	b.chart.add(i)
 }
 

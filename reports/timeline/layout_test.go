@@ -91,11 +91,11 @@ func formatItem(t Timeline, i item) string {
 	s += " " + t.Kinds[i.Kind].Class
 	for _, text := range []int{i.Label, i.Session} {
 		if text > 0 {
-			s += " [" + t.Texts[text] + "]"
+			s += " [" + t.Strings[text] + "]"
 		}
 	}
 	if i.Detail > 0 {
-		s += " " + t.Texts[i.Detail]
+		s += " " + t.Strings[i.Detail]
 	}
 	return s + " " + strings.ReplaceAll(fmt.Sprint(i.Events), " ", ",")
 }

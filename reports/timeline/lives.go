@@ -31,7 +31,7 @@ func (r *run) reportedLives() map[string][][]life {
 }
 
 // consecutiveLives returns a key's lives on a node. It removes overlaps between lives, which arise if
-// the timestamp error exceeds the gap between two lives.
+// the timestamp uncertainty exceeds the gap between two lives.
 func (r *run) consecutiveLives(intervals []*facts.KeyInterval) (lives []life) {
 	freeAt := int64(0)
 	for i, s := range intervals {
@@ -295,7 +295,7 @@ func (c *chart) foldFarItems(s span) {
 			numOmitted++
 		}
 	}
-	c.rebuildTexts()
+	c.rebuildStrings()
 	c.noteOmitted(fmt.Sprintf("outside %s to %s, %d operations and writes are omitted, and %d beliefs and leases are folded; holders and faults are complete",
 		display.Seconds(w[0]*1000), display.Seconds(w[1]*1000), numOmitted, numFolded))
 }
@@ -326,7 +326,7 @@ func (c *chart) fold(i item, bucket int64, w span) int {
 			last.Kind = c.kindIndex("many")
 			last.To = max(last.To, i.To)
 			last.Session, last.Detail = 0, 0
-			last.Label++ // a count until rebuildTexts replaces it by the index of a text
+			last.Label++ // a count until rebuildStrings replaces it with the index of a string
 			if class != "many" {
 				last.Label = 2
 			}
@@ -338,16 +338,16 @@ func (c *chart) fold(i item, bucket int64, w span) int {
 	return 0
 }
 
-// rebuildTexts drops unused texts and turns the counts of folded items into texts.
-func (c *chart) rebuildTexts() {
-	old := c.t.Texts
-	c.t.Texts, c.texts = []string{""}, map[string]int{"": 0}
+// rebuildStrings drops unused strings and turns the counts of folded items into strings.
+func (c *chart) rebuildStrings() {
+	old := c.t.Strings
+	c.t.Strings, c.stringIndexes = []string{""}, map[string]int{"": 0}
 	for k := range c.t.Items {
 		i := &c.t.Items[k]
 		label := fmt.Sprintf("%d times", i.Label)
 		if c.t.Kinds[i.Kind].Class != "many" {
 			label = old[i.Label]
 		}
-		i.Label, i.Detail, i.Session = c.textIndex(label), c.textIndex(old[i.Detail]), c.textIndex(old[i.Session])
+		i.Label, i.Detail, i.Session = c.stringIndex(label), c.stringIndex(old[i.Detail]), c.stringIndex(old[i.Session])
 	}
 }

@@ -32,7 +32,7 @@ func TestManyIncidents(t *testing.T) {
 	}
 }
 
-// All holds that exceed the limit are listed, in order of time.
+// All holds that exceed the limit are listed, in chronological order.
 func TestEveryLongHoldIsListed(t *testing.T) {
 	h, err := histories.Parse(`params clients=c1,c2 nodes=n1 maxExtends=1
 0 c1 begin client

@@ -47,9 +47,9 @@ type Timeline struct {
 	Rows         []row    `json:"rows"`
 	Lines        []line   `json:"lines"`
 	Kinds        []kind   `json:"kinds"` // kinds of items
-	Texts        []string `json:"texts"` // texts that items refer to; the first is ""
+	Strings      []string `json:"texts"` // strings that items refer to; the first is ""
 	Items        []item   `json:"items"` // ordered by row and time
-	Views        []view   `json:"views"` // incidents, ordered by time
+	Views        []view   `json:"views"` // incidents, in chronological order
 	First        int      `json:"first"` // index of the view to show first
 	// Unlisted states which incidents have no view, or is "" if all have one.
 	Unlisted string `json:"-"`
@@ -100,7 +100,7 @@ type kind struct {
 	Words string `json:"words"`
 }
 
-// item is a bar or, if From equals To, a mark. Label, Detail and Session are indexes of texts.
+// item is a bar or, if From equals To, a mark. Label, Detail and Session are indexes of Strings.
 type item struct {
 	Row, Kind int
 	From, To  int64
@@ -218,7 +218,7 @@ type builder struct {
 
 func newBuilder(h *history.History) *builder {
 	r := newRun(h)
-	return &builder{run: r, chart: &chart{end: r.end, kinds: map[string]int{}, texts: map[string]int{"": 0}, t: Timeline{End: micros(r.end), Texts: []string{""},
+	return &builder{run: r, chart: &chart{end: r.end, kinds: map[string]int{}, stringIndexes: map[string]int{"": 0}, t: Timeline{End: micros(r.end), Strings: []string{""},
 		Lanes: []lane{}, Rows: []row{}, Lines: []line{}, Kinds: []kind{}, Items: []item{}, Views: []view{}}}}
 }
 
@@ -375,11 +375,11 @@ func (t Timeline) legend() []legend {
 
 // chart builds a Timeline, from top to bottom.
 type chart struct {
-	t     Timeline
-	end   int64 // when the run ended, in nanoseconds
-	kinds map[string]int
-	texts map[string]int
-	y     int
+	t             Timeline
+	end           int64 // when the run ended, in nanoseconds
+	kinds         map[string]int
+	stringIndexes map[string]int
+	y             int
 }
 
 // addLane adds an empty lane.
@@ -413,7 +413,7 @@ func (c *chart) put(row int, class string, from, to int64, s itemText, events ..
 	from = min(max(from, 0), c.end)
 	to = min(max(to, from), c.end)
 	c.add(item{Row: row, Kind: c.kindIndex(class), From: micros(from), To: micros(to),
-		Label: c.textIndex(s.label), Detail: c.textIndex(s.detail), Session: c.textIndex(s.session), Events: eventNumbers(events...)})
+		Label: c.stringIndex(s.label), Detail: c.stringIndex(s.detail), Session: c.stringIndex(s.session), Events: eventNumbers(events...)})
 }
 
 // eventNumbers lists the numbers of the events, except nil.
@@ -457,13 +457,13 @@ func (c *chart) limitLanes(names []string, limit int, noun string) []string {
 	return names[:limit]
 }
 
-func (c *chart) textIndex(s string) int {
+func (c *chart) stringIndex(s string) int {
 	s = display.Sanitize(s, maxTextLen)
-	i, ok := c.texts[s]
+	i, ok := c.stringIndexes[s]
 	if !ok {
-		i = len(c.t.Texts)
-		c.texts[s] = i
-		c.t.Texts = append(c.t.Texts, s)
+		i = len(c.t.Strings)
+		c.stringIndexes[s] = i
+		c.t.Strings = append(c.t.Strings, s)
 	}
 	return i
 }

@@ -109,10 +109,10 @@ func (c *counts) check(t *testing.T) {
 		confirmed += c.states[string(s)]
 	}
 	if tried := c.violations - c.states[string(outcome.NoEarlyLoss)] - c.states[string(outcome.CausePartlyTested)]; 100*confirmed < 99*tried {
-		t.Errorf("%d of %d are confirmed, postponed or jointly necessary, want at least 99 %%", confirmed, tried)
+		t.Errorf("%d of %d are confirmed, postponed or jointly necessary, want at least 99%%", confirmed, tried)
 	}
 	if 20*c.otherEndsConfirmed > c.otherEnds {
-		t.Errorf("%d of %d other ends passed, want at most 5 %%", c.otherEndsConfirmed, c.otherEnds)
+		t.Errorf("%d of %d other ends passed, want at most 5%%", c.otherEndsConfirmed, c.otherEnds)
 	}
 }
 

@@ -126,10 +126,10 @@ type Envelope struct {
 type envelopeSearch struct {
 	Known scenario.KnownNames
 	// Run runs a scenario. It must be safe for concurrent use.
-	Run     func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome
-	Workers int
-	Seed    uint64 // the first seed
-	Seeds   int
+	Run       func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome
+	Workers   int
+	FirstSeed uint64 // the first seed
+	Seeds     int
 	// Prepare adapts the scenario, for example to another lock. It may be nil.
 	Prepare func(scenario.Scenario) (scenario.Scenario, error)
 }
@@ -254,12 +254,12 @@ func (x envelopeSearch) runAt(ctx context.Context, d Dimension, s EnvelopeSettin
 		return p, err
 	}
 	outcomes := make([]outcome.Outcome, x.Seeds)
-	Each(ctx, x.Workers, x.Seeds, func(i int) { outcomes[i] = x.Run(ctx, sc, x.Seed+uint64(i)) })
+	Each(ctx, x.Workers, x.Seeds, func(i int) { outcomes[i] = x.Run(ctx, sc, x.FirstSeed+uint64(i)) })
 	if ctx.Err() != nil {
 		return p, ctx.Err()
 	}
 	for i, o := range outcomes {
-		p.add(d.Property, x.Seed+uint64(i), o)
+		p.add(d.Property, x.FirstSeed+uint64(i), o)
 	}
 	return p, nil
 }
@@ -393,7 +393,7 @@ func (s EnvelopeSetting) String() string {
 	if s.Fence {
 		fence = "fencing tokens"
 	}
-	return fmt.Sprintf("TTL %v, drift %g %% + 2 ms, %d nodes, %s; retries after %v to %v, messages take %v to %v",
+	return fmt.Sprintf("TTL %v, drift %g%% + 2 ms, %d nodes, %s; retries after %v to %v, messages take %v to %v",
 		s.TTL, 100*s.Drift, s.Nodes, fence, s.Retry.Min, s.Retry.Max, s.OneWay.Min, s.OneWay.Max)
 }
 
@@ -447,13 +447,13 @@ func (r Envelope) fileName() string { return r.Dimension + "-" + r.Property }
 // EnvelopeFinder measures how much of each fault a lock tolerates.
 type EnvelopeFinder struct {
 	Simulator
-	Store   string // folder for the results
-	Lock    string // the lock, as the user named it
-	Setting EnvelopeSetting
-	Seed    uint64 // the first seed
-	Seeds   int
-	Prepare func(scenario.Scenario) (scenario.Scenario, error) // see envelopeSearch.Prepare
-	Log     io.Writer                                          // receives progress messages
+	Store     string // folder for the results
+	Lock      string // the lock, as the user named it
+	Setting   EnvelopeSetting
+	FirstSeed uint64 // the first seed
+	Seeds     int
+	Prepare   func(scenario.Scenario) (scenario.Scenario, error) // see envelopeSearch.Prepare
+	Log       io.Writer                                          // receives progress messages
 
 	mu           sync.Mutex // protects the fields below
 	liveProgress *display.Progress
@@ -463,14 +463,14 @@ type EnvelopeFinder struct {
 
 // EnvelopeResult is stored as envelope.json.
 type EnvelopeResult struct {
-	Code    int             `json:"code"` // exit code of the search
-	Lock    string          `json:"lock"`
-	Results []*Envelope     `json:"results"`
-	Schema  int             `json:"schema"`
-	Seed    uint64          `json:"seed"` // the first seed
-	Seeds   int             `json:"seeds"`
-	Setting EnvelopeSetting `json:"setting"`
-	Version string          `json:"version"` // of lockpick
+	Code      int             `json:"code"` // exit code of the search
+	Lock      string          `json:"lock"`
+	Results   []*Envelope     `json:"results"`
+	Schema    int             `json:"schema"`
+	FirstSeed uint64          `json:"seed"` // the first seed
+	Seeds     int             `json:"seeds"`
+	Setting   EnvelopeSetting `json:"setting"`
+	Version   string          `json:"version"` // of lockpick
 
 	folder string
 }
@@ -478,7 +478,7 @@ type EnvelopeResult struct {
 // Run measures an envelope in each dimension and calls found with each. It writes the results to a
 // new folder in the store.
 func (x *EnvelopeFinder) Run(ctx context.Context, dimensions []Dimension, found func(*Envelope)) (*EnvelopeResult, error) {
-	result := &EnvelopeResult{Lock: x.Lock, Schema: 1, Seed: x.Seed, Seeds: x.Seeds, Setting: x.Setting, Version: x.Version,
+	result := &EnvelopeResult{Lock: x.Lock, Schema: 1, FirstSeed: x.FirstSeed, Seeds: x.Seeds, Setting: x.Setting, Version: x.Version,
 		folder: filepath.Join(x.Store, envelopesFolder, suites.Stamp(time.Now()))}
 	if err := os.MkdirAll(result.folder, 0o755); err != nil {
 		return nil, withKind(storeFailed, err)
@@ -487,7 +487,7 @@ func (x *EnvelopeFinder) Run(ctx context.Context, dimensions []Dimension, found 
 		return fmt.Sprintf("%s, %s, %.0f s", x.status, display.Plural(x.runs, "run"), elapsed.Seconds())
 	}}
 	defer x.liveProgress.Start()()
-	search := envelopeSearch{Known: x.Known, Run: x.Simulator.Run, Workers: cap(x.Idle), Seed: x.Seed, Seeds: x.Seeds, Prepare: x.Prepare}
+	search := envelopeSearch{Known: x.Known, Run: x.Simulator.Run, Workers: cap(x.Idle), FirstSeed: x.FirstSeed, Seeds: x.Seeds, Prepare: x.Prepare}
 	for _, d := range dimensions {
 		r, err := search.find(ctx, d, x.Setting, func(p envelopePoint) {
 			x.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// This is like TestMeasuredEdgesMatchPredictions, but with other settings and more seeds.
+// This is like TestMeasuredEdgesMatchPredictions, but with different settings and more seeds.
 func TestEnvelopes(t *testing.T) {
 	settings := []EnvelopeSetting{defaultSetting()}
 	for _, change := range []func(*EnvelopeSetting){

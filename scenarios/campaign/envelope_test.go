@@ -27,13 +27,13 @@ var backend = sim.New(kinds.All)
 
 // testSearch returns a search that runs in the simulation.
 func testSearch(seeds int) envelopeSearch {
-	return envelopeSearch{Known: known, Workers: 1, Seed: 1, Seeds: seeds, Run: func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
+	return envelopeSearch{Known: known, Workers: 1, FirstSeed: 1, Seeds: seeds, Run: func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
 		return Execute(ctx, backend, Job{Scenario: s, Seed: seed, Backend: backend.Name(), Keep: KeepNone})
 	}}
 }
 
 // Measured times are within one retry and one round trip of the nominal edge, and measured rates
-// within 0.1 %.
+// within 0.1%.
 func TestMeasuredEdgesMatchPredictions(t *testing.T) {
 	s := defaultSetting()
 	tolerances := map[unit]float64{seconds: s.Retry.Max.Seconds() + 2*s.maxOneWay(), rate: 0.001, nodeCount: 0}

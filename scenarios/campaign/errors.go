@@ -6,8 +6,8 @@ type ErrorKind int
 const (
 	storeFailed   ErrorKind = iota // can't write to the store
 	CorpusFailed                   // can't read the corpus or one of its files
-	InUse                          // another process runs the same search
-	NotResumable                   // the state in the folder is invalid, or belongs to another search
+	InUse                          // another process is fuzzing the same scenarios
+	NotResumable                   // the state in the folder is invalid, or belongs to different scenarios
 	NotMeasurable                  // a setting is outside a dimension's range
 	NotReproduced                  // a minimized scenario does not show its bug, which is a bug in lockpick
 )

@@ -30,7 +30,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// fuzzFile is the state file in a search's folder.
+// fuzzFile is the file that stores the fuzzing state.
 const fuzzFile = "hunt.json"
 
 // maxFuzzFile limits the size of the state file, which holds only a few findings and the numbers of
@@ -40,20 +40,20 @@ const maxFuzzFile = 16 << 20
 // fuzzSchema is the version of the state file format.
 const fuzzSchema = 1
 
-// FuzzState is the progress of a search, as saved in the state file. It is not safe for concurrent
+// FuzzState is the progress of fuzzing a list of scenarios, as saved in the state file. It is not safe for concurrent
 // use.
 type FuzzState struct {
 	Schema          int            `json:"schema"`
 	Digest          string         `json:"of"`              // digest of the scenarios and lockpick's version
 	Scenarios       []string       `json:"scenarios"`       // run in this order with each seed
-	Seed            uint64         `json:"seed"`            // the first seed
+	FirstSeed       uint64         `json:"seed"`            // the first seed
 	FirstUnfinished int            `json:"next"`            // every run with a lower number is done
 	OutOfOrder      []int          `json:"ahead,omitempty"` // sorted numbers of the other runs that are done
 	Runs            int            `json:"runs"`
 	FailedRuns      int            `json:"failed,omitempty"` // finished runs that could not be judged
 	Error           string         `json:"error,omitempty"`  // error of the first such run
 	Findings        []*FuzzFinding `json:"finds"`
-	Owner           string         `json:"owner,omitempty"` // the process running the search, or ""
+	Owner           string         `json:"owner,omitempty"` // the process that is fuzzing, or ""
 	// Session is the current invocation or, after an interruption, the one to resume.
 	Session fuzzSession `json:"leg"`
 
@@ -61,21 +61,21 @@ type FuzzState struct {
 	nextToAssign int
 }
 
-// fuzzSession is the part of a search done by one invocation, including resumptions.
+// fuzzSession is the part of the fuzzing done by one invocation, including resumptions.
 type fuzzSession struct {
 	RunsBefore int     `json:"begun"`   // runs done before the session started
-	Seconds    float64 `json:"seconds"` // search time so far
+	Seconds    float64 `json:"seconds"` // fuzzing time so far
 	Done       bool    `json:"over"`
 }
 
-// FuzzFinding is a violation found by a search: a property and a cause.
+// FuzzFinding is a violation found by fuzzing: a property and a cause.
 type FuzzFinding struct {
 	Bug
 	Required    bool        `json:"held"` // whether the property was required
 	Runs        int         `json:"runs"`
 	FirstRun    fuzzExample `json:"first"`
 	ShortestRun fuzzExample `json:"shortest"`
-	// RunsBefore and Seconds are the number of runs and the search time up to the first run that
+	// RunsBefore and Seconds are the number of runs and the fuzzing time up to the first run that
 	// showed the finding. MinimizeSeconds is how long minimizing took.
 	RunsBefore      int     `json:"after"`
 	Seconds         float64 `json:"seconds"`
@@ -98,28 +98,28 @@ type fuzzExample struct {
 	outcome.Example
 }
 
-// errFuzzInUse is returned if another process is running the same search.
-var errFuzzInUse = errors.New("another lockpick process is running this search")
+// errFuzzInUse is returned if another process is fuzzing the same scenarios.
+var errFuzzInUse = errors.New("another lockpick process is fuzzing these scenarios")
 
-// openFuzz resumes the search stored in a folder, or starts a new one.
+// openFuzz reads the fuzzing state from a folder, or returns a new state if there is none.
 func openFuzz(folder, digest string, scenarios []string, seed uint64) (*FuzzState, error) {
-	h := &FuzzState{Schema: fuzzSchema, Digest: digest, Scenarios: scenarios, Seed: seed, Findings: []*FuzzFinding{}, Session: fuzzSession{Done: true}}
+	h := &FuzzState{Schema: fuzzSchema, Digest: digest, Scenarios: scenarios, FirstSeed: seed, Findings: []*FuzzFinding{}, Session: fuzzSession{Done: true}}
 	text, err := files.ReadIn(folder, fuzzFile, maxFuzzFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return nil, fmt.Errorf("read search state: %w", err)
+		return nil, fmt.Errorf("read the fuzzing state: %w", err)
 	default:
 		if h, err = parseFuzz(text); err != nil {
 			return nil, fmt.Errorf("read %s: %w", filepath.Join(folder, fuzzFile), err)
 		}
 		if h.Digest != digest || !slices.Equal(h.Scenarios, scenarios) {
-			return nil, fmt.Errorf("read %s: it belongs to another search", filepath.Join(folder, fuzzFile))
+			return nil, fmt.Errorf("read %s: it belongs to different scenarios or another version of lockpick", filepath.Join(folder, fuzzFile))
 		}
 	}
 	self, err := files.CurrentOwner()
 	if err != nil {
-		return nil, fmt.Errorf("open search: %w", err)
+		return nil, fmt.Errorf("open the fuzzing state: %w", err)
 	}
 	if owner, ok := files.ParseOwner(h.Owner); ok && owner != self && !owner.Ended(self, time.Time{}) {
 		return nil, errFuzzInUse
@@ -181,7 +181,7 @@ func (h *FuzzState) isDone(i int) bool {
 
 // runOf returns the index of a run's scenario and the run's seed.
 func (h *FuzzState) runOf(i int) (scenario int, seed uint64) {
-	return i % len(h.Scenarios), h.Seed + uint64(i/len(h.Scenarios))
+	return i % len(h.Scenarios), h.FirstSeed + uint64(i/len(h.Scenarios))
 }
 
 // record adds the outcome of run i, unless it was added before. It returns the new findings and
@@ -254,7 +254,7 @@ func (h *FuzzState) save() error {
 		err = files.WriteIn(h.folder, fuzzFile, append(text, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("write search state: %w", err)
+		return fmt.Errorf("write the fuzzing state: %w", err)
 	}
 	return nil
 }
@@ -273,9 +273,9 @@ type Fuzzer struct {
 	NewJob    func(n int, seed uint64) Job // returns the job of the n-th scenario
 	Corpus    string                       // folder of minimized scenarios; defaults to a folder in Store
 	TimeLimit time.Duration                // 0 means no limit
-	Seed      uint64                       // the first seed of a new search
+	FirstSeed uint64                       // the first seed, if there is no state to resume
 	Seeds     int                          // per scenario
-	Restart   bool                         // discard the stored search and start a new one
+	Restart   bool                         // discard the stored state and start over
 	FailFast  bool                         // stop when a required property is violated
 	Log       io.Writer                    // receives progress messages
 	Result    *FuzzState
@@ -293,8 +293,8 @@ type Fuzzer struct {
 	stopped        bool   // start no more runs
 }
 
-// Open prepares the folders and resumes the search if the store contains it. Otherwise it starts a
-// new one.
+// Open prepares the folders. It resumes from the state in the store, or starts a new state if there
+// is none.
 func (x *Fuzzer) Open() error {
 	x.startTime = time.Now()
 	if x.Corpus == "" {
@@ -316,7 +316,7 @@ func (x *Fuzzer) Open() error {
 	}
 	l := x.Scenarios[0].Lock
 	name := display.Join("-", x.Scenarios[0].Name, l.Kind, l.Mistake)
-	folder := filepath.Join(x.Store, huntsFolder, name[:min(len(name), 80)]+"-"+digest[:8])
+	folder := filepath.Join(x.Store, fuzzFolder, name[:min(len(name), 80)]+"-"+digest[:8])
 	err = os.MkdirAll(folder, 0o755)
 	if err == nil && x.Restart {
 		if err = os.Remove(filepath.Join(folder, fuzzFile)); errors.Is(err, fs.ErrNotExist) {
@@ -326,13 +326,13 @@ func (x *Fuzzer) Open() error {
 	if err != nil {
 		return withKind(storeFailed, err)
 	}
-	switch x.Result, err = openFuzz(folder, digest[:16], names, x.Seed); {
+	switch x.Result, err = openFuzz(folder, digest[:16], names, x.FirstSeed); {
 	case errors.Is(err, errFuzzInUse):
 		return withKind(InUse, err)
 	case err != nil:
 		return &Error{NotResumable, folder, err}
 	case x.Result.resumes():
-		fmt.Fprintf(x.Log, "resuming the interrupted search: %d runs done\n", x.Result.Runs)
+		fmt.Fprintf(x.Log, "resuming the interrupted fuzzing: %d runs done\n", x.Result.Runs)
 	case x.Result.Runs > 0:
 		fmt.Fprintf(x.Log, "continuing with new seeds: %d runs done\n", x.Result.Runs)
 	}
@@ -340,11 +340,11 @@ func (x *Fuzzer) Open() error {
 	return x.Result.save()
 }
 
-// Run runs the scenarios in the corpus and then searches until ctx is done or the search reaches
-// its time limit or its last seed. It returns the exit code for the findings.
+// Run runs the scenarios in the corpus and then fuzzes until ctx is done, the time limit is reached,
+// or all seeds have been used. It returns the exit code for the findings.
 func (x *Fuzzer) Run(ctx context.Context) (code int, err error) {
 	if err = x.runCorpus(ctx); err == nil {
-		err = x.search(ctx)
+		err = x.fuzz(ctx)
 	}
 	x.Result.Session.Seconds = x.elapsed()
 	x.Result.Session.Done = err == nil && ctx.Err() == nil
@@ -354,12 +354,12 @@ func (x *Fuzzer) Run(ctx context.Context) (code int, err error) {
 	return x.Result.finish(), cmp.Or(ctx.Err(), err)
 }
 
-// elapsed returns the session's search time in seconds, including the time before an interruption.
+// elapsed returns the session's fuzzing time in seconds, including the time before an interruption.
 func (x *Fuzzer) elapsed() float64 {
 	return x.Result.Session.Seconds + time.Since(x.startTime).Seconds()
 }
 
-func (x *Fuzzer) search(ctx context.Context) error {
+func (x *Fuzzer) fuzz(ctx context.Context) error {
 	session := x.Result.Session
 	var timeUp <-chan time.Time
 	if x.TimeLimit > 0 {
@@ -415,7 +415,7 @@ func (x *Fuzzer) job(n int, seed uint64) Job {
 	return j
 }
 
-// saveInterval is how often the state is saved if nothing is found. A killed search repeats the runs
+// saveInterval is how often the state is saved if nothing is found. After a kill, fuzzing repeats the runs
 // since the last save.
 const saveInterval = time.Second
 
@@ -556,7 +556,7 @@ func (h *FuzzState) printResult(w io.Writer) {
 		style, text = display.PlainText, "no required property violated"
 	case h.Runs > 0:
 		_, high := outcome.Wilson(0, h.Runs)
-		text += fmt.Sprintf("; at most %.2g %% of such runs violate a property", 100*high)
+		text += fmt.Sprintf("; at most %.2g%% of such runs violate a property", 100*high)
 	}
 	if h.FailedRuns > 0 {
 		style = display.BadText
@@ -671,7 +671,7 @@ func (x *Fuzzer) runCorpus(ctx context.Context) error {
 	return nil
 }
 
-// sameLock reports whether the search tests a lock with the kind, mistake and options of l.
+// sameLock reports whether the fuzzer tests a lock with the kind, mistake and options of l.
 func (x *Fuzzer) sameLock(l lock.Settings) bool {
 	return slices.ContainsFunc(x.Scenarios, func(s scenario.Scenario) bool {
 		return l.Kind == s.Lock.Kind && l.Mistake == s.Lock.Mistake && maps.Equal(l.Options, s.Lock.Options)

@@ -102,14 +102,14 @@ func judgeResult(j *outcome.Judgement, want scenario.Expectation, r verdict.Resu
 		j.AsExpected = r.Outcome == verdict.Holds || r.Outcome == verdict.NotExercised && (want.Implied || r.NotApplicable)
 	case wantViolated:
 		j.Missed = r.Outcome == verdict.Holds || r.Outcome == verdict.NotExercised
-		// A violation with another cause does not count.
+		// A violation with a different cause does not count.
 		j.AsExpected = r.Outcome == verdict.Violated &&
 			(want.Cause == "" || want.Cause == r.Cause) && (want.Node == "" || want.Node == r.Node)
 	}
 }
 
 // excuseStalled marks a property as undecided if a violation was expected but did not occur, or had
-// another cause, and the host stalled: the stall may have delayed the plan. Unexpected violations
+// a different cause, and the host stalled: the stall may have delayed the plan. Unexpected violations
 // need no excuse, because the checker accounts for stalls itself.
 func excuseStalled(j *outcome.Judgement, want scenario.Expectation, r verdict.Result) {
 	if j.AsExpected || r.Stalled == 0 || want.Want != wantViolated {
@@ -126,7 +126,7 @@ func excuseStalled(j *outcome.Judgement, want scenario.Expectation, r verdict.Re
 	j.Got = verdict.Undecided
 }
 
-// judgeNumbers compares measured numbers with their bounds. A number that the run could not measure
+// judgeNumbers compares measured values with their bounds. A value that the run could not measure
 // is undecided. A number bounded by another variant's number is pending until VariantComparer.Settle
 // decides it.
 func judgeNumbers(bounds map[string]scenario.Bound, v verdict.Verdict) []outcome.Judgement {

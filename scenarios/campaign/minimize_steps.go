@@ -175,7 +175,7 @@ func removeParts(all, size int) (edits []edit) {
 // smallPlanSize is the plan size up to which steps are removed singly rather than in parts.
 const smallPlanSize = 3
 
-// removePartsWithOtherSeeds removes halves, quarters and eighths of a long plan, trying other seeds
+// removePartsWithOtherSeeds removes halves, quarters and eighths of a long plan, trying different seeds
 // each time. If only one seed in a hundred shows a bug, every step shifts the timing that the bug
 // depends on, so no step can be removed without changing the seed.
 func (x *minimization) removePartsWithOtherSeeds() {
@@ -204,7 +204,7 @@ const (
 	maxSingleSteps = 12
 )
 
-// removeWithOtherSeeds removes a step, a client or a node, trying other seeds. Many steps only shift
+// removeWithOtherSeeds removes a step, a client or a node, trying different seeds. Many steps only shift
 // the timing of others, and another seed may give the same timing without them.
 func (x *minimization) removeWithOtherSeeds() {
 	var edits []edit

@@ -151,7 +151,7 @@ func TestWorkerOutput(t *testing.T) {
 	}
 }
 
-// The error says so and contains the stacks.
+// If the stacks can't be saved, the error says so and includes them.
 func TestStacksCannotBeSaved(t *testing.T) {
 	t.Setenv("SWEEP_TEST_WORKER", "1")
 	pool := Pool{Command: []string{os.Args[0]}, Size: 1, Timeout: time.Minute, StackFolder: filepath.Join(t.TempDir(), "none")}

@@ -497,7 +497,7 @@ func (x *trial) conclude(c *outcome.Confirmation, cause string, laterOverlap, na
 // trial is a violation to rerun with keys preserved.
 type trial struct {
 	earlyEnds      []*earlyEnd
-	uncheckedNodes []string // nodes blamed for the named cause where no key ended early
+	uncheckedNodes []string // nodes blamed for the named cause where no key was removed early
 	firstSession   string   // name of the first session
 	secondClient   string   // client of the second session
 	grantTime      int64    // when the second session got the lock
@@ -512,7 +512,7 @@ func (x *trial) endsWithCause(cause string) (ends []*earlyEnd) {
 	return ends
 }
 
-// describePreserved says on which nodes keys were preserved, and what ended those keys in the
+// describePreserved says on which nodes keys were preserved, and what removed those keys in the
 // original run.
 func (x *trial) describePreserved(ends []*earlyEnd) string {
 	var order, parts []string

@@ -30,7 +30,7 @@ type Scorer struct {
 	Known     scenario.KnownNames
 	Claims    map[string]map[string]string // what the documentation promises, by lock kind and property
 	Base      Selection                    // the part that all locks share, such as tags or an adapter
-	Seed      uint64
+	FirstSeed uint64
 	Seeds     int               // random plans per fault set
 	Primary   *Runner           // runs everything
 	Secondary *Runner           // retries violations; may be nil
@@ -82,7 +82,7 @@ func (s *Scorer) card(ctx context.Context, lock string) (*outcome.Card, error) {
 	if s.Base.Adapter != "" { // the adapter describes its lock
 		title = s.Known.Kinds[kind].Doc
 	}
-	c := outcome.NewCard(title, s.Known.Kinds[kind], s.Claims[kind], s.Primary.Name(), s.Seed)
+	c := outcome.NewCard(title, s.Known.Kinds[kind], s.Claims[kind], s.Primary.Name(), s.FirstSeed)
 	err = s.addCatalog(c, lock, s.Primary)
 	if err == nil && s.RunBoth {
 		c.SecondBackend = s.Secondary.Name()
@@ -130,7 +130,7 @@ func (s *Scorer) addCatalog(c *outcome.Card, lock string, r *Runner) error {
 	choice, err := r.choose(selection, s.Known)
 	recordSkips(c, choice, r)
 	for _, p := range choice.Picks {
-		s.runs = append(s.runs, scoredRun{Pick: p, runner: r, selection: selection, seed: s.Seed})
+		s.runs = append(s.runs, scoredRun{Pick: p, runner: r, selection: selection, seed: s.FirstSeed})
 	}
 	return err
 }
@@ -176,7 +176,7 @@ func (s *Scorer) addRandomPlans(c *outcome.Card, lock string) ([]outcome.FaultSe
 			return nil, err
 		}
 		for n := range s.Seeds {
-			s.runs = append(s.runs, scoredRun{Pick: choice.Picks[0], runner: s.Primary, selection: &narrowed, seed: s.Seed + uint64(n), faultSet: &faultSets[i]})
+			s.runs = append(s.runs, scoredRun{Pick: choice.Picks[0], runner: s.Primary, selection: &narrowed, seed: s.FirstSeed + uint64(n), faultSet: &faultSets[i]})
 		}
 	}
 	return faultSets, nil

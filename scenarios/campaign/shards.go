@@ -55,7 +55,7 @@ type ShardHeader struct {
 	Shards    int               `json:"of"`
 	Version   string            `json:"version"` // of lockpick
 	Backend   string            `json:"backend"`
-	Seed      uint64            `json:"seed"`  // the first seed
+	FirstSeed uint64            `json:"seed"`  // the first seed
 	Seeds     int               `json:"seeds"` // per scenario
 	Command   string            `json:"command"`
 	Named     bool              `json:"named"` // whether the user named the scenarios, so that each gets a line of output
@@ -277,8 +277,8 @@ func difference(a, b ShardHeader) string {
 		return fmt.Sprintf("%d shards and %d", a.Shards, b.Shards)
 	case a.Backend != b.Backend:
 		return fmt.Sprintf("backends %s and %s", a.Backend, b.Backend)
-	case a.Seed != b.Seed || a.Seeds != b.Seeds:
-		return fmt.Sprintf("%d seeds from %d and %d seeds from %d", a.Seeds, a.Seed, b.Seeds, b.Seed)
+	case a.FirstSeed != b.FirstSeed || a.Seeds != b.Seeds:
+		return fmt.Sprintf("%d seeds from %d and %d seeds from %d", a.Seeds, a.FirstSeed, b.Seeds, b.FirstSeed)
 	}
 	return fmt.Sprintf("their scenarios differ (%s; %s)", a.Command, b.Command)
 }
@@ -392,7 +392,7 @@ func (l *shardReader) outcome(j int) (o outcome.Outcome, err error) {
 		err = json.Unmarshal(verdict.CanonicalJSON(line), &o)
 	}
 	i := l.RunIndex(j)
-	at, seed := l.Scenarios[i/l.Seeds].ID(), l.Seed+uint64(i%l.Seeds)
+	at, seed := l.Scenarios[i/l.Seeds].ID(), l.FirstSeed+uint64(i%l.Seeds)
 	switch {
 	case errors.Is(err, io.EOF), err == nil && o.Schema == 0 && isEnd(line):
 		return o, fmt.Errorf("the file is truncated: %d of %d outcomes", j, l.Runs())

@@ -42,13 +42,13 @@ func TestParseShard(t *testing.T) {
 
 // testHeader returns the header of shard k of n, with two scenarios.
 func testHeader(k, n, seeds int) ShardHeader {
-	return ShardHeader{Shard: k, Shards: n, Version: "v1", Backend: "sim", Seed: 5, Seeds: seeds,
+	return ShardHeader{Shard: k, Shards: n, Version: "v1", Backend: "sim", FirstSeed: 5, Seeds: seeds,
 		Scenarios: []Pick{{Found: scenarios.Found{Scenario: scenario.Scenario{Name: "a"}}}, {Found: scenarios.Found{Scenario: scenario.Scenario{Name: "b", Variant: "c"}}}}}
 }
 
 // shardOutcome returns the outcome of the sweep's run i.
 func shardOutcome(h ShardHeader, i int) outcome.Outcome {
-	return outcome.Outcome{Schema: 1, Scenario: h.Scenarios[i/h.Seeds].Scenario.ID(), Seed: h.Seed + uint64(i%h.Seeds), Events: i}
+	return outcome.Outcome{Schema: 1, Scenario: h.Scenarios[i/h.Seeds].Scenario.ID(), Seed: h.FirstSeed + uint64(i%h.Seeds), Events: i}
 }
 
 // writeTestShard writes a shard whose runs end in reverse order.
@@ -134,7 +134,7 @@ func TestReadShardsOfDifferentSweeps(t *testing.T) {
 	for want, change := range map[string]func(*ShardHeader){
 		"different sweeps: versions":     func(h *ShardHeader) { h.Version = "v2" },
 		"different sweeps: backends":     func(h *ShardHeader) { h.Backend = "process" },
-		"3 seeds from 6":                 func(h *ShardHeader) { h.Seed = 6 },
+		"3 seeds from 6":                 func(h *ShardHeader) { h.FirstSeed = 6 },
 		"4 seeds from 5":                 func(h *ShardHeader) { h.Seeds = 4 },
 		" shards and ":                   func(h *ShardHeader) { h.Shards = 3 },
 		"their scenarios differ (":       func(h *ShardHeader) { h.Scenarios[0].Scenario.Name = "x" },

@@ -8,7 +8,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// After a host stall, an expected violation that did not occur or had another cause is undecided.
+// After a host stall, an expected violation that did not occur or had a different cause is undecided.
 // Unexpected violations stay final, because the checker accounts for stalls itself.
 func TestStallExcusesExpectedViolations(t *testing.T) {
 	violated := func(property, cause string) verdict.Result {

@@ -38,7 +38,7 @@ const (
 
 // Folders in a store that hold results of campaigns rather than single runs.
 const (
-	huntsFolder     = "hunts"
+	fuzzFolder      = "hunts"
 	CorpusFolder    = "corpus"
 	envelopesFolder = "envelopes"
 	ShrunkFolder    = "shrunk"
@@ -46,7 +46,7 @@ const (
 
 // Folders lists the folders in a store that do not hold single runs.
 func Folders() []string {
-	return []string{suites.Folder, suites.ScoreFolder, huntsFolder, CorpusFolder, shardFolder, envelopesFolder, ShrunkFolder}
+	return []string{suites.Folder, suites.ScoreFolder, fuzzFolder, CorpusFolder, shardFolder, envelopesFolder, ShrunkFolder}
 }
 
 type runDir struct {

@@ -16,7 +16,7 @@ import (
 )
 
 // recordText returns the history of a run without the first event, which contains the scenario's
-// texts. It fails if the simulation does not support the scenario.
+// prose. It fails if the simulation does not support the scenario.
 func recordText(t *testing.T, s scenario.Scenario, seed uint64) (string, error) {
 	var text bytes.Buffer
 	err := harness.Run(t.Context(), sim.New(kinds.All), s, seed, history.NewRecorder(&text))

@@ -152,7 +152,7 @@ func (m *model) decide(t *testing.T, s state) (result Step, after state) {
 	return result, after
 }
 
-// runModel returns what the model's client does with the script, in the same form as run.
+// runModel runs the script on the model's client and returns the outcome in the same form as run.
 func (m *model) runModel(t *testing.T, s *script) (acquired bool, requests []string) {
 	for a := 0; a < len(s.replies) && !acquired; a++ {
 		step, next := m.decide(t, m.withReplies(a, s.replies[a], s.elapsed[a] >= window, false))

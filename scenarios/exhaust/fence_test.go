@@ -45,7 +45,7 @@ func countReplies(n int) [][]byte {
 }
 
 // inOrder keeps the combinations whose replies are in a given order. Each represents all
-// combinations with the nodes in another order.
+// combinations with the nodes in a different order.
 func inOrder(combinations [][]byte, order string) [][]byte {
 	return slices.DeleteFunc(combinations, func(v []byte) bool {
 		return !slices.IsSortedFunc(v, func(a, b byte) int { return strings.IndexByte(order, a) - strings.IndexByte(order, b) })
@@ -60,7 +60,7 @@ type fencedOutcome struct {
 
 func (o fencedOutcome) String() string { return fmt.Sprintf("token %d with %s", o.fence, o.requests) }
 
-// runFencedClient returns what the real client does.
+// runFencedClient runs the script on the real client and returns the outcome.
 func (s *script) runFencedClient(t *testing.T, nodes int, change func(*redlock.Config)) (out fencedOutcome) {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: 1, Now: s.now, Fence: true}
 	for n := range nodes {
@@ -82,7 +82,7 @@ func (s *script) runFencedClient(t *testing.T, nodes int, change func(*redlock.C
 	return out
 }
 
-// runFencedModel returns what the model does.
+// runFencedModel runs the script on the model and returns the outcome.
 func (m *model) runFencedModel(t *testing.T, s *script) (out fencedOutcome) {
 	t.Helper()
 	before := m.withReplies(0, []byte(strings.NewReplacer("1", "y", "2", "y").Replace(string(s.replies[0]))), false, false)
@@ -234,7 +234,7 @@ func (m *model) findCountDifference(t *testing.T, cmds commands) (cases int, dif
 
 				s, allowed := m.stateBefore(lease, false, a), map[string]bool{}
 				if s.node[0].count = uint8(count); a == raiseArrived {
-					s.client[0].phase, s.tokens[0], s.node[0].raise[0] = phaseRaising, 3, requestInFlight
+					s.client[0].phase, s.tokens[0], s.node[0].raise[0] = phaseWriteBack, 3, requestInFlight
 				}
 				walk{m, &s, func(next *state, did Step) {
 					if did.Action != a {

@@ -107,7 +107,7 @@ func (s nodeState) runModel(m *model, a action) string {
 		n.downState = downStateFor(0)
 	}
 	if a == raiseArrived {
-		before.client[0].phase, before.tokens[0], n.raise[0] = phaseRaising, raisedCount, requestInFlight
+		before.client[0].phase, before.tokens[0], n.raise[0] = phaseWriteBack, raisedCount, requestInFlight
 	}
 	answer, after := any("none"), before
 	walk{m, &before, func(next *state, did Step) {
@@ -241,7 +241,7 @@ func (s *script) runHardenedClient(t *testing.T, nodes int, change func(*redlock
 	return acquired, slices.Sorted(slices.Values(s.requests))
 }
 
-// runHardenedModel returns what the model's client does with the script. It sends a tombstone for
+// runHardenedModel runs the script on the model's client and returns the outcome. It sends a tombstone for
 // the SET to nodes whose reply is missing, and a DEL to the others.
 func (m *model) runHardenedModel(t *testing.T, s *script) (acquired bool, requests []string) {
 	before := m.withReplies(0, s.replies[0], s.elapsed[0] >= window, false)
@@ -309,8 +309,8 @@ func TestHardenedClientMatchesModel(t *testing.T) {
 	}
 }
 
-func grantCount(yes bool, err error) (int64, error) {
-	if yes {
+func grantCount(ok bool, err error) (int64, error) {
+	if ok {
 		return 1, err
 	}
 	return 0, err

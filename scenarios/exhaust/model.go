@@ -20,7 +20,7 @@ func (w walk) clientSteps(c int) {
 		} else {
 			w.attemptSteps(c)
 		}
-	case phaseRaising:
+	case phaseWriteBack:
 		w.raisingSteps(c)
 	case phaseHolding:
 		w.step(w.clientStep(c, lockReleased), func(t *state) { w.release(t, c) })
@@ -52,7 +52,7 @@ func (m *model) windows(s *state, c, a int) uint8 {
 	client := &s.client[c]
 	if a == int(client.attempts)-1 {
 		switch client.phase {
-		case phaseAcquiring, phaseRaising:
+		case phaseAcquiring, phaseWriteBack:
 			return 1
 		case phaseHolding, phaseExtending:
 			return 1 + client.extensions
@@ -333,7 +333,7 @@ func (w walk) sendReply(t *state, n, l int, a action, ok bool) {
 	case extendArrived:
 		r, waitingPhase = &t.node[n].ext[l], phaseExtending
 	case raiseArrived:
-		r, waitingPhase = &t.node[n].raise[l], phaseRaising
+		r, waitingPhase = &t.node[n].raise[l], phaseWriteBack
 	}
 	c := l / w.Attempts
 	isWaiting := a != delArrived && w.current(t, c) == l && t.client[c].phase == waitingPhase
@@ -474,7 +474,7 @@ func (w walk) issueToken(c int, received uint8) {
 		return
 	}
 	w.step(step, func(t *state) {
-		t.client[c].phase, t.tokens[l] = phaseRaising, fence
+		t.client[c].phase, t.tokens[l] = phaseWriteBack, fence
 		for i := range w.Nodes {
 			n := &t.node[i]
 			switch n.grantedCount[l] = 0; {
@@ -569,7 +569,7 @@ func (m *model) dropTokens(t *state) {
 		used := t.sections[l] == sectionSent || t.sections[l] == sectionSentLate
 		if int(t.client[c].attempts) > 0 && l == m.current(t, c) {
 			p := t.client[c].phase
-			used = used || p == phaseRaising || m.Property == resourceSafety && (p == phaseHolding || p == phaseExtending)
+			used = used || p == phaseWriteBack || m.Property == resourceSafety && (p == phaseHolding || p == phaseExtending)
 		}
 		for n := range m.Nodes {
 			used = used || t.node[n].raise[l] == requestInFlight

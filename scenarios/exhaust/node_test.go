@@ -53,7 +53,7 @@ func (n *instance) restart() {
 	n.Node = server.New(server.Config{RunID: strings.Repeat("0", 40), Clock: server.NewClock(1e18, func() int64 { return n.now }), Disk: n.disk})
 }
 
-func (n *instance) do(t *testing.T, args ...string) (yes bool) {
+func (n *instance) do(t *testing.T, args ...string) (ok bool) {
 	t.Helper()
 	reply, err := n.Do(args...)
 	if err != nil {
@@ -124,9 +124,9 @@ func (m *model) allowedResults(lease int, windowsEnded bool, a action) map[strin
 	return out
 }
 
-func describeResult(yes bool, after string) string {
+func describeResult(ok bool, after string) string {
 	reply := "no"
-	if yes {
+	if ok {
 		reply = "yes"
 	}
 	return fmt.Sprintf("%s, then %s", reply, describeKey(after))

@@ -92,8 +92,8 @@ func resourceScripts(t *testing.T, change func(string) string) map[action]string
 	return scripts
 }
 
-func replyNumber(yes bool) int64 {
-	if yes {
+func replyNumber(ok bool) int64 {
+	if ok {
 		return 1
 	}
 	return 0

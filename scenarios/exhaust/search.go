@@ -227,7 +227,7 @@ func (m reducer) advanceClient(t *state, c int) {
 		if m.Property == leftKeys { // for this property, keys matter even if no client believes in them
 			break
 		}
-		if a == int(client.attempts)-1 && (client.phase == phaseAcquiring || client.phase == phaseRaising || client.phase == phaseHolding || client.phase == phaseExtending) {
+		if a == int(client.attempts)-1 && (client.phase == phaseAcquiring || client.phase == phaseWriteBack || client.phase == phaseHolding || client.phase == phaseExtending) {
 			continue
 		}
 		t.endedWindows[m.lease(c, a)] = uint8(1 + m.Extensions)

@@ -12,7 +12,7 @@ type phase uint8
 const (
 	phaseIdle      phase = iota
 	phaseAcquiring       // an attempt is in progress
-	phaseRaising         // has the votes, and is writing its fencing token back
+	phaseWriteBack       // has the votes, and is writing its fencing token back
 	phaseHolding
 	phaseExtending // holds the lock, and has requested an extension
 	phaseLost      // a majority refused the extension, so the client will release the lock

@@ -14,7 +14,7 @@ import (
 )
 
 // parallelRuns may exceed the number of processors, because runs spend most of their time waiting.
-var parallelRuns = flag.Int("side-by-side", 12, "number of parallel runs on real servers")
+var parallelRuns = flag.Int("parallel-runs", 12, "number of parallel runs on real servers")
 
 // All counterexamples that do not require exact times occur on real servers, with the same cause as
 // in the simulation.

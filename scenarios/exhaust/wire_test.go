@@ -51,8 +51,9 @@ const (
 	wireWindow = wireTTL - time.Duration(drift*float64(wireTTL)) - 2*time.Millisecond
 )
 
-// roundTimeout returns how long a round with a missing reply takes: just longer than replies take,
-// if that matters.
+// roundTimeout returns the timeout of a lock's requests, and so the duration of a round with a
+// missing reply. If replies are delayed and the lock uses its own clock, the timeout is just longer
+// than the delay. If the clock is scripted, it may be shorter.
 func (w *scriptedServers) roundTimeout(ownTime bool) time.Duration {
 	switch {
 	case w.delay == 0:

@@ -470,10 +470,10 @@ func (f Finding) String() string {
 	return j.String()
 }
 
-// z is the two-sided 95 % point of the standard normal distribution.
+// z is the two-sided 95% point of the standard normal distribution.
 const z = 1.959963984540054
 
-// Wilson returns the 95 % score interval for the probability of an event that occurred in k of n
+// Wilson returns the 95% score interval for the probability of an event that occurred in k of n
 // independent trials. With p = k/n and z = 1.96, the interval is
 //
 //	(p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n)
@@ -500,19 +500,19 @@ func Wilson(k, n int) (low, high float64) {
 	return low, high
 }
 
-// Rate describes how often an event occurred in n trials, with the 95 % interval of the rate, such
-// as "37 of 1000 (3.7 %, 95 %: 2.7–5.1 %)". If the event never occurred, it gives the upper bound
-// alone, such as "0 of 1000: at most 0.38 %".
+// Rate describes how often an event occurred in n trials, with the 95% interval of the rate, such
+// as "37 of 1000 (3.7%, 95%: 2.7–5.1%)". If the event never occurred, it gives the upper bound
+// alone, such as "0 of 1000: at most 0.38%".
 func Rate(k, n int) string {
 	low, high := Wilson(k, n)
 	if k == 0 {
-		return fmt.Sprintf("0 of %d: at most %s %%", n, percent(high))
+		return fmt.Sprintf("0 of %d: at most %s%%", n, percent(high))
 	}
-	return fmt.Sprintf("%d of %d (%s %%, 95 %%: %s–%s %%)", k, n, percent(float64(k)/float64(n)), percent(low), percent(high))
+	return fmt.Sprintf("%d of %d (%s%%, 95%%: %s–%s%%)", k, n, percent(float64(k)/float64(n)), percent(low), percent(high))
 }
 
 // percent formats a share with one decimal, or more decimals if two significant digits require them.
-// Close to 100 %, these are the digits of the difference from 100 %.
+// Close to 100%, these are the digits of the difference from 100%.
 func percent(share float64) string {
 	x := 100 * share
 	distance := min(x, 100-x)

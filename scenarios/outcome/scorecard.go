@@ -390,7 +390,7 @@ type RandomPlansRow struct {
 	Shares   []Share `json:"shares"` // one per fault set
 }
 
-// Share counts the runs that violated a property. Low and High are the 95 % confidence bounds of
+// Share counts the runs that violated a property. Low and High are the 95% confidence bounds of
 // the rate.
 type Share struct {
 	Runs               int     `json:"runs"` // runs that decided whether the property holds
@@ -514,7 +514,7 @@ type CardFinding struct {
 	Required      bool               `json:"held"`
 	Numbers       CardNumbers        `json:"numbers"`
 	Comparison    *ComparisonNumbers `json:"control,omitempty"`   // nil if the scenario's own lock was under test
-	Run           string             `json:"run,omitempty"`       // the run's directory relative to the card, or "" if repeating the run gave another result
+	Run           string             `json:"run,omitempty"`       // the run's directory relative to the card, or "" if repeating the run gave a different result
 	ConfirmingRun string             `json:"elsewhere,omitempty"` // directory of the run that confirmed it on the other backend
 	RunID         int                `json:"-"`                   // see CardEntry
 }

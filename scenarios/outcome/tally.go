@@ -73,7 +73,7 @@ type Cell struct {
 	rank int
 }
 
-// ResultKey is a judgement without its texts, for counting equal results.
+// ResultKey is a judgment without its explanations, for counting equal results.
 type ResultKey struct {
 	Judgement
 	Waiting bool // whether the judgement is pending

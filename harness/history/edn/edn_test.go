@@ -31,7 +31,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// parseAll parses a text and formats its forms.
+// parseAll parses all forms in text and formats them.
 func parseAll(s string) (_ string, err error) {
 	defer recoverFailure(&err)
 	r := newReader(strings.NewReader(s))

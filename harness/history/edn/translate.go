@@ -117,7 +117,7 @@ func (t *translation) addCall(p *process, o operation, at int64) error {
 		return fmt.Errorf("process %s calls :%s while its :%s of line %d has not returned", processNumber(o), o.f, p.pending.f, p.pending.line)
 	}
 	if p.crashed && (o.f == history.OpAcquire || t.mutexModel && o.isLock()) {
-		return fmt.Errorf("process %s calls :%s after an :info; after a crash, a process must continue under another number", processNumber(o), o.f)
+		return fmt.Errorf("process %s calls :%s after an :info; after a crash, a process must continue under a different number", processNumber(o), o.f)
 	}
 	p.pending, p.recorded, p.session = &o, false, ""
 	if !o.isLock() {

@@ -30,7 +30,7 @@ import (
 //     :error [:expired]. If there are several releases, only the first is written.
 //   - A release that failed or whose outcome is unknown is :info, because the client no
 //     longer considers itself the holder, whatever the nodes say.
-//   - After an :info, a client continues under another number, like Jepsen's processes:
+//   - After an :info, a client continues under a different number, like Jepsen's processes:
 //     client i of n is i, then i+n, and so on.
 //   - The begin and end of a fault are written as two :info operations each by :process
 //     :nemesis, since Jepsen's nemesis calls and returns: for example, :start-pause with

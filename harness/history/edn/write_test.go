@@ -32,7 +32,7 @@ const pausedHistory = `params clients=c1,c2 nodes=n1 ttl=10s
 `
 
 // wantEDN is pausedHistory as EDN. The expired lease is released at its deadline. After an :info, a
-// client continues under another number. An operation that never returned is :info.
+// client continues under a different number. An operation that never returned is :info.
 const wantEDN = `{:index 0, :type :invoke, :process 0, :f :acquire, :value nil, :time 1000000000, :key "lock-1", :event 3}
 {:index 1, :type :ok, :process 0, :f :acquire, :value nil, :time 2000000000, :key "lock-1", :event 4}
 {:index 2, :type :info, :process :nemesis, :f :start-pause, :value ["c1"], :time 3000000000, :event 5}
@@ -68,7 +68,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// After an acquire with an unknown outcome, a client continues under another number, which is
+// After an acquire with an unknown outcome, a client continues under a different number, which is
 // larger by the number of clients, and may still release the lock. No release is added for a client
 // that still held the lock when the run was stopped.
 func TestWriteUnknownAcquire(t *testing.T) {

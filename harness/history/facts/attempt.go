@@ -242,7 +242,7 @@ func (a *Attempt) SentAfterGivingUp(set *history.Event, nodeTimeout int64) bool 
 }
 
 // isResent reports whether the attempt repeats the sets of an earlier attempt that was released,
-// more than a node timeout after the client began to use another token.
+// more than a node timeout after the client began to use a different token.
 func (a *Attempt) isResent(nodeTimeout int64) bool {
 	if a.firstWithToken == nil || len(a.firstWithToken.Releases) == 0 {
 		return false
@@ -257,7 +257,7 @@ func (a *Attempt) isResent(nodeTimeout int64) bool {
 }
 
 // isAfterGrant reports whether the attempt's sets were sent after its session had acquired the lock
-// with another token, for example by a driver that continues after its client has given up.
+// with a different token, for example by a driver that continues after its client has given up.
 func (a *Attempt) isAfterGrant() bool {
 	s := a.Session
 	return s.Granted() && a.From > s.Acquire.OutcomeAt() && s.Token() != "" && s.Token() != a.Token

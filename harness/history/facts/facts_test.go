@@ -355,7 +355,7 @@ func TestKeyExpiredAt(t *testing.T) {
 		"3 nemesis info clock node=n1 local=1020 wall":                               3,
 		"3 nemesis info clock node=n2 local=1020 wall":                               11,
 		"0.5 nemesis info clock node=n1 local=1000.5 wall":                           11,
-		"3 nemesis info clock node=n1 local=1020 wall\n11.001 n1 life expired old=A": 11, // the node uses another clock for expiry
+		"3 nemesis info clock node=n1 local=1020 wall\n11.001 n1 life expired old=A": 11, // the node uses a different clock for expiry
 	} {
 		h, err := histories.Parse("params clients=c1 nodes=n1,n2 epoch=1000 ttl=10s\n1 n1 life set value=A by=c1\n" + clock + "\n20 harness end run")
 		if err != nil {

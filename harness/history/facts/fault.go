@@ -96,7 +96,7 @@ func lastAccepting(list *[]*Fault, accepts func(*Fault) bool) *Fault {
 	return nil
 }
 
-// FirstEvent returns the earliest event of the fault, which can't have been active before.
+// FirstEvent returns the fault's earliest event. The fault can't have been active before that event.
 func (f *Fault) FirstEvent() *history.Event {
 	for _, e := range []*history.Event{f.Invoke, f.Begin, f.Fail} {
 		if e != nil {

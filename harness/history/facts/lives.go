@@ -91,7 +91,7 @@ func (s *KeyInterval) ExpiresAt() int64 {
 // ExpiredAt returns when the key expired on its node's clock, given the changes to that clock. The
 // result is the same as ExpiresAt unless the clock was changed in the meantime, but never before
 // the expiry was set. If the changes contradict the clock's reading when the key ended, the node
-// uses another clock for expiry, and the changes are ignored. Never means that the key had no
+// uses a different clock for expiry, and the changes are ignored. Never means that the key had no
 // expiry.
 func (s *KeyInterval) ExpiredAt(changes []ClockChange) int64 {
 	const tick = int64(time.Millisecond)
@@ -101,7 +101,7 @@ func (s *KeyInterval) ExpiredAt(changes []ClockChange) int64 {
 	}
 	gainedTime := func(e *history.Event) int64 { return e.Local - e.T - ClockAt(changes, e.T).OffsetAt(e.T) }
 	if e := s.End; e != nil && e.Local != 0 {
-		if difference := gainedTime(e) - gainedTime(s.ExpiryEvent); max(difference, -difference) > tick+TimestampError(e)+TimestampError(s.ExpiryEvent) {
+		if difference := gainedTime(e) - gainedTime(s.ExpiryEvent); max(difference, -difference) > tick+TimestampUncertainty(e)+TimestampUncertainty(s.ExpiryEvent) {
 			return max(expiry, s.ExpiryEvent.T)
 		}
 	}
@@ -124,8 +124,8 @@ func (s *KeyInterval) Lifetime() int64 {
 	return s.ExpiryEvent.Life.Expiry - s.ExpiryEvent.Local/tick*tick
 }
 
-// TimestampError returns the maximum error in an event's T.
-func TimestampError(e *history.Event) int64 {
+// TimestampUncertainty returns the maximum error in an event's T.
+func TimestampUncertainty(e *history.Event) int64 {
 	if e.Life == nil || e.Life.MaxT == 0 {
 		return 0
 	}

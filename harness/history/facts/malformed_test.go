@@ -74,7 +74,7 @@ func TestCorruptedEventsAreDefects(t *testing.T) {
 func TestParamsOutOfRangeAreDefects(t *testing.T) {
 	for i, corrupt := range []func(*history.Params){
 		func(p *history.Params) { p.TTL = math.MaxInt64 }, func(p *history.Params) { p.TTL = -1 },
-		func(p *history.Params) { p.StampError = math.MaxInt64 }, func(p *history.Params) { p.StampError = -time.Second },
+		func(p *history.Params) { p.TimestampUncertainty = math.MaxInt64 }, func(p *history.Params) { p.TimestampUncertainty = -time.Second },
 		func(p *history.Params) { p.Rate = math.NaN() }, func(p *history.Params) { p.Rate = -1 }, func(p *history.Params) { p.Rate = math.Inf(1) },
 		func(p *history.Params) { p.NodeTimeout = math.MinInt64 }, func(p *history.Params) { p.RetryMax = math.MaxInt64 },
 		func(p *history.Params) { p.Slack = math.MaxInt64 }, func(p *history.Params) { p.MaxHold = math.MaxInt64 },

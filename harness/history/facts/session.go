@@ -136,7 +136,7 @@ func (f *Facts) PendingAtStop(o Operation) bool {
 	if f.StopEvent != nil {
 		limit = min(limit, f.StopEvent.T)
 	}
-	return o.Return.T >= limit-int64(f.Params.StampError)
+	return o.Return.T >= limit-int64(f.Params.TimestampUncertainty)
 }
 
 // ReturnedAt returns when the call returned, whatever its outcome, or Never.
@@ -180,7 +180,7 @@ func isAction(op string) bool {
 //
 // If a grant is the last event of the history, its window has no length, but counts.
 //
-// Both From and To may be off by Params.StampError.
+// Both From and To may be off by Params.TimestampUncertainty.
 type Window struct {
 	From, To   int64
 	Session    *Session

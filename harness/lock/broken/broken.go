@@ -140,7 +140,7 @@ func (l *brokenLock) attempt(ctx context.Context, key string, try int) *handle {
 	return nil
 }
 
-// release applies deleteKey to the given nodes, even if ctx has ended.
+// release applies deleteKey to the given nodes, even if ctx is done.
 func (l *brokenLock) release(ctx context.Context, nodes []int, h *handle, deleteKey step) []driver.Answer {
 	return l.ask(context.WithoutCancel(ctx), nodes, func(ctx context.Context, node int) (int64, error) {
 		return deleteKey(ctx, node, h.key, h.value)
@@ -259,8 +259,8 @@ func (l *brokenLock) highestCount(ctx context.Context, h *handle) int64 {
 	return fence
 }
 
-func boolToCount(yes bool, err error) (int64, error) {
-	if yes {
+func boolToCount(ok bool, err error) (int64, error) {
+	if ok {
 		return 1, err
 	}
 	return 0, err
@@ -339,7 +339,7 @@ func (h *handle) Extend(ctx context.Context) error {
 }
 
 var contextByTimer = mistake{Mistake{"context-by-timer",
-	"ends its context with a timer that starts when the context is first requested, and never checks the clock, so a context requested after the deadline has not ended",
+	"cancels its context with a timer that starts when the context is first requested, and never checks the clock, so a context requested after the deadline is not done",
 	"a context that nobody has requested needs no timer, and the timer knows when to fire"},
 	func(l *brokenLock) {
 		l.wrapHandle = func(h *handle) lock.Handle {
@@ -348,7 +348,7 @@ var contextByTimer = mistake{Mistake{"context-by-timer",
 	}}
 
 var contextByTicker = mistake{Mistake{"context-by-ticker",
-	"checks the deadline only every three quarters of a TTL to end its context, so the context can outlive the lease",
+	"checks the deadline only every three quarters of a TTL to cancel its context, so the context can outlive the lease",
 	"an occasional check is cheaper than a timer for each lock, and the deadline is checked either way"},
 	func(l *brokenLock) {
 		l.wrapHandle = func(h *handle) lock.Handle {

@@ -276,7 +276,7 @@ var mistakes = []mistake{
 		func(l *brokenLock) { l.replaceSet(l.setWith("NX")) }},
 	{Mistake{"ttl-rounded-up",
 		"rounds the keys' TTL up to whole seconds, so a dead client's keys live longer than the TTL",
-		"EXPIRE takes seconds, and too long is the safe side"},
+		"EXPIRE takes seconds, and too long errs on the safe side"},
 		func(l *brokenLock) { l.setKeyTTL((l.cfg.TTL + time.Second - 1).Truncate(time.Second)) }},
 	{Mistake{"milliseconds-as-seconds",
 		"passes the TTL in milliseconds where Redis expects seconds, so keys live a thousand times too long",
@@ -617,7 +617,7 @@ var NotFoundByFuzzing = map[string]string{
 		"otherwise any difference in network latency breaks the tie",
 	"same-jitter": "under the same conditions as no-jitter",
 	"yes-to-own-value": "if a node is configured twice and forgets what it granted: " +
-		"a node that remembers may have two votes safely, as it gives both to the same client",
+		"a node that remembers its vote can safely vote twice, since both votes go to the same client",
 }
 
 var lateNotification = mistake{Mistake{"tells-late",
@@ -649,7 +649,7 @@ var abandonedRenewal = mistake{Mistake{"renewal-gives-up",
 
 var wallClockRenewal = mistake{Mistake{"renews-by-wall-clock",
 	"has no deadline, and uses its wall clock to decide when to extend itself and when to report a loss",
-	"note the time of the next extension, and check the clock now and then"},
+	"note the time of the next extension, and check the clock periodically"},
 	func(l *brokenLock) {
 		l.now = l.env.Wall
 		l.extendAutomatically(l.cfg.TTL/12, func(h *handle) (lost, done bool) {

@@ -254,7 +254,7 @@ func (a *Adapter) failure(err error) error {
 	return fmt.Errorf("%w: %w", errBroken, err)
 }
 
-// call sends a request and waits for the answer. If ctx ends, call cancels an acquire, provided the
+// call sends a request and waits for the answer. If ctx is canceled, call cancels an acquire, provided the
 // adapter supports it. Whenever the library's time limit has passed, call pings the adapter's
 // reader: as long as the reader answers, only the library hangs, and call keeps waiting, as it
 // would for any other lock.
@@ -338,7 +338,7 @@ func (r reply) refusal() error {
 	return &RefusedError{r.No, r.Why}
 }
 
-// Acquire requests a lock once. It releases a lock that it gets after ctx has ended.
+// Acquire requests a lock once. It releases a lock that it gets after ctx is done.
 func (a *Adapter) Acquire(ctx context.Context, key string, timeout time.Duration) (*Handle, error) {
 	millis := toMillis(timeout)
 	r, err := a.call(ctx, request{Op: "acquire", Key: key, Within: &millis})

@@ -15,7 +15,7 @@ import (
 // Name is this kind's name.
 const Name = "exec"
 
-// PipesEnv is the environment variable that tells a client that it has an adapter. The client's
+// PipesEnv names the environment variable that tells a client that it has an adapter. The client's
 // file descriptors 3 and 4 are then the adapter's stdout and stdin.
 const PipesEnv = "LOCKPICK_ADAPTER"
 

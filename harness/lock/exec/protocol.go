@@ -79,23 +79,23 @@ func (h Hello) check() error {
 	case h.Hello != version:
 		return fmt.Errorf("its first line is not a hello of protocol version %d: start with {\"hello\":%d,\"name\":…}", version, version)
 	case h.Name == "":
-		return errors.New("its hello has no name")
+		return errors.New("its hello message has no name")
 	case !slices.Contains(beliefs, h.Belief):
-		return fmt.Errorf("its hello has belief %q: use \"deadline\", \"signal\" or \"none\"", h.Belief)
+		return fmt.Errorf("its hello message has an invalid \"belief\": %q; use \"deadline\", \"signal\" or \"none\"", h.Belief)
 	case h.Belief == string(lock.BySignal) && !h.hasCapability(canNotifyLoss):
-		return errors.New("its hello has belief \"signal\" but not the capability \"lost\": add \"lost\" to can")
+		return errors.New("its hello message has the belief \"signal\" but not the capability \"lost\": add \"lost\" to can")
 	case !lock.ValidPrefix(h.KeyPrefix):
-		return fmt.Errorf("its hello has keyPrefix %.200q: use at most %d bytes of printable ASCII", h.KeyPrefix, lock.MaxPrefixLen)
+		return fmt.Errorf("its hello message has an invalid \"keyPrefix\": %.200q; use at most %d bytes of printable ASCII", h.KeyPrefix, lock.MaxPrefixLen)
 	case h.Server != "" && h.Server != redis && !slices.Contains(lock.Servers(), h.Server):
-		return fmt.Errorf("its hello has server %q: use one of %s", h.Server, strings.Join(append([]string{redis}, lock.Servers()...), ", "))
+		return fmt.Errorf("its hello message has an invalid \"server\": %q; use one of %s", h.Server, strings.Join(append([]string{redis}, lock.Servers()...), ", "))
 	case h.Nodes != "" && h.Nodes != "one" && h.Nodes != "many":
-		return fmt.Errorf("its hello has nodes %q: use \"one\" or \"many\"", h.Nodes)
+		return fmt.Errorf("its hello message has an invalid \"nodes\": %q; use \"one\" or \"many\"", h.Nodes)
 	case h.Retries != "" && h.Retries != "driver" && h.Retries != "library":
-		return fmt.Errorf("its hello has retries %q: use \"driver\" or \"library\"", h.Retries)
+		return fmt.Errorf("its hello message has an invalid \"retries\": %q; use \"driver\" or \"library\"", h.Retries)
 	}
 	for _, c := range h.Can {
 		if !slices.Contains(capabilities, c) {
-			return fmt.Errorf("its hello has the unknown capability %q: the capabilities are %s", c, strings.Join(capabilities, ", "))
+			return fmt.Errorf("its hello message has an unknown capability %q: the capabilities are %s", c, strings.Join(capabilities, ", "))
 		}
 	}
 	return checkOptions(h.Options)
@@ -110,15 +110,15 @@ func checkOptions(options []lock.Option) error {
 	for _, o := range options {
 		switch {
 		case !optionWord.MatchString(o.Name):
-			return fmt.Errorf("its hello has an option %q: use lowercase letters, digits and hyphens", o.Name)
+			return fmt.Errorf("its hello message has an option with an invalid name, %q: use lowercase letters, digits and hyphens", o.Name)
 		case slices.Contains(names, o.Name):
-			return fmt.Errorf("its hello has a duplicate option %q", o.Name)
+			return fmt.Errorf("its hello message has two options named %q", o.Name)
 		case len(o.Values) < 2:
-			return fmt.Errorf("its hello has option %q with %d values: list the library's default first, then at least one other value", o.Name, len(o.Values))
+			return fmt.Errorf("its hello message has an option, %q, with %d values: list the library's default first, then at least one other value", o.Name, len(o.Values))
 		}
 		for _, v := range o.Values {
 			if !optionWord.MatchString(v) {
-				return fmt.Errorf("its hello has option %q with a value %q: use lowercase letters, digits and hyphens", o.Name, v)
+				return fmt.Errorf("its hello message has an option, %q, with an invalid value, %q: use lowercase letters, digits and hyphens", o.Name, v)
 			}
 		}
 		names = append(names, o.Name)

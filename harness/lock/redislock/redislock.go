@@ -7,7 +7,7 @@
 // of one call to the library use the same token. The library has no deadline, so the adapter
 // computes the deadline that callers would assume: the TTL from the start of the successful try,
 // minus the drift. The library's acquire fails as soon as a request fails, and doesn't clean up.
-// While there are tries left, the adapter calls it again with another token, as callers would.
+// While there are tries left, the adapter calls it again with a different token, as callers would.
 //
 // Deliberately missing: fencing tokens and a limit on extensions, which the library doesn't have.
 package redislock

@@ -131,9 +131,9 @@ func TestDeadlineAndDrawNames(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 180*time.Millisecond)
 		defer cancel()
 		if _, err := l.Acquire(ctx, "k"); err == nil || time.Since(start) != 180*time.Millisecond {
-			t.Errorf("unresponsive node: %v after %v, want an error when the context has ended", err, time.Since(start))
+			t.Errorf("unresponsive node: %v after %v, want an error when the context is done", err, time.Since(start))
 		}
-		// Either its own timeout or the context may end the last try.
+		// Either its own timeout or the context may cancel the last try.
 		if want := strings.Fields("token/2/0 token/2/1 token/2/2 retry/3 token/3/0 token/3/1 token/3/2 retry/4"); len(names) < 13 || !slices.Equal(names[5:13], want) {
 			t.Errorf("drawn: %v\nwant:  %v", names[5:], want)
 		}

@@ -109,7 +109,7 @@ type reference struct {
 	redlock   *redlock.Client
 }
 
-// Acquire implements lock.Lock. If ctx has ended, the error wraps ctx's error.
+// Acquire implements lock.Lock. If ctx is done, the error wraps ctx's error.
 func (l *reference) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	held, err := l.redlock.Acquire(ctx, key)
 	if err != nil {
@@ -151,7 +151,7 @@ var Options = []lock.Option{
 	{Name: "repair", Doc: "once a majority has confirmed the lock, an extension restores the key on nodes that lost it", Values: []string{"no", "yes"}},
 	{Name: "context", Doc: "the client relies on the lease's context rather than its deadline; it gets the context right after the acquire (taken) or just before a write (late)", Values: []string{"no", "taken", "late"}},
 	{Name: "late-timers", Doc: "the lock's timers fire half a TTL late, as on an overloaded machine", Values: []string{"no", "yes"}, Forgoes: []string{"fault-tolerance", "deadlock-freedom"}},
-	{Name: "wire", Doc: "contact nodes by package wire, which pipelines concurrent requests, rather than go-redis", Values: []string{"no", "yes"}},
+	{Name: "wire", Doc: "contact nodes through package wire, which pipelines concurrent requests, rather than go-redis", Values: []string{"no", "yes"}},
 }
 
 // Hardened returns a lock for one client, backed by redlock.Locker, the lock that package redlock
@@ -227,7 +227,7 @@ func (l *hardenedLock) declareReady(ctx context.Context) {
 	l.newNodes.Nodes = nil
 }
 
-// Acquire implements lock.Lock. If ctx has ended, the error wraps ctx's error.
+// Acquire implements lock.Lock. If ctx is done, the error wraps ctx's error.
 func (l *hardenedLock) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	l.declareReady(ctx)
 	held, err := l.locker.Acquire(ctx, key)

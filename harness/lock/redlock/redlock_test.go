@@ -199,7 +199,7 @@ func TestContextOption(t *testing.T) {
 		_, isNotifier := h.(lock.LossNotifier)
 		c, hasContext := h.(lock.ContextHandle)
 		if isNotifier != want.hasNotifier || hasContext != want.hasContext || hasContext && c.Context().Err() != nil {
-			t.Errorf("option %q: loss notifier %v, context handle %v, want %+v and a context that has not ended", option, isNotifier, hasContext, want)
+			t.Errorf("option %q: loss notifier %v, context handle %v, want %+v and a context that is not done", option, isNotifier, hasContext, want)
 		}
 		if err := errors.Join(h.Release(t.Context()), l.Close()); err != nil {
 			t.Error(err)

@@ -88,7 +88,7 @@ type library struct {
 	tokenCount, delayCount int // numbers drawn so far
 }
 
-// Acquire implements lock.Lock. If ctx has ended, the error wraps ctx's error.
+// Acquire implements lock.Lock. If ctx is done, the error wraps ctx's error.
 func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	s := l.settings
 	options := []redsync.Option{
@@ -180,7 +180,7 @@ func sortErrors(err error) error {
 	return errors.Join(errs...)
 }
 
-// countRefusals counts the nodes that refused because the key is missing or has another value.
+// countRefusals counts the nodes that refused because the key is missing or has a different value.
 func countRefusals(err error) (n int) {
 	switch e := err.(type) {
 	case interface{ Unwrap() []error }:

@@ -96,7 +96,7 @@ func TestErrorsAreSorted(t *testing.T) {
 	a, b := &redsync.RedisError{Node: 1, Err: io.EOF}, &redsync.RedisError{Node: 4, Err: os.ErrDeadlineExceeded}
 	first, second := sortErrors(errors.Join(errors.Join(nil, b), a)), sortErrors(errors.Join(errors.Join(nil, a), b))
 	if first.Error() != second.Error() || !errors.Is(first, io.EOF) || !errors.Is(first, os.ErrDeadlineExceeded) {
-		t.Errorf("the same errors in another order: %q and %q", first, second)
+		t.Errorf("the same errors in a different order: %q and %q", first, second)
 	}
 	if sortErrors(nil) != nil {
 		t.Error("sortErrors(nil) is not nil")

@@ -119,7 +119,7 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 	if l.tries > 0 {
 		acquire = l.acquireWithTries
 	}
-	// In the library, a lock ends when the context of its acquire ends. In the harness, that
+	// In the library, a lock ends when the context of its acquire is canceled. In the harness, that
 	// context only limits the wait for the lock.
 	holdCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stopWaiting := context.AfterFunc(ctx, cancel)
@@ -128,7 +128,7 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 	case err != nil:
 		cancel()
 		return nil, fmt.Errorf("acquire %q: %w", key, errors.Join(err, ctx.Err()))
-	case !stopWaiting(): // ctx ended just when the lock was acquired
+	case !stopWaiting(): // ctx was canceled just when the lock was acquired
 		release()
 		return nil, fmt.Errorf("acquire %q: %w", key, ctx.Err())
 	}

@@ -116,7 +116,7 @@ func (l *single) isValid(elapsed time.Duration) bool {
 	return redlock.Validity(l.cfg.TTL, elapsed, l.drift()) > 0
 }
 
-// deleteIfOwner deletes the key if it has the handle's value, even if ctx has ended.
+// deleteIfOwner deletes the key if it has the handle's value, even if ctx is done.
 func (l *single) deleteIfOwner(ctx context.Context, h *handle) (bool, error) {
 	return l.ask(context.WithoutCancel(ctx), func(ctx context.Context) (bool, error) { return l.node.Release(ctx, h.key, h.value) })
 }
@@ -125,7 +125,7 @@ func (l *single) deleteIfOwner(ctx context.Context, h *handle) (bool, error) {
 // measures.
 func (l *single) ask(ctx context.Context, request func(context.Context) (bool, error)) (bool, error) {
 	a := l.cfg.Ask(ctx, []int{0}, func(ctx context.Context, _ int) (int64, error) {
-		if yes, err := request(ctx); !yes {
+		if ok, err := request(ctx); !ok {
 			return 0, err
 		}
 		return 1, nil
@@ -191,10 +191,10 @@ func (h *handle) Extend(ctx context.Context) error {
 
 // outcome converts a node's answer to an error.
 func (h *handle) outcome(op string, request func() (bool, error)) error {
-	switch yes, err := request(); {
+	switch ok, err := request(); {
 	case err != nil:
 		return fmt.Errorf("%s %q: outcome unknown: %w", op, h.key, err)
-	case !yes:
+	case !ok:
 		return fmt.Errorf("%s %q: %w", op, h.key, lock.ErrNotHeld)
 	}
 	return nil

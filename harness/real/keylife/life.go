@@ -26,7 +26,7 @@
 // If a node is killed, its last changes may be missing, and a gap is recorded. A starting node does
 // not report the keys that it loads, nor does a promoted replica report the keys that it has.
 // Reattach therefore reads the node's keys, while its links are held, and compares them with the
-// recorded state. If a connection is lost for another reason, the Recorder replaces it and records a
+// recorded state. If a connection is lost for a different reason, the Recorder replaces it and records a
 // gap for the time when facts may be missing.
 //
 // Not supported: databases other than 0; the values of sets, sorted sets and streams, whose facts

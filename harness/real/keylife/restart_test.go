@@ -177,9 +177,9 @@ func TestUnannouncedRestart(t *testing.T) {
 	}
 }
 
-// timestampError is the maximum error in the process backend's timestamps. Several goroutines take
+// timestampUncertainty is the maximum error in the process backend's timestamps. Several goroutines take
 // timestamps, so that on a busy machine a later event may get an earlier one.
-const timestampError = int64(time.Millisecond)
+const timestampUncertainty = int64(time.Millisecond)
 
 // Every answered command is either recorded or falls into a gap.
 func TestKilledUnderLoad(t *testing.T) {
@@ -225,7 +225,7 @@ func TestKilledUnderLoad(t *testing.T) {
 		}
 		b.mu.Lock()
 		for _, w := range b.linkEvents {
-			if w.Type == history.OK && !recorded[w.Key] && (w.AppliedAt < gap.Life.MinT-timestampError || w.AppliedAt > gap.Life.MaxT+timestampError) {
+			if w.Type == history.OK && !recorded[w.Key] && (w.AppliedAt < gap.Life.MinT-timestampUncertainty || w.AppliedAt > gap.Life.MaxT+timestampUncertainty) {
 				t.Errorf("%s was set at %d but neither recorded nor in the gap [%d, %d]", w.Key, w.AppliedAt, gap.Life.MinT, gap.Life.MaxT)
 			}
 		}

@@ -86,7 +86,7 @@ func (g *Group) runTasks() {
 	}
 }
 
-// Start starts cmd in a process group of its own. Unless cmd specifies another working directory,
+// Start starts cmd in a process group of its own. Unless cmd specifies a different working directory,
 // it is the group's directory; Sweep recognizes children by it. StderrTail returns what the child
 // writes to stderr, and to stdout unless cmd redirects it.
 func (g *Group) Start(name string, cmd *exec.Cmd) (*Child, error) {

@@ -385,9 +385,9 @@ func toGoValue(v resp.Value) any {
 // versionTimeout limits the time that a program takes to print its version.
 const versionTimeout = 5 * time.Second
 
-// AskVersion runs a program that prints its version. It returns the text that the first capture
-// group of pattern matches.
-func AskVersion(ctx context.Context, pattern *regexp.Regexp, program string, args ...string) (string, error) {
+// QueryVersion runs a program that prints its version, and returns what the first capture group of
+// pattern matches.
+func QueryVersion(ctx context.Context, pattern *regexp.Regexp, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -395,15 +395,15 @@ func AskVersion(ctx context.Context, pattern *regexp.Regexp, program string, arg
 	var out Output
 	cmd.Stdout = &out
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("ask %s for its version: %w", program, err)
+		return "", fmt.Errorf("query the version of %s: %w", program, err)
 	}
 	if match := pattern.FindStringSubmatch(out.String()); match != nil {
 		return match[1], nil
 	}
-	return "", fmt.Errorf("ask %s for its version: unexpected output %.100q", program, out.String())
+	return "", fmt.Errorf("query the version of %s: unexpected output %.100q", program, out.String())
 }
 
-// Parallel runs all jobs concurrently and returns their errors in the order of their occurrence.
+// Parallel runs all jobs concurrently and returns their errors in the order in which they occur.
 func Parallel(jobs ...func() error) (errs []error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup

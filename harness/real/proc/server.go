@@ -74,7 +74,7 @@ func (s *Server) Ready(ctx context.Context, done <-chan struct{}) (id Identity, 
 	return id, err
 }
 
-// AwaitReady is like Ready, but uses another check and another polling interval. Its time limit
+// AwaitReady is like Ready, but uses a different check and polling interval. Its time limit
 // allows for a store to form a cluster.
 func (s *Server) AwaitReady(ctx context.Context, done <-chan struct{}, interval time.Duration, hello func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, joinTimeout, errNoAnswer)

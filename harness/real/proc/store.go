@@ -55,10 +55,10 @@ var Stores = []Store{
 
 var storeVersion = regexp.MustCompile(`(?:^|\s)v?([0-9]\S*)`)
 
-// AskVersion returns the store's name and the version printed by its program, for example "etcd
+// QueryVersion returns the store's name and the version printed by its program, for example "etcd
 // 3.4.23".
-func (s Store) AskVersion(ctx context.Context) (string, error) {
-	v, err := AskVersion(ctx, storeVersion, s.Program, s.Version...)
+func (s Store) QueryVersion(ctx context.Context) (string, error) {
+	v, err := QueryVersion(ctx, storeVersion, s.Program, s.Version...)
 	if err != nil {
 		return "", err
 	}

@@ -33,7 +33,7 @@ const GateVerb = "__gate"
 // ErrSignaled means that a process received a signal from outside while it was being patched.
 var ErrSignaled = errors.New("interrupted by a signal")
 
-// line maps true time t to a clock's time from real0 on: fake0 + (t − real0) · rate. All times are
+// line maps true time t to a clock's time from real0 onward: fake0 + (t − real0) · rate. All times are
 // in nanoseconds, and the unit of rate is 2⁻³². The patched process does the same calculation with
 // the same rounding, so that a mere rate change does not cause a jump.
 type line struct {
@@ -55,7 +55,7 @@ func (l line) timeAt(t int64) int64 {
 	return l.Fake0 + int64(hi<<32|lo>>32)
 }
 
-// afterChange returns the line from t on if the clock jumps by step nanoseconds and then runs at the
+// afterChange returns the line from t onward if the clock jumps by step nanoseconds and then runs at the
 // given rate.
 func (l line) afterChange(t, step int64, rate float64) line {
 	return line{Real0: t, Fake0: l.timeAt(t) + step, Rate: int64(math.Round(rate * unitRate))}

@@ -6,7 +6,7 @@
 // a node. A node's Clock and Disk belong to its machine and outlive it.
 //
 // The package supports RESP2 and RESP3 and the commands that lock libraries send, with the error
-// texts of Redis 7.0. Deliberately missing: goroutines, sockets, active expiry (an expired key is
+// messages of Redis 7.0. Deliberately missing: goroutines, sockets, active expiry (an expired key is
 // removed on the next access, or by Sweep), rewriting of the append-only file, sets, sorted sets,
 // streams, channel patterns, multiple databases, and a time limit for scripts.
 package node

@@ -196,8 +196,8 @@ func (c *connection) ask(words []string) (string, error) {
 	if name := strings.ToUpper(words[0]); name == "SUBSCRIBE" || name == "UNSUBSCRIBE" {
 		replies = max(1, len(words)-1)
 	}
-	var texts []string
-	for len(texts) < replies {
+	var replyLines []string
+	for len(replyLines) < replies {
 		v, err := c.conn.Next()
 		if err != nil {
 			return "", fmt.Errorf("no reply to %q: %w", words[0], err)
@@ -206,9 +206,9 @@ func (c *connection) ask(words []string) (string, error) {
 			c.pushes = append(c.pushes, replyText(v))
 			continue
 		}
-		texts = append(texts, replyText(v))
+		replyLines = append(replyLines, replyText(v))
 	}
-	return strings.Join(texts, " "), nil
+	return strings.Join(replyLines, " "), nil
 }
 
 // isPush reports whether a value is a push. In RESP3, the reply to SUBSCRIBE has the type of a

@@ -37,7 +37,7 @@ func TestParseStoryErrors(t *testing.T) {
 	}
 }
 
-// A difference shows both texts, for a wrong reply and for a reply that the story doesn't list.
+// A difference shows both replies, for a wrong reply and for a reply that the story doesn't list.
 func TestDifferencesShowBothTexts(t *testing.T) {
 	s := mustParseStory(t, "SET k v PX 10000\n\t+OK\nGET k\n\t\"w\"\nPTTL k\n\t~9000±500\nPTTL k\n\t/:1.*/\nDBSIZE\n")
 	replies, err := runStory(s, newSimulated("none"))

@@ -2,7 +2,7 @@ package sim
 
 import "fmt"
 
-// Forget empties a node.
+// Forget deletes all keys of a node.
 func (c *cluster) Forget(node string) (string, error) {
 	c.waitTurn(node)
 	c.mu.Lock()

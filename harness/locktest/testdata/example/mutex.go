@@ -24,7 +24,7 @@ type mutex struct {
 	tries    int
 }
 
-// Acquire tries until it has the lock or ctx ends. The lease starts before the key is set, and is
+// Acquire tries until it has the lock or ctx is done. The lease starts before the key is set, and is
 // shortened by a hundredth to allow for clock drift.
 func (m *mutex) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	for {

@@ -42,7 +42,7 @@ type No struct{ No, Why string }
 
 func (n No) Error() string { return n.No + ": " + n.Why }
 
-// Op executes a request until its context ends, and returns the fields of the answer other than ok.
+// Op executes a request until its context is canceled, and returns the fields of the answer other than ok.
 // An error other than No is reported as a failure of the library.
 type Op func(ctx context.Context, r Request) (M, error)
 
@@ -87,7 +87,8 @@ type running struct {
 	ends map[int64]context.CancelFunc
 }
 
-// Serve sends the hello and answers requests until close or the end of stdin.
+// Serve sends the hello message and answers requests until it receives a close request or reaches the
+// end of stdin.
 func Serve(hello M, ops map[string]Op) {
 	out.file, os.Stdout = os.Stdout, os.Stderr
 	hello["hello"] = 1

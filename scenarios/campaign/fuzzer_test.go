@@ -54,9 +54,9 @@ func TestNextRun(t *testing.T) {
 	}
 }
 
-// A search that is killed and resumed counts each run once and ends with the same findings as an
-// uninterrupted search.
-func TestKilledSearchCountsRunsOnce(t *testing.T) {
+// A fuzzer that is killed and resumed counts each run once and ends with the same findings as an
+// uninterrupted one.
+func TestKilledFuzzerCountsRunsOnce(t *testing.T) {
 	const total = 300
 	r := rand.New(rand.NewPCG(3, 4))
 	folder := t.TempDir()
@@ -102,12 +102,12 @@ func TestKilledSearchCountsRunsOnce(t *testing.T) {
 			if g.Bug == f.Bug {
 				found = true
 				if g.Runs != f.Runs || g.Required != f.Required || g.ShortestRun != f.ShortestRun {
-					t.Errorf("%s: killed search %+v, uninterrupted search %+v", f.Bug, g, f)
+					t.Errorf("%s: killed and resumed %+v, uninterrupted %+v", f.Bug, g, f)
 				}
 			}
 		}
 		if !found {
-			t.Errorf("the killed search did not find %s", f.Bug)
+			t.Errorf("the killed fuzzer did not find %s", f.Bug)
 		}
 	}
 	if len(uninterrupted.Findings) != 2 || len(h.Findings) != 2 {
@@ -177,7 +177,7 @@ func TestOpenFuzzRejectsInvalidState(t *testing.T) {
 		{`"next": 3`, `"next": 2, "ahead": [1]`, "run 1 is counted twice"},
 		{`"next": 3`, `"next": 1, "ahead": [2, 2]`, "run 2 is counted twice"},
 		{`"schema": 1`, `"schema": 7`, "schema 7 is not supported"},
-		{`"of": "this"`, `"of": "that"`, "it belongs to another search"},
+		{`"of": "this"`, `"of": "that"`, "it belongs to different scenarios or another version of lockpick"},
 		{`"seed": 5`, `"seed": `, "invalid character"},
 		{`"begun": 0`, `"begun": 9`, "leg: "},
 	} {
@@ -194,8 +194,8 @@ func TestOpenFuzzRejectsInvalidState(t *testing.T) {
 	}
 }
 
-// A search whose owner has exited can be resumed.
-func TestSearchOwner(t *testing.T) {
+// Fuzzing can be resumed if its owner has exited.
+func TestFuzzOwner(t *testing.T) {
 	self, err := files.CurrentOwner()
 	if err != nil {
 		t.Skip(err)
