@@ -134,13 +134,13 @@ func (f Found) Exact() string { return f.From + "/" + f.Variant }
 // Choose resolves names, or selects the whole catalog if there are none, and returns the scenarios
 // that have all of the tags. A scenario that is named twice is returned once. If err is not nil,
 // failed is the name that caused it.
-func Choose(names, tags []string, known scenario.Known, sets []string) (all []Found, failed string, err error) {
+func Choose(names, tags []string, known scenario.Known, o scenario.Overrides) (all []Found, failed string, err error) {
 	if len(names) == 0 {
 		names = []string{"*"}
 	}
 	seen := map[string]bool{}
 	for _, name := range names {
-		found, err := Find(name, known, sets)
+		found, err := Find(name, known, o)
 		if err != nil {
 			return nil, name, err
 		}
@@ -156,15 +156,15 @@ func Choose(names, tags []string, known scenario.Known, sets []string) (all []Fo
 }
 
 // Find resolves a name: NAME for a scenario with all variants, NAME/VARIANT, NAME/ for only the
-// base, globs of these, or the path of a file instead of NAME. sets are overrides, which need to be
-// valid only for the scenarios that the name selects.
-func Find(name string, known scenario.Known, sets []string) ([]Found, error) {
+// base, globs of these, or the path of a file instead of NAME. The overrides need to be valid only
+// for the scenarios that the name selects.
+func Find(name string, known scenario.Known, o scenario.Overrides) ([]Found, error) {
 	if file, variant, ok := existingFile(name); ok {
 		text, err := files.Read(file, scenario.MaxFile)
 		if err != nil {
 			return nil, fmt.Errorf("read scenario: %w", err)
 		}
-		found, err := parse(file, file, text, variant, known, sets)
+		found, err := parse(file, file, text, variant, known, o)
 		if err == nil && len(found) == 0 {
 			err = fmt.Errorf("%s has no variant %q; see its variants: section, or use %s/ for only the base scenario", file, variant, file)
 		}
@@ -183,7 +183,7 @@ func Find(name string, known scenario.Known, sets []string) ([]Found, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, err := parse(n, n+".yaml", text, variant, known, sets)
+		found, err := parse(n, n+".yaml", text, variant, known, o)
 		if err != nil {
 			return nil, err
 		}
@@ -195,8 +195,8 @@ func Find(name string, known scenario.Known, sets []string) ([]Found, error) {
 	return out, nil
 }
 
-func parse(from, name string, text []byte, variant string, known scenario.Known, sets []string) ([]Found, error) {
-	all, err := scenario.ParseWith(name, text, known, sets, func(v string) bool { return matches(variant, v) })
+func parse(from, name string, text []byte, variant string, known scenario.Known, o scenario.Overrides) ([]Found, error) {
+	all, err := scenario.ParseWith(name, text, known, o, func(v string) bool { return matches(variant, v) })
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -58,7 +59,7 @@ func (c choice) scenarios() (all []pick, err error) {
 
 // selection returns the selection that the flags and the given names describe.
 func (f *runFlags) selection(names ...string) campaign.Selection {
-	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Sets: f.sets, Expects: f.expects, DefaultExpects: f.demands, Backend: f.backend, Scale: f.scale}
+	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Nodes: f.nodes, Sets: f.sets, Expects: f.expects, DefaultExpects: f.demands, Backend: f.backend, Scale: f.scale}
 }
 
 // resolve resolves a selection, and normalizes its lock flags, which the commands printed for
@@ -85,7 +86,7 @@ func selectionError(err error) error {
 	}
 	names := strings.Join(w.Valid, ", ")
 	hint := map[string]string{
-		"Names": "see lockpick list", "Tags": "see lockpick list for names and tags", "Sets": "leave one of them out",
+		"Names": "see lockpick list", "Tags": "see lockpick list for names and tags", "Sets": "leave one of them out", "Nodes": "a number from 1 to " + strconv.Itoa(scenario.MaxNodes),
 		"Lock": "one of " + names, "Lock.Mistake": "as in --lock broken --set lock.mistake=plain-del", "Lock.Option": "options: " + names,
 		"Expects": "PROPERTY=holds|violated|any, with one of " + names, "Expects.Limits": "add them, as in --set limits='{extensions: 5, hold: 40s}'",
 		"Scale": "choose another --scale", "Scale.TTL": "choose a larger --scale",

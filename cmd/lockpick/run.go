@@ -39,6 +39,7 @@ type runFlags struct {
 	lock       string // a kind that replaces each scenario's own lock, with its options; "": none
 	adapter    string // the command that starts the lock's adapter, as the user wrote it
 	image      string // the image that contains the adapter, for containers
+	nodes      int    // for scenarios with several nodes; 0: their own number
 	sets       []string
 	expects    []string
 	demands    []string // see campaign.Selection
@@ -92,6 +93,7 @@ always is. FILE, FILE/VARIANT and FILE/ select from a scenario file.`,
 	fs.StringVar(&f.lock, "lock", "", "test this kind of lock, as in redsync or KIND:OPTION=VALUE. Each scenario's tier says what\nit must guarantee; see lockpick help locks")
 	fs.StringVar(&f.adapter, "adapter", "", "test the lock of this adapter, as in \"node adapter.js\"; implies --backend process\nunless another backend is given; see lockpick help adapter")
 	fs.StringVar(&f.image, "adapter-image", "", "image that contains the adapter, for clients in containers (--backend docker)")
+	fs.IntVar(&f.nodes, "nodes", 0, "number of nodes for scenarios that have several (default: their own). Scenarios that make\nno sense for it are skipped; single-node scenarios and locks are unaffected")
 	fs.StringArrayVar(&f.sets, "set", nil, "override a setting, as in lock.ttl=5s. Expectations of the scenario no longer apply. With\n--lock, the requirements of its tier still do, if the scenario's own lock meets them\nunder the same settings")
 	fs.StringArrayVar(&f.expects, "expect", nil, "set an expectation, as in mutual-exclusion=holds; use it to restore one after --set")
 	fs.StringSliceVar(&f.require, "require", nil, "capabilities, or all: if one is missing, fail (exit 3) instead of skipping scenarios")

@@ -309,6 +309,9 @@ func overrides(f *campaign.Selection, client, image string) (c string) {
 	case f.Lock != "":
 		c += " --lock " + quote(f.Lock)
 	}
+	if f.Nodes > 0 {
+		c += fmt.Sprintf(" --nodes %d", f.Nodes)
+	}
 	for _, s := range f.Sets {
 		c += " --set " + quote(s)
 	}

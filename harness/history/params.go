@@ -115,7 +115,7 @@ const Replica = "replica"
 // justifies.
 const (
 	maxClients = 100_000 // in a Jepsen history, each crash is followed by a new client
-	maxNodes   = 1000
+	MaxNodes   = 1000
 	maxSteps   = 10_000
 	maxName    = 1024
 	maxTimes   = 1_000_000
@@ -131,8 +131,8 @@ func (p *Params) check() error {
 		name      string
 		got, most int
 	}{
-		{"clients", len(p.Clients), maxClients}, {"nodes", len(p.Nodes), maxNodes}, {"steps", len(p.Steps), maxSteps}, {"reach", len(p.Reach), maxClients},
-		{"quorum", p.Quorum, maxNodes}, {"rounds", p.Rounds, maxTimes}, {"maxExtends", p.MaxExtends, maxTimes},
+		{"clients", len(p.Clients), maxClients}, {"nodes", len(p.Nodes), MaxNodes}, {"steps", len(p.Steps), maxSteps}, {"reach", len(p.Reach), maxClients},
+		{"quorum", p.Quorum, MaxNodes}, {"rounds", p.Rounds, maxTimes}, {"maxExtends", p.MaxExtends, maxTimes},
 	}
 	texts := map[string][]string{"clients": p.Clients, "nodes": p.Nodes, "names": {p.Scenario, p.Variant, p.Backend, p.Resource, p.Lock, p.Fence, p.Persistence}}
 	for i, s := range p.Steps {

@@ -354,7 +354,7 @@ func (c choice) name() string {
 
 // chooseScenarios returns the scenarios selected by the options, in the order of the catalog.
 func (r *run) chooseScenarios() ([]choice, error) {
-	all, _, err := scenarios.Choose(r.Scenarios, r.Tags, r.known, nil)
+	all, _, err := scenarios.Choose(r.Scenarios, r.Tags, r.known, scenario.Overrides{})
 	if err != nil {
 		return nil, withListHint(err)
 	}
@@ -365,7 +365,7 @@ func (r *run) chooseScenarios() ([]choice, error) {
 		}
 	}
 	for name := range r.Without {
-		if _, err := scenarios.Find(name, r.known, nil); err != nil {
+		if _, err := scenarios.Find(name, r.known, scenario.Overrides{}); err != nil {
 			return nil, withListHint(err)
 		}
 	}

@@ -91,7 +91,7 @@ func parseError(t *testing.T, name, text string) string {
 			sets = append(sets, strings.TrimSpace(s))
 		}
 	}
-	_, err := ParseWith(name+".yaml", []byte(text), known, sets, nil)
+	_, err := ParseWith(name+".yaml", []byte(text), known, Overrides{Sets: sets}, nil)
 	if err == nil {
 		t.Errorf("%s: no error", name)
 		return ""
@@ -160,7 +160,7 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text, set string) {
-		all, err := ParseWith("f.yaml", []byte(text), known, []string{set}, nil)
+		all, err := ParseWith("f.yaml", []byte(text), known, Overrides{Sets: []string{set}}, nil)
 		if err != nil {
 			var e *Error
 			if !errors.As(err, &e) {

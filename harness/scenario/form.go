@@ -60,8 +60,9 @@ type variantEntry struct {
 }
 
 // defaultCycles is the number of cycles per client if neither cycles nor for is given, and
-// defaultClients the number of clients.
+// defaultClients and defaultNodes are the numbers of clients and nodes.
 const (
+	defaultNodes   = 5
 	defaultCycles  = 3
 	defaultClients = 2
 )
@@ -106,7 +107,8 @@ func debateForm() object {
 
 func topologyForm(unit time.Duration) object {
 	return object{"topology", []field{
-		{key: "nodes", doc: "number of independent lock servers", shape: integer(1, maxNodes), defaultText: "5"},
+		{key: "nodes", doc: "number of independent lock servers", shape: integer(1, MaxNodes), defaultText: strconv.Itoa(defaultNodes)},
+		{key: "sizes", doc: "the numbers of nodes for which the scenario makes sense, as in 4, 3.., 3..7, even, or 3.. odd; by default any", shape: nodeCounts},
 		{key: "server", doc: "a store with several members that runs in place of Redis, for locks that use it", shape: oneOf("server", lock.Servers()...)},
 		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf("persistence", PersistNone, "everysec", PersistAlways, "no"), defaultText: PersistNone},
 		{key: "expiry", doc: "the clock that expires keys: the wall clock, as in Redis, or a monotonic one", shape: oneOf("clock", "wall", ExpiryMonotonic)},
@@ -177,7 +179,7 @@ func clientsForm(unit time.Duration) shape {
 	}
 	one := object{"a client", []field{
 		{key: "start", doc: "start of the client: a time, or an event of another client", shape: start, goPath: wholeSection},
-		{key: "reach", doc: "the nodes it can reach; the others refuse its connections", shape: wordsOf("reach", nodeName)},
+		{key: "reach", doc: "the nodes it can reach; the others refuse its connections", shape: wordsOf("reach", nodeOrSet)},
 		{key: "think", doc: "overrides the workload", shape: durationRange(0)},
 		{key: "hold", doc: "overrides the workload", shape: durationRange(0)},
 		{key: "cycles", doc: "overrides the workload", shape: integer(1, maxCount)},
@@ -234,7 +236,7 @@ func (r *reader) expectForm(k Known) object {
 	}
 	violated := field{goPath: wholeSection, shape: object{"the expected violation", []field{
 		{key: "violated", goPath: "cause", doc: "cause or class of the violation", shape: cause, required: true},
-		{key: "node", doc: "the node that causes it", shape: nodeName},
+		{key: "node", doc: "the node that causes it", shape: nodeOrSet},
 	}}}
 	o := object{name: "expect"}
 	for _, property := range k.Properties {
@@ -293,7 +295,7 @@ func triggerForm(unit time.Duration) shape {
 			field{key: "nth", goPath: "point.nth", doc: "number of the occurrence, from 1", shape: integer(1, maxCount), defaultText: "1"},
 			before),
 		form("message",
-			field{key: "link", goPath: "message.link", doc: "between a client and a node or the resource, as in c1-n3", shape: target, required: true},
+			field{key: "link", goPath: "message.link", doc: "between a client and a node or the resource, as in c1-n3; a set of nodes, as in c1-all, makes one step for each", shape: target, required: true},
 			field{key: "message", goPath: "message.message", doc: "command on the wire", shape: oneOf("message", nemesis.MessageKinds...), required: true},
 			field{key: "of", goPath: "message.of", doc: "request or reply", shape: oneOf("direction", nemesis.Request, nemesis.Reply), required: true},
 			field{key: "nth", goPath: "message.nth", doc: "number of the message on the link, from 1", shape: integer(1, maxCount), defaultText: "1"},
@@ -322,7 +324,7 @@ func faultForm(unit time.Duration) object {
 	}}
 	return object{"fault", []field{
 		{key: "kind", doc: "kind of fault", shape: oneOf("fault", kinds...), required: true},
-		{key: "targets", doc: "clients, nodes or links", shape: wordsOf("targets", target)},
+		{key: "targets", doc: "clients, nodes, links, or sets of nodes", shape: wordsOf("targets", target)},
 		{key: "mode", doc: "variant of the fault", shape: oneOf("mode", modes...)},
 		{key: "for", doc: "how long it lasts", shape: duration(unit)},
 		{key: "until", doc: "the event that ends it", shape: object{"until", eventFields("")}},

@@ -24,27 +24,36 @@ import (
 // Parse reads a scenario file: the base first, then its variants in the order of the file. It is
 // strict and returns an *Error for any mistake. name is only used in errors.
 func Parse(name string, data []byte, known Known) ([]Scenario, error) {
-	return ParseWith(name, data, known, nil, nil)
+	return ParseWith(name, data, known, Overrides{}, nil)
 }
 
-// ParseWith is like Parse with overrides of the form key=value, which take precedence over the file
-// and its variants. A key has the same form as in a variant's set: lock.ttl, plan.1.fault.for, or a
-// whole section. The scenario's expectations may no longer apply; reporting that is up to the
-// caller. wanted selects the variants to build, so that an override doesn't have to fit the others.
-// If wanted is nil, all are built.
-func ParseWith(name string, data []byte, known Known, sets []string, wanted func(variant string) bool) ([]Scenario, error) {
+// Overrides take precedence over a file and its variants.
+type Overrides struct {
+	// Sets have the form key=value. A key has the same form as in a variant's set: lock.ttl,
+	// plan.1.fault.for, or a whole section. The scenario's expectations may no longer apply; reporting
+	// that is up to the caller.
+	Sets []string
+	// Nodes is the number of nodes for scenarios that have several; 0 leaves it to the file. The
+	// expectations still apply. Scenarios that make no sense for it are returned with the reason in
+	// Unsuitable.
+	Nodes int
+}
+
+// ParseWith is like Parse with overrides. wanted selects the variants to build, so that an override
+// doesn't have to fit the others. If wanted is nil, all are built.
+func ParseWith(name string, data []byte, known Known, o Overrides, wanted func(variant string) bool) ([]Scenario, error) {
 	doc, err := load(name, data)
 	if err != nil {
 		return nil, err
 	}
-	base, err := doc.read(doc.root, known, "")
+	file := *doc
+	base, err := doc.read(doc.root, known, "", 0)
 	if err != nil {
 		return nil, err
 	}
 	if err := base.checkBoundVariants(base.variants); err != nil {
 		return nil, doc.locate(err, "")
 	}
-	file := *doc
 	var out []Scenario
 	for _, v := range append([]variantEntry{{}}, base.variants...) {
 		if wanted != nil && !wanted(v.Name) {
@@ -54,11 +63,10 @@ func ParseWith(name string, data []byte, known Known, sets []string, wanted func
 		if err != nil {
 			return nil, file.locate(err, v.Name)
 		}
-		if tree, err = doc.override(tree, sets); err != nil {
+		if tree, err = doc.override(tree, o.Sets); err != nil {
 			return nil, doc.locate(err, v.Name)
 		}
-		doc.root = tree
-		r, err := doc.read(tree, known, v.Name)
+		r, err := doc.read(tree, known, v.Name, o.Nodes)
 		if err != nil {
 			return nil, err
 		}
@@ -84,10 +92,28 @@ func Schema(known Known) []byte {
 	return append(out, '\n')
 }
 
-// read converts a tree to a scenario.
-func (d *document) read(tree *yaml.Node, known Known, variant string) (*reader, error) {
+// read converts a tree to a scenario. nodes is the number of nodes if the scenario has several; 0
+// leaves it to the tree. If the scenario makes no sense for this number, it is read with its own,
+// and Unsuitable is the reason.
+func (d *document) read(tree *yaml.Node, known Known, variant string, nodes int) (*reader, error) {
 	r := newReader(minFileDuration, variant)
-	return r, d.locate(r.read(tree, known), variant)
+	sized, err := d.withNodes(tree, nodes)
+	if err == nil {
+		d.root = sized
+		err = r.read(sized, known)
+	}
+	if nodes == 0 || err == nil {
+		return r, d.locate(err, variant)
+	}
+	own, ownErr := d.read(tree, known, variant, 0)
+	if ownErr != nil {
+		return nil, ownErr
+	}
+	own.scenario.Unsuitable = err.Error()
+	if _, is := errors.AsType[unsuitable](err); !is {
+		own.scenario.Unsuitable = fmt.Sprintf("doesn't fit %d nodes: %v", nodes, err)
+	}
+	return own, nil
 }
 
 func (r *reader) read(tree *yaml.Node, known Known) error {

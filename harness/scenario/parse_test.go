@@ -16,7 +16,7 @@ func ptr[T any](v T) *T { return &v }
 
 func parse(t *testing.T, text string, sets ...string) []Scenario {
 	t.Helper()
-	all, err := ParseWith("f.yaml", []byte(text), known, sets, nil)
+	all, err := ParseWith("f.yaml", []byte(text), known, Overrides{Sets: sets}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -313,7 +313,7 @@ func TestCheckRejectsWhatParseRejects(t *testing.T) {
 		}},
 		{"scale=1000", func(s *Scenario) { s.Scale = 1000 }},
 	} {
-		if _, err := ParseWith("f.yaml", []byte(everything), known, []string{c.set}, nil); err == nil {
+		if _, err := ParseWith("f.yaml", []byte(everything), known, Overrides{Sets: []string{c.set}}, nil); err == nil {
 			t.Errorf("%.60s: accepted in a file", c.set)
 		}
 		s := readBack(t, parse(t, everything)[0])

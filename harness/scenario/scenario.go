@@ -62,6 +62,9 @@ type Scenario struct {
 	Debate map[string]string `json:"debate,omitempty"`
 	// Tier selects the other kinds of locks that Expect also applies to. See ForLock.
 	Tier string `json:"tier,omitempty"`
+	// Unsuitable is why the scenario makes no sense for Overrides.Nodes, or "". Such a scenario can't
+	// be run.
+	Unsuitable string `json:"-"`
 	// Cures lists the scenarios whose damage this one shows how to avoid.
 	Cures    []string `json:"cures,omitempty"`
 	Topology Topology `json:"topology"`
@@ -95,6 +98,9 @@ const (
 // Topology describes the lock servers.
 type Topology struct {
 	Nodes int `json:"nodes"`
+	// Sizes describes the numbers of nodes for which the scenario makes sense: a number or a range, and
+	// odd or even, as in "3.. odd". "" means any.
+	Sizes string `json:"sizes,omitempty"`
 	// Server is the software that the nodes run, from lock.Servers. "" means Redis.
 	Server      string `json:"server,omitempty"`
 	Persistence string `json:"persistence"`        // none, everysec, always or no
@@ -379,7 +385,7 @@ const MaxFile = 1 << 20
 // Limits on the size of a single run. The catalog needs no more than five nodes, five clients,
 // one key and two writes. checkWork limits combinations of them.
 const (
-	maxNodes    = 99
+	MaxNodes    = 99
 	maxClients  = 999
 	maxKeys     = 1000
 	maxWrites   = 1000
@@ -415,7 +421,7 @@ const maxLinks = 10_000
 // SizeLimits describes how large a single run may be.
 func SizeLimits() []string {
 	return []string{
-		fmt.Sprintf("%d nodes", maxNodes), fmt.Sprintf("%d clients", maxClients), fmt.Sprintf("%d links between them", maxLinks),
+		fmt.Sprintf("%d nodes", MaxNodes), fmt.Sprintf("%d clients", maxClients), fmt.Sprintf("%d links between them", maxLinks),
 		fmt.Sprintf("%d keys", maxKeys), fmt.Sprintf("%d writes in a critical section", maxWrites),
 		fmt.Sprintf("%d steps in a plan, %d targets in one", maxItems, maxItems),
 		fmt.Sprintf("durations of at most %v, and of at least %v unless zero", maxDuration, minFileDuration),
@@ -450,9 +456,9 @@ func CheckHistorySize(h *history.History) error {
 		got, most int
 	}{
 		{"clients", len(h.Params.Clients), maxClients},
-		{"nodes", len(h.Params.Nodes), maxNodes},
+		{"nodes", len(h.Params.Nodes), MaxNodes},
 		{"clients that can't reach every node", len(h.Params.Reach), maxClients},
-		{"nodes that a client can reach", reach, maxNodes},
+		{"nodes that a client can reach", reach, MaxNodes},
 		{"links between clients and nodes", len(h.Params.Clients) * len(h.Params.Nodes), maxLinks},
 		{"steps in its plan", len(h.Params.Steps), maxDrawnSteps},
 		{"targets in a step of its plan", longest, maxLinks},
@@ -469,7 +475,7 @@ func CheckHistorySize(h *history.History) error {
 
 // maxProcesses limits the number of processes in a history: links, clients, nodes with their
 // replicas, and a few that every run has.
-const maxProcesses = maxLinks + maxClients + 3*maxNodes + 100
+const maxProcesses = maxLinks + maxClients + 3*MaxNodes + 100
 
 // bound reads the bound of a number.
 var bound = newScalar("a bound", "write '>= 0.8', or '< 0.2 * NAME' to compare with another variant or with base",

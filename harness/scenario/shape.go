@@ -564,12 +564,24 @@ var (
 
 	clientName = nameScalar("client", clientPattern, "clients are called c1, c2, …")
 	nodeName   = nameScalar("node", nodePattern, "nodes are called n1, n2, …")
-	target     = nameScalar("target", regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)?$`), "a client (c1), a node (n3) or a link (c1-n3)")
+	nodeOrSet  = nameScalar("node", regexp.MustCompile(`^(n[1-9][0-9]{0,2}|`+anyNodeSet+`)$`), "a node (n3), or one of "+strings.Join(NodeSets(), ", "))
+	target     = nameScalar("target", regexp.MustCompile(`^([a-z0-9]+(-[a-z0-9]+)?|(c[1-9][0-9]{0,2}-)?(`+anyNodeSet+`)|(`+anyNodeSet+`)-`+nemesis.Replica+`)$`),
+		"a client (c1), a node (n3), a link (c1-n3), or a set of nodes ("+strings.Join(NodeSets(), ", ")+") or links to them (c1-shared)")
 )
+
+// anyNodeSet matches the name of any set of nodes.
+var anyNodeSet = strings.Join(NodeSets(), "|")
 
 func dashedName(noun string) scalar {
 	return nameScalar(noun, namePattern, "lower-case letters and digits, separated by single dashes")
 }
+
+var nodeCounts = newScalar("numbers of nodes", "as in 4, 3.., 3..7, even, or 3.. odd", textLike(sizesPattern.String()), func(s string) (string, string) {
+	if s == "" || !sizesPattern.MatchString(s) {
+		return "", quote(s) + " does not describe numbers of nodes"
+	}
+	return s, ""
+})
 
 // imagePattern checks as much of an image's name as is possible without the registry:
 // HOST:PORT/, a NAME in lower case, :TAG, @DIGEST.

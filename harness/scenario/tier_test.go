@@ -181,7 +181,7 @@ func TestSameOptionOfTwoKinds(t *testing.T) {
 	two.Kinds["single"] = lock.Kind{Options: []lock.Option{{Name: "fail-fast", Values: []string{"defaults", "none"}}}}
 	for option, fits := range map[string]string{"yes": "redsync", "none": "single", "often": ""} {
 		for _, kind := range []string{"redsync", "single"} {
-			_, err := ParseWith("f.yaml", []byte(head+"lock: {kind: "+kind+", options: {fail-fast: "+option+"}}\n"), two, nil, nil)
+			_, err := ParseWith("f.yaml", []byte(head+"lock: {kind: "+kind+", options: {fail-fast: "+option+"}}\n"), two, Overrides{}, nil)
 			if (err == nil) != (kind == fits) {
 				t.Errorf("%s with fail-fast=%s: %v", kind, option, err)
 			}

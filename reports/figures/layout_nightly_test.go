@@ -39,7 +39,7 @@ func eachCatalogRun(t *testing.T, f func(name string, h *history.History)) {
 	unsupported := func(s scenario.Scenario) bool {
 		return slices.ContainsFunc(backend.Probe(t.Context()), func(c harness.Capability) bool { return !c.Available && slices.Contains(s.Needs(), c.Name) })
 	}
-	all, _, err := scenarios.Choose(nil, nil, known, nil)
+	all, _, err := scenarios.Choose(nil, nil, known, scenario.Overrides{})
 	if err != nil {
 		t.Fatal(err)
 	}

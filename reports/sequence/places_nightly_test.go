@@ -26,7 +26,7 @@ func eachCatalogRun(t *testing.T, f func(name string, d Diagram)) {
 	unsupported := func(s scenario.Scenario) bool {
 		return slices.ContainsFunc(backend.Probe(t.Context()), func(c harness.Capability) bool { return !c.Available && slices.Contains(s.Needs(), c.Name) })
 	}
-	all, _, err := scenarios.Choose(nil, nil, knownNames(), nil)
+	all, _, err := scenarios.Choose(nil, nil, knownNames(), scenario.Overrides{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -212,11 +212,11 @@ func (b *builder) overlap(row int, beliefs []facts.Window, now []int, from, to i
 	b.chart.add(i)
 }
 
-const maxNodes = 24
+const MaxNodes = 24
 
 // nodeLanes draws the keys of each node.
 func (b *builder) nodeLanes() {
-	names := b.chart.limitLanes(b.run.f.Params.Nodes, maxNodes, "node")
+	names := b.chart.limitLanes(b.run.f.Params.Nodes, MaxNodes, "node")
 	lives := b.run.inferredLives // from the links, unless the nodes reported their keys
 	if b.run.f.Params.Life {
 		lives = b.run.reportedLives

@@ -38,7 +38,7 @@ func TestUnavailableLockViolatesFaultTolerance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := scenario.ParseWith(name, text, KnownLocks(locks), []string{"lock.kind=unavailable"}, func(variant string) bool { return variant == "" })
+		all, err := scenario.ParseWith(name, text, KnownLocks(locks), scenario.Overrides{Sets: []string{"lock.kind=unavailable"}}, func(variant string) bool { return variant == "" })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -149,7 +149,7 @@ const randomScenario = "random-within-assumptions/any-lock"
 // addRandomPlans schedules runs with random plans: with all kinds of faults, with each kind alone,
 // and with all kinds but one.
 func (s *Scorer) addRandomPlans(c *outcome.Card, lock string) ([]outcome.FaultSet, error) {
-	if all, _, err := scenarios.Choose([]string{randomScenario}, s.Base.Tags, s.Known, nil); err != nil || len(all) == 0 || s.Seeds == 0 {
+	if all, _, err := scenarios.Choose([]string{randomScenario}, s.Base.Tags, s.Known, scenario.Overrides{}); err != nil || len(all) == 0 || s.Seeds == 0 {
 		return nil, nil // excluded by the tags
 	}
 	chosen := s.selection(lock, s.Primary)

@@ -42,6 +42,7 @@ type Selection struct {
 	Lock           string            // KIND or KIND:OPTION=VALUE,… to replace each scenario's own lock; "" keeps it
 	Adapter        string            // the user's name for the program that implements the lock; "" if lockpick does
 	TTLUnit        time.Duration     // the lock accepts only TTLs that are multiples of this unit; 0 means any TTL
+	Nodes          int               // number of nodes for scenarios with several; 0 means the scenario's own
 	Sets           []string          // overrides, as in lock.ttl=5s; they void the scenario's expectations
 	Expects        []string          // as in mutual-exclusion=holds
 	DefaultExpects []string          // weaker than Expects, and silently ignored where they can't be judged
@@ -127,10 +128,16 @@ func (s *Selection) Choose(known scenario.Known) (c Choice, err error) {
 
 // Find reads the selected scenarios from their files and applies the overrides.
 func (s *Selection) Find(known scenario.Known) ([]scenarios.Found, error) {
+	if s.Nodes < 0 || s.Nodes > scenario.MaxNodes {
+		return nil, invalid("Nodes", "%d nodes are out of range", s.Nodes)
+	}
+	if i := slices.IndexFunc(s.Sets, setsNodes); s.Nodes > 0 && i >= 0 {
+		return nil, invalid("Sets", "--nodes and --set %s both choose a number of nodes", s.Sets[i])
+	}
 	if s.Scenarios != nil {
 		return s.Scenarios, nil
 	}
-	all, failed, err := scenarios.Choose(s.Names, s.Tags, known, s.Sets)
+	all, failed, err := scenarios.Choose(s.Names, s.Tags, known, scenario.Overrides{Sets: s.Sets, Nodes: s.Nodes})
 	if err != nil {
 		return nil, &SelectionError{"Names", []string{failed}, scenarios.Names(), err}
 	}
@@ -212,6 +219,15 @@ func setsKind(set string) bool {
 	return key == "lock.kind" || key == "lock" && kindKey.MatchString(value)
 }
 
+// setsNodes reports whether an override sets the number of nodes.
+func setsNodes(set string) bool {
+	key, value, _ := strings.Cut(set, "=")
+	key = strings.TrimSpace(key)
+	return key == "topology.nodes" || key == "topology" && nodesKey.MatchString(value)
+}
+
+var nodesKey = regexp.MustCompile(`(^|[{,\s"'])nodes["']?\s*:`)
+
 // optionKey is the prefix of overrides that set an option of the lock.
 const optionKey = "lock.options."
 
@@ -272,6 +288,9 @@ func lockOptions(name string, kind lock.Kind, text string) (map[string]string, e
 // must not use with the new lock.
 func (s *Selection) withLock(original scenarios.Found, name string, options map[string]string, chosen []scenarios.Found, known scenario.Known) (p Pick, excluded []string, err error) {
 	p.Found = original
+	if original.Unsuitable != "" {
+		return p, nil, errors.New(original.Unsuitable)
+	}
 	if name == "" {
 		return p, nil, nil
 	}
