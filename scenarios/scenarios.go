@@ -126,6 +126,7 @@ func Read(name string) ([]byte, error) {
 type Found struct {
 	From              string `json:"from"` // a path, or a name in the catalog
 	scenario.Scenario `json:"scenario"`
+	Unsuitable        string `json:"-"` // see scenario.Parsed
 }
 
 // Exact returns a name with which Find returns this scenario and no other.
@@ -201,8 +202,8 @@ func parse(from, name string, text []byte, variant string, known scenario.Known,
 		return nil, err
 	}
 	var out []Found
-	for _, s := range all {
-		out = append(out, Found{from, s})
+	for _, p := range all {
+		out = append(out, Found{from, p.Scenario, p.Unsuitable})
 	}
 	return out, nil
 }

@@ -44,6 +44,7 @@ const brokenLock = "broken"
 type reader struct {
 	scenario    Scenario
 	variants    []variantEntry
+	unsuitable  string        // see Parsed
 	minDuration time.Duration // the shortest duration other than zero
 	maxSteps    int           // limit for a plan
 }

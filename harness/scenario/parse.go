@@ -24,7 +24,15 @@ import (
 // Parse reads a scenario file: the base first, then its variants in the order of the file. It is
 // strict and returns an *Error for any mistake. name is only used in errors.
 func Parse(name string, data []byte, known Known) ([]Scenario, error) {
-	return ParseWith(name, data, known, Overrides{}, nil)
+	all, err := ParseWith(name, data, known, Overrides{}, nil)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Scenario, len(all))
+	for i, p := range all {
+		out[i] = p.Scenario
+	}
+	return out, nil
 }
 
 // Overrides take precedence over a file and its variants.
@@ -34,14 +42,21 @@ type Overrides struct {
 	// that is up to the caller.
 	Sets []string
 	// Nodes is the number of nodes for scenarios that have several; 0 leaves it to the file. The
-	// expectations still apply. Scenarios that make no sense for it are returned with the reason in
-	// Unsuitable.
+	// expectations still apply.
 	Nodes int
+}
+
+// Parsed is a scenario of a file.
+type Parsed struct {
+	Scenario
+	// Unsuitable is why the scenario makes no sense for Overrides.Nodes, or "". The scenario then has
+	// the number of nodes that the file gives it.
+	Unsuitable string
 }
 
 // ParseWith is like Parse with overrides. wanted selects the variants to build, so that an override
 // doesn't have to fit the others. If wanted is nil, all are built.
-func ParseWith(name string, data []byte, known Known, o Overrides, wanted func(variant string) bool) ([]Scenario, error) {
+func ParseWith(name string, data []byte, known Known, o Overrides, wanted func(variant string) bool) ([]Parsed, error) {
 	doc, err := load(name, data)
 	if err != nil {
 		return nil, err
@@ -54,7 +69,7 @@ func ParseWith(name string, data []byte, known Known, o Overrides, wanted func(v
 	if err := base.checkBoundVariants(base.variants); err != nil {
 		return nil, doc.locate(err, "")
 	}
-	var out []Scenario
+	var out []Parsed
 	for _, v := range append([]variantEntry{{}}, base.variants...) {
 		if wanted != nil && !wanted(v.Name) {
 			continue
@@ -73,7 +88,7 @@ func ParseWith(name string, data []byte, known Known, o Overrides, wanted func(v
 		if err := r.checkBoundVariants(base.variants); err != nil {
 			return nil, doc.locate(err, v.Name)
 		}
-		out = append(out, r.scenario)
+		out = append(out, Parsed{r.scenario, r.unsuitable})
 	}
 	return out, nil
 }
@@ -94,7 +109,7 @@ func Schema(known Known) []byte {
 
 // read converts a tree to a scenario. nodes is the number of nodes if the scenario has several; 0
 // leaves it to the tree. If the scenario makes no sense for this number, it is read with its own,
-// and Unsuitable is the reason.
+// and the reader has the reason.
 func (d *document) read(tree *yaml.Node, known Known, variant string, nodes int) (*reader, error) {
 	r := newReader(minFileDuration, variant)
 	sized, err := d.withNodes(tree, nodes)
@@ -109,9 +124,9 @@ func (d *document) read(tree *yaml.Node, known Known, variant string, nodes int)
 	if ownErr != nil {
 		return nil, ownErr
 	}
-	own.scenario.Unsuitable = err.Error()
+	own.unsuitable = err.Error()
 	if _, is := errors.AsType[unsuitable](err); !is {
-		own.scenario.Unsuitable = fmt.Sprintf("doesn't fit %d nodes: %v", nodes, err)
+		own.unsuitable = fmt.Sprintf("doesn't fit %d nodes: %v", nodes, err)
 	}
 	return own, nil
 }

@@ -20,7 +20,11 @@ func parse(t *testing.T, text string, sets ...string) []Scenario {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
+	out := make([]Scenario, len(all))
+	for i, p := range all {
+		out[i] = p.Scenario
+	}
+	return out
 }
 
 func wantSame(t *testing.T, what string, got, want any) {

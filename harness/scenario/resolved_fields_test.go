@@ -21,7 +21,7 @@ tags: [a]
 tier: quorum
 debate: {antirez: affirms}
 cures: [other]
-topology: {server: etcd, nodes: 3, persistence: always, expiry: monotonic, replicas: 1, down-after: 1s, image: redis:7, addresses: [n1, n1, n3]}
+topology: {server: etcd, nodes: 3, sizes: 3.. odd, persistence: always, expiry: monotonic, replicas: 1, down-after: 1s, image: redis:7, addresses: [n1, n1, n3]}
 lock: {kind: broken, mistake: plain-del, tries: 4, ask: sequential, fence: true, extends: 2, options: {how: loudly}}
 clients:
   c1: {start: 1s, reach: [n1, n3], think: 1ms..2ms, hold: 1s..2s, cycles: 7}

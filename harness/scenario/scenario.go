@@ -62,9 +62,6 @@ type Scenario struct {
 	Debate map[string]string `json:"debate,omitempty"`
 	// Tier selects the other kinds of locks that Expect also applies to. See ForLock.
 	Tier string `json:"tier,omitempty"`
-	// Unsuitable is why the scenario makes no sense for Overrides.Nodes, or "". Such a scenario can't
-	// be run.
-	Unsuitable string `json:"-"`
 	// Cures lists the scenarios whose damage this one shows how to avoid.
 	Cures    []string `json:"cures,omitempty"`
 	Topology Topology `json:"topology"`

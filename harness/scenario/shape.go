@@ -576,8 +576,8 @@ func dashedName(noun string) scalar {
 	return nameScalar(noun, namePattern, "lower-case letters and digits, separated by single dashes")
 }
 
-var nodeCounts = newScalar("numbers of nodes", "as in 4, 3.., 3..7, even, or 3.. odd", textLike(sizesPattern.String()), func(s string) (string, string) {
-	if s == "" || !sizesPattern.MatchString(s) {
+var nodeCounts = newScalar("numbers of nodes", "as in 4, 3.., 3..7, even, or 3.. odd", map[string]any{"oneOf": []any{map[string]any{"type": "integer", "minimum": 1}, textLike(sizesPattern.String())}}, func(s string) (string, string) {
+	if !sizesPattern.MatchString(s) {
 		return "", quote(s) + " does not describe numbers of nodes"
 	}
 	return s, ""

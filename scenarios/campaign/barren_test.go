@@ -42,7 +42,7 @@ func TestUnavailableLockViolatesFaultTolerance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := Execute(t.Context(), sim.New(locks), Job{Scenario: all[0], Seed: 1, Keep: KeepNone})
+		o := Execute(t.Context(), sim.New(locks), Job{Scenario: all[0].Scenario, Seed: 1, Keep: KeepNone})
 		if o.Code == outcome.ExitOK || o.Verdict.Assumption != "" {
 			t.Errorf("%s: code %d, assumption %q", name, o.Code, o.Verdict.Assumption)
 		}
