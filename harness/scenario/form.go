@@ -74,7 +74,7 @@ func (r *reader) form(k Known) object {
 	return object{"the scenario", []field{
 		{key: "name", doc: "the name on the command line", shape: dashedName("scenario"), required: true},
 		{key: "claim", doc: "the scenario's conclusion, in one plain sentence", shape: nonEmptyText, required: true},
-		{key: "source", doc: "author and place of the claim", shape: nonEmptyText, required: true},
+		{key: "source", doc: "author and place of the claim", shape: nonEmptyText},
 		{key: "tags", doc: "words for selecting scenarios", shape: wordsOf("tags", dashedName("tag"))},
 		{key: "debate", doc: "who affirms the claim, and who denies it", shape: debateForm()},
 		{key: "tier", doc: "other locks that must meet the expectations: every lock, or quorum locks; by default none", shape: oneOf("tier", tiers()...)},

@@ -262,7 +262,7 @@ func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, src.fail(1, 1, "the file is empty", "a scenario has at least name, claim and source")
+		return nil, src.fail(1, 1, "the file is empty", "a scenario has at least a name and a claim")
 	} else if err != nil {
 		return nil, fail(err)
 	}
@@ -273,7 +273,7 @@ func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
 		return nil, fail(err)
 	}
 	if len(doc.Content) != 1 {
-		return nil, src.fail(1, 1, "the file is empty", "a scenario has at least name, claim and source")
+		return nil, src.fail(1, 1, "the file is empty", "a scenario has at least a name and a claim")
 	}
 	return doc.Content[0], nil
 }

@@ -27,6 +27,17 @@ func parse(t *testing.T, text string, sets ...string) []Scenario {
 	return out
 }
 
+// A file of the user's own needs neither a source nor anything else that has a default.
+func TestSmallestFile(t *testing.T) {
+	s := parse(t, "name: x\nclaim: Something.\n")[0]
+	if s.Source != "" || s.Topology.Nodes != 5 || len(s.Clients) != 2 {
+		t.Errorf("%+v", s)
+	}
+	if err := s.Check(known); err != nil {
+		t.Error(err)
+	}
+}
+
 func wantSame(t *testing.T, what string, got, want any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {

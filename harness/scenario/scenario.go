@@ -56,7 +56,7 @@ type Scenario struct {
 	Name    string   `json:"name"`
 	Variant string   `json:"variant,omitempty"`
 	Claim   string   `json:"claim"`
-	Source  string   `json:"source"`
+	Source  string   `json:"source,omitempty"` // of the claim; "" in a file of the user's own
 	Tags    []string `json:"tags,omitempty"`
 	// Debate records who affirms the claim and who denies it, by the names from parties.
 	Debate map[string]string `json:"debate,omitempty"`

@@ -28,7 +28,7 @@ func TestSchemaRejectsMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{
-		"name: x\nclaim: y", head + "topolgy: {nodes: 5}", head + "topology: {nodes: 0}", head + "topology: {image: Redis}", head + "lock: {ttl: -10s}", head + "lock: {kind: redlok}",
+		"name: x\nsource: y", head + "topolgy: {nodes: 5}", head + "topology: {nodes: 0}", head + "topology: {image: Redis}", head + "lock: {ttl: -10s}", head + "lock: {kind: redlok}",
 		head + "clients: {alice: {}}", head + "clients: {}", head + "workload: {hold: 2s..}", head + "workload: {check: 1}",
 		head + "plan: [{when: {at: 3s, point: before-release}, fault: {kind: kill}}]", head + "plan: [{when: {at: 3s}}]",
 		head + "expect: {mutual-exclusion: hold}", head + "variants: {a: {}}", head + "variants: {a: {set: {expect: {}}}}",
