@@ -13,21 +13,21 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// vacuousReason says which event the run needs but does not contain, or returns "" if nothing is
+// vacuousReason says which necessary event a run does not contain, or returns "" if none is
 // missing. A run that proves nothing must not pass.
 func vacuousReason(r *facts.Facts) string {
-	if len(r.Unsupported) > 0 { // Redis would have answered differently
-		return fmt.Sprintf("the simulated %s does not support %s; run it on process", r.Unsupported[0].Node, r.Unsupported[0].Value)
+	if len(r.UnsupportedCommands) > 0 { // Redis would have answered differently
+		return fmt.Sprintf("the simulated %s does not support %s; run it with --backend process", r.UnsupportedCommands[0].Node, r.UnsupportedCommands[0].Value)
 	}
 	for _, c := range r.Params.Clients {
-		if !r.Began[c] {
+		if !r.StartedClients[c] {
 			return c + " never started"
 		}
 	}
 	u := newUsage(r)
 	for _, s := range r.Params.Steps {
-		if why := missedStep(u, s); why != "" {
-			return fmt.Sprintf("step %d (%s) %s", s.Step, describeStep(s), why)
+		if reason := missedStepReason(u, s); reason != "" {
+			return fmt.Sprintf("step %d (%s) %s", s.Step, describeStep(s), reason)
 		}
 	}
 	if !r.Params.MayBeIdle && r.Grants == 0 {
@@ -36,10 +36,10 @@ func vacuousReason(r *facts.Facts) string {
 	return ""
 }
 
-// missedStep says why a planned step did not take effect on all of its targets, or returns "" if it
+// missedStepReason says why a planned step did not affect all of its targets, or returns "" if it
 // did.
-func missedStep(r *usage, s history.PlannedStep) string {
-	var begun []string
+func missedStepReason(r *usage, s history.PlannedStep) string {
+	var activeTargets []string
 	tried, effective, reason := false, s.Optional, ""
 	for _, f := range r.steps[s.Step] {
 		tried = true
@@ -47,10 +47,10 @@ func missedStep(r *usage, s history.PlannedStep) string {
 			return fmt.Sprintf("failed on %s: %s", f.Target, f.Fail.Cause)
 		}
 		if f.Begin != nil {
-			begun = append(begun, f.Target)
+			activeTargets = append(activeTargets, f.Target)
 			if !effective {
-				why := noEffectReason(r, s, f)
-				effective, reason = why == "", cmp.Or(reason, why)
+				stepReason := noEffectReason(r, s, f)
+				effective, reason = stepReason == "", cmp.Or(reason, stepReason)
 			}
 		}
 	}
@@ -59,12 +59,12 @@ func missedStep(r *usage, s history.PlannedStep) string {
 		return ""
 	case !tried:
 		return "never started: its trigger did not occur"
-	case len(begun) == 0:
+	case len(activeTargets) == 0:
 		return "had no confirmed effect"
 	}
-	covered := coveredTargets(s.Targets, begun)
+	isCovered := coveredTargets(s.Targets, activeTargets)
 	for _, t := range s.Targets {
-		if !covered[t] {
+		if !isCovered[t] {
 			return "had no confirmed effect on " + t
 		}
 	}
@@ -75,24 +75,24 @@ func missedStep(r *usage, s history.PlannedStep) string {
 }
 
 // coveredTargets returns the planned targets that were hit, directly or through one of their links.
-// A target that is only determined during the run, such as the holder, matches any process.
-func coveredTargets(targets, begun []string) map[string]bool {
+// A target that is not known until the step starts, such as the holder, matches any process.
+func coveredTargets(targets, activeTargets []string) map[string]bool {
 	covered := map[string]bool{"holder": true}
-	long := map[int]bool{} // lengths of the targets' names
+	targetLengths := map[int]bool{} // lengths of the targets' names: shorter strings need no lookup
 	for _, t := range targets {
-		long[len(t)] = true
+		targetLengths[len(t)] = true
 	}
 	add := func(name string) {
-		if long[len(name)] {
+		if targetLengths[len(name)] {
 			covered[name] = true
 		}
 	}
-	for _, hit := range begun {
-		add(hit)
-		for i := range len(hit) {
-			if hit[i] == '-' {
-				add(hit[:i])
-				add(hit[i+1:])
+	for _, target := range activeTargets {
+		add(target)
+		for i := range len(target) {
+			if target[i] == '-' {
+				add(target[:i])
+				add(target[i+1:])
 			}
 		}
 	}
@@ -104,14 +104,14 @@ func describeStep(s history.PlannedStep) string {
 	if len(s.Targets) > 0 {
 		text += " " + strings.Join(s.Targets, ", ")
 	}
-	if s.When != "" {
-		text += ", when: " + s.When
+	if s.Trigger != "" {
+		text += ", when: " + s.Trigger
 	}
 	return text
 }
 
-// noEffectReason says why an active fault had no effect according to its step's proof, or returns ""
-// if it had one.
+// noEffectReason says why an active fault had no effect according to its step's proof, or returns
+// "" if it had an effect.
 func noEffectReason(r *usage, s history.PlannedStep, f *facts.Fault) string {
 	p := s.Proof
 	if p == nil {
@@ -122,35 +122,35 @@ func noEffectReason(r *usage, s history.PlannedStep, f *facts.Fault) string {
 		return p.IdleText
 	case p.NeedsPersistence && r.Params.Persistence == "none":
 		return "the nodes keep nothing on disk"
-	case p.MinOffset > 0 && offsetOf(r, s, f) < p.MinOffset:
+	case p.MinOffset > 0 && clockOffset(r, s, f) < p.MinOffset:
 		return fmt.Sprintf("the clock of %s was wrong by less than %v", f.Target, p.MinOffset)
 	}
-	from, to, link := strings.Cut(f.Target, "-")
+	from, to, isLink := strings.Cut(f.Target, "-")
 	switch {
-	case link && to != history.Replica && downThroughout(r, to, f):
+	case isLink && to != history.Replica && downThroughout(r, to, f):
 		return to + " was down the whole time"
-	case link && to == history.Replica && downThroughout(r, from, f), !link && downThroughout(r, f.Target, f):
+	case isLink && to == history.Replica && downThroughout(r, from, f), !isLink && downThroughout(r, f.Target, f):
 		return from + " was down the whole time"
 	}
 	return unusedReason(r, p, f)
 }
 
-// offsetOf returns how far a fault changed a clock while the fault was active. A fault that
-// corrects the clock while another clock fault is active counts as having an effect.
-func offsetOf(r *usage, s history.PlannedStep, f *facts.Fault) time.Duration {
-	by := s.By.Abs()
+// clockOffset returns how far a fault changed a clock while the fault was active. If another fault
+// already affects the same clock, the new fault always counts as effective, because it may correct
+// the clock.
+func clockOffset(r *usage, s history.PlannedStep, f *facts.Fault) time.Duration {
+	offset := s.Offset.Abs()
 	if s.Rate != 0 {
-		by = time.Duration(max(s.Rate-1, 1-s.Rate) * float64(faultSpan(r.Facts, f).Length()))
+		offset = time.Duration(max(s.Rate-1, 1-s.Rate) * float64(faultSpan(r.Facts, f).Length()))
 	}
 	if r.clocks[f.Target].LatestEnd(f.Begin.T-1) > f.Begin.T {
 		return facts.Never
 	}
-	return by
+	return offset
 }
 
-// faultSpan returns the span in which a fault was active.
 func faultSpan(r *facts.Facts, f *facts.Fault) spans.Span {
-	s := spans.Of(f.First().T, max(r.End, f.Begin.T))
+	s := spans.New(f.FirstEvent().T, max(r.End, f.Begin.T))
 	if f.End != nil {
 		s.To = f.End.T
 	}
@@ -160,7 +160,7 @@ func faultSpan(r *facts.Facts, f *facts.Fault) spans.Span {
 // downThroughout reports whether a node was already down when a fault on the node or its link
 // began, and stayed down until the fault ended.
 func downThroughout(r *usage, node string, f *facts.Fault) bool {
-	// The offset that a rate caused stays when the fault ends. A jump is undone.
+	// The end of a fault undoes a jump, but not the offset that a wrong rate caused.
 	offsetStays := f.Kind == "clock-rate" || f.Kind == "clock-slew"
 	d := r.downtimes[node].longestBegun(f)
 	switch {
@@ -172,81 +172,80 @@ func downThroughout(r *usage, node string, f *facts.Fault) bool {
 	return f.End != nil && !offsetStays && d.End.T > f.Begin.T && f.End.T <= d.End.T
 }
 
-// unusedReason says in what way no lock used the target of a fault while the fault was active, or
-// returns "" if a lock did use it.
+// unusedReason explains that no lock used a fault's target while the fault was active. It returns
+// "" if a lock did.
 func unusedReason(r *usage, p *history.Proof, f *facts.Fault) string {
 	span := faultSpan(r.Facts, f)
-	node, use := f.Target, history.UseNode
-	from, to, link := strings.Cut(f.Target, "-")
+	node, use := f.Target, history.TargetNode
+	from, to, isLink := strings.Cut(f.Target, "-")
 	switch {
 	case r.clients[f.Target]:
-		use = history.UseClient
-	case link && to == history.Replica:
-		node, use = from, history.UseLink
-	case link:
-		node, use = to, history.UseLink
+		use = history.TargetClient
+	case isLink && to == history.Replica:
+		node, use = from, history.TargetLink
+	case isLink:
+		node, use = to, history.TargetLink
 	}
 	switch {
-	case !slices.Contains(p.Use, use):
+	case !slices.Contains(p.Targets, use):
 		return ""
-	case use != history.UseClient && len(r.LockCommands) == 0 && slices.ContainsFunc(r.Params.Clients, func(c string) bool { return r.sessionSpans()[c].Meets(span) }):
+	case use != history.TargetClient && len(r.LockCommands) == 0 && slices.ContainsFunc(r.Params.Clients, func(c string) bool { return r.sessionSpans()[c].Meets(span) }):
 		return "" // the record contains no commands
-	case use == history.UseClient:
+	case use == history.TargetClient:
 		if !r.sessionSpans()[f.Target].Meets(span) {
-			return f.Target + " neither wanted nor held a lock meanwhile"
+			return f.Target + " neither wanted nor held a lock in the meantime"
 		}
-	case use == history.UseNode:
-		if !r.commandSpans(commandKind{node: node}).Meets(span) && !r.keySpans(node).Meets(spans.Of(span.From, span.From)) && !hadGrantCounts(r, f) &&
+	case use == history.TargetNode:
+		if !r.commandSpans(commandKind{node: node}).Meets(span) && !r.keySpans(node).Meets(spans.New(span.From, span.From)) && !hadGrantCounts(r, f) &&
 			(p.MinOffset > 0 || !wasWanted(r, "", node, span)) {
-			return node + " received no request meanwhile and had no key of a lock"
+			return node + " received no request in the meantime and had no lock's key"
 		}
 	case to == history.Replica:
 		if !r.commandSpans(commandKind{node: node, granted: true}).Meets(span) {
-			return node + " had nothing to replicate meanwhile"
+			return node + " had nothing to replicate in the meantime"
 		}
 	case !r.commandSpans(commandKind{process: f.Target}).Meets(span) && !wasWanted(r, from, node, span):
-		return f.Target + " carried nothing meanwhile"
+		return f.Target + " carried no traffic in the meantime"
 	}
 	return ""
 }
 
-// hadGrantCounts reports whether a node that a fault terminates had counted grants since it last
-// lost its memory. Fencing tokens are derived from these counts, which outlive all keys.
+// hadGrantCounts reports whether a node had counted grants since it last lost its memory, if the
+// fault terminates the node. Fencing tokens are derived from these counts, which outlive all keys.
 func hadGrantCounts(r *usage, f *facts.Fault) bool {
 	if !terminatesNode(f) {
 		return false
 	}
-	since := int64(spans.DistantPast)
-	if before := r.downtimes[f.Target].longestBegun(f); before != nil && r.Params.Persistence == "none" {
-		since = before.Begin.T
+	lossTime := int64(spans.DistantPast)
+	if lastOutage := r.downtimes[f.Target].longestBegun(f); lastOutage != nil && r.Params.Persistence == "none" {
+		lossTime = lastOutage.Begin.T
 	}
 	return slices.ContainsFunc(r.LockCommands, func(e *history.Event) bool {
-		return e.Op == history.OpSet && e.Fence > 0 && e.Node == f.Target && facts.Applied(e) > since && facts.Applied(e) < f.Begin.T
+		return e.Op == history.OpSet && e.Fence > 0 && e.Node == f.Target && facts.AppliedAt(e) > lossTime && facts.AppliedAt(e) < f.Begin.T
 	})
 }
 
 // wasWanted reports whether a client, or any client if client is "", must have tried to reach a
-// node in a span although no command was recorded there, for example because no connection could be
-// opened. A client that calls an operation sends requests, and a client that waits in an operation
-// retries within a round. A node that never received a request, while others did, is not used by
-// the lock.
+// node during a span even if no command was recorded there, for example because no connection could
+// be opened. A client sends requests when it calls an operation, and retries within a round while
+// it waits. If a node never received a request although others did, the lock does not use it.
 func wasWanted(r *usage, client, node string, span spans.Span) bool {
 	onResource := node == r.Params.Resource
-	if !onResource && len(r.LockCommands) > 0 && len(r.commandSpans(commandKind{node: node}).Spans) == 0 && !spans.Covers([]spans.Span{span}, spans.Of(r.First, r.Last)) {
+	if !onResource && len(r.LockCommands) > 0 && len(r.commandSpans(commandKind{node: node}).Spans) == 0 && !spans.Covers([]spans.Span{span}, spans.New(r.FirstClientTime, r.LastClientTime)) {
 		return false
 	}
 	round := int64(r.Params.NodeTimeout + r.Params.RetryMax)
 	operations := r.operationSpans(operationKind{client: client, allClients: client == "", onResource: onResource})
-	before := operations.CountBegun(span.From - 1)
-	return operations.CountBegun(span.To) > before || before > 0 && min(operations.LatestEnd(span.From-1), r.End, span.To)-span.From > round
+	numBefore := operations.CountStarted(span.From - 1)
+	return operations.CountStarted(span.To) > numBefore || numBefore > 0 && min(operations.LatestEnd(span.From-1), r.End, span.To)-span.From > round
 }
 
 // stallEffects determines what host stalls may have delayed.
 type stallEffects struct {
 	r            *facts.Facts
 	stalls       []spans.Span
-	beliefEnds   []int64 // when beliefs ended, by time
-	nemesisTimes []int64 // when the nemesis acted, by time
+	beliefEnds   []int64 // sorted
+	nemesisTimes []int64 // when the nemesis acted, sorted
 }
 
 func newStallEffects(r *facts.Facts) stallEffects {
@@ -274,13 +273,13 @@ func newStallEffects(r *facts.Facts) stallEffects {
 	return l
 }
 
-// addStall adds to a result the longest host stall that may have prevented an expected violation or
-// changed its cause. A stall matters if it overlaps the span of the violation's witness, or if it
-// delayed something that was due at some point in the run:
+// addStall adds to a result the longest host stall that may have prevented a violation or changed
+// its cause. A stall matters if it overlaps the violation's witness, or if it delayed something
+// anywhere in the run:
 //
 //	▒▒▒ stall ▒▒▒
 //	       |  a holder's deadline: the holder could not act before it
-//	              |  a step of the plan that was due in the stall starts right after it
+//	              |  a planned step due in the stall: it starts right after the stall
 //
 // A stall that delayed nothing is no excuse.
 func (l stallEffects) addStall(res verdict.Result) verdict.Result {
@@ -298,41 +297,40 @@ func (l stallEffects) addStall(res verdict.Result) verdict.Result {
 
 // affectedBy reports whether a belief ended during a stall or the stall delayed the plan.
 func (l stallEffects) affectedBy(stall spans.Span) bool {
-	return anyWithin(l.beliefEnds, stall) || anyWithin(l.nemesisTimes, spans.Of(stall.From, stall.To+int64(l.r.Params.Slack)))
+	return anyWithin(l.beliefEnds, stall) || anyWithin(l.nemesisTimes, spans.New(stall.From, stall.To+int64(l.r.Params.Slack)))
 }
 
-// anyWithin reports whether one of the sorted instants lies strictly within a span.
+// anyWithin reports whether any of the sorted instants lies strictly within a span.
 func anyWithin(instants []int64, s spans.Span) bool {
 	i := spans.CountUpTo(instants, s.From)
 	return i < len(instants) && instants[i] < s.To
 }
 
-// witnessSpan returns the span of a witness and its events.
+// witnessSpan returns the span that covers a witness and all its events.
 func witnessSpan(r *facts.Facts, w *verdict.Witness) spans.Span {
 	if w == nil {
-		return spans.Of(facts.Never, spans.DistantPast)
+		return spans.New(facts.Never, spans.DistantPast)
 	}
-	span := spans.Of(w.From, w.To)
-	shows := map[int64]bool{}
+	span := spans.New(w.From, w.To)
+	inWitness := map[int64]bool{}
 	for _, n := range w.Events {
-		shows[n] = true
+		inWitness[n] = true
 	}
 	for i := range r.Events {
-		if e := &r.Events[i]; shows[e.N] {
+		if e := &r.Events[i]; inWitness[e.N] {
 			span.From, span.To = min(span.From, e.T), max(span.To, e.T)
 		}
 	}
 	return span
 }
 
-// maxUnplanned limits how many unplanned faults are listed.
+// maxUnplanned is the number of unplanned faults that a text lists one by one.
 const maxUnplanned = 3
 
-// unplannedFaults describes the unplanned faults of a run, if any. A run that was hit by one proves
+// unplannedFaults describes the unplanned faults of a run. A run hit by an unplanned fault proves
 // nothing: neither that a lock survives the plan's faults nor that they break it. Host stalls are
-// different: they affect all processes alike, and they are so frequent that each property allows
-// for them.
-func unplannedFaults(r *facts.Facts) (text string, hit bool) {
+// exempt: they affect all processes alike, and are so frequent that each property allows for them.
+func unplannedFaults(r *facts.Facts) (text string, found bool) {
 	var all []string
 	for _, f := range r.Faults {
 		if f.Step != history.UnplannedStep || f.Begin == nil {
@@ -348,26 +346,25 @@ func unplannedFaults(r *facts.Facts) (text string, hit bool) {
 	if len(all) == 0 {
 		return "", false
 	}
-	if more := len(all) - maxUnplanned; more > 0 {
-		all = append(all[:maxUnplanned:maxUnplanned], fmt.Sprintf("and %d more", more))
+	if numOmitted := len(all) - maxUnplanned; numOmitted > 0 {
+		all = append(all[:maxUnplanned:maxUnplanned], fmt.Sprintf("and %d more", numOmitted))
 	}
 	return "unplanned: " + strings.Join(all, "; "), true
 }
 
-// unplannedVerbs describes unplanned faults by kind.
 var unplannedVerbs = map[string]string{
 	facts.Kill: "ended", facts.Pause: "was stopped", history.OpContinue: "continued",
 }
 
-// downtimes lists the faults that took a node down, in the order in which they began. For each
-// prefix of the list it stores the longest and the second-longest fault.
+// downtimes lists the faults that took a node down, ordered by their start. For each prefix of the
+// list it stores the faults that ended last and second to last.
 type downtimes struct {
 	starts                 []int64
 	longest, secondLongest []*facts.Fault
 }
 
-// longestBegun returns the longest fault among those that had begun when f began, excluding f
-// itself. It returns nil if there is none.
+// longestBegun returns the fault that ended last among those that had started when f started,
+// excluding f itself. It returns nil if there is none.
 func (d *downtimes) longestBegun(f *facts.Fault) *facts.Fault {
 	if d == nil {
 		return nil
@@ -382,7 +379,7 @@ func (d *downtimes) longestBegun(f *facts.Fault) *facts.Fault {
 	return d.longest[i-1]
 }
 
-// add appends a fault. Faults must be added in the order in which they began.
+// add appends a fault. Faults must be added in the order of their starts.
 func (d *downtimes) add(f *facts.Fault) {
 	longest, second := f, (*facts.Fault)(nil)
 	if i := len(d.starts) - 1; i >= 0 {
@@ -397,13 +394,13 @@ func (d *downtimes) add(f *facts.Fault) {
 	d.starts, d.longest, d.secondLongest = append(d.starts, f.Begin.T), append(d.longest, longest), append(d.secondLongest, second)
 }
 
-// usage indexes what the lock used and when, so that each step of a plan can look up what its fault
-// hit. The large indexes are built on first use.
+// usage indexes when the lock used which process, so that the effect of each step can be looked up.
+// The large indexes are built on first use.
 type usage struct {
 	*facts.Facts
-	clients   map[string]bool         // clients of the run
+	clients   map[string]bool         // the run's clients
 	steps     map[int][]*facts.Fault  // faults by step
-	clocks    map[string]spans.Spread // by process: faults that change clocks
+	clocks    map[string]spans.Spread // by process: active clock faults
 	downtimes map[string]*downtimes   // by node
 
 	sessions         map[string]spans.Spread // by client
@@ -417,21 +414,21 @@ func newUsage(r *facts.Facts) *usage {
 	for _, c := range r.Params.Clients {
 		u.clients[c] = true
 	}
-	turned := map[string][]spans.Span{}
-	var down []*facts.Fault
+	clockSpans := map[string][]spans.Span{}
+	var outages []*facts.Fault
 	for _, f := range r.Faults {
 		u.steps[f.Step] = append(u.steps[f.Step], f)
 		switch {
 		case f.Begin == nil:
 		case f.ChangesClock():
-			turned[f.Target] = append(turned[f.Target], spans.Of(f.Begin.T, f.To()))
+			clockSpans[f.Target] = append(clockSpans[f.Target], spans.New(f.Begin.T, f.To()))
 		case terminatesNode(f):
-			down = append(down, f)
+			outages = append(outages, f)
 		}
 	}
-	u.clocks = spreadsBy(turned)
-	slices.SortStableFunc(down, func(a, b *facts.Fault) int { return cmp.Compare(a.Begin.T, b.Begin.T) })
-	for _, f := range down {
+	u.clocks = spreadsBy(clockSpans)
+	slices.SortStableFunc(outages, func(a, b *facts.Fault) int { return cmp.Compare(a.Begin.T, b.Begin.T) })
+	for _, f := range outages {
 		if u.downtimes[f.Target] == nil {
 			u.downtimes[f.Target] = &downtimes{}
 		}
@@ -440,41 +437,42 @@ func newUsage(r *facts.Facts) *usage {
 	return u
 }
 
-// terminatesNode reports whether a fault terminates the process that it hits.
+// terminatesNode reports whether a fault terminates the process it hits.
 func terminatesNode(f *facts.Fault) bool {
 	return f.Kind == facts.Kill || f.Kind == facts.Shutdown || f.Kind == facts.PowerLoss
 }
 
-// commandKind selects commands of one link (by its process) or of one node.
+// commandKind selects the commands on a link (process) or on a node.
 type commandKind struct {
 	process, node string
-	granted       bool // only granted commands
+	granted       bool
 }
 
-// operationKind selects operations of one client or of all clients, on the lock or on the resource.
+// operationKind selects the operations of one client or of all clients, either on the lock or on
+// the resource.
 type operationKind struct {
 	client     string
 	allClients bool
-	onResource bool // on the resource
+	onResource bool
 }
 
-// spreadsBy builds a Spread from the spans of each key of a map.
-func spreadsBy[K comparable](of map[K][]spans.Span) map[K]spans.Spread {
+// spreadsBy builds a Spread for each key of a map.
+func spreadsBy[K comparable](spansByKey map[K][]spans.Span) map[K]spans.Spread {
 	all := map[K]spans.Spread{}
-	for k, list := range of {
+	for k, list := range spansByKey {
 		all[k] = spans.NewSpread(list)
 	}
 	return all
 }
 
-// sessionSpans returns, for each client, the spans in which it wanted or held a lock.
+// sessionSpans returns the spans during which each client wanted or held a lock.
 func (r *usage) sessionSpans() map[string]spans.Spread {
 	if r.sessions == nil {
-		of := map[string][]spans.Span{}
+		spansByClient := map[string][]spans.Span{}
 		for s := range r.Sessions() {
-			of[s.Client()] = append(of[s.Client()], sessionSpan(r.Facts, s))
+			spansByClient[s.Client()] = append(spansByClient[s.Client()], sessionSpan(r.Facts, s))
 		}
-		r.sessions = spreadsBy(of)
+		r.sessions = spreadsBy(spansByClient)
 	}
 	return r.sessions
 }
@@ -489,76 +487,76 @@ func sessionSpan(r *facts.Facts, s *facts.Session) spans.Span {
 			to = max(to, a.Return.T)
 		}
 	}
-	return spans.Of(s.Acquire.Call.T, to)
+	return spans.New(s.Acquire.Call.T, to)
 }
 
-// commandSpans returns the spans in which commands of a kind were in flight.
+// commandSpans returns the spans during which commands of a kind were in flight.
 func (r *usage) commandSpans(c commandKind) spans.Spread {
 	if r.commandsByKind == nil {
-		of := map[commandKind][]spans.Span{}
+		spansByKind := map[commandKind][]spans.Span{}
 		for _, e := range r.LockCommands {
-			span := spans.Of(e.Sent, max(e.T, e.Applied, e.Answered))
-			of[commandKind{process: e.Process}] = append(of[commandKind{process: e.Process}], span)
-			of[commandKind{node: e.Node}] = append(of[commandKind{node: e.Node}], span)
+			span := spans.New(e.SentAt, max(e.T, e.AppliedAt, e.AnsweredAt))
+			spansByKind[commandKind{process: e.Process}] = append(spansByKind[commandKind{process: e.Process}], span)
+			spansByKind[commandKind{node: e.Node}] = append(spansByKind[commandKind{node: e.Node}], span)
 			if e.Type == history.OK {
-				yes := commandKind{node: e.Node, granted: true}
-				of[yes] = append(of[yes], span)
+				grantedKind := commandKind{node: e.Node, granted: true}
+				spansByKind[grantedKind] = append(spansByKind[grantedKind], span)
 			}
 		}
-		r.commandsByKind = spreadsBy(of)
+		r.commandsByKind = spreadsBy(spansByKind)
 	}
 	return r.commandsByKind[c]
 }
 
-// keySpans returns the spans in which a node had a key of a lock: a key that had been set or
-// extended less than its TTL before, and not deleted since.
+// keySpans returns the spans during which a node had a lock's key: it had been set or extended less
+// than its TTL before and not deleted since.
 func (r *usage) keySpans(node string) spans.Spread {
 	if r.keys == nil {
-		type place struct{ node, key string }
-		of := map[string][]spans.Span{}
-		deleted := map[place]int64{} // by a release that is later in the record than the command
+		type nodeKey struct{ node, key string }
+		spansByNode := map[string][]spans.Span{}
+		deletionTimes := map[nodeKey]int64{} // by a release recorded after the command
 		for i := len(r.LockCommands) - 1; i >= 0; i-- {
 			e := r.LockCommands[i]
-			p, at := place{e.Node, e.Key}, facts.Applied(e)
-			end, ok := deleted[p]
+			p, at := nodeKey{e.Node, e.Key}, facts.AppliedAt(e)
+			end, ok := deletionTimes[p]
 			switch {
 			case e.Type != history.OK:
 			case e.Op == history.OpRelease && (!ok || at < end):
-				deleted[p] = at
+				deletionTimes[p] = at
 			case e.Op == history.OpRelease:
 			default:
-				has := spans.Of(at, at+cmp.Or(e.TTL, int64(r.Params.TTL)))
+				lifetime := spans.New(at, at+cmp.Or(e.TTL, int64(r.Params.TTL)))
 				if ok {
-					has.To = min(has.To, end-1)
+					lifetime.To = min(lifetime.To, end-1)
 				}
-				if has.From <= has.To {
-					of[e.Node] = append(of[e.Node], has)
+				if lifetime.From <= lifetime.To {
+					spansByNode[e.Node] = append(spansByNode[e.Node], lifetime)
 				}
 			}
 		}
-		r.keys = spreadsBy(of)
+		r.keys = spreadsBy(spansByNode)
 	}
 	return r.keys[node]
 }
 
-// operationSpans returns the spans in which operations of a kind were in progress.
+// operationSpans returns the spans during which operations of a kind were in progress.
 func (r *usage) operationSpans(d operationKind) spans.Spread {
 	if _, ok := r.operationsByKind[operationKind{allClients: d.allClients}]; !ok {
-		of := map[operationKind][]spans.Span{{allClients: d.allClients}: nil}
+		spansByKind := map[operationKind][]spans.Span{{allClients: d.allClients}: nil}
 		for s := range r.Sessions() {
 			k := operationKind{client: s.Client()}
 			if d.allClients {
 				k = operationKind{allClients: true}
 			}
-			of[k] = append(of[k], spans.Of(s.Acquire.Call.T, s.Acquire.ReturnedAt()))
+			spansByKind[k] = append(spansByKind[k], spans.New(s.Acquire.Call.T, s.Acquire.ReturnedAt()))
 			for a := range s.Actions() {
 				if a.Call.Op != history.OpCheck {
 					k.onResource = a.Call.Op == history.OpRead || a.Call.Op == history.OpWrite
-					of[k] = append(of[k], spans.Of(a.Call.T, a.ReturnedAt()))
+					spansByKind[k] = append(spansByKind[k], spans.New(a.Call.T, a.ReturnedAt()))
 				}
 			}
 		}
-		for k, list := range of {
+		for k, list := range spansByKind {
 			r.operationsByKind[k] = spans.NewSpread(list)
 		}
 	}

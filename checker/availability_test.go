@@ -13,10 +13,10 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// TestFaultToleranceBound checks how each parameter affects the bound, and that there is no bound
-// unless all of them are set.
+// TestFaultToleranceBound checks how each parameter affects the bound. Unless all of them are set,
+// there is no bound.
 func TestFaultToleranceBound(t *testing.T) {
-	const tries = `
+	const attempts = `
 0   c1 begin client
 0   c2 begin client
 1   c1 invoke acquire session=c1/1
@@ -24,27 +24,27 @@ func TestFaultToleranceBound(t *testing.T) {
 95  c1 invoke release session=c1/1
 95  c1 ok release session=c1/1
 99  harness end run`
-	full := "params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rounds=4"
+	fullParams := "params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rounds=4"
 	for _, row := range []struct {
 		params string
 		at     float64
 		want   verdict.Outcome
 	}{
-		{full, 2.5, verdict.Holds},
-		{full, 2.501, verdict.Violated},
-		{strings.Replace(full, "rounds=4", "rounds=5", 1), 2.501, verdict.Holds},
-		{strings.Replace(full, " rounds=4", "", 1), 50, verdict.Undecided},
-		{strings.Replace(full, " retryMax=200ms", "", 1), 50, verdict.Undecided},
-		{strings.Replace(full, " nodes=n1", "", 1), 50, verdict.Undecided},
-		{full + "\n1.2 nemesis begin stall node=machine\n1.9 nemesis end stall node=machine", 3, verdict.Undecided},
+		{fullParams, 2.5, verdict.Holds},
+		{fullParams, 2.501, verdict.Violated},
+		{strings.Replace(fullParams, "rounds=4", "rounds=5", 1), 2.501, verdict.Holds},
+		{strings.Replace(fullParams, " rounds=4", "", 1), 50, verdict.Undecided},
+		{strings.Replace(fullParams, " retryMax=200ms", "", 1), 50, verdict.Undecided},
+		{strings.Replace(fullParams, " nodes=n1", "", 1), 50, verdict.Undecided},
+		{fullParams + "\n1.2 nemesis begin stall node=machine\n1.9 nemesis end stall node=machine", 3, verdict.Undecided},
 	} {
-		if got := judge(newRecord(parseHistory(t, row.params+fmt.Sprintf(tries, row.at))), verdict.FaultTolerance); got.Outcome != row.want {
+		if got := judge(newRecord(parseHistory(t, row.params+fmt.Sprintf(attempts, row.at))), verdict.FaultTolerance); got.Outcome != row.want {
 			t.Errorf("%s, granted at %g: %s, want %s: %s", row.params, row.at, got.Outcome, row.want, got.Because)
 		}
 	}
 }
 
-// BenchmarkCheckUnderFaults judges a record in which every other holder is cut off from all nodes
+// BenchmarkCheckUnderFaults judges a record in which every second holder is cut off from all nodes
 // until its lease has expired, while other clients wait.
 func BenchmarkCheckUnderFaults(b *testing.B) {
 	h := turnTakingHistory(20_000)
@@ -67,7 +67,7 @@ func BenchmarkCheckUnderFaults(b *testing.B) {
 	}
 	h.Events = events
 	if n := judge(newRecord(h), verdict.DeadlockFreedom).Occasions; n < 9000 {
-		b.Fatalf("only %d holders are lost", n)
+		b.Fatalf("only %d holders were lost", n)
 	}
 	for b.Loop() {
 		if v := Check(h); v.Assumption != "" {

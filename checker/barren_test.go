@@ -7,7 +7,7 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// unmetStep is a run in which a step waits for a grant that never happens.
+// In unmetStep, a step waits for a grant that never happens.
 const unmetStep = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10
 step 1 pause c1 after c1 acquired
 0      harness begin run
@@ -20,10 +20,10 @@ step 1 pause c1 after c1 acquired
 9.1    harness end run
 `
 
-// If no client gets an available lock, fault tolerance is violated and nothing else is decided, whatever
-// happened to the plan. If the lock was not available, the run proves nothing.
+// If no client gets an available lock, fault tolerance is violated and every other property is
+// undecided, whatever happened to the plan. If the lock was not available, the run proves nothing.
 func TestRunWithoutGrants(t *testing.T) {
-	const vacuous = "step 1 (pause c1, when: after c1 acquired) never started: its trigger did not occur"
+	const vacuousText = "step 1 (pause c1, when: after c1 acquired) never started: its trigger did not occur"
 	for name, row := range map[string]struct {
 		more       string
 		tolerant   verdict.Outcome
@@ -31,7 +31,7 @@ func TestRunWithoutGrants(t *testing.T) {
 	}{
 		"a majority was up":                     {"", verdict.Violated, ""},
 		"all but one node were up":              {"0.005 nemesis begin kill node=n1", verdict.Violated, ""},
-		"no majority was up":                    {"0.005 nemesis begin kill node=n1\n0.005 nemesis begin kill node=n2", verdict.Undecided, vacuous},
+		"no majority was up":                    {"0.005 nemesis begin kill node=n1\n0.005 nemesis begin kill node=n2", verdict.Undecided, vacuousText},
 		"a majority was up, and a fault failed": {"5 nemesis fail kill node=n1", verdict.Violated, ""},
 	} {
 		v := Check(parseHistory(t, unmetStep+row.more))
@@ -43,7 +43,7 @@ func TestRunWithoutGrants(t *testing.T) {
 			if res.Property == verdict.FaultTolerance {
 				want = row.tolerant
 			}
-			if res.Outcome != want || want == verdict.Undecided && res.Because != "the run is vacuous: "+vacuous {
+			if res.Outcome != want || want == verdict.Undecided && res.Because != "the run is vacuous: "+vacuousText {
 				t.Errorf("%s: %s: %s, want %s: %s", name, res.Property, res.Outcome, want, res.Because)
 			}
 		}
@@ -56,14 +56,14 @@ func TestRunWithoutGrants(t *testing.T) {
 	}
 }
 
-// A step that is missing from a cut record is not a failed assumption.
+// If the record was cut, a step that it does not contain is not a failed assumption.
 func TestCutRecordIsNotVacuous(t *testing.T) {
 	h := parseHistory(t, "step 1 pause c2 at 7 s\ncut it ends here\n"+quietHold)
 	if v := Check(h); v.Assumption != "" || v.Cut != "it ends here" || v.Result(verdict.MutualExclusion).Outcome != verdict.Undecided {
 		t.Errorf("assumption %q: %+v", v.Assumption, v.Results)
 	}
-	if h.Cut = ""; Check(h).Assumption == "" {
-		t.Error("a step missing from a complete record is not a failed assumption")
+	if h.Truncation = ""; Check(h).Assumption == "" {
+		t.Error("a step missing from a complete record is not reported as a failed assumption")
 	}
 }
 

@@ -20,17 +20,17 @@ import (
 // not count.
 type benchLimit struct {
 	time   time.Duration
-	memory int64 // bytes beyond those at the start
+	memory int64 // bytes in addition to those used at the start
 	cores  int   // 0 means all
 }
 
 // benchFigures contains the medians of the measurements.
 type benchFigures struct {
-	time    time.Duration
-	cpuTime time.Duration // CPU time
-	memory  int64
-	answer  verdict.Outcome
-	gaveUp  string // the reason if there is no answer
+	time         time.Duration
+	cpuTime      time.Duration
+	memory       int64
+	answer       verdict.Outcome
+	giveUpReason string // why there is no answer, or ""
 }
 
 // runJudgeProcess judges a history in a separate process, and kills the process at its limits.
@@ -40,7 +40,7 @@ func runJudgeProcess(judge string, c contention, limit benchLimit) (benchFigures
 	if limit.cores > 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprint("GOMAXPROCS=", limit.cores))
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it must not outlive an interrupted test
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // the process must not outlive an interrupted test
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
@@ -58,18 +58,18 @@ func runJudgeProcess(judge string, c contention, limit benchLimit) (benchFigures
 		}
 	}()
 	f := watchJudge(cmd.Process, lines, limit)
-	if err := cmd.Wait(); err != nil && f.gaveUp == "" {
-		return f, fmt.Errorf("%s of %+v: %w: %.2000s", judge, c, err, stderr.String())
+	if err := cmd.Wait(); err != nil && f.giveUpReason == "" {
+		return f, fmt.Errorf("%s on %+v: %w: %.2000s", judge, c, err, stderr.String())
 	}
 	return f, nil
 }
 
-// watchJudge reads the output of the judge until the process ends or is killed.
+// watchJudge reads the judge's output until the process ends or is killed.
 func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFigures {
 	var f benchFigures
-	var times, worked, memory []int64
-	var began time.Time // zero while it is not judging
-	var base int64
+	var elapsedTimes, cpuTimes, memory []int64
+	var start time.Time // zero while the process is not judging
+	var startMemory int64
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -77,32 +77,32 @@ func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFig
 		case line, ok := <-lines:
 			switch {
 			case !ok:
-				if len(times) > 0 && f.gaveUp == "" {
-					f.time, f.cpuTime, f.memory = time.Duration(median(times)), time.Duration(median(worked)), median(memory)
+				if len(elapsedTimes) > 0 && f.giveUpReason == "" {
+					f.time, f.cpuTime, f.memory = time.Duration(median(elapsedTimes)), time.Duration(median(cpuTimes)), median(memory)
 				}
 				return f
 			case len(line) == 2 && line[0] == "begin":
-				began, base = time.Now(), parseNumber(line[1])
+				start, startMemory = time.Now(), parseNumber(line[1])
 			case len(line) == 5 && line[0] == "end":
-				began = time.Time{}
-				times, worked = append(times, parseNumber(line[1])), append(worked, parseNumber(line[2]))
+				start = time.Time{}
+				elapsedTimes, cpuTimes = append(elapsedTimes, parseNumber(line[1])), append(cpuTimes, parseNumber(line[2]))
 				memory, f.answer = append(memory, parseNumber(line[3])), verdict.Outcome(line[4])
 			}
 		case <-tick.C:
 			switch {
-			case began.IsZero() || f.gaveUp != "":
-			case time.Since(began) > limit.time:
-				f.gaveUp = fmt.Sprintf("> %.0f s", limit.time.Seconds())
+			case start.IsZero() || f.giveUpReason != "":
+			case time.Since(start) > limit.time:
+				f.giveUpReason = fmt.Sprintf("> %.0f s", limit.time.Seconds())
 				p.Kill()
-			case residentMemory(p.Pid)-base > limit.memory:
-				f.gaveUp = fmt.Sprintf("> %d GB after %s", limit.memory/1e9, formatDuration(time.Since(began)))
+			case residentMemory(p.Pid)-startMemory > limit.memory:
+				f.giveUpReason = fmt.Sprintf("> %d GB after %s", limit.memory/1e9, formatDuration(time.Since(start)))
 				p.Kill()
 			}
 		}
 	}
 }
 
-// residentMemory returns the resident memory of a process in bytes, or 0 if the process has ended.
+// residentMemory returns a process's resident memory in bytes, or 0 if the process has ended.
 func residentMemory(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	fields := strings.Fields(string(text))

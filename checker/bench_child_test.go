@@ -17,7 +17,7 @@ import (
 )
 
 // benchChild is the environment variable that makes the test binary run one judge on one history.
-// The judge needs a process of its own so that it can be measured and killed.
+// The judge needs a separate process so that it can be measured and killed.
 const benchChild = "LOCKPICK_BENCH_CHILD"
 
 func TestMain(m *testing.M) {
@@ -53,8 +53,8 @@ func peerJudge(model string) func(*history.History) func() verdict.Outcome {
 	}
 }
 
-// commonOutcome returns the outcome on which the two properties agree, or a description of the
-// problem if they do not.
+// commonOutcome returns the outcome on which the two properties agree. If they do not agree, it
+// returns a description of the problem.
 func commonOutcome(v verdict.Verdict) verdict.Outcome {
 	m, l := v.Result(verdict.MutualExclusion).Outcome.Answer(), v.Result(verdict.LeaseLinearizable).Outcome.Answer()
 	switch {
@@ -67,7 +67,7 @@ func commonOutcome(v verdict.Verdict) verdict.Outcome {
 }
 
 func benchSpec(judge string, c contention) string {
-	return fmt.Sprint(judge, " ", c.operations, " ", c.keys, " ", c.unknown, " ", c.violated, " ", c.seed)
+	return fmt.Sprint(judge, " ", c.operations, " ", c.keys, " ", c.unknownPercent, " ", c.violated, " ", c.seed)
 }
 
 // The judge runs benchTimes times, or as often as possible within benchTimeLimit.
@@ -76,36 +76,36 @@ const (
 	benchTimeLimit = 2 * time.Second
 )
 
-// runJudge generates a history and judges it, several times if that is quick. Before each run it
-// prints a line with the current memory, and after each run a line with the wall-clock time and the
-// CPU time in nanoseconds, the peak memory in bytes above the first value, and the answer.
+// runJudge generates a history and judges it, repeatedly if that is quick. Before each run it
+// prints a line with the current memory. After each run it prints a line with the wall-clock time
+// and the CPU time in nanoseconds, the increase in peak memory in bytes, and the answer.
 func runJudge(spec string) error {
 	var judge string
 	var c contention
-	if _, err := fmt.Sscan(spec, &judge, &c.operations, &c.keys, &c.unknown, &c.violated, &c.seed); err != nil {
+	if _, err := fmt.Sscan(spec, &judge, &c.operations, &c.keys, &c.unknownPercent, &c.violated, &c.seed); err != nil {
 		return fmt.Errorf("read %s: %w", spec, err)
 	}
 	question := benchJudges[judge](c.history())
 	var all time.Duration
 	for i := 0; i < benchTimes && all < benchTimeLimit; i++ {
-		debug.FreeOSMemory() // including the history if the judge no longer needs it
+		debug.FreeOSMemory() // frees the history, too, if the judge no longer needs it
 		if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
-			return fmt.Errorf("reset the peak of memory: %w", err)
+			return fmt.Errorf("reset the peak memory: %w", err)
 		}
-		before, err := peakResidentMemory()
+		startMemory, err := peakResidentMemory()
 		if err != nil {
 			return err
 		}
-		fmt.Println("begin", before)
-		start, earlier := time.Now(), cpuTime()
+		fmt.Println("begin", startMemory)
+		start, startCPU := time.Now(), cpuTime()
 		answer := question()
-		took, worked := time.Since(start), cpuTime()-earlier
-		all += took
+		elapsed, cpuUsed := time.Since(start), cpuTime()-startCPU
+		all += elapsed
 		peak, err := peakResidentMemory()
 		if err != nil {
 			return err
 		}
-		fmt.Println("end", took.Nanoseconds(), worked.Nanoseconds(), peak-before, answer)
+		fmt.Println("end", elapsed.Nanoseconds(), cpuUsed.Nanoseconds(), peak-startMemory, answer)
 	}
 	return nil
 }
@@ -119,8 +119,8 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// peakResidentMemory returns the peak resident memory of the process since the peak was last reset,
-// in bytes.
+// peakResidentMemory returns the process's peak resident memory in bytes since the peak was last
+// reset.
 func peakResidentMemory() (int64, error) {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -130,7 +130,7 @@ func peakResidentMemory() (int64, error) {
 	kb, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
 	n, err := strconv.ParseInt(kb, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("read the peak of memory: %w", err)
+		return 0, fmt.Errorf("read the peak memory: %w", err)
 	}
 	return n * 1024, nil
 }

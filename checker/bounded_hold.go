@@ -9,15 +9,14 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// boundedHold checks whether one client can keep a lock forever by extending it. The scenario
-// limits the number of extensions of a hold and the length of the hold, from the grant to the end
-// of belief; the lock under test may have no limits of its own. Only granted extensions count. The
-// timestamp error is subtracted from the length, so that only certain violations count. If a hold
-// exceeds the limit by no more than the host stalled in the meantime, the property is undecided. It
-// takes O(n) time.
+// boundedHold checks whether a client can keep a lock forever by extending it. The scenario limits
+// how often a hold may be extended and how long it may last, from the grant to the end of belief;
+// the lock under test may have no limits of its own. Only granted extensions count. The timestamp
+// error is subtracted from the length, so that only certain violations count. If a hold exceeds the
+// limit by no more than the host stalled during it, the property is undecided. It takes O(n) time.
 func boundedHold(r *facts.Facts) (f verdict.Finding) {
-	first := int64(facts.Never)
-	var stalled longHold
+	firstExceeded := int64(facts.Never)
+	var stalledHold longHold
 	stalls := spans.Stalls(r)
 	maxExtensions, longest := 0, int64(0)
 	for s := range r.Sessions() {
@@ -32,66 +31,66 @@ func boundedHold(r *facts.Facts) (f verdict.Finding) {
 			f.Occasions++
 		}
 		maxExtensions, longest = max(maxExtensions, h.extensions), max(longest, h.to-h.from)
-		if h.stalled > 0 && stalled.stalled == 0 {
-			stalled = h
+		if h.stallTime > 0 && stalledHold.stallTime == 0 {
+			stalledHold = h
 		}
 		if h.cause == "" {
 			continue
 		}
 		describe := func() verdict.Result { return longHoldResult(r, h) }
 		f.Incidents = append(f.Incidents, verdict.Incident{From: h.from, Describe: describe})
-		if f.Worst == nil || h.exceededAt < first {
-			first, f.Worst = h.exceededAt, describe
+		if f.DescribeWorst == nil || h.exceededAt < firstExceeded {
+			firstExceeded, f.DescribeWorst = h.exceededAt, describe
 		}
 	}
 	p := r.Params
 	switch {
-	case stalled.stalled > 0:
-		f.Undecided = fmt.Sprintf("%s held %s %s (limit %s); the host stalled for %s meanwhile, which may be why", stalled.session.Client(),
-			verdict.LockName(stalled.session.Key()), facts.FromTo(stalled.from, stalled.to), facts.Seconds(int64(r.Params.MaxHold)), facts.Seconds(stalled.stalled))
+	case stalledHold.stallTime > 0:
+		f.Undecided = fmt.Sprintf("%s held %s %s (limit %s); the host stalled for %s in the meantime, which may be why", stalledHold.session.Client(),
+			verdict.LockName(stalledHold.session.Key()), facts.FromTo(stalledHold.from, stalledHold.to), facts.Seconds(int64(r.Params.MaxHold)), facts.Seconds(stalledHold.stallTime))
 	case f.Occasions == 0:
 		f.Because = "no client extended a lock"
 	case p.MaxExtends == 0 || p.MaxHold == 0:
 		f.Undecided = "the history sets no limits on the number of extensions or the length of a hold"
 	default:
-		f.Because = fmt.Sprintf("at most %s of one hold (limit %d), and at most %s long (limit %s)",
+		f.Because = fmt.Sprintf("the most extended hold had %s (limit %d), and the longest lasted %s (limit %s)",
 			verdict.Plural(maxExtensions, "extension"), p.MaxExtends, facts.Seconds(longest), facts.Seconds(int64(p.MaxHold)))
 	}
 	return f
 }
 
-// longHold is a hold with the result of comparing it with the limits.
+// longHold compares a hold with the limits.
 type longHold struct {
 	session    *facts.Session
-	extensions int // granted
+	extensions int // number of granted extensions
 	from, to   int64
 	cause      string           // "" if the hold is within both limits
-	exceededAt int64            // when it exceeded the first limit
+	exceededAt int64            // when it first exceeded a limit
 	events     []*history.Event // evidence
-	stalled    int64            // how long the host stalled if that may be why the hold was too long, or 0
+	stallTime  int64            // how long the host stalled, if that may be why the hold was too long
 }
 
-// maxShownExtensions limits the number of extensions in a witness, which shows the last ones.
+// maxShownExtensions is the number of extensions that a witness shows: the last ones.
 const maxShownExtensions = 8
 
 // measureHold measures one hold, from its grant to the end of belief. If the outcome of the acquire
-// is unknown, belief begins with the first granted extension; ok is false if there was none.
+// is unknown, belief begins with the first granted extension. Without one, ok is false.
 func measureHold(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longHold, ok bool) {
 	if !s.Granted() && !s.HasExtension() {
 		return h, false
 	}
 	h = longHold{session: s, exceededAt: facts.Never}
-	var granted []*history.Event
+	var grantedExtensions []*history.Event
 	for x := range s.Calls(history.OpExtend) {
-		// An inner release does not extend the lock, nor does the answer that the lock is held.
+		// Neither an inner release nor a check extends the lock.
 		if x.Outcome() == history.OK && x.Call.Value != history.OpRelease && x.Call.Value != history.OpCheck {
-			granted = append(granted, x.Return)
+			grantedExtensions = append(grantedExtensions, x.Return)
 		}
 	}
-	h.extensions = len(granted)
+	h.extensions = len(grantedExtensions)
 	if n := r.Params.MaxExtends; n > 0 && h.extensions > n {
-		h.cause, h.exceededAt = verdict.ExtendedTooOften, granted[n].T
-		h.events = granted[max(0, n+1-maxShownExtensions) : n+1]
+		h.cause, h.exceededAt = verdict.ExtendedTooOften, grantedExtensions[n].T
+		h.events = grantedExtensions[max(0, n+1-maxShownExtensions) : n+1]
 	}
 	var last facts.Window
 	for last = range r.Windows(s) {
@@ -100,15 +99,15 @@ func measureHold(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longH
 		}
 		h.to = last.To
 	}
-	most := int64(r.Params.MaxHold)
-	certain := h.to - h.from - 2*int64(r.Params.StampError)
-	switch still := spans.Share(stalls, spans.Of(h.from, h.to)); {
-	case most == 0 || certain <= most || h.from+most >= h.exceededAt:
-	case certain-most <= still:
-		h.stalled = still
+	limit := int64(r.Params.MaxHold)
+	certainLength := h.to - h.from - 2*int64(r.Params.StampError)
+	switch stallTime := spans.Share(stalls, spans.New(h.from, h.to)); {
+	case limit == 0 || certainLength <= limit || h.from+limit >= h.exceededAt:
+	case certainLength-limit <= stallTime:
+		h.stallTime = stallTime
 	default:
-		h.cause, h.exceededAt = verdict.HeldTooLong, h.from+most
-		h.events = []*history.Event{last.Opens, last.Closes}
+		h.cause, h.exceededAt = verdict.HeldTooLong, h.from+limit
+		h.events = []*history.Event{last.OpenEvent, last.CloseEvent}
 	}
 	return h, s.Granted() || h.to != 0
 }
@@ -121,8 +120,8 @@ func longHoldResult(r *facts.Facts, h longHold) verdict.Result {
 		res.Because += fmt.Sprintf(" (limit %d)", n)
 	}
 	res.Because += fmt.Sprintf(" and held it %s", facts.FromTo(h.from, h.to))
-	if most := r.Params.MaxHold; most > 0 {
-		res.Because += " (limit " + facts.Seconds(int64(most)) + ")"
+	if limit := r.Params.MaxHold; limit > 0 {
+		res.Because += " (limit " + facts.Seconds(int64(limit)) + ")"
 	}
 	res.Witness = &verdict.Witness{
 		Events:   verdict.EventNumbers(append([]*history.Event{s.Acquire.Call, s.Acquire.Return}, h.events...)),

@@ -1,14 +1,14 @@
 // Package checker judges histories. It works on the facts that package facts extracts from a
 // history, and knows nothing about backends, fault injection or expectations.
 //
-// Check returns a verdict.Verdict. For each property it contains the outcome (holds, violated,
-// undecided or not exercised), the reason in one sentence and, for a violation, the cause and a
-// Witness: the numbers of the events that prove it. One search checks each property, and the result
-// is derived from what the search found and covered (verdict.Finding). A property that was never
-// exercised does not hold. The assumptions are checked first: whatever else it shows, a run is
-// undecided if its history is malformed or vacuous, if a fault had no effect, or if an unplanned
-// event hit a process. The table of properties is in checker.go, and the assumptions are checked in
-// assumptions.go. These subpackages judge the facts:
+// Check returns a verdict.Verdict. For each property, the verdict states the outcome (holds,
+// violated, undecided or not exercised) and the reason in one sentence. For a violation it adds the
+// cause and a Witness: the numbers of the events that prove the violation. Each property is checked
+// by one search, and its result follows from what the search found and covered (verdict.Finding). A
+// property that was never exercised does not hold. The assumptions come first: a run is undecided
+// if its history is malformed or vacuous, if a fault had no effect, or if an unplanned event hit a
+// process. The table of properties is in checker.go, and the assumptions are checked in
+// assumptions.go. The subpackages do the rest:
 //
 //	verdict      the results as data, and their texts
 //	spans        arithmetic on spans of true time, and overlaps of sessions
@@ -25,16 +25,17 @@
 // # Why you can trust it
 //
 // If lease-linearizable holds, a certificate proves it, and the certificate is verified operation
-// by operation. Small histories are also judged by porcupine, through a separate translation. So
-// are the witnesses of violations of mutual-exclusion and lease-linearizable, unless the lock never
-// notifies its holder. Package bruteforce tries every order and every instant on the raw events,
-// and shares no code with either judge. Tests compare the results for millions of histories with
-// those of porcupine and of simple judges like bruteforce. The tests are tested, too:
+// by operation. Porcupine judges small histories again, through a separate translation. It also
+// judges the witnesses of violations of mutual-exclusion and lease-linearizable, unless the lock
+// never notifies its holder. Package bruteforce tries every order and every instant on the raw
+// events, and shares no code with either judge. Tests compare the results for millions of histories
+// with those of porcupine and of simple judges like bruteforce. The tests are tested, too:
 // testdata/mutants.list lists mistakes in the checker, in package mutex, in the facts and in the
-// reader of Jepsen histories. TestMutants plants each mistake in a copy of the code, and one of the
-// comparisons must detect it. Mistakes in causes are detected by the tables of stories.
+// reader of Jepsen histories. TestMutants plants each mistake in a copy of the code and requires
+// one of the comparisons to detect it. Mistakes in causes are detected by the tests with tables of
+// histories.
 //
-// How a history was made, and what the user expects of it, are outside the scope of this package.
+// The package does not ask how a history was made or what the user expects of it.
 package checker
 
 import (
@@ -56,7 +57,7 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// properties is the table of all properties, in the order in which reports show them.
+// properties lists all properties in the order in which reports show them.
 var properties = []property{
 	{verdict.MutualExclusion, safetyProperty, mutualExclusion},
 	{verdict.LeaseLinearizable, safetyProperty, leaseLinearizable},
@@ -87,7 +88,7 @@ func Liveness(name string) bool {
 	return slices.ContainsFunc(properties, func(p property) bool { return p.name == name && p.isLiveness })
 }
 
-// Properties lists the names of all properties, in the order in which reports show them.
+// Properties returns the names of all properties in the order in which reports show them.
 func Properties() []string {
 	var names []string
 	for _, p := range properties {
@@ -96,11 +97,11 @@ func Properties() []string {
 	return names
 }
 
-// leaseLinearizable returns the finding of lease.Judge, and adds the reason for each "not held"
-// that came too early.
+// leaseLinearizable returns lease.Judge's finding. To each incident caused by an early "not held"
+// it adds what happened to the session's keys.
 func leaseLinearizable(r *record) verdict.Finding {
 	f, _ := r.lease()
-	withReason := func(describe func() verdict.Result) func() verdict.Result {
+	addReason := func(describe func() verdict.Result) func() verdict.Result {
 		return func() verdict.Result {
 			res := describe()
 			if w := res.Witness; res.Cause == verdict.LostEarly && len(w.SessionFacts) > 0 {
@@ -111,10 +112,10 @@ func leaseLinearizable(r *record) verdict.Finding {
 	}
 	f.Incidents = slices.Clone(f.Incidents)
 	for i := range f.Incidents {
-		f.Incidents[i].Describe = withReason(f.Incidents[i].Describe)
+		f.Incidents[i].Describe = addReason(f.Incidents[i].Describe)
 	}
-	if f.Worst != nil {
-		f.Worst = withReason(f.Worst)
+	if f.DescribeWorst != nil {
+		f.DescribeWorst = addReason(f.DescribeWorst)
 	}
 	return f
 }
@@ -124,7 +125,7 @@ func Check(h *history.History, names ...string) (v verdict.Verdict) {
 	if len(names) == 0 {
 		names = Properties()
 	}
-	if len(names) > 1 && !h.Params.NoLossNotice { // it does not apply to most locks
+	if len(names) > 1 && !h.Params.NoLossNotice { // HolderNotified does not apply to most locks
 		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == verdict.HolderNotified })
 	}
 	defer func() {
@@ -133,55 +134,54 @@ func Check(h *history.History, names ...string) (v verdict.Verdict) {
 		}
 	}()
 	r := newRecord(h)
-	if text, hit := unplannedFaults(r.Facts); hit {
+	if text, unplanned := unplannedFaults(r.Facts); unplanned {
 		v = undecidedVerdict(h, names, text)
 		v.Assumption, v.Unplanned = text, true
-		if r.Malformed == "" {
+		if r.Defect == "" {
 			v.Numbers, v.Reasons = numbers(r)
 		}
 		return v
 	}
-	if r.Malformed != "" {
-		v = undecidedVerdict(h, names, "the history is malformed: "+r.Malformed)
-		v.Assumption = r.Malformed
+	if r.Defect != "" {
+		v = undecidedVerdict(h, names, "the history is malformed: "+r.Defect)
+		v.Assumption = r.Defect
 		return v
 	}
-	vacuous := vacuousReason(r.Facts)
-	if len(r.Unsupported) > 0 { // Redis would have answered these commands differently
-		v = undecidedVerdict(h, names, "the run is vacuous: "+vacuous)
-		v.Assumption = vacuous
+	missing := vacuousReason(r.Facts)
+	if len(r.UnsupportedCommands) > 0 { // Redis would have answered these commands differently
+		v = undecidedVerdict(h, names, "the run is vacuous: "+missing)
+		v.Assumption = missing
 		v.Numbers, v.Reasons = numbers(r)
 		return v
 	}
-	v = verdict.Verdict{Schema: verdict.Schema, Cut: h.Cut}
+	v = verdict.Verdict{Schema: verdict.Schema, Cut: h.Truncation}
 	v.Numbers, v.Reasons = numbers(r)
 	stallEffects := newStallEffects(r.Facts)
-	noGrants := vacuous != "" && r.Grants == 0 && !r.Params.MayBeIdle
+	noGrants := missing != "" && r.Grants == 0 && !r.Params.MayBeIdle
 	explained := false // the run is vacuous because no client got the lock or because a call hung
 	for _, name := range names {
-		res := weakenForCut(r, vacuous, judge(r, name))
+		res := weakenForCut(r, missing, judge(r, name))
 		switch {
-		case vacuous == "" || h.Cut != "" && !noGrants:
+		case missing == "" || h.Truncation != "" && !noGrants:
 		case res.Outcome != verdict.Violated: // no property holds in a vacuous run
-			res = verdict.Result{Property: name, Outcome: verdict.Undecided, Because: "the run is vacuous: " + vacuous}
+			res = verdict.Result{Property: name, Outcome: verdict.Undecided, Because: "the run is vacuous: " + missing}
 		default: // violations are real
 			explained = explained || noGrants && Liveness(name) || res.Cause == verdict.Hung
 		}
 		v.Results = append(v.Results, stallEffects.addStall(res))
 	}
-	if vacuous != "" && (h.Cut == "" || noGrants) && !explained {
-		v.Assumption = vacuous
+	if missing != "" && (h.Truncation == "" || noGrants) && !explained {
+		v.Assumption = missing
 	}
 	v.Second = r.second.Answer(second.Timeout)
 	v.Disagreement = disagreement(r, v)
 	return v
 }
 
-// undecidedVerdict returns a verdict in which every property is undecided.
-func undecidedVerdict(h *history.History, names []string, because string) verdict.Verdict {
-	v := verdict.Verdict{Schema: verdict.Schema, Cut: h.Cut, Second: verdict.Undecided}
+func undecidedVerdict(h *history.History, names []string, reason string) verdict.Verdict {
+	v := verdict.Verdict{Schema: verdict.Schema, Cut: h.Truncation, Second: verdict.Undecided}
 	for _, name := range names {
-		v.Results = append(v.Results, verdict.Result{Property: name, Outcome: verdict.Undecided, Because: because})
+		v.Results = append(v.Results, verdict.Result{Property: name, Outcome: verdict.Undecided, Because: reason})
 	}
 	return v
 }
@@ -191,8 +191,8 @@ func judge(r *record, name string) verdict.Result {
 	return res
 }
 
-// search searches for violations of one property and judges what it finds. The result is undecided
-// if the search panics.
+// search looks for violations of one property and judges what it finds. If the search panics, the
+// result is undecided.
 func search(r *record, name string) (res verdict.Result, f verdict.Finding) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -208,27 +208,27 @@ func search(r *record, name string) (res verdict.Result, f verdict.Finding) {
 	return f.Result(), f
 }
 
-// weakenForCut weakens a result if the record was cut short. A violation stands, but events that
-// the run needs in order to prove anything may be missing.
-func weakenForCut(r *record, vacuous string, res verdict.Result) verdict.Result {
+// weakenForCut adjusts a result if the record was cut short. A violation stands, but without one,
+// events that the run needs in order to prove anything may lie beyond the cut.
+func weakenForCut(r *record, missing string, res verdict.Result) verdict.Result {
 	switch {
-	case r.Cut == "" || res.Outcome == verdict.Violated:
-	case vacuous != "" && (res.Outcome == verdict.Holds || res.Outcome == verdict.NotExercised):
+	case r.Truncation == "" || res.Outcome == verdict.Violated:
+	case missing != "" && (res.Outcome == verdict.Holds || res.Outcome == verdict.NotExercised):
 		res.Outcome = verdict.Undecided
-		res.Because = fmt.Sprintf("the record is cut (%s), and before the cut %s", r.Cut, vacuous)
+		res.Because = fmt.Sprintf("the record is cut (%s), and before the cut %s", r.Truncation, missing)
 	default:
-		res.Because += fmt.Sprintf("; the record is cut: %s", r.Cut)
+		res.Because += fmt.Sprintf("; the record is cut: %s", r.Truncation)
 	}
 	return res
 }
 
-// disagreement describes how the judges contradict each other, or returns "" if they do not.
-// Porcupine may contradict the violations that were found, or the outcome of lease-linearizable as
-// a whole. The certificate may contradict the result that lease-linearizable holds.
+// disagreement describes how the judges contradict each other, or returns "" if they agree.
+// Porcupine can contradict a single violation or the outcome of lease-linearizable. The certificate
+// can contradict the result that lease-linearizable holds.
 func disagreement(r *record, v verdict.Verdict) string {
 	for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {
-		if why := r.second.Contradiction(v.Result(name)); why != "" {
-			return why
+		if reason := r.second.Contradiction(v.Result(name)); reason != "" {
+			return reason
 		}
 	}
 	first := v.Result(verdict.LeaseLinearizable)
@@ -237,8 +237,8 @@ func disagreement(r *record, v verdict.Verdict) string {
 	}
 	answer := first.Outcome.Answer()
 	if answer == verdict.Holds {
-		if _, why := r.lease(); why != "" {
-			return fmt.Sprintf("%s holds, but %s", verdict.LeaseLinearizable, why)
+		if _, reason := r.lease(); reason != "" {
+			return fmt.Sprintf("%s holds, but %s", verdict.LeaseLinearizable, reason)
 		}
 	}
 	if v.Second != verdict.Undecided && v.Second != answer {
@@ -247,7 +247,7 @@ func disagreement(r *record, v verdict.Verdict) string {
 	return ""
 }
 
-// Numbers lists the names of all measurements.
+// Numbers returns the names of all measurements.
 func Numbers() []string {
 	var names []string
 	for _, n := range verdict.Numbers {
@@ -256,14 +256,14 @@ func Numbers() []string {
 	return names
 }
 
-// Visualize writes porcupine's visualization of a verdict's violation. See package second.
+// Visualize writes porcupine's visualization of the violation in a verdict. See second.Visualize.
 func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, err error) {
 	return second.Visualize(w, h, v)
 }
 
-// numbers measures a run and returns the reasons for some of the numbers in words. Numbers are
-// reported, not judged.
-func numbers(r *record) (n map[string]float64, words map[string]string) {
+// numbers measures a run and explains some of the numbers in words. Numbers are reported but not
+// judged.
+func numbers(r *record) (n map[string]float64, reasons map[string]string) {
 	o := r.beliefs.Overlaps()
 	n = map[string]float64{
 		verdict.Grants:        0,
@@ -272,54 +272,52 @@ func numbers(r *record) (n map[string]float64, words map[string]string) {
 	}
 	sessionNumbers(r.Facts, n)
 	r.log().Numbers(n)
-	words = r.liveness().Numbers(n)
+	reasons = r.liveness().Numbers(n)
 	faultNumbers(r, n)
 	stallNumbers(r.Facts, n)
-	return n, words
+	return n, reasons
 }
 
-// sessionNumbers measures latencies and validity per session.
+// sessionNumbers measures the latency of acquires and the validity they left.
 func sessionNumbers(r *facts.Facts, n map[string]float64) {
-	var latency, left []int64
+	var latencies, remaining []int64
 	for s := range r.Sessions() {
 		if s.Granted() {
-			latency = append(latency, s.EndedAt-s.CalledAt)
+			latencies = append(latencies, s.EndedAt-s.CalledAt)
 		}
 		if x, ok := validityLeft(r, s); ok {
-			left = append(left, x)
+			remaining = append(remaining, x)
 		}
 	}
-	slices.Sort(latency)
-	slices.Sort(left)
-	n[verdict.Grants] = float64(len(latency))
-	if elapsed := r.Last - r.First; elapsed > 0 {
-		n["grants-per-second"] = float64(len(latency)) / history.Seconds(elapsed)
+	slices.Sort(latencies)
+	slices.Sort(remaining)
+	n[verdict.Grants] = float64(len(latencies))
+	if elapsed := r.LastClientTime - r.FirstClientTime; elapsed > 0 {
+		n["grants-per-second"] = float64(len(latencies)) / history.Seconds(elapsed)
 	}
-	if len(latency) > 0 {
-		n["acquire-latency-p50"] = history.Seconds(percentile(latency, 50))
-		n["acquire-latency-p99"] = history.Seconds(percentile(latency, 99))
-		n["acquire-latency-max"] = history.Seconds(latency[len(latency)-1])
+	if len(latencies) > 0 {
+		n["acquire-latency-p50"] = history.Seconds(percentile(latencies, 50))
+		n["acquire-latency-p99"] = history.Seconds(percentile(latencies, 99))
+		n["acquire-latency-max"] = history.Seconds(latencies[len(latencies)-1])
 	}
-	if len(left) > 0 {
-		n["validity-left-min"] = history.Seconds(left[0])
-		n["validity-left-p50"] = history.Seconds(percentile(left, 50))
+	if len(remaining) > 0 {
+		n["validity-left-min"] = history.Seconds(remaining[0])
+		n["validity-left-p50"] = history.Seconds(percentile(remaining, 50))
 	}
 }
 
-// percentile returns the smallest of the sorted values such that at least percent % of the values
-// do not exceed it.
+// percentile returns the smallest sorted value that at least percent % of the values do not exceed.
 func percentile(sorted []int64, percent int) int64 { return sorted[(len(sorted)*percent+99)/100-1] }
 
-// The numbers for a planned step of the nemesis are named "fault-STEP-" plus one of these suffixes.
-// All occurrences of a repeated step are counted together.
+// Each planned step of the nemesis has four numbers, named "fault-STEP-" plus one of these
+// suffixes. If a step is repeated, all repetitions are counted together.
 const (
-	faultPlanned  = "planned"   // targets
-	faultInjected = "injected"  // attempts to inject it into a target
-	faultReadBack = "read-back" // injections whose effect was confirmed
-	faultOnHeld   = "on-held"   // confirmed injections during which a client believed it held a lock
+	faultPlanned  = "planned"   // planned targets
+	faultInjected = "injected"  // attempted injections
+	faultReadBack = "read-back" // confirmed injections
+	faultOnHeld   = "on-held"   // confirmed injections that were active while a client believed it held a lock
 )
 
-// stallNumbers measures host stalls.
 func stallNumbers(r *facts.Facts, n map[string]float64) {
 	for _, s := range spans.Stalls(r) {
 		d := history.Seconds(s.Length())
@@ -328,22 +326,21 @@ func stallNumbers(r *facts.Facts, n map[string]float64) {
 	}
 }
 
-// faultNumbers measures the effect of each step of the plan.
 func faultNumbers(r *record, n map[string]float64) {
 	if len(r.Params.Steps) == 0 {
 		return
 	}
-	var held []spans.Span
+	var beliefSpans []spans.Span
 	for _, l := range r.Locks {
-		for _, w := range r.beliefs.Of(l) {
-			held = append(held, spans.Of(w.From, w.To))
+		for _, w := range r.beliefs.Windows(l) {
+			beliefSpans = append(beliefSpans, spans.New(w.From, w.To))
 		}
 	}
-	held = spans.Union(held)
+	beliefSpans = spans.Union(beliefSpans)
 	for _, s := range r.Params.Steps {
 		n[faultNumber(s.Step, faultPlanned)] = float64(len(s.Targets))
-		for _, what := range []string{faultInjected, faultReadBack, faultOnHeld} {
-			n[faultNumber(s.Step, what)] = 0
+		for _, suffix := range []string{faultInjected, faultReadBack, faultOnHeld} {
+			n[faultNumber(s.Step, suffix)] = 0
 		}
 	}
 	for _, f := range r.Faults {
@@ -355,20 +352,20 @@ func faultNumbers(r *record, n map[string]float64) {
 			continue
 		}
 		n[faultNumber(f.Step, faultReadBack)]++
-		inForce := spans.Of(f.Begin.T, facts.Never)
+		activeSpan := spans.New(f.Begin.T, facts.Never)
 		if f.End != nil {
-			inForce.To = max(f.End.T, f.Begin.T+1)
+			activeSpan.To = max(f.End.T, f.Begin.T+1)
 		}
-		if spans.Meets(held, inForce) {
+		if spans.Meets(beliefSpans, activeSpan) {
 			n[faultNumber(f.Step, faultOnHeld)]++
 		}
 	}
 }
 
-func faultNumber(step int, what string) string { return fmt.Sprintf("fault-%d-%s", step, what) }
+func faultNumber(step int, suffix string) string { return fmt.Sprintf("fault-%d-%s", step, suffix) }
 
-// record holds the facts of a history, and results that several properties or numbers use. Each
-// function computes its result on the first call.
+// record holds the facts of a history and the results that several properties or numbers use. Its
+// functions compute their results on the first call.
 type record struct {
 	*facts.Facts
 	beliefs *spans.Beliefs
@@ -390,14 +387,14 @@ func newRecord(h *history.History) *record {
 	}
 }
 
-// Incidents lists the violations of a property by time, at most limit of them. Each is described by
-// the result that would show it if it were the only one. The verdict shows one of them. Incidents
-// of mutual exclusion have no cause.
+// Incidents returns at most limit violations of a property, ordered by time. Each is described by
+// the result that would be reported if there were no other. One of them is the violation shown in
+// the verdict. Incidents of mutual exclusion have no cause.
 func Incidents(h *history.History, property string, limit int) (all []verdict.Result) {
 	r := newRecord(h)
 	res, f := search(r, property)
 	switch {
-	case r.Malformed != "" || res.Outcome != verdict.Violated:
+	case r.Defect != "" || res.Outcome != verdict.Violated:
 		return nil
 	case res.Incidents == 1:
 		return []verdict.Result{res}

@@ -52,7 +52,7 @@ func TestNoOccasionDoesNotHold(t *testing.T) {
 		if got := Check(h, "new").Results[0]; got.Outcome != c.want.Outcome || got.Occasions != c.want.Occasions {
 			t.Errorf("%+v: got %+v", c.finds, got)
 		}
-		h.Cut = "in the middle"
+		h.Truncation = "in the middle"
 		if got := Check(h, "new").Results[0]; got.Outcome != c.want.Outcome {
 			t.Errorf("cut, %+v: got %+v", c.finds, got)
 		}
@@ -68,7 +68,8 @@ func TestPanickingPropertyIsUndecided(t *testing.T) {
 	}
 }
 
-// A checker that panics outside a property, here because a witness is missing, decides nothing either.
+// A checker that panics outside a property, here because a witness is missing, decides nothing
+// either.
 func TestPanickingCheckerIsUndecided(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
 	properties = []property{{verdict.MutualExclusion, safetyProperty, func(*record) verdict.Finding {
@@ -93,13 +94,13 @@ func TestNamedProperties(t *testing.T) {
 	}
 }
 
-// A property that needs a parameter or a resource that the history lacks is undecided.
+// A property is undecided if it needs a parameter or a resource that the history lacks.
 func TestMissingParamsAreUndecided(t *testing.T) {
 	h := parseHistory(t, twoHolders)
 	h.Params.Resource, h.Params.TTL = "", 0
 	v := Check(h)
-	for name, because := range map[string]string{verdict.ResourceSafety: "contains no resource", verdict.DeadlockFreedom: "has no TTL"} {
-		if r := v.Result(name); r.Outcome != verdict.Undecided || !strings.Contains(r.Because, because) {
+	for name, reason := range map[string]string{verdict.ResourceSafety: "contains no resource", verdict.DeadlockFreedom: "contains no TTL"} {
+		if r := v.Result(name); r.Outcome != verdict.Undecided || !strings.Contains(r.Because, reason) {
 			t.Errorf("got %+v", r)
 		}
 	}
@@ -129,12 +130,12 @@ func TestMalformed(t *testing.T) {
 		{"1 nemesis begin kill node=c1\n1 c1 end client", ""},
 		{"1 c1 begin client\n2 c1 end client\n2 c1 begin client", "c1 does something (event 3: client) after its end (event 2)"},
 		{"1 c1 end client\n2 c1 invoke acquire session=c1/1", "c1 does something (event 2: acquire) after its end (event 1)"},
-		{"1 c1 invoke acquire session=c1/1 key=k\n2 c1 ok acquire key=l", "c1 calls acquire for k (event 1) and returns for l (event 2)"},
-		{"1 c1 invoke acquire session=c1/1 key=k\n2 c1 ok acquire key=k\n3 c1 invoke release session=c1/1 key=l", "session c1/1 is of k, but event 3 says that it is of l"},
+		{"1 c1 invoke acquire session=c1/1 key=k\n2 c1 ok acquire key=l", "c1 calls acquire for k (event 1) but returns for l (event 2)"},
+		{"1 c1 invoke acquire session=c1/1 key=k\n2 c1 ok acquire key=k\n3 c1 invoke release session=c1/1 key=l", "session c1/1 is for k, but event 3 says that it is for l"},
 		{"1 c1 invoke acquire session=c1/1\n2 c1 ok acquire\n3 c1 invoke acquire session=c1/2\n4 c1 ok acquire\n5 c1 invoke release session=c1/1\n6 c1 ok release session=c1/2",
-			"c1 calls release for session c1/1 (event 5) and returns for c1/2 (event 6)"},
-		{"1 c1 invoke acquire session=c1/1\n2 c1 okay acquire", "event 2 of c1 is \"okay\" of \"acquire\", which no recorder writes"},
-		{"1 c1 invoke Acquire session=c1/1", "event 1 of c1 is \"invoke\" of \"Acquire\", which no recorder writes"},
+			"c1 calls release for session c1/1 (event 5) but returns for c1/2 (event 6)"},
+		{"1 c1 invoke acquire session=c1/1\n2 c1 okay acquire", "event 2 of c1 has type \"okay\" and operation \"acquire\", which no recorder writes"},
+		{"1 c1 invoke Acquire session=c1/1", "event 1 of c1 has type \"invoke\" and operation \"Acquire\", which no recorder writes"},
 		{"1 c1 invoke acquire session=c1/1\n1 nemesis begin pause node=c1\n2 c2 begin client\n3 nemesis end pause node=c1\n3 c1 ok acquire", ""},
 		{"2 c1-n1 ok set sent=3 applied=2", "event 1 on c1-n1 was sent at 3 s, applied at 2 s and answered at 2 s"},
 		{"3 c1-n1 ok set sent=1 applied=3 answered=2", "event 1 on c1-n1 was sent at 1 s, applied at 3 s and answered at 2 s"},
@@ -147,19 +148,19 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestVacuity checks what must happen in a run for it to prove anything.
-func TestVacuity(t *testing.T) {
-	const held = "\n1 c1 begin client\n1 c1 invoke acquire session=c1/1\n2 c1 ok acquire until=3"
+// TestVacuousReason checks which events a run must contain in order to prove anything.
+func TestVacuousReason(t *testing.T) {
+	const granted = "\n1 c1 begin client\n1 c1 invoke acquire session=c1/1\n2 c1 ok acquire until=3"
 	rows := []struct{ history, want string }{
-		{"params clients=c1,c2" + held, "c2 never started"},
+		{"params clients=c1,c2" + granted, "c2 never started"},
 		{"params clients=c1\n1 c1 begin client", "nobody acquired a lock"},
 		{"params clients=c1 mayBeIdle\n1 c1 begin client", ""},
-		{"params clients=c1" + held, ""},
-		{"params clients=c1\nstep 1 pause c1 at 2s" + held + "\n2 nemesis invoke pause node=c1 step=1", "step 1 (pause c1, when: at 2s) had no confirmed effect"},
-		{"params clients=c1\nstep 1 kill n1,n2 at 2s" + held + "\n2 nemesis begin kill node=n1 step=1", "step 1 (kill n1, n2, when: at 2s) had no confirmed effect on n2"},
-		{"params clients=c1\nstep 1 kill n1,n2 at 2s" + held + "\n2 nemesis begin kill node=n1 step=1\n2 nemesis begin kill node=n2 step=1", ""},
-		{"params clients=c1\nstep 1 cut c1 at 2s" + held + "\n2 nemesis begin cut node=c1-n1 step=1", ""},
-		{"params clients=c1\nstep 1 pause holder at 2s" + held + "\n2 nemesis begin pause node=c1 step=1", ""},
+		{"params clients=c1" + granted, ""},
+		{"params clients=c1\nstep 1 pause c1 at 2s" + granted + "\n2 nemesis invoke pause node=c1 step=1", "step 1 (pause c1, when: at 2s) had no confirmed effect"},
+		{"params clients=c1\nstep 1 kill n1,n2 at 2s" + granted + "\n2 nemesis begin kill node=n1 step=1", "step 1 (kill n1, n2, when: at 2s) had no confirmed effect on n2"},
+		{"params clients=c1\nstep 1 kill n1,n2 at 2s" + granted + "\n2 nemesis begin kill node=n1 step=1\n2 nemesis begin kill node=n2 step=1", ""},
+		{"params clients=c1\nstep 1 cut c1 at 2s" + granted + "\n2 nemesis begin cut node=c1-n1 step=1", ""},
+		{"params clients=c1\nstep 1 pause holder at 2s" + granted + "\n2 nemesis begin pause node=c1 step=1", ""},
 	}
 	for _, row := range rows {
 		if got := vacuousReason(facts.Read(parseHistory(t, row.history))); got != row.want {
@@ -168,7 +169,7 @@ func TestVacuity(t *testing.T) {
 	}
 }
 
-// TestStampError checks that an overlap within the timestamp error does not count.
+// An overlap within the timestamp error does not count.
 func TestStampError(t *testing.T) {
 	const turns = `
 params clients=c1,c2 stampError=%s
@@ -186,18 +187,18 @@ params clients=c1,c2 stampError=%s
 	}
 }
 
-// TestDisagreement checks that the second judge can contradict the first.
+// The second judge can contradict the first.
 func TestDisagreement(t *testing.T) {
 	h := parseHistory(t, strings.Replace(twoHolders, "c2 ok acquire session=c2/1 until=5", "c2 fail acquire session=c2/1", 1))
-	unseen := &history.History{Params: h.Params, Events: h.Events}
-	unseen.Params.NoLossNotice = true
+	withoutNotices := &history.History{Params: h.Params, Events: h.Events}
+	withoutNotices.Params.NoLossNotice = true
 	witness := func(r *record) *verdict.Witness {
 		pair := []string{"c1/1", "c2/1"}
 		return &verdict.Witness{Sessions: pair, Key: "lock-1", SessionFacts: []*facts.Session{r.SessionByName(pair[0]), r.SessionByName(pair[1])}}
 	}
 	r := newRecord(h)
-	wrong := verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Witness: witness(r)}
-	if got := r.second.Contradiction(&wrong); !strings.Contains(got, "porcupine finds nothing wrong with the witness") {
+	wrongResult := verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Witness: witness(r)}
+	if got := r.second.Contradiction(&wrongResult); !strings.Contains(got, "porcupine finds nothing wrong with the witness") {
 		t.Errorf("got %q", got)
 	}
 	for _, row := range []struct {
@@ -208,7 +209,7 @@ func TestDisagreement(t *testing.T) {
 		{h, verdict.Holds, verdict.Holds, ""},
 		{h, verdict.Holds, verdict.Undecided, ""},
 		{h, verdict.Undecided, verdict.Violated, ""},
-		{unseen, verdict.Violated, verdict.Undecided, "porcupine finds nothing wrong with the witness of lease-linearizable, sessions c1/1 and c2/1"},
+		{withoutNotices, verdict.Violated, verdict.Undecided, "porcupine finds nothing wrong with the witness of lease-linearizable, sessions c1/1 and c2/1"},
 		{h, verdict.Holds, verdict.Violated, "lease-linearizable: holds, but porcupine says violated"},
 		{h, verdict.Violated, verdict.Holds, "porcupine finds nothing wrong with the witness of lease-linearizable, sessions c1/1 and c2/1"},
 		{parseHistory(t, twoHolders), verdict.Violated, verdict.Holds, "lease-linearizable: violated, but porcupine says holds"},
@@ -233,7 +234,7 @@ func TestDisagreement(t *testing.T) {
 
 // TestDeadlockFreedom checks how a wait for a dead client's lock can end.
 func TestDeadlockFreedom(t *testing.T) {
-	const dies = `
+	const deadHolder = `
 0     c1 begin client
 0     c2 begin client
 0.010 c1 invoke acquire session=c1/1
@@ -243,43 +244,43 @@ func TestDeadlockFreedom(t *testing.T) {
 1.001 nemesis begin kill node=c1
 %s
 %s harness end run`
-	full := "params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms"
+	fullParams := "params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms"
 	rows := []struct {
 		params, more, end string
 		want              verdict.Outcome
 		because           string
 	}{
-		{"params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms", "", "40", verdict.Undecided, "the history has no retry delay"},
-		{full, "", "40", verdict.Violated, "had not been granted again when the record ended at 40 s"},
-		{full, "", "11", verdict.Undecided, "had to be free again by 11.801 s, but the record ends at 11 s"},
-		{full, "", "11.801", verdict.Violated, "had to be free again by 11.801 s, but had not been granted again when the record ended at 11.801 s"},
-		{full, "", "11.800999999", verdict.Undecided, "had to be free again by 11.801 s"},
-		{full, "1.0005 c1 invoke release session=c1/1\n1.001 c1 ok release session=c1/1", "40", verdict.NotExercised, "no client was killed"},
-		{full, "1.0005 c1 invoke release session=c1/1\n1.001 c1 fail release session=c1/1", "40", verdict.NotExercised, "no client was killed"},
-		{full, "1.0005 c1 invoke release session=c1/1\n1.001 c1 info release session=c1/1", "40", verdict.Violated, "had not been granted again when the record ended at 40 s"},
-		{full, "5 c2 fail acquire session=c2/1", "40", verdict.NotExercised, "no client was killed"},
-		{full, "5 nemesis begin cut node=c2-n1\n20 nemesis end cut node=c2-n1", "40", verdict.NotExercised, "skipped because of other faults: 1"},
-		{full, "0.2 nemesis begin kill node=n1\n0.6 nemesis end kill node=n1", "40", verdict.NotExercised, "skipped because of other faults: 1"},
-		{full, "0.2 nemesis begin kill node=n1\n0.4 nemesis end kill node=n1", "40", verdict.Violated, ""},
-		{full, "5 nemesis begin cut node=c1-n1\n20 nemesis end cut node=c1-n1", "40", verdict.Violated, ""},
-		{full, "11.9 c2 ok acquire session=c2/1 until=20", "40", verdict.Violated, "granted again only at 11.9 s, to c2"},
-		{full, "0.1 c3 begin client\n0.1 c3 invoke acquire session=c3/1\n11.9 c2 ok acquire session=c2/1 until=20", "40", verdict.Holds, "after 1 holder death"},
-		{strings.Replace(full, "ttl=10s", "ttl=900ms", 1), "0.9 c1-n1 ok set", "40", verdict.Violated, ""},
-		{strings.Replace(full, "ttl=10s", "ttl=900ms", 1), "0.05 c1-n1 ok set sent=0.011", "40", verdict.NotExercised, "no client was killed"},
-		{full, "11.8 c2 ok acquire session=c2/1 until=20", "40", verdict.Holds, "in time after 1 holder death"},
-		{full, "11.5 nemesis begin stall node=machine\n12 nemesis end stall node=machine\n12.3 c2 ok acquire session=c2/1 until=20", "40", verdict.Undecided, "the host stalled or was slow, which may be why"},
-		{full, "11.5 nemesis begin stall node=machine\n11.7 nemesis end stall node=machine\n11.8 c2 ok acquire session=c2/1 until=20", "40", verdict.Holds, "in time after 1 holder death"},
+		{"params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms", "", "40", verdict.Undecided, "the history contains no retry delay"},
+		{fullParams, "", "40", verdict.Violated, "had not been granted again when the record ended at 40 s"},
+		{fullParams, "", "11", verdict.Undecided, "had to be free again by 11.801 s, but the record ends at 11 s"},
+		{fullParams, "", "11.801", verdict.Violated, "had to be free again by 11.801 s, but had not been granted again when the record ended at 11.801 s"},
+		{fullParams, "", "11.800999999", verdict.Undecided, "had to be free again by 11.801 s"},
+		{fullParams, "1.0005 c1 invoke release session=c1/1\n1.001 c1 ok release session=c1/1", "40", verdict.NotExercised, "no client was killed"},
+		{fullParams, "1.0005 c1 invoke release session=c1/1\n1.001 c1 fail release session=c1/1", "40", verdict.NotExercised, "no client was killed"},
+		{fullParams, "1.0005 c1 invoke release session=c1/1\n1.001 c1 info release session=c1/1", "40", verdict.Violated, "had not been granted again when the record ended at 40 s"},
+		{fullParams, "5 c2 fail acquire session=c2/1", "40", verdict.NotExercised, "no client was killed"},
+		{fullParams, "5 nemesis begin cut node=c2-n1\n20 nemesis end cut node=c2-n1", "40", verdict.NotExercised, "skipped because of other faults: 1"},
+		{fullParams, "0.2 nemesis begin kill node=n1\n0.6 nemesis end kill node=n1", "40", verdict.NotExercised, "skipped because of other faults: 1"},
+		{fullParams, "0.2 nemesis begin kill node=n1\n0.4 nemesis end kill node=n1", "40", verdict.Violated, ""},
+		{fullParams, "5 nemesis begin cut node=c1-n1\n20 nemesis end cut node=c1-n1", "40", verdict.Violated, ""},
+		{fullParams, "11.9 c2 ok acquire session=c2/1 until=20", "40", verdict.Violated, "not granted again until 11.9 s, to c2"},
+		{fullParams, "0.1 c3 begin client\n0.1 c3 invoke acquire session=c3/1\n11.9 c2 ok acquire session=c2/1 until=20", "40", verdict.Holds, "after 1 holder death"},
+		{strings.Replace(fullParams, "ttl=10s", "ttl=900ms", 1), "0.9 c1-n1 ok set", "40", verdict.Violated, ""},
+		{strings.Replace(fullParams, "ttl=10s", "ttl=900ms", 1), "0.05 c1-n1 ok set sent=0.011", "40", verdict.NotExercised, "no client was killed"},
+		{fullParams, "11.8 c2 ok acquire session=c2/1 until=20", "40", verdict.Holds, "in time after 1 holder death"},
+		{fullParams, "11.5 nemesis begin stall node=machine\n12 nemesis end stall node=machine\n12.3 c2 ok acquire session=c2/1 until=20", "40", verdict.Undecided, "the host stalled or was slow, which may be why"},
+		{fullParams, "11.5 nemesis begin stall node=machine\n11.7 nemesis end stall node=machine\n11.8 c2 ok acquire session=c2/1 until=20", "40", verdict.Holds, "in time after 1 holder death"},
 	}
 	for _, row := range rows {
-		res := judge(newRecord(parseHistory(t, strings.Replace(row.params, "c1,c2", "c1,c2,c3", 1)+fmt.Sprintf(dies, row.more, row.end))), verdict.DeadlockFreedom)
+		res := judge(newRecord(parseHistory(t, strings.Replace(row.params, "c1,c2", "c1,c2,c3", 1)+fmt.Sprintf(deadHolder, row.more, row.end))), verdict.DeadlockFreedom)
 		if res.Outcome != row.want || !strings.Contains(res.Because, row.because) {
 			t.Errorf("%s %s: got %s: %s\nwant %s: %s", row.params, row.more, res.Outcome, res.Because, row.want, row.because)
 		}
 	}
 }
 
-// BenchmarkCheck judges a long history of four clients that take turns. Each turn has an acquire, a write
-// and a release; one in twenty releases has no answer.
+// BenchmarkCheck judges a long history of four clients that take turns. Each turn has an acquire, a
+// write and a release. One release in twenty has no answer.
 func BenchmarkCheck(b *testing.B) {
 	h := turnTakingHistory(100_000)
 	b.ReportMetric(float64(len(h.Events)), "events")
@@ -292,7 +293,7 @@ func BenchmarkCheck(b *testing.B) {
 
 // BenchmarkReading reads a long history without judging it.
 func BenchmarkReading(b *testing.B) {
-	h := contention{operations: 1_000_000, keys: 10, unknown: 5, seed: 1}.history()
+	h := contention{operations: 1_000_000, keys: 10, unknownPercent: 5, seed: 1}.history()
 	b.ReportAllocs()
 	for b.Loop() {
 		newRecord(h)
@@ -313,14 +314,14 @@ func turnTakingHistory(n int) *history.History {
 	for i := range n {
 		c := h.Params.Clients[i%4]
 		s := fmt.Sprintf("%s/%d", c, i)
-		released := history.OK
+		releaseOutcome := history.OK
 		if i%20 == 0 {
-			released = history.Info
+			releaseOutcome = history.Info
 		}
 		for _, e := range []history.Event{
 			{Op: history.OpAcquire, Type: history.Invoke}, {Op: history.OpAcquire, Type: history.OK, ValidUntil: at + 1e10},
 			{Op: history.OpWrite, Type: history.Invoke, Value: s, Version: int64(i)}, {Op: history.OpWrite, Type: history.OK, Value: s},
-			{Op: history.OpRelease, Type: history.Invoke}, {Op: history.OpRelease, Type: released},
+			{Op: history.OpRelease, Type: history.Invoke}, {Op: history.OpRelease, Type: releaseOutcome},
 		} {
 			e.Process, e.Session, e.Key = c, s, "k"
 			emit(e)
@@ -330,15 +331,15 @@ func turnTakingHistory(n int) *history.History {
 }
 
 func malformedReason(h *history.History) string {
-	return newRecord(h).Malformed
+	return newRecord(h).Defect
 }
 
-// A run with a command that a simulated node does not support is undecided, even if the record was cut at
-// a violation.
+// A run with a command that a simulated node does not support is undecided, even if the record was
+// cut at a violation.
 func TestUnsupportedCommandIsUndecided(t *testing.T) {
 	for _, cut := range []string{"", "the watcher stopped it"} {
 		h := parseHistory(t, twoHolders+"\n6 harness info lack node=n1 value=ZADD")
-		h.Cut = cut
+		h.Truncation = cut
 		for _, res := range Check(h).Results {
 			if res.Outcome != verdict.Undecided || !strings.Contains(res.Because, "does not support ZADD") {
 				t.Errorf("cut %q: %s %s: %s", cut, res.Property, res.Outcome, res.Because)

@@ -9,36 +9,36 @@ import (
 	"lockpick/harness/history"
 )
 
-// contention describes a history of any length in which a few clients contend for locks. It is used to
-// measure the checker and its peers.
+// contention describes a history of any length in which a few clients contend for locks. It is used
+// to measure the checker and its peers.
 //
 // Each client thinks, acquires a random lock, holds it and releases it. A client that finds the
 // lock taken waits, and any waiting client may get the lock next. A client abandons an acquire of
-// unknown outcome, which may have taken the lock until its lease lapses. A release of unknown
-// outcome may have been lost; then the lock is free only after the lease has lapsed. So a lapse
-// always follows an operation without an answer, and a mutex without expiry can explain the
-// history, too.
+// unknown outcome, which may have taken the lock until its lease lapses. If a release has an
+// unknown outcome, it may have been lost, and then the lock stays taken until the lease has lapsed.
+// So a lapse always follows an operation without an answer, and a mutex without expiry can explain
+// the history, too.
 //
-// A violated history contains exactly one violation, which is late in the history and between two
-// sessions whose answers are all known.
+// If violated is set, the history contains exactly one violation. It is late in the history and
+// between two sessions whose answers are all known.
 type contention struct {
-	operations int // acquires and releases, each with its call and return; one less if the last session would be incomplete
-	keys       int
-	unknown    int // percentage of acquires and of releases
-	violated   bool
-	seed       uint64
+	operations     int // acquires and releases, each with its call and return; one less if the last session would be incomplete
+	keys           int
+	unknownPercent int // percentage of acquires and of releases with unknown outcome
+	violated       bool
+	seed           uint64
 }
 
 const (
 	contenders   = 8
 	contendedTTL = int64(time.Second)
-	giveUpAfter  = int64(50 * time.Millisecond) // from the call of an acquire without an answer
+	giveUpAfter  = int64(50 * time.Millisecond) // counted from the call of an acquire without an answer
 )
 
 // history generates the history. The result is deterministic.
 func (c contention) history() *history.History {
 	run := &contentionRun{
-		contention: c, left: c.operations, Rand: rand.New(rand.NewPCG(c.seed, 1)),
+		contention: c, remaining: c.operations, Rand: rand.New(rand.NewPCG(c.seed, 1)),
 		locks: make([]contendedLock, c.keys),
 		// The violation is in the last tenth, but early enough to fit into a short history.
 		violationFrom: c.operations - max(c.operations/10, 16),
@@ -77,27 +77,27 @@ type contentionRun struct {
 	h             *history.History
 	clients       [contenders]contender
 	locks         []contendedLock
-	left          int // operations that no client has begun or committed to
+	remaining     int // operations that no client has begun or committed to
 	violationFrom int // the violation is due after this many operations
 	violationDone bool
 }
 
 type contendedLock struct {
-	name      string
-	freeFrom  int64 // the lock is free from this instant on
-	heldUntil int64 // when its holder calls release, if all of the holder's answers will be known
+	name     string
+	freeTime int64 // from when on the lock is free
+	holdEnd  int64 // when the holder calls release, if all of the holder's answers will be known
 }
 
 // contender is a client with its next action and the time of that action.
 type contender struct {
-	name     string
-	stage    stage
-	at       int64
-	sessions int
-	session  string
-	lock     *contendedLock
-	answer   history.Type // to its release
-	answered int64
+	name       string
+	stage      stage
+	at         int64
+	sessions   int
+	session    string
+	lock       *contendedLock
+	answer     history.Type // answer to its release
+	answerTime int64
 }
 
 type stage int
@@ -127,24 +127,24 @@ func (c *contentionRun) step(x *contender) {
 	case thinking:
 		c.acquire(x)
 	case waiting:
-		switch intrudes := c.violationDue() && x.lock.heldUntil > x.at; {
-		case intrudes:
+		switch isViolation := c.violationDue() && x.lock.holdEnd > x.at; {
+		case isViolation:
 			c.violationDone = true
 			c.grant(x, true)
-		case x.at < x.lock.freeFrom:
-			x.at = x.lock.freeFrom + c.millis(1, 20)
+		case x.at < x.lock.freeTime:
+			x.at = x.lock.freeTime + c.millis(1, 20)
 		default:
 			c.grant(x, c.violationDue())
 		}
 	case unanswered:
 		c.emitClientEvent(x, history.Info, history.OpAcquire, 0)
-		if x.lock.freeFrom <= x.at && c.IntN(2) == 0 {
-			x.lock.freeFrom = x.at + contendedTTL
+		if x.lock.freeTime <= x.at && c.IntN(2) == 0 {
+			x.lock.freeTime = x.at + contendedTTL
 		}
 		c.think(x)
 	case holding:
 		c.emitClientEvent(x, history.Invoke, history.OpRelease, 0)
-		x.stage, x.at = releasing, x.answered
+		x.stage, x.at = releasing, x.answerTime
 	case releasing:
 		c.emitClientEvent(x, x.answer, history.OpRelease, 0)
 		c.think(x)
@@ -152,12 +152,12 @@ func (c *contentionRun) step(x *contender) {
 }
 
 func (c *contentionRun) acquire(x *contender) {
-	if c.left < 2 {
+	if c.remaining < 2 {
 		c.emit(x.at, history.Event{Process: x.name, Type: history.End, Op: history.OpClient})
 		x.stage = finished
 		return
 	}
-	c.left -= 2 // and its release: a lapse without a release is correct for a lease but not for a mutex
+	c.remaining -= 2 // count the release, too: a lapse without a release is correct for a lease, but not for a mutex
 	x.sessions++
 	x.session = x.name + "/" + strconv.Itoa(x.sessions)
 	x.lock = c.pickLock(x.at)
@@ -165,15 +165,16 @@ func (c *contentionRun) acquire(x *contender) {
 	x.stage, x.at = waiting, x.at+c.millis(1, 3)
 	if !c.violationDue() && c.isUnanswered() {
 		x.stage, x.at = unanswered, x.at+giveUpAfter
-		c.left++
+		c.remaining++
 	}
 }
 
-// pickLock returns a random lock or, if the violation is due, one that will stay held for a while.
+// pickLock returns a random lock or, if the violation is due, a lock that will stay held for a
+// while.
 func (c *contentionRun) pickLock(at int64) *contendedLock {
 	if c.violationDue() {
 		for i := range c.locks {
-			if l := &c.locks[i]; l.heldUntil > at+4e6 {
+			if l := &c.locks[i]; l.holdEnd > at+4e6 {
 				return l
 			}
 		}
@@ -181,9 +182,10 @@ func (c *contentionRun) pickLock(at int64) *contendedLock {
 	return &c.locks[c.IntN(c.keys)]
 }
 
-// violationDue reports whether the violation is due. From then until the violation, all answers are known.
+// violationDue reports whether the violation is due. Until it has happened, all answers are then
+// known.
 func (c *contentionRun) violationDue() bool {
-	return c.violated && !c.violationDone && c.operations-c.left >= c.violationFrom
+	return c.violated && !c.violationDone && c.operations-c.remaining >= c.violationFrom
 }
 
 // grant gives the lock to x and determines how x will release it.
@@ -192,21 +194,21 @@ func (c *contentionRun) grant(x *contender, answered bool) {
 	lapse := x.at + contendedTTL
 	c.emitClientEvent(x, history.OK, history.OpAcquire, lapse)
 	x.stage, x.at = holding, x.at+c.millis(5, 50)
-	x.answered = x.at + c.millis(1, 3)
-	x.answer, l.heldUntil = history.OK, x.at
-	free := x.at + c.Int64N(x.answered-x.at)
+	x.answerTime = x.at + c.millis(1, 3)
+	x.answer, l.holdEnd = history.OK, x.at
+	freeTime := x.at + c.Int64N(x.answerTime-x.at)
 	if !answered && c.isUnanswered() {
-		x.answer, l.heldUntil = history.Info, 0
+		x.answer, l.holdEnd = history.Info, 0
 		if c.IntN(2) == 0 {
-			free = lapse
+			freeTime = lapse
 		}
 	}
-	l.freeFrom = max(l.freeFrom, free)
+	l.freeTime = max(l.freeTime, freeTime)
 }
 
 func (c *contentionRun) think(x *contender) { x.stage, x.at = thinking, x.at+c.millis(1, 20) }
 
-func (c *contentionRun) isUnanswered() bool { return c.IntN(100) < c.unknown }
+func (c *contentionRun) isUnanswered() bool { return c.IntN(100) < c.unknownPercent }
 
 // millis returns a random duration between from and to milliseconds, in nanoseconds.
 func (c *contentionRun) millis(from, to int64) int64 { return from*1e6 + c.Int64N((to-from)*1e6) }

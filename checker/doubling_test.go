@@ -23,7 +23,7 @@ import (
 //	stalls                 1,000    1,100
 //	kills of clients       7,300    5,600
 //
-// Records that grow in two dimensions at a time are not covered: n clients, each hit by its own
+// Records that grow in two dimensions at a time are not covered: n clients, each hit by a different
 // fault, and m faults of nodes still take time proportional to n·m.
 func BenchmarkDoubling(b *testing.B) {
 	for _, way := range growths {
@@ -61,17 +61,17 @@ func (g growth) double(b *testing.B, n int) {
 
 // builder builds a record with one event per microsecond.
 type builder struct {
-	params history.Params
-	events []history.Event
-	at     int64
-	serial map[string]int
-	last   map[string]string // current session by client
+	params          history.Params
+	events          []history.Event
+	at              int64
+	sessionCounts   map[string]int
+	currentSessions map[string]string // by client: its current session
 }
 
 const microsecond = int64(time.Microsecond)
 
 func newBuilder() *builder {
-	return &builder{serial: map[string]int{}, last: map[string]string{}, params: history.Params{
+	return &builder{sessionCounts: map[string]int{}, currentSessions: map[string]string{}, params: history.Params{
 		Schema: history.Schema, Clients: []string{"c1", "c2"}, Nodes: []string{"n1", "n2", "n3"}, Quorum: 2, Resource: "resource", Fence: "none",
 		TTL: 100 * time.Microsecond, NodeTimeout: 5 * time.Microsecond, RetryMax: 20 * time.Microsecond, Slack: 50 * time.Microsecond, Rounds: 2,
 		MaxExtends: 1_000_000, MaxHold: time.Hour, Epoch: 1_600_000_000_000_000_000,
@@ -105,28 +105,28 @@ func (t *builder) emit(e history.Event) {
 	t.events = append(t.events, e)
 }
 
-// clientEvent adds an event of a client and its lock.
-func (t *builder) clientEvent(client string, typ history.Type, op string, of history.Event) {
-	of.Process, of.Type, of.Op, of.Session = client, typ, op, t.last[client]
-	if of.Key == "" {
-		of.Key = "k"
+// clientEvent adds a client's event in its current session.
+func (t *builder) clientEvent(client string, typ history.Type, op string, event history.Event) {
+	event.Process, event.Type, event.Op, event.Session = client, typ, op, t.currentSessions[client]
+	if event.Key == "" {
+		event.Key = "k"
 	}
-	t.emit(of)
+	t.emit(event)
 }
 
 func (t *builder) callAcquire(client, key string) {
-	t.serial[client]++
-	t.last[client] = fmt.Sprintf("%s/%d", client, t.serial[client])
+	t.sessionCounts[client]++
+	t.currentSessions[client] = fmt.Sprintf("%s/%d", client, t.sessionCounts[client])
 	t.clientEvent(client, history.Invoke, history.OpAcquire, history.Event{Key: key})
 }
 
 func (t *builder) grantAcquire(client, key string) {
-	t.clientEvent(client, history.OK, history.OpAcquire, history.Event{Key: key, Token: t.last[client], ValidUntil: t.at + 80*microsecond, Local: t.params.Epoch + t.at + microsecond, Wall: true})
+	t.clientEvent(client, history.OK, history.OpAcquire, history.Event{Key: key, Token: t.currentSessions[client], ValidUntil: t.at + 80*microsecond, Local: t.params.Epoch + t.at + microsecond, WallClock: true})
 }
 
-func (t *builder) callAndReturn(client, op string, of history.Event) {
-	t.clientEvent(client, history.Invoke, op, of)
-	t.clientEvent(client, history.OK, op, of)
+func (t *builder) callAndReturn(client, op string, event history.Event) {
+	t.clientEvent(client, history.Invoke, op, event)
+	t.clientEvent(client, history.OK, op, event)
 }
 
 // section adds an acquire and a release.
@@ -136,11 +136,11 @@ func (t *builder) section(client, key string) {
 	t.callAndReturn(client, history.OpRelease, history.Event{Key: key})
 }
 
-// fault adds a fault that is active while meanwhile runs.
-func (t *builder) fault(kind, target string, step int, meanwhile func()) {
+// fault adds a fault that is active while body runs.
+func (t *builder) fault(kind, target string, step int, body func()) {
 	t.nemesisEvent(history.Invoke, kind, target, step)
 	t.nemesisEvent(history.Begin, kind, target, step)
-	meanwhile()
+	body()
 	t.nemesisEvent(history.End, kind, target, step)
 }
 
@@ -148,14 +148,14 @@ func (t *builder) nemesisEvent(typ history.Type, kind, target string, step int) 
 	t.emit(history.Event{Process: history.Nemesis, Type: typ, Op: kind, Node: target, Step: step})
 }
 
-// linkEvent adds a command that a node executed, as its link saw it.
+// linkEvent adds a command that a node executed, as its link recorded it.
 func (t *builder) linkEvent(client, node, op string, typ history.Type, token, key string) {
 	t.emit(history.Event{Process: client + "-" + node, Type: typ, Op: op, Node: node, Key: key, Token: token,
-		Sent: t.at, Applied: t.at + microsecond/2, Answered: t.at + microsecond, TTL: int64(t.params.TTL)})
+		SentAt: t.at, AppliedAt: t.at + microsecond/2, AnsweredAt: t.at + microsecond, TTL: int64(t.params.TTL)})
 }
 
 // lifeEvent adds a node's report about a key.
 func (t *builder) lifeEvent(node, key string, what history.Change, token string) {
 	t.emit(history.Event{Process: node, Type: history.Info, Op: history.OpLife, Key: key, Local: t.params.Epoch + t.at + microsecond,
-		Life: &history.Life{What: what, Seq: int64(len(t.events) + 1), Value: token, By: "c1-" + node, Expires: t.params.Epoch + t.at + int64(t.params.TTL)}})
+		Life: &history.Life{Kind: what, Seq: int64(len(t.events) + 1), Value: token, Sender: "c1-" + node, Expiry: t.params.Epoch + t.at + int64(t.params.TTL)}})
 }

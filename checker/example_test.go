@@ -8,7 +8,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// Two clients are granted the lock while the first one still believes it holds it.
+// Two clients are granted the lock while the first still believes it holds it.
 func ExampleCheck() {
 	h := &history.History{
 		Params: history.Params{Clients: []string{"c1", "c2"}},

@@ -22,7 +22,7 @@ var fencingRows = []struct {
 }{
 	{"no tokens", `
 1 c1 invoke acquire session=c1/1
-2 c1 ok acquire session=c1/1`, verdict.NotExercised, "", 0, "gave no fencing tokens"},
+2 c1 ok acquire session=c1/1`, verdict.NotExercised, "", 0, "issued no fencing tokens"},
 	{"rising tokens", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=1
@@ -52,7 +52,7 @@ var fencingRows = []struct {
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2 invoke acquire session=c2/1 key=lock-2
-4 c2 ok acquire session=c2/1 key=lock-2 fence=7`, verdict.NotExercised, "", 0, "no key had tokens of two sessions to compare"},
+4 c2 ok acquire session=c2/1 key=lock-2 fence=7`, verdict.NotExercised, "", 0, "no key had tokens from two sessions to compare"},
 	{"called at the instant of a return", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
@@ -147,8 +147,8 @@ func TestTokenIssuedThreeTimes(t *testing.T) {
 	}
 }
 
-// In fencedPrelude c1 believes it holds the lock from 0.2 s to 5 s, and c2 from 5.2 s to 10 s, with
-// tokens 1 and 2. The lease of c3, with token 3, has ended before.
+// In fencedPrelude, c1 believes it holds the lock from 0.2 s to 5 s, and c2 from 5.2 s to 10 s,
+// with tokens 1 and 2. c3's lease, with token 3, ended before.
 const fencedPrelude = `
 params clients=c1,c2,c3 nodes=n1 %s
 0.01 c3 invoke acquire session=c3/1
@@ -162,7 +162,6 @@ params clients=c1,c2,c3 nodes=n1 %s
 7.0 c2 invoke write session=c2/1 value=y
 7.9 c2 ok write session=c2/1`
 
-// fencedLogs are logs of the resource.
 var fencedLogs = []struct {
 	name      string
 	params    string
@@ -181,11 +180,11 @@ r1 ok log session=c2/1 fence=2 value=y applied=7.1 cause=write`, verdict.Holds, 
 	{"a write below a read", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 ok log session=c1/1 fence=1 value=x applied=6.2 cause=write`, verdict.Violated, verdict.StaleAccepted, 1,
-		"c1's write with token 1 was accepted at 6.2 s; the highest token before was 2, from c2 at 6.1 s"},
+		"c1's write with token 1 was accepted at 6.2 s; the highest token before that was 2, from c2 at 6.1 s"},
 	{"the first of two with the highest token is named", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 ok log session=c2/1 fence=2 value=y applied=7.1 cause=write
-r1 ok log session=c1/1 fence=1 value=x applied=7.2 cause=write`, verdict.Violated, verdict.StaleAccepted, 1, "the highest token before was 2, from c2 at 6.1 s"},
+r1 ok log session=c1/1 fence=1 value=x applied=7.2 cause=write`, verdict.Violated, verdict.StaleAccepted, 1, "the highest token before that was 2, from c2 at 6.1 s"},
 	{"a read below a read", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 ok log session=c1/1 fence=1 applied=6.2 cause=read`, verdict.Violated, verdict.StaleAccepted, 1, "c1's read with token 1 was accepted"},
@@ -194,16 +193,16 @@ r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
 r1 fail log session=c1/1 fence=1 applied=6.2 cause=read
 r1 fail log session=c3/1 fence=3 applied=6.3 cause=read
 r1 ok log session=c2/1 fence=2 value=y applied=7.1 cause=write`, verdict.Violated, verdict.FreshRefused, 1,
-		"c3's read with token 3 was refused at 6.3 s; the highest token before was 2, from c2"},
+		"c3's read with token 3 was refused at 6.3 s; the highest token before that was 2, from c2"},
 	{"the first access is refused", "fence=token", `
 r1 fail log session=c1/1 fence=1 applied=1 cause=read`, verdict.Violated, verdict.FreshRefused, 1, "no token had been accepted before"},
 	{"refused with the highest token", "fence=token", `
 r1 ok log session=c1/1 fence=1 applied=1 cause=read
-r1 fail log session=c1/1 fence=1 value=x applied=2 cause=write`, verdict.Violated, verdict.FreshRefused, 1, "c1's write with token 1 was refused at 2 s; the highest token before was 1"},
+r1 fail log session=c1/1 fence=1 value=x applied=2 cause=write`, verdict.Violated, verdict.FreshRefused, 1, "c1's write with token 1 was refused at 2 s; the highest token before that was 1"},
 	{"the valid holder refused because of an earlier one's token", "fence=token", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
 r1 fail log session=c2/1 fence=2 value=y applied=7.1 cause=write`, verdict.Violated, verdict.HolderRefused, 1,
-		"c2 held lock-1 when its write with token 2 was refused at 7.1 s; the highest token before was 3, from c3"},
+		"c2 held lock-1 when its write with token 2 was refused at 7.1 s; the highest token before that was 3, from c3"},
 	{"the valid holder's read", "fence=token", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
 r1 fail log session=c2/1 fence=2 applied=6.1 cause=read`, verdict.Violated, verdict.HolderRefused, 1, "its read with token 2"},
@@ -235,7 +234,7 @@ r1 ok log session=c1/1 key=lock-2 fence=1 applied=6.2 cause=read`, verdict.NotEx
 	{"claims without tokens", "fence=check-and-set", `
 r1 ok log session=c1/1 applied=1 cause=claim
 r1 ok log session=c3/1 applied=6 cause=claim
-r1 fail log session=c2/1 value=y applied=7.1 cause=write`, verdict.NotExercised, "", 0, "gave no fencing tokens"},
+r1 fail log session=c2/1 value=y applied=7.1 cause=write`, verdict.NotExercised, "", 0, "issued no fencing tokens"},
 	{"the log is missing", "fence=token", "", verdict.Undecided, "", 0, "was not read back"},
 	{"an incomplete log", "fence=token\ncut in the middle", `
 r1 ok log session=c1/1 fence=1 applied=1 cause=read`, verdict.Undecided, "", 0, "may be incomplete"},
@@ -258,7 +257,7 @@ func TestFencedResource(t *testing.T) {
 }
 
 // With check-and-set, a late claim makes the resource refuse the valid holder. Such refusals are
-// measured, not judged.
+// measured but not judged.
 func TestRefusedHolders(t *testing.T) {
 	for _, row := range []struct {
 		fence string

@@ -13,13 +13,13 @@ import (
 // growths lists the dimensions in which a record may grow.
 var growths = []growth{
 	{"clients", func(t *builder, n int) {
-		t.params.Clients = histories.Names("c", n)
+		t.params.Clients = histories.NumberedNames("c", n)
 		for _, c := range t.params.Clients {
 			t.section(c, "k")
 		}
 	}},
 	{"clients that wait at the same time", func(t *builder, n int) {
-		t.params.Clients = histories.Names("c", n)
+		t.params.Clients = histories.NumberedNames("c", n)
 		for _, c := range t.params.Clients {
 			t.callAcquire(c, "k")
 		}
@@ -30,7 +30,7 @@ var growths = []growth{
 		}
 	}},
 	{"clients without an answer", func(t *builder, n int) {
-		t.params.Clients = histories.Names("c", n)
+		t.params.Clients = histories.NumberedNames("c", n)
 		t.section("c1", "k")
 		for _, c := range t.params.Clients {
 			t.callAcquire(c, "k")
@@ -173,7 +173,7 @@ var growths = []growth{
 		n = n / 8
 		for i := range n {
 			c := t.params.Clients[i%2]
-			t.params.Steps = append(t.params.Steps, history.PlannedStep{Step: i + 1, Fault: facts.Pause, Targets: []string{c}, Proof: &history.Proof{Use: []string{history.UseClient}}})
+			t.params.Steps = append(t.params.Steps, history.PlannedStep{Step: i + 1, Fault: facts.Pause, Targets: []string{c}, Proof: &history.Proof{Targets: []string{history.TargetClient}}})
 			t.callAcquire(c, "k")
 			t.grantAcquire(c, "k")
 			t.fault(facts.Pause, c, i+1, func() {})
@@ -184,18 +184,18 @@ var growths = []growth{
 		n = n / 8
 		for i := range n {
 			node := t.params.Nodes[i%3]
-			t.params.Steps = append(t.params.Steps, history.PlannedStep{Step: i + 1, Fault: "slow-disk", Targets: []string{node}, Proof: &history.Proof{Use: []string{history.UseNode}}})
+			t.params.Steps = append(t.params.Steps, history.PlannedStep{Step: i + 1, Fault: "slow-disk", Targets: []string{node}, Proof: &history.Proof{Targets: []string{history.TargetNode}}})
 			t.fault("slow-disk", node, i+1, func() {
 				t.callAcquire("c1", "k")
-				t.linkEvent("c1", node, history.OpSet, history.OK, t.last["c1"], "k")
+				t.linkEvent("c1", node, history.OpSet, history.OK, t.currentSessions["c1"], "k")
 				t.grantAcquire("c1", "k")
 				t.callAndReturn("c1", history.OpRelease, history.Event{})
-				t.linkEvent("c1", node, history.OpRelease, history.OK, t.last["c1"], "k")
+				t.linkEvent("c1", node, history.OpRelease, history.OK, t.currentSessions["c1"], "k")
 			})
 		}
 	}},
 	{"targets of a step", func(t *builder, n int) {
-		t.params.Clients = histories.Names("c", n)
+		t.params.Clients = histories.NumberedNames("c", n)
 		t.section("c1", "k")
 		t.params.Steps = []history.PlannedStep{{Step: 1, Fault: facts.Pause, Targets: t.params.Clients}}
 		for _, c := range t.params.Clients {
@@ -209,7 +209,7 @@ var growths = []growth{
 		}
 	}},
 	{"kills of clients", func(t *builder, n int) {
-		t.params.Clients = histories.Names("c", n)
+		t.params.Clients = histories.NumberedNames("c", n)
 		for _, c := range t.params.Clients {
 			t.callAcquire(c, "k")
 			t.grantAcquire(c, "k")
@@ -232,14 +232,14 @@ var growths = []growth{
 	{"changes of a client's clock", func(t *builder, n int) {
 		t.params.TTL = time.Hour
 		for i := range n {
-			t.emit(history.Event{Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: "c1", Local: t.params.Epoch + t.at - int64(i%7), Wall: true})
+			t.emit(history.Event{Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: "c1", Local: t.params.Epoch + t.at - int64(i%7), WallClock: true})
 			t.callAcquire("c1", "k")
-			t.clientEvent("c1", history.OK, history.OpAcquire, history.Event{Local: t.params.Epoch + t.at, Wall: true, ValidUntil: t.at + int64(time.Minute)})
+			t.clientEvent("c1", history.OK, history.OpAcquire, history.Event{Local: t.params.Epoch + t.at, WallClock: true, ValidUntil: t.at + int64(time.Minute)})
 			t.callAndReturn("c1", history.OpRelease, history.Event{})
 		}
 	}},
 	{"jumps of a node's clock", func(t *builder, n int) {
-		t.params.Steps = []history.PlannedStep{{Step: 1, Fault: facts.ClockJump, Targets: []string{"n1"}, By: -50 * time.Microsecond, Every: true}}
+		t.params.Steps = []history.PlannedStep{{Step: 1, Fault: facts.ClockJump, Targets: []string{"n1"}, Offset: -50 * time.Microsecond, Repeats: true}}
 		for i := range n {
 			c := t.params.Clients[i%2]
 			t.fault(facts.ClockJump, "n1", 1, func() { t.section(c, "k") })
@@ -284,8 +284,8 @@ var growths = []growth{
 		for i := range n {
 			c := t.params.Clients[i%2]
 			t.callAcquire(c, "k")
-			t.linkEvent(c, "n1", history.OpSet, history.OK, t.last[c], "k")
-			t.clientEvent(c, history.OK, history.OpAcquire, history.Event{Token: t.last[c], ValidUntil: t.at + 80*microsecond, Fence: int64(i + 1)})
+			t.linkEvent(c, "n1", history.OpSet, history.OK, t.currentSessions[c], "k")
+			t.clientEvent(c, history.OK, history.OpAcquire, history.Event{Token: t.currentSessions[c], ValidUntil: t.at + 80*microsecond, Fence: int64(i + 1)})
 			v := history.Event{Value: strconv.Itoa(i), Version: int64(i), Fence: int64(i + 1)}
 			t.callAndReturn(c, history.OpWrite, v)
 			log = append(log, t.logEntry(c, history.OpWrite, v))
@@ -297,8 +297,8 @@ var growths = []growth{
 		for i := range n {
 			c := t.params.Clients[i%2]
 			t.callAcquire(c, "k")
-			t.linkEvent(c, "n1", history.OpSet, history.OK, t.last[c], "k")
-			t.linkEvent(c, "n2", history.OpSet, history.Fail, t.last[c], "k")
+			t.linkEvent(c, "n1", history.OpSet, history.OK, t.currentSessions[c], "k")
+			t.linkEvent(c, "n2", history.OpSet, history.Fail, t.currentSessions[c], "k")
 			t.clientEvent(c, history.Fail, history.OpAcquire, history.Event{})
 		}
 		t.section("c1", "k")
@@ -320,7 +320,7 @@ var growths = []growth{
 		}
 	}},
 	{"gaps", func(t *builder, n int) { // no client holds the lock for long, and each section has its own client
-		t.params.Clients = histories.Names("c", n)
+		t.params.Clients = histories.NumberedNames("c", n)
 		for _, c := range t.params.Clients {
 			t.section(c, "k")
 			t.at += int64(time.Millisecond)
@@ -334,22 +334,22 @@ func (t *builder) operations(op string, n int) {
 	t.grantAcquire("c1", "k")
 	var log []history.Event
 	for i := range n {
-		of := history.Event{Version: int64(i)}
+		event := history.Event{Version: int64(i)}
 		if op == history.OpWrite {
-			of.Value = strconv.Itoa(i)
+			event.Value = strconv.Itoa(i)
 		} else {
-			of.Version = 0
+			event.Version = 0
 		}
-		t.callAndReturn("c1", op, of)
-		log = append(log, t.logEntry("c1", op, of))
+		t.callAndReturn("c1", op, event)
+		log = append(log, t.logEntry("c1", op, event))
 	}
 	t.emitLog(log)
 }
 
 // logEntry returns the resource's log entry for a client's last operation.
-func (t *builder) logEntry(client, op string, of history.Event) history.Event {
-	of.Process, of.Type, of.Op, of.Cause, of.Session, of.Key, of.Applied = "resource", history.OK, history.OpLog, op, t.last[client], "k", t.at
-	return of
+func (t *builder) logEntry(client, op string, event history.Event) history.Event {
+	event.Process, event.Type, event.Op, event.Cause, event.Session, event.Key, event.AppliedAt = "resource", history.OK, history.OpLog, op, t.currentSessions[client], "k", t.at
+	return event
 }
 
 func (t *builder) emitLog(entries []history.Event) {
@@ -358,22 +358,22 @@ func (t *builder) emitLog(entries []history.Event) {
 	}
 }
 
-// keyEvents adds n sections with the nodes' reports about their keys, and then an acquire of another
-// session with n failed attempts.
+// keyEvents adds n sections with the nodes' reports about their keys, and then another session's
+// acquire with n failed attempts.
 func (t *builder) keyEvents(n int, key func(i int) string) {
-	t.params.Life = true
+	t.params.ReportsKeys = true
 	grant := func(c, key string) {
 		t.callAcquire(c, key)
 		for _, node := range t.params.Nodes[:2] {
-			t.linkEvent(c, node, history.OpSet, history.OK, t.last[c], key)
-			t.lifeEvent(node, key, history.KeySet, t.last[c])
+			t.linkEvent(c, node, history.OpSet, history.OK, t.currentSessions[c], key)
+			t.lifeEvent(node, key, history.KeySet, t.currentSessions[c])
 		}
 		t.grantAcquire(c, key)
 	}
 	for i := range n {
 		grant("c1", key(i))
 		for _, node := range t.params.Nodes[:2] {
-			t.linkEvent("c1", node, history.OpRelease, history.OK, t.last["c1"], key(i))
+			t.linkEvent("c1", node, history.OpRelease, history.OK, t.currentSessions["c1"], key(i))
 			t.lifeEvent(node, key(i), history.KeyDeleted, "")
 		}
 		t.callAndReturn("c1", history.OpRelease, history.Event{Key: key(i)})

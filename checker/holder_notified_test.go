@@ -12,7 +12,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// unnotifiedLock is a lock without a deadline that reports no loss. c1 holds it, and c2 gets it at 12 s.
+// In unnotifiedLock, a lock has no deadline and reports no loss. c1 holds it, and c2 gets it at 12
+// s.
 const unnotifiedLock = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 life noLossNotice
 0      harness begin run
 0.001  c1 begin client
@@ -36,18 +37,18 @@ END
 // If the key lived for its TTL, the lock broke no promise. If the key was deleted earlier, the lock
 // is broken.
 func TestHolderNotified(t *testing.T) {
-	expired, deleted := "11.011 n1 life expired old=A", "5.011 n1 life deleted old=A by=c2 sent=5 command=del"
-	withoutLife := regexp.MustCompile(`(?m)^\S+ +n1 life .*\n|^END| life\b`).ReplaceAllString(unnotifiedLock, "")
+	expiry, deletion := "11.011 n1 life expired old=A", "5.011 n1 life deleted old=A by=c2 sent=5 command=del"
+	withoutReports := regexp.MustCompile(`(?m)^\S+ +n1 life .*\n|^END| life\b`).ReplaceAllString(unnotifiedLock, "")
 	for name, row := range map[string]struct {
 		text                       string
 		exclusion, notified, lease verdict.Outcome
 	}{
-		"the key expired after its TTL":      {strings.Replace(unnotifiedLock, "END", expired, 1), verdict.NotExercised, verdict.Violated, verdict.Holds},
-		"another client deleted it":          {strings.ReplaceAll(strings.Replace(unnotifiedLock, "END", deleted, 1), "12.0", "6.0"), verdict.Violated, verdict.Holds, verdict.Holds},
+		"the key expired after its TTL":      {strings.Replace(unnotifiedLock, "END", expiry, 1), verdict.NotExercised, verdict.Violated, verdict.Holds},
+		"another client deleted it":          {strings.ReplaceAll(strings.Replace(unnotifiedLock, "END", deletion, 1), "12.0", "6.0"), verdict.Violated, verdict.Holds, verdict.Holds},
 		"the end of the key is not recorded": {strings.Replace(unnotifiedLock, "END", "", 1), verdict.Violated, verdict.Holds, verdict.Holds},
-		"the nodes report nothing":           {withoutLife, verdict.NotExercised, verdict.Violated, verdict.Holds},
-		"the holder checked the lock":        {strings.Replace(unnotifiedLock, "END", expired+"\n12 c1 info lost session=c1/1", 1), verdict.NotExercised, verdict.Holds, verdict.Holds},
-		"the host stalled for as long as the overlap": {strings.Replace(unnotifiedLock, "END", expired+"\n11.1 nemesis begin stall node=machine\n12 nemesis end stall node=machine\n12.911 c1 info lost session=c1/1", 1),
+		"the nodes report nothing":           {withoutReports, verdict.NotExercised, verdict.Violated, verdict.Holds},
+		"the holder checked the lock":        {strings.Replace(unnotifiedLock, "END", expiry+"\n12 c1 info lost session=c1/1", 1), verdict.NotExercised, verdict.Holds, verdict.Holds},
+		"the host stalled for as long as the overlap": {strings.Replace(unnotifiedLock, "END", expiry+"\n11.1 nemesis begin stall node=machine\n12 nemesis end stall node=machine\n12.911 c1 info lost session=c1/1", 1),
 			verdict.NotExercised, verdict.Undecided, verdict.Holds},
 		"the lock was released before": {strings.Replace(unnotifiedLock, "END", "9 c1 invoke release session=c1/1\n9.001 c1-n1 ok release token=A\n"+
 			"9.001 n1 life deleted old=A by=c1 sent=9 command=del\n9.1 c1 ok release session=c1/1", 1), verdict.NotExercised, verdict.Holds, verdict.Holds},
@@ -63,44 +64,44 @@ func TestHolderNotified(t *testing.T) {
 			t.Errorf("%s: %s", name, v.Disagreement)
 		}
 	}
-	if v := Check(parseHistory(t, strings.Replace(strings.Replace(unnotifiedLock, " noLossNotice", "", 1), "END", expired, 1))); v.Result(verdict.HolderNotified) != nil || v.Result(verdict.MutualExclusion).Outcome != verdict.Violated {
+	if v := Check(parseHistory(t, strings.Replace(strings.Replace(unnotifiedLock, " noLossNotice", "", 1), "END", expiry, 1))); v.Result(verdict.HolderNotified) != nil || v.Result(verdict.MutualExclusion).Outcome != verdict.Violated {
 		t.Errorf("a lock that notifies its holder: %+v", v.Results)
 	}
 }
 
-// Each overlap that brute force finds violates exactly one of the two properties, and no judge contradicts
-// another.
+// Each overlap that brute force finds violates exactly one of the two properties, and no judge
+// contradicts another.
 func TestHolderNotifiedAgainstBruteForce(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
-	overlaps, tried := 0, histories.Cases(3000)
-	for range tried {
+	numOverlaps, numCases := 0, histories.NumCases(3000)
+	for range numCases {
 		h := histories.Random(rnd)
-		h.Params.NoLossNotice, h.Params.Life = true, rnd.IntN(2) == 0
+		h.Params.NoLossNotice, h.Params.ReportsKeys = true, rnd.IntN(2) == 0
 		r := newRecord(h)
-		want := bruteforce.MutualExclusion(h, histories.Beat).Incidents
-		broken, unnotified := judge(r, verdict.MutualExclusion), judge(r, verdict.HolderNotified)
-		if broken.Incidents+unnotified.Incidents != want || (broken.Incidents > 0) != (broken.Outcome == verdict.Violated) || (unnotified.Incidents > 0) != (unnotified.Outcome == verdict.Violated) {
-			t.Fatalf("%d and %d overlaps, %s and %s, want %d:\n%s", broken.Incidents, unnotified.Incidents, broken.Outcome, unnotified.Outcome, want, histories.Lines(h))
+		want := bruteforce.FindOverlaps(h, histories.Beat).Incidents
+		exclusion, notification := judge(r, verdict.MutualExclusion), judge(r, verdict.HolderNotified)
+		if exclusion.Incidents+notification.Incidents != want || (exclusion.Incidents > 0) != (exclusion.Outcome == verdict.Violated) || (notification.Incidents > 0) != (notification.Outcome == verdict.Violated) {
+			t.Fatalf("%d and %d overlaps, %s and %s, want %d in total:\n%s", exclusion.Incidents, notification.Incidents, exclusion.Outcome, notification.Outcome, want, histories.FormatLines(h))
 		}
 		if v := Check(h); v.Disagreement != "" {
-			t.Fatalf("%s:\n%s", v.Disagreement, histories.Lines(h))
+			t.Fatalf("%s:\n%s", v.Disagreement, histories.FormatLines(h))
 		}
 		for _, property := range []string{verdict.MutualExclusion, verdict.HolderNotified} {
 			all, shown := Incidents(h, property, 100), judge(r, property)
 			if len(all) != shown.Incidents {
-				t.Fatalf("%d incidents of %s:\n%s", len(all), property, histories.Lines(h))
+				t.Fatalf("%d incidents of %s:\n%s", len(all), property, histories.FormatLines(h))
 			}
 			for _, x := range all { // ordered by time
 				longer := (x.Witness.To - x.Witness.From) - (shown.Witness.To - shown.Witness.From)
 				if longer > 0 || longer == 0 && x.Witness.From < shown.Witness.From {
 					t.Fatalf("%s shows the overlap from %d to %d instead of %d to %d:\n%s", property,
-						shown.Witness.From, shown.Witness.To, x.Witness.From, x.Witness.To, histories.Lines(h))
+						shown.Witness.From, shown.Witness.To, x.Witness.From, x.Witness.To, histories.FormatLines(h))
 				}
 			}
 		}
-		overlaps += min(want, 1)
+		numOverlaps += min(want, 1)
 	}
-	if overlaps < tried/6 || !slices.Contains(Properties(), verdict.HolderNotified) {
-		t.Errorf("%d of %d histories have overlaps; the comparison is one-sided", overlaps, tried)
+	if numOverlaps < numCases/6 || !slices.Contains(Properties(), verdict.HolderNotified) {
+		t.Errorf("%d of %d histories have overlaps; the comparison is one-sided", numOverlaps, numCases)
 	}
 }

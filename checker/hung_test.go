@@ -7,7 +7,7 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// heldLock is a lock that c1 holds and no other client wants.
+// In heldLock, c1 holds a lock that no other client wants.
 const heldLock = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10
 0      harness begin run
 0.001  c1 begin client
@@ -19,8 +19,8 @@ const heldLock = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeo
 `
 
 // A call that does not return is the lock's fault if its client kept running and reached a majority
-// for ten rounds plus a TTL, here 12.1 s. For an acquire the limit is ten rounds in which no client
-// held the lock.
+// for ten rounds plus a TTL, here 12.1 s. For an acquire, the limit is ten rounds during which no
+// client held the lock.
 func TestHungCalls(t *testing.T) {
 	for name, row := range map[string]struct {
 		events, cause string
@@ -30,9 +30,9 @@ func TestHungCalls(t *testing.T) {
 		"a release that returns sooner": {heldLock + "1 c1 invoke release session=c1/1\n13 c1 ok release session=c1/1\n13.3 c1 end client\n30 harness end run", ""},
 		"an extension":                  {heldLock + "1 c1 invoke extend session=c1/1\n30 harness end run", verdict.Hung},
 		"a write":                       {heldLock + "1 c1 invoke write session=c1/1 value=v version=0\n30 harness end run", ""},
-		"a release of a client that dies": {heldLock + "1 c1 invoke release session=c1/1\n" +
+		"a release by a client that dies": {heldLock + "1 c1 invoke release session=c1/1\n" +
 			"12 nemesis begin kill node=c1 step=1\n30 harness end run", ""},
-		"a release of a client that is paused": {heldLock + "1 c1 invoke release session=c1/1\n" +
+		"a release by a client that is paused": {heldLock + "1 c1 invoke release session=c1/1\n" +
 			"12 nemesis begin pause node=c1 step=1\n30 nemesis end pause node=c1 step=1\n30 harness end run", ""},
 		"a release without a majority": {heldLock + "1 c1 invoke release session=c1/1\n" +
 			"2 nemesis begin kill node=n1 step=1\n2 nemesis begin kill node=n2 step=1\n30 harness end run", ""},
@@ -54,10 +54,10 @@ func TestHungCalls(t *testing.T) {
 	}
 }
 
-// Links that lose a few messages do not excuse an acquire that never retries. Links that lose half of the
-// messages or all of them may.
+// Links that lose a few messages do not excuse an acquire that never retries. Links that lose half
+// or more of the messages may.
 func TestHungAcquireOnLossyLinks(t *testing.T) {
-	const lossy = heldLock + `0.5 nemesis begin lose node=c2-n1
+	const lossyLinks = heldLock + `0.5 nemesis begin lose node=c2-n1
 0.5  nemesis begin lose node=c2-n2
 0.5  nemesis begin lose node=c2-n3
 1    c1 invoke release session=c1/1
@@ -74,7 +74,7 @@ SETS
 		"0.91 c2-n1,n2,n3 fail set token=B\n1 c2-n1,n2,n3 info set token=C answered=0":                              "",
 		"0.91 c2-n1,n2,n3 fail set token=B\n1 c2-n1,n2,n3 info set token=C answered=0\n2 c2-n1,n2 fail set token=D": verdict.Hung,
 	} {
-		got := judge(newRecord(parseHistory(t, strings.Replace(lossy, "SETS", sets, 1))), verdict.FaultTolerance)
+		got := judge(newRecord(parseHistory(t, strings.Replace(lossyLinks, "SETS", sets, 1))), verdict.FaultTolerance)
 		if violated := got.Outcome == verdict.Violated; violated != (cause != "") || got.Cause != cause {
 			t.Errorf("%s\n%s (%s): %s", sets, got.Outcome, got.Cause, got.Because)
 		}

@@ -14,16 +14,16 @@ import (
 	"lockpick/internal/histories"
 )
 
-// Incidents returns as many incidents as the verdict counts, ordered by time. One of them is the
-// incident that the verdict shows, with the same text.
+// Incidents returns as many incidents as the verdict counts, ordered by time. Exactly one of them
+// is the violation shown in the verdict, with the same text.
 func TestIncidentsMatchVerdict(t *testing.T) {
-	checkIncidents(t, histories.Cases(600))
+	checkIncidents(t, histories.NumCases(600))
 }
 
-func checkIncidents(t *testing.T, random int) {
+func checkIncidents(t *testing.T, numRandom int) {
 	t.Helper()
-	several := map[string]int{}
-	look := func(name string, h *history.History) {
+	multipleCounts := map[string]int{}
+	check := func(name string, h *history.History) {
 		t.Helper()
 		for _, res := range Check(h).Results {
 			if res.Outcome != verdict.Violated {
@@ -46,28 +46,28 @@ func checkIncidents(t *testing.T, random int) {
 				t.Fatalf("%s: %s shows %q, which matches %d incidents: %+v", name, res.Property, res.Because, shown, all)
 			}
 			if len(all) > 1 {
-				several[res.Property]++
+				multipleCounts[res.Property]++
 				if first := Incidents(h, res.Property, 1); len(first) != 1 || !first[0].Witness.SameViolation(all[0].Witness) {
 					t.Fatalf("%s: the first incident of %s is %+v, want %+v", name, res.Property, first, all[0])
 				}
 			}
 		}
 	}
-	for name, h := range stories(t) {
-		look(name, h)
-		look(name+" twice", duplicate(h))
+	for name, h := range testdataHistories(t) {
+		check(name, h)
+		check(name+" twice", duplicate(h))
 	}
 	rnd := rand.New(rand.NewPCG(15, 1))
-	for range random {
-		look("random", histories.Random(rnd))
-		look("upheaval", histories.RandomWithFaults(rnd.Uint64()))
+	for range numRandom {
+		check("random", histories.Random(rnd))
+		check("upheaval", histories.RandomWithFaults(rnd.Uint64()))
 		h := histories.Random(rnd)
 		h.Params.NoLossNotice = true
-		look("random, unnotified", h)
+		check("random, unnotified", h)
 	}
-	t.Logf("histories with several incidents: %v", several)
+	t.Logf("histories with several incidents: %v", multipleCounts)
 	for _, name := range Properties() {
-		if several[name] == 0 {
+		if multipleCounts[name] == 0 {
 			t.Errorf("no history violates %s twice", name)
 		}
 	}
@@ -76,23 +76,23 @@ func checkIncidents(t *testing.T, random int) {
 // duplicate returns the history with a copy of each client, lock and account. The copies do the
 // same as the originals at the same time.
 func duplicate(h *history.History) *history.History {
-	double := regexp.MustCompile(`\b(c\d+|lock-|acct-)`)
-	as := func(name string) string { return double.ReplaceAllString(name, "x$1") }
-	both := &history.History{Params: h.Params, Cut: h.Cut, Events: slices.Clone(h.Events)}
+	namePattern := regexp.MustCompile(`\b(c\d+|lock-|acct-)`)
+	copyName := func(name string) string { return namePattern.ReplaceAllString(name, "x$1") }
+	doubled := &history.History{Params: h.Params, Truncation: h.Truncation, Events: slices.Clone(h.Events)}
 	for _, c := range h.Params.Clients {
-		both.Params.Clients = append(both.Params.Clients, as(c))
+		doubled.Params.Clients = append(doubled.Params.Clients, copyName(c))
 	}
 	for _, e := range h.Events {
-		other := e
-		other.Process, other.Key, other.Session, other.Node = as(e.Process), as(e.Key), as(e.Session), as(e.Node)
-		if other.Process == e.Process && other.Key == e.Key && other.Node == e.Node {
+		copied := e
+		copied.Process, copied.Key, copied.Session, copied.Node = copyName(e.Process), copyName(e.Key), copyName(e.Session), copyName(e.Node)
+		if copied.Process == e.Process && copied.Key == e.Key && copied.Node == e.Node {
 			continue // an event of a node or of the run
 		}
-		both.Events = append(both.Events, other)
+		doubled.Events = append(doubled.Events, copied)
 	}
-	slices.SortStableFunc(both.Events, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
-	for i := range both.Events {
-		both.Events[i].N = int64(i + 1)
+	slices.SortStableFunc(doubled.Events, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
+	for i := range doubled.Events {
+		doubled.Events[i].N = int64(i + 1)
 	}
-	return both
+	return doubled
 }

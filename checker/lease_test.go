@@ -7,10 +7,10 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// TestLeaseStampError checks that neither judge reports a violation that the timestamp error can explain,
-// and that the error never reorders extensions.
+// Neither judge reports a violation that the timestamp error can explain. The error never reorders
+// extensions.
 func TestLeaseStampError(t *testing.T) {
-	const early = `
+	const earlyLoss = `
 params clients=c1 stampError=%s
 0     c1 begin client
 0.010 c1 invoke acquire session=c1/1
@@ -18,7 +18,7 @@ params clients=c1 stampError=%s
 1.001 c1 invoke release session=c1/1
 1.005 c1 fail release session=c1/1
 9     harness end run`
-	const extends = `
+	const extendedTwice = `
 params clients=c1,c2 stampError=%s
 0     c1 begin client
 0     c2 begin client
@@ -31,7 +31,7 @@ params clients=c1,c2 stampError=%s
 3     c2 invoke acquire session=c2/1
 3.003 c2 ok acquire session=c2/1 until=8
 9     harness end run`
-	const hands = `
+	const handover = `
 params clients=c1,c2 stampError=%s
 0     c1 begin client
 0     c2 begin client
@@ -65,11 +65,11 @@ params clients=c1,c2 stampError=%s
 		story, ε string
 		want     verdict.Outcome
 	}{
-		{hands, "0s", verdict.Violated}, {hands, "400us", verdict.Violated}, {hands, "500us", verdict.Holds},
+		{handover, "0s", verdict.Violated}, {handover, "400us", verdict.Violated}, {handover, "500us", verdict.Holds},
 		{atOnce, "0s", verdict.Violated},       // one client's operations are in order, whatever the timestamps
-		{withoutDeadline, "0s", verdict.Holds}, // an extension without a deadline moves none
-		{early, "0s", verdict.Violated}, {early, "2ms", verdict.Violated}, {early, "2500us", verdict.Holds}, {early, "2s", verdict.Holds},
-		{extends, "0s", verdict.Violated}, {extends, "100ms", verdict.Violated}, {extends, "2s", verdict.Holds},
+		{withoutDeadline, "0s", verdict.Holds}, // an extension without a deadline moves no deadline
+		{earlyLoss, "0s", verdict.Violated}, {earlyLoss, "2ms", verdict.Violated}, {earlyLoss, "2500us", verdict.Holds}, {earlyLoss, "2s", verdict.Holds},
+		{extendedTwice, "0s", verdict.Violated}, {extendedTwice, "100ms", verdict.Violated}, {extendedTwice, "2s", verdict.Holds},
 	} {
 		v := Check(parseHistory(t, fmt.Sprintf(row.story, row.ε)))
 		if got := v.Result(verdict.LeaseLinearizable); got.Outcome != row.want || v.Second != row.want || v.Disagreement != "" {
@@ -78,8 +78,8 @@ params clients=c1,c2 stampError=%s
 	}
 }
 
-// TestWorstOfKeys checks that the longest overlap of all keys is shown.
-func TestWorstOfKeys(t *testing.T) {
+// The longest overlap on any key is reported.
+func TestLongestOverlapIsReported(t *testing.T) {
 	text := "params clients=c1,c2\n0 c1 begin client\n0 c2 begin client"
 	for i, lasts := range []string{"0.9", "3", "2"} {
 		for _, c := range []string{"c1", "c2"} {

@@ -12,8 +12,9 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// change is a difference between a variant and its story. In the lines that contain line, old is replaced.
-// If old is "", replacement is inserted before these lines. If both are "", the lines are removed.
+// change is a difference between a variant and its history. In the lines that contain line, old is
+// replaced. If old is "", replacement is inserted before these lines. If both are "", the lines are
+// removed.
 type change struct{ line, old, replacement string }
 
 func insertFault(kind, node string, from, to float64) change {
@@ -29,16 +30,16 @@ func setOnN3At(at string) []change {
 }
 
 var (
-	setLater = []change{{"ok set token=A", "0.012  c1-n1,n2,n3", "1.003 c1-n3 ok set token=A sent=0.99 applied=1.002\n0.012 c1-n1,n2"},
+	laterSets = []change{{"ok set token=A", "0.012  c1-n1,n2,n3", "1.003 c1-n3 ok set token=A sent=0.99 applied=1.002\n0.012 c1-n1,n2"},
 		{"life set value=A", "0.011  n1,n2,n3", "1.002 n3 life set value=A by=c1 sent=0.99\n0.011 n1,n2"}}
 	releaseToOneNode = []change{{"release token=A", "c1-n1,n2,n3", "c1-n1"}, {"deleted old=A", "n1,n2,n3", "n1"}}
 
-	noLife  = withoutLines(" life ")
-	c2Tries = change{"0.020  c1-n1", "", "0.010 c2 begin client\n0.011 c2 invoke acquire session=c2/1\n"}
+	withoutNodeReports = withoutLines(" life ")
+	c2Attempt          = change{"0.020  c1-n1", "", "0.010 c2 begin client\n0.011 c2 invoke acquire session=c2/1\n"}
 )
 
-// storyVariants are stories with a few changes and the resulting outcome.
-var storyVariants = []struct {
+// historyVariants are histories from testdata with a few changes, and the resulting outcomes.
+var historyVariants = []struct {
 	story, name string
 	changes     []change
 	property    string
@@ -49,7 +50,7 @@ var storyVariants = []struct {
 	{"one-token-many-rounds", "no release between rounds", []change{withoutLines("10.502 "), withoutLines("3.003 "), withoutLines("0.103 ")}, verdict.DeadlockFreedom, verdict.NotExercised},
 
 	{"release-unanswered", "unchanged", nil, verdict.FaultTolerance, verdict.Violated},
-	{"release-unanswered", "without node facts", []change{noLife}, verdict.FaultTolerance, verdict.Violated},
+	{"release-unanswered", "without node facts", []change{withoutNodeReports}, verdict.FaultTolerance, verdict.Violated},
 	{"release-unanswered", "the release has not returned", []change{withoutLines("c1 info release")}, verdict.FaultTolerance, verdict.Violated},
 	{"release-unanswered", "the release is answered late", []change{{"c1 info release", "1.050  c1 info", "5.050  c1 ok"}}, verdict.FaultTolerance, verdict.Violated},
 	{"release-unanswered", "the release is answered soon, no key is left, and no client gets the lock", []change{{"c1 info release", "c1 info", "c1 ok"}}, verdict.FaultTolerance, verdict.Violated},
@@ -60,17 +61,17 @@ var storyVariants = []struct {
 	{"release-unanswered", "one node executed it", []change{
 		{"release token=A", "1.003  c1-n1,n2,n3", "1.003  c1-n2,n3 info release token=A applied=0 answered=0\n1.003 c1-n1"}, {"deleted old=A", "n1,n2,n3", "n1"}},
 		verdict.FaultTolerance, verdict.Holds},
-	{"release-unanswered", "one node executed it, without node facts", []change{noLife,
+	{"release-unanswered", "one node executed it, without node facts", []change{withoutNodeReports,
 		{"release token=A", "1.003  c1-n1,n2,n3", "1.003  c1-n2,n3 info release token=A applied=0 answered=0\n1.003 c1-n1"}},
 		verdict.FaultTolerance, verdict.Holds},
 	{"release-unanswered", "the release reached one node", releaseToOneNode, verdict.FaultTolerance, verdict.Holds},
-	{"release-unanswered", "the release reached one node, and another sets its key later", slices.Concat(setLater, releaseToOneNode), verdict.FaultTolerance, verdict.Holds},
-	{"release-unanswered", "the same, without node facts", slices.Concat(setLater, releaseToOneNode, []change{noLife}), verdict.FaultTolerance, verdict.Holds},
+	{"release-unanswered", "the release reached one node, and another sets its key later", slices.Concat(laterSets, releaseToOneNode), verdict.FaultTolerance, verdict.Holds},
+	{"release-unanswered", "the same, without node facts", slices.Concat(laterSets, releaseToOneNode, []change{withoutNodeReports}), verdict.FaultTolerance, verdict.Holds},
 	{"release-unanswered", "the release reached no node, and facts of two nodes are missing", []change{withoutLines("release token=A"), withoutLines("deleted old=A"),
 		{"life set value=A", "0.011  n1,n2,n3 life", "0.01 n2,n3 life gap lo=0.005 hi=0.02\n0.011 n1 life"}}, verdict.FaultTolerance, verdict.Holds},
 	{"release-unanswered", "the nodes refused it", []change{{"release token=A", "ok release token=A answered=0", "fail release token=A answered=0 cause=MISCONF"}, withoutLines("deleted old=A")},
 		verdict.FaultTolerance, verdict.Holds},
-	{"release-unanswered", "the nodes refused it, without node facts", []change{noLife,
+	{"release-unanswered", "the nodes refused it, without node facts", []change{withoutNodeReports,
 		{"release token=A", "ok release token=A answered=0", "fail release token=A answered=0 cause=MISCONF"}}, verdict.FaultTolerance, verdict.Holds},
 	{"release-unanswered", "the nodes' actions are unknown", []change{{"deleted old=A", "deleted old=A", "gap lo=1 hi=3"},
 		{"release token=A", "ok release token=A answered=0", "info release token=A applied=0 answered=0"}}, verdict.FaultTolerance, verdict.Holds},
@@ -99,8 +100,8 @@ var storyVariants = []struct {
 	{"acquire-hangs", "the acquire gives up", []change{withoutLines("c1-n3"), withoutLines("n3 life"), {"c1 ok acquire", "c1 ok acquire session=c1/1 token=A until=9.8", "c1 info acquire session=c1/1"}, withoutLines("release")},
 		verdict.FaultTolerance, verdict.Violated},
 	{"acquire-hangs", "the client is paused", []change{insertFault(facts.Pause, "c1", 1, 4.5)}, verdict.FaultTolerance, verdict.Holds},
-	{"acquire-hangs", "the client is paused, and another tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Tries, insertFault(facts.Pause, "c1", 1, 4.5)}, verdict.FaultTolerance, verdict.Holds},
-	{"acquire-hangs", "another client tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Tries, insertFault(facts.Cut, "c1-n3", 1, 4)}, verdict.FaultTolerance, verdict.Violated},
+	{"acquire-hangs", "the client is paused, and another tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Attempt, insertFault(facts.Pause, "c1", 1, 4.5)}, verdict.FaultTolerance, verdict.Holds},
+	{"acquire-hangs", "another client tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Attempt, insertFault(facts.Cut, "c1-n3", 1, 4)}, verdict.FaultTolerance, verdict.Violated},
 	{"acquire-hangs", "the client dies", []change{withoutLines("c1-n3"), withoutLines("n3 life"), withoutLines("c1 ok"), withoutLines("c1 invoke release"), withoutLines("6.00"),
 		insertFault(facts.Kill, "c1", 2, 8)}, verdict.FaultTolerance, verdict.NotExercised},
 	{"acquire-hangs", "no majority is left", []change{insertFault(facts.Kill, "n3", 0.03, 4.9)}, verdict.FaultTolerance, verdict.Holds},
@@ -108,12 +109,12 @@ var storyVariants = []struct {
 	{"acquire-hangs", "the host stalls for less time", []change{insertFault("stall", "machine", 1, 3)}, verdict.FaultTolerance, verdict.Violated},
 }
 
-// TestLivenessAgainstStoryVariants checks stories with small changes that may change the correct outcome.
-func TestLivenessAgainstStoryVariants(t *testing.T) {
-	for _, row := range storyVariants {
-		r := newRecord(parseHistory(t, storyVariant(t, row.story, row.changes)))
-		if r.Malformed != "" {
-			t.Fatalf("%s, %s: %s", row.story, row.name, r.Malformed)
+// Small changes to a history from testdata may change the correct outcome.
+func TestLivenessAgainstVariants(t *testing.T) {
+	for _, row := range historyVariants {
+		r := newRecord(parseHistory(t, historyVariant(t, row.story, row.changes)))
+		if r.Defect != "" {
+			t.Fatalf("%s, %s: %s", row.story, row.name, r.Defect)
 		}
 		if got := judge(r, row.property); got.Outcome != row.want {
 			t.Errorf("%s, %s: %s, want %s: %s", row.story, row.name, got.Outcome, row.want, got.Because)
@@ -121,7 +122,7 @@ func TestLivenessAgainstStoryVariants(t *testing.T) {
 	}
 }
 
-// TestUnavailabilityAgainstBound uses clients that each give up before the bound of 3 s is over.
+// Each client gives up before the bound of 3 s has passed.
 func TestUnavailabilityAgainstBound(t *testing.T) {
 	for _, row := range []struct {
 		second, until float64
@@ -129,7 +130,7 @@ func TestUnavailabilityAgainstBound(t *testing.T) {
 	}{
 		{2.5, 4.5, verdict.Violated},
 		{2.5, 3.9, verdict.Holds},
-		{3.1, 5.5, verdict.Holds}, // no client tried for a moment
+		{3.1, 5.5, verdict.Holds}, // for a moment, no client tried
 	} {
 		h := parseHistory(t, fmt.Sprintf(`params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rounds=10
 0   c1 begin client
@@ -149,8 +150,8 @@ func TestUnavailabilityAgainstBound(t *testing.T) {
 	}
 }
 
-// storyVariant returns a story with changes.
-func storyVariant(t *testing.T, name string, changes []change) string {
+// historyVariant returns a history from testdata with changes.
+func historyVariant(t *testing.T, name string, changes []change) string {
 	t.Helper()
 	a, err := txtar.ParseFile("testdata/" + name + ".txt")
 	if err != nil {
@@ -158,7 +159,7 @@ func storyVariant(t *testing.T, name string, changes []change) string {
 	}
 	lines := strings.SplitAfter(string(a.Files[0].Data), "\n")
 	for _, c := range changes {
-		hit := false
+		found := false
 		for i, line := range lines {
 			switch {
 			case !strings.Contains(line, c.line) || c.old != "" && !strings.Contains(line, c.old):
@@ -170,9 +171,9 @@ func storyVariant(t *testing.T, name string, changes []change) string {
 			default:
 				lines[i] = strings.Replace(line, c.old, c.replacement, 1)
 			}
-			hit = true
+			found = true
 		}
-		if !hit {
+		if !found {
 			t.Fatalf("%s has no line with %q and %q", name, c.line, c.old)
 		}
 	}

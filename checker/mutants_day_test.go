@@ -2,5 +2,6 @@
 
 package checker
 
-// mutantStride is 6: outside nightly runs every sixth mutant is tried, since each takes seconds of CPU.
+// mutantStride is 6: without the nightly tag, every sixth mutant is tried, because each takes
+// seconds of CPU time.
 const mutantStride = 6

@@ -18,15 +18,16 @@ import (
 	"testing"
 )
 
-// comparisonTests matches the tests that compare the checker with porcupine or with very simple judges.
+// comparisonTests matches the tests that compare the checker with porcupine or with very simple
+// judges.
 const comparisonTests = "Exhaustively|Against"
 
-// causeTests matches the tests that compare causes with the table of causes.
+// causeTests matches the tests that compare causes with the tables of causes.
 const causeTests = "TestCause|TestUnavailabilityCause|TestRefusedSets|TestSpareVotes|TestNoCause"
 
-// TestMutants plants the mistakes of testdata/mutants.list in a copy of the checker and of package
+// TestMutants plants the mistakes in testdata/mutants.list in a copy of the checker and of package
 // facts, and expects the tests to detect each one. All mutants are compiled in at once, so that
-// every package is built only once; an environment variable selects the mutant. By default every
+// every package is built only once. An environment variable selects the mutant. By default, every
 // sixth mutant is tried.
 func TestMutants(t *testing.T) {
 	if out, err := exec.Command("go", "vet", "./...").CombinedOutput(); err != nil {
@@ -59,53 +60,54 @@ func TestMutants(t *testing.T) {
 			}
 			t.Parallel()
 			for _, dir := range dirs {
-				if killer := p.run(t, dir, tests, i+1); killer != "" {
-					t.Logf("killed by %s of %s", killer, dir)
+				if detector := p.run(t, dir, tests, i+1); detector != "" {
+					t.Logf("detected by %s in %s", detector, dir)
 					return
 				}
 			}
-			t.Errorf("it survived: no test detects the mistake: %s", m.mistake)
+			t.Errorf("the mutant survived: no test detects the mistake: %s", m.mistake)
 		})
 	}
 }
 
-// packagesFor lists the packages whose tests may detect a mistake in a file: the file's own package and
-// this one, or all judges for a package that all of them use. The packages that usually detect it come
-// first; if the stanza names tests, that is the file's own package.
-func packagesFor(file, named string) []string {
+// packagesFor lists the packages whose tests may detect a mistake in a file, starting with those
+// that usually detect it: the file's own package and this one, or all judges if all of them use the
+// package. If the mutant names its tests, the file's own package comes first.
+func packagesFor(file, tests string) []string {
 	dir := filepath.Dir(file)
 	switch filepath.Base(dir) {
 	case "facts", "history":
 		list := []string{"lease", ".", "cause", "spans", "liveness", "resource"}
-		if filepath.Base(file) == "attempt.go" { // it decides which votes belong together
+		if filepath.Base(file) == "attempt.go" { // this file decides which votes belong together
 			list[0], list[1] = list[1], list[0]
 		}
-		if named != "" {
+		if tests != "" {
 			list = slices.Insert(list, 0, dir)
 		}
 		return list
 	case "mutex", "edn", ".":
 		return []string{dir}
-	case "spans": // lease compares overlaps with brute force
+	case "spans": // package lease compares overlaps with brute force
 		return []string{dir, "lease", "."}
 	default:
 		return []string{dir, "."}
 	}
 }
 
-// mutantBuild builds all mutants as one overlay of the sources, and the test binaries with it.
+// mutantBuild builds all mutants as one overlay over the sources, and test binaries with the
+// overlay.
 type mutantBuild struct {
 	t         *testing.T
 	dir       string
 	variants  map[string]map[int][]variant // by file and start of the function
 	binaries  map[string]string            // by package
-	unmutated sync.Map                     // results of runs without a mutant, by package and tests
+	unmutated sync.Map                     // results without a mutant, by package and tests
 }
 
 // variant is a mutated function.
 type variant struct {
-	name   string // of the mutant
-	mutant int    // from 1
+	name   string // name of the mutant
+	mutant int    // number of the mutant, from 1
 	text   string
 }
 
@@ -116,8 +118,8 @@ func (p *mutantBuild) add(x mutatedFile, name string, mutant int) {
 	p.variants[x.path][x.begin] = append(p.variants[x.path][x.begin], variant{name, mutant, x.function})
 }
 
-// chosenSource is an additional source file for each package with mutants.
-const chosenSource = `package %s
+// mutantSelector is an additional source file for each package with mutants.
+const mutantSelector = `package %s
 
 import (
 	"os"
@@ -127,7 +129,7 @@ import (
 var mutant__, _ = strconv.Atoi(os.Getenv("CHECKER_MUTANT"))
 `
 
-// write writes the sources with all mutants, and the overlay file.
+// write writes the sources with all mutants, and the overlay file that refers to them.
 func (p *mutantBuild) write() {
 	overlay := map[string]string{}
 	put := func(path, text string) {
@@ -160,7 +162,7 @@ func (p *mutantBuild) write() {
 			}
 		}
 		put(path, text+string(source[end:]))
-		put(filepath.Join(filepath.Dir(path), "chosen_mutant.go"), fmt.Sprintf(chosenSource, file.Name.Name))
+		put(filepath.Join(filepath.Dir(path), "chosen_mutant.go"), fmt.Sprintf(mutantSelector, file.Name.Name))
 	}
 	list, err := json.Marshal(map[string]any{"Replace": overlay})
 	if err != nil {
@@ -171,44 +173,45 @@ func (p *mutantBuild) write() {
 	}
 }
 
-// dispatcher returns the source of a function and its variants under different names, and of a function that
-// calls the selected one. The original is variant 0. Generic functions are not supported; none is mutated.
+// dispatcher returns the source of a function and its variants under different names, and of a
+// function that calls the selected one. Variant 0 is the original. Generic functions are not
+// supported, and none is mutated.
 func dispatcher(fn *ast.FuncDecl, source []byte, at func(token.Pos) int, variants []variant) string {
-	of := func(n ast.Node) string { return string(source[at(n.Pos()):at(n.End())]) }
+	sourceOf := func(n ast.Node) string { return string(source[at(n.Pos()):at(n.End())]) }
 	receiver, call := "", fn.Name.Name
 	if fn.Recv != nil {
-		receiver, call = "(x__ "+of(fn.Recv.List[0].Type)+") ", "x__."+call
+		receiver, call = "(x__ "+sourceOf(fn.Recv.List[0].Type)+") ", "x__."+call
 	}
 	var params, args []string
 	for _, field := range fn.Type.Params.List {
 		for range max(1, len(field.Names)) {
 			arg := fmt.Sprintf("p%d__", len(args))
-			params = append(params, arg+" "+of(field.Type))
+			params = append(params, arg+" "+sourceOf(field.Type))
 			if _, ok := field.Type.(*ast.Ellipsis); ok {
 				arg += "..."
 			}
 			args = append(args, arg)
 		}
 	}
-	results, give := "", "%s; return"
+	results, callFormat := "", "%s; return"
 	if fn.Type.Results != nil {
-		results, give = of(fn.Type.Results), "return %s"
+		results, callFormat = sourceOf(fn.Type.Results), "return %s"
 	}
-	give = fmt.Sprintf(give, call+"__%d("+strings.Join(args, ", ")+")")
+	callFormat = fmt.Sprintf(callFormat, call+"__%d("+strings.Join(args, ", ")+")")
 	text := "func " + receiver + fn.Name.Name + "(" + strings.Join(params, ", ") + ") " + results + " {\nswitch mutant__ {\n"
 	for _, v := range variants {
-		text += fmt.Sprintf("case %d: "+give+"\n", v.mutant, v.mutant)
+		text += fmt.Sprintf("case %d: "+callFormat+"\n", v.mutant, v.mutant)
 	}
-	text += fmt.Sprintf("default: "+give+"\n", 0) + "}\n}\n"
+	text += fmt.Sprintf("default: "+callFormat+"\n", 0) + "}\n}\n"
 	name := at(fn.Name.End()) - at(fn.Pos())
 	for _, v := range variants {
 		text += fmt.Sprintf("//line %s:1\n%s__%d%s\n", v.name, v.text[:name], v.mutant, v.text[name:])
 	}
-	original := of(fn)
+	original := sourceOf(fn)
 	return text + "//line original:1\n" + original[:name] + "__0" + original[name:]
 }
 
-// build builds the tests of a package with all mutants, once.
+// build builds a package's tests with all mutants, once.
 func (p *mutantBuild) build(t *testing.T, pkg string) {
 	t.Helper()
 	if p.binaries[pkg] != "" {
@@ -223,14 +226,14 @@ func (p *mutantBuild) build(t *testing.T, pkg string) {
 	p.binaries[pkg] = binary
 }
 
-// run runs tests of a package with a mutant and returns the test that failed, or "". Without the mutant
-// the tests must pass.
+// run runs tests in a package with a mutant and returns the test that failed, or "". Without the
+// mutant the tests must pass.
 func (p *mutantBuild) run(t *testing.T, pkg, tests string, mutant int) string {
 	t.Helper()
 	if mutant != 0 {
-		sound, _ := p.unmutated.LoadOrStore(pkg+" "+tests, sync.OnceValue(func() string { return p.run(t, pkg, tests, 0) }))
-		if failed := sound.(func() string)(); failed != "" {
-			t.Fatalf("without a mutant %s of %s fails", failed, pkg)
+		baseline, _ := p.unmutated.LoadOrStore(pkg+" "+tests, sync.OnceValue(func() string { return p.run(t, pkg, tests, 0) }))
+		if failed := baseline.(func() string)(); failed != "" {
+			t.Fatalf("without a mutant, %s in %s fails", failed, pkg)
 		}
 	}
 	cmd := exec.Command(p.binaries[pkg], "-test.run", tests, "-test.failfast", "-test.timeout", "2m")

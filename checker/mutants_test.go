@@ -14,11 +14,11 @@ import (
 	"testing"
 )
 
-// mutant is one planted mistake: in one function, old is replaced by new.
+// mutant is a planted mistake: old is replaced by new in one function.
 type mutant struct {
 	name     string
 	mistake  string
-	tests    string // the tests that must detect it, "" for the proofs
+	tests    string // the tests that must detect the mistake, "" for comparisonTests
 	function string // Type.Method or the name of a function
 	old, new string // without indentation
 }
@@ -31,7 +31,7 @@ type mutatedFile struct {
 	function string // source of the mutated function
 }
 
-// functionsByName maps names to the functions of the checker and of package history.
+// functionsByName maps names to functions of the checker and of package history.
 type functionsByName map[string][]function
 
 type function struct {
@@ -130,7 +130,7 @@ func (all functionsByName) read(path string) error {
 	return nil
 }
 
-// nameOf returns Type.Method for a method, also if the receiver is a pointer or generic.
+// nameOf returns Type.Method for a method, even if the receiver is a pointer or generic.
 func nameOf(fn *ast.FuncDecl) string {
 	if fn.Recv == nil {
 		return fn.Name.Name
@@ -152,28 +152,28 @@ func nameOf(fn *ast.FuncDecl) string {
 	}
 }
 
-// apply plants a mutant. Exactly one function of its name must contain the old text, exactly once.
+// apply plants a mutant. Its old text must occur exactly once in all functions of its name
+// together.
 func (all functionsByName) apply(m mutant) (mutatedFile, error) {
 	var found []mutatedFile
 	var counts []string
 	for _, f := range all[m.function] {
 		body := unindent(string(f.file[f.begin:f.end]))
 		n := strings.Count(body, m.old)
-		counts = append(counts, fmt.Sprintf("%d times in that of %s", n, f.path))
+		counts = append(counts, fmt.Sprintf("%d times in the one in %s", n, f.path))
 		for range n {
 			body := strings.Replace(body, m.old, m.new, 1)
 			found = append(found, mutatedFile{f.path, string(f.file[:f.begin]) + body + string(f.file[f.end:]), f.begin, body})
 		}
 	}
 	if len(found) != 1 {
-		return mutatedFile{}, fmt.Errorf("mutant %s: func %s must contain this text once, but has it %s:\n%s",
+		return mutatedFile{}, fmt.Errorf("mutant %s: func %s must contain this text once, but contains it %s:\n%s",
 			m.name, m.function, cmp.Or(strings.Join(counts, ", "), "nowhere: there is no such function"), m.old)
 	}
 	return found[0], nil
 }
 
-// TestMutantsApply checks that every mutant applies exactly once, that the result can be parsed, and that
-// names and mistakes are unique.
+// Every mutant applies exactly once, the result can be parsed, and names and mistakes are unique.
 func TestMutantsApply(t *testing.T) {
 	functions := declaredFunctions(t)
 	seen := map[string]string{}
@@ -199,8 +199,7 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// TestInapplicableMutants checks that a missing or ambiguous text or function causes an error that
-// names the mutant.
+// A missing or ambiguous text or function causes an error that names the mutant.
 func TestInapplicableMutants(t *testing.T) {
 	dir := t.TempDir()
 	all := functionsByName{}
@@ -224,7 +223,7 @@ func TestInapplicableMutants(t *testing.T) {
 		"m: x\nfunc T.Less: x.a < x.b => x.a > x.b":                                 "2 times",
 		"m: x\nfunc T.Less: x.d => x.a":                                             "0 times",
 		"m: x\nfunc T.More: x.c => x.a":                                             "no such function",
-		"m: x\nfunc Twin: return 1 => return 2":                                     "1 times in that of",
+		"m: x\nfunc Twin: return 1 => return 2":                                     "1 times in the one in",
 	} {
 		m, err := parseMutant(stanza)
 		if err != nil {

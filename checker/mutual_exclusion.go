@@ -11,26 +11,26 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// mutualExclusion checks whether two clients believed, each by its own clock, that they held the
-// same lock at the same instant. Two belief windows of different sessions that certainly overlap
-// are a violation. There are no false positives by construction, and a violation is always the
-// lock's fault. An acquire is an occasion if it was in progress while another session held the lock
+// mutualExclusion checks whether two clients ever believed, each by its own clock, that they held
+// the same lock. It reports a violation if belief windows of different sessions certainly overlap.
+// There are no false positives by construction, and a violation is always the lock's fault. An
+// acquire counts as an occasion if it was in progress while another session held the lock
 // (spans.Meetings).
 //
-// For a lock that never notifies its holder, overlaps after the first holder's key expired do not
-// count; see holderNotified.
+// If a lock never notifies its holder, overlaps after the first holder's key expired do not count;
+// see holderNotified.
 func mutualExclusion(r *record) (f verdict.Finding) {
 	for _, l := range r.Locks {
-		f.Occasions += spans.Meetings(r.Facts, l, r.beliefs.Of(l))
+		f.Occasions += spans.Meetings(r.Facts, l, r.beliefs.Windows(l))
 	}
 	exception := ""
 	if r.Params.NoLossNotice {
-		f.Incidents, f.Worst = overlapIncidents(overlapsByCause(r, false))
+		f.Incidents, f.DescribeWorst = overlapIncidents(overlapsByCause(r, false))
 		exception = " except after a key had expired, which this lock does not report"
 	} else if o := r.beliefs.Overlaps(); len(o.Incidents) > 0 {
-		f.Worst = func() verdict.Result { return explainedResult(r, o.Overlap) }
+		f.DescribeWorst = func() verdict.Result { return explainedResult(r, o.Overlap) }
 		f.Incidents = make([]verdict.Incident, len(o.Incidents))
-		for i := range o.Incidents { // without the cause: explaining a thousand takes too long
+		for i := range o.Incidents { // without the cause, because explaining thousands takes too long
 			x := &o.Incidents[i]
 			f.Incidents[i] = verdict.Incident{From: x.From, Describe: func() verdict.Result { return overlapResult(r.Facts, *x, nil) }}
 		}
@@ -41,14 +41,14 @@ func mutualExclusion(r *record) (f verdict.Finding) {
 
 // explainedResult describes an overlap with its cause.
 func explainedResult(r *record, o spans.Overlap) verdict.Result {
-	why := cause.Explain(r.Facts, o.A.Session, o.B.Session)
-	res := overlapResult(r.Facts, o, why.Events)
-	res.Because += ": " + why.Text
-	res.Cause, res.Node, res.Losses, res.SpareVotes = why.Cause, why.Node, why.Losses, why.SpareVotes
+	explanation := cause.Explain(r.Facts, o.A.Session, o.B.Session)
+	res := overlapResult(r.Facts, o, explanation.Events)
+	res.Because += ": " + explanation.Text
+	res.Cause, res.Node, res.Losses, res.SpareVotes = explanation.Cause, explanation.Node, explanation.Losses, explanation.SpareVotes
 	return res
 }
 
-// overlapResult describes an overlap, with additional evidence.
+// overlapResult describes an overlap without its cause and adds events to its evidence.
 func overlapResult(r *facts.Facts, o spans.Overlap, evidence []*history.Event) verdict.Result {
 	a, b := o.A.Session, o.B.Session
 	return verdict.Result{
@@ -61,7 +61,6 @@ func overlapResult(r *facts.Facts, o spans.Overlap, evidence []*history.Event) v
 	}
 }
 
-// describeContention describes how many acquires were blocked by another session.
 func describeContention(contended int) string {
 	if contended == 0 {
 		return "no client wanted it while another held it"
@@ -76,61 +75,60 @@ func windowEvents(r *facts.Facts, w spans.Window) []*history.Event {
 		if b.From > w.To || b.To < w.From {
 			continue
 		}
-		if b.Closes == nil {
-			b.Closes, _ = r.WindowEnd(b)
+		if b.CloseEvent == nil {
+			b.CloseEvent, _ = r.WindowEnd(b)
 		}
-		events = append(events, b.Opens, b.Closes)
+		events = append(events, b.OpenEvent, b.CloseEvent)
 	}
 	return events
 }
 
-// holderNotified applies to a lock that has no deadline and does not notify its holder of a loss,
-// such as a watchdog whose renewals are not visible. It checks whether holders knew in time that
-// they had lost the lock. Such a holder believes that it holds the lock until it releases it. If
-// another session acquires the lock before that because the key expired, the lock breaks no
-// promise, since it made none. Yet two clients worked at the same time.
+// holderNotified checks whether holders knew in time that they had lost the lock. It applies to a
+// lock that has no deadline and does not notify its holder of a loss, such as a watchdog whose
+// renewals are not visible. The holder of such a lock believes that it holds the lock until it
+// releases it. If the key expires before and another session acquires the lock, the lock breaks no
+// promise, because it made none. Yet two clients worked at the same time.
 func holderNotified(r *record) (f verdict.Finding) {
 	if !r.Params.NoLossNotice {
 		return verdict.Finding{Because: "the lock has a deadline or notifies its holder of a loss"}
 	}
-	all, stalled := excludeStalled(r, overlapsByCause(r, true))
-	f.Incidents, f.Worst = overlapIncidents(all)
-	if len(all) == 0 && stalled != nil {
-		return verdict.Finding{Undecided: "the host stalled, which may be why: " + stalled.Because}
+	all, excusedOverlap := excludeStalled(r, overlapsByCause(r, true))
+	f.Incidents, f.DescribeWorst = overlapIncidents(all)
+	if len(all) == 0 && excusedOverlap != nil {
+		return verdict.Finding{Undecided: "the host stalled, which may be why: " + excusedOverlap.Because}
 	}
 	f.Occasions = r.Grants
-	f.Because = fmt.Sprintf("the lock does not notify its holders, but no other client held it meanwhile (%s)", verdict.Plural(r.Grants, "grant"))
+	f.Because = fmt.Sprintf("the lock does not notify its holders, but no other client held it at the same time (%s)", verdict.Plural(r.Grants, "grant"))
 	return f
 }
 
-// excludeStalled returns the overlaps that host stalls cannot have caused, and the first of the
-// other overlaps, or nil. A stall may have caused an overlap if, within a TTL before it or during
-// it, the host stalled for at least as long as the overlap lasted.
-func excludeStalled(r *record, all []explainedOverlap) (sure []explainedOverlap, stalled *explainedOverlap) {
+// excludeStalled returns the overlaps that host stalls cannot have caused, and the first overlap
+// that a stall may have caused, or nil. A stall may have caused an overlap if the host stalled for
+// at least as long as the overlap lasted, during the overlap or within a TTL before it.
+func excludeStalled(r *record, all []explainedOverlap) (certainOverlaps []explainedOverlap, excusedOverlap *explainedOverlap) {
 	stalls := spans.Stalls(r.Facts)
 	for _, o := range all {
-		if o.To-o.From > spans.Share(stalls, spans.Of(o.From-int64(r.Params.TTL), o.To)) {
-			sure = append(sure, o)
-		} else if stalled == nil {
-			stalled = &o
+		if o.To-o.From > spans.Share(stalls, spans.New(o.From-int64(r.Params.TTL), o.To)) {
+			certainOverlaps = append(certainOverlaps, o)
+		} else if excusedOverlap == nil {
+			excusedOverlap = &o
 		}
 	}
-	return sure, stalled
+	return certainOverlaps, excusedOverlap
 }
 
-// explainedOverlap is an overlap with its cause.
 type explainedOverlap struct {
 	spans.Overlap
 	verdict.Result
 }
 
-// overlapsByCause lists, by time, overlaps of a lock that never notifies its holder. If expired is set,
-// it lists those in which the first key had expired or the nodes do not report keys, and otherwise
-// all others.
+// overlapsByCause returns a lock's overlaps ordered by time, for a lock that never notifies its
+// holder. If expired is set, the first session's key had expired in each of them, or the nodes do
+// not report keys. Otherwise it returns all other overlaps.
 func overlapsByCause(r *record, expired bool) (all []explainedOverlap) {
 	for _, o := range r.beliefs.Overlaps().Incidents {
 		res := explainedResult(r, o)
-		if (res.Cause == verdict.NotifiedLate || res.Cause == verdict.Unexplained && !r.Params.Life) == expired {
+		if (res.Cause == verdict.NotifiedLate || res.Cause == verdict.Unexplained && !r.Params.ReportsKeys) == expired {
 			all = append(all, explainedOverlap{o, res})
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// Every number in a story is listed in Numbers, and every number in Numbers is measured in some story.
+// Every number in a verdict in testdata is listed in Numbers, and every number in Numbers occurs in
+// one of them.
 func TestNumbersAreNamed(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -40,7 +41,7 @@ func TestNumbersAreNamed(t *testing.T) {
 	}
 	for _, n := range verdict.Numbers {
 		if !seen[n.Name] {
-			t.Errorf("no story measures %s", n.Name)
+			t.Errorf("no verdict in testdata contains %s", n.Name)
 		}
 		if n.Meaning == "" {
 			t.Errorf("%s has no meaning", n.Name)
@@ -72,6 +73,6 @@ step 1 clock-jump n1 at 2 s
 2 nemesis end clock-jump node=n1 step=1
 9 harness end run`)).Numbers
 	if n[faultNumber(1, faultOnHeld)] != 1 || n[faultNumber(1, faultReadBack)] != 1 {
-		t.Errorf("%v on a held lock, %v read back", n[faultNumber(1, faultOnHeld)], n[faultNumber(1, faultReadBack)])
+		t.Errorf("got %v on a held lock and %v read back, want 1 each", n[faultNumber(1, faultOnHeld)], n[faultNumber(1, faultReadBack)])
 	}
 }

@@ -12,9 +12,10 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestKeySpansAgainstScan compares the index of keys with a scan of all commands. See histories.Compare.
+// TestKeySpansAgainstScan compares the index of keys with a scan of all commands; see
+// histories.Compare.
 func TestKeySpansAgainstScan(t *testing.T) {
-	histories.Compare(t, func(h *history.History) (*usage, bool) { r := facts.Read(h); return newUsage(r), r.Malformed == "" }, map[string]func(*rand.Rand, *usage) (got, want string){
+	histories.Compare(t, func(h *history.History) (*usage, bool) { r := facts.Read(h); return newUsage(r), r.Defect == "" }, map[string]func(*rand.Rand, *usage) (got, want string){
 		"keys": compareKeySpans,
 	})
 }
@@ -22,18 +23,18 @@ func TestKeySpansAgainstScan(t *testing.T) {
 func compareKeySpans(rng *rand.Rand, r *usage) (got, want string) {
 	at := rng.Int64N(r.End + 1)
 	for _, n := range r.Params.Nodes {
-		live := map[string]bool{}
+		liveKeys := map[string]bool{}
 		for _, e := range r.LockCommands {
 			switch {
-			case e.Node != n || e.Type != history.OK || facts.Applied(e) > at:
+			case e.Node != n || e.Type != history.OK || facts.AppliedAt(e) > at:
 			case e.Op == history.OpRelease:
-				delete(live, e.Key)
-			case facts.Applied(e)+cmp.Or(e.TTL, int64(r.Params.TTL)) >= at:
-				live[e.Key] = true
+				delete(liveKeys, e.Key)
+			case facts.AppliedAt(e)+cmp.Or(e.TTL, int64(r.Params.TTL)) >= at:
+				liveKeys[e.Key] = true
 			}
 		}
-		got += fmt.Sprint(r.keySpans(n).Meets(spans.Of(at, at)), " ")
-		want += fmt.Sprint(len(live) > 0, " ")
+		got += fmt.Sprint(r.keySpans(n).Meets(spans.New(at, at)), " ")
+		want += fmt.Sprint(len(liveKeys) > 0, " ")
 	}
 	return got, want
 }

@@ -36,7 +36,7 @@ var mutexModel = porcupine.Model{
 	DescribeOperation: second.Model.DescribeOperation,
 }
 
-// peers are the judges that the checker is compared with.
+// peers are the judges with which the checker is compared.
 var peers = map[string]porcupine.Model{"mutex": mutexModel, "lease": second.Model}
 
 // checkWithPeer checks the operations of all keys with porcupine, in parallel.
@@ -48,22 +48,23 @@ func checkWithPeer(model porcupine.Model, keys [][]porcupine.Operation) verdict.
 	return verdict.Violated
 }
 
-// peerOps returns the acquires and releases of a history as porcupine operations, by key. Unlike questionsOf
-// it keeps no event alive, so that a peer's memory can be measured separately from the history's.
+// peerOps returns a history's acquires and releases as porcupine operations, by key. Unlike
+// questionsOf, it keeps no event alive, so that a peer's memory can be measured separately from the
+// history's.
 func peerOps(h *history.History) [][]porcupine.Operation {
-	place := map[string]int{}
+	keyIndex := map[string]int{}
 	var keys [][]porcupine.Operation
-	open := map[string]*second.Question{}
+	openQuestions := map[string]*second.Question{}
 	owners := 0
 	for i := range h.Events {
 		e := &h.Events[i]
 		if e.Op != history.OpAcquire && e.Op != history.OpRelease {
 			continue
 		}
-		o := open[e.Process]
+		o := openQuestions[e.Process]
 		if o == nil {
 			o = &second.Question{}
-			open[e.Process] = o
+			openQuestions[e.Process] = o
 		}
 		if e.Type == history.Invoke {
 			if e.Op == history.OpAcquire {
@@ -73,19 +74,19 @@ func peerOps(h *history.History) [][]porcupine.Operation {
 			o.Op, o.Call = e.Op, e.T
 			continue
 		}
-		o.Outcome, o.Return, o.Until = e.Type, e.T, facts.Never
+		o.Outcome, o.Return, o.Expiry = e.Type, e.T, facts.Never
 		switch {
 		case e.Type == history.Info && e.Op == history.OpAcquire:
-			o.Return, o.Until = facts.Never, math.MinInt64
+			o.Return, o.Expiry = facts.Never, math.MinInt64
 		case e.Type == history.Info:
 			o.Return = facts.Never
 		case e.Op == history.OpAcquire:
-			o.Until = facts.Deadline(e)
+			o.Expiry = facts.Deadline(e)
 		}
-		k, ok := place[e.Key]
+		k, ok := keyIndex[e.Key]
 		if !ok {
 			k = len(keys)
-			place[e.Key] = k
+			keyIndex[e.Key] = k
 			keys = append(keys, nil)
 		}
 		keys[k] = append(keys[k], porcupine.Operation{Input: *o, Call: o.Call, Return: o.Return})
@@ -96,36 +97,36 @@ func peerOps(h *history.History) [][]porcupine.Operation {
 // TestPeersAgree checks what the comparison relies on: generated histories have the intended
 // outcome, and all judges agree.
 func TestPeersAgree(t *testing.T) {
-	operations, unknowns, judged := map[int]int{}, map[int]int{}, map[string]int{}
+	operationCounts, unknownCounts, judgedCounts := map[int]int{}, map[int]int{}, map[string]int{}
 	for _, c := range []contention{{operations: 12}, {operations: 60}, {operations: 300}} {
-		for _, c.unknown = range []int{0, 1, 5, 50} {
+		for _, c.unknownPercent = range []int{0, 1, 5, 50} {
 			for _, c.keys = range []int{1, 10} {
 				for seed := range uint64(2 * 10) {
 					c.seed, c.violated = seed, seed%2 == 1
 					h := c.history()
 					n, unknown := countOperations(h)
-					if n != c.operations && n != c.operations-1 || c.unknown == 0 && n != c.operations {
+					if n != c.operations && n != c.operations-1 || c.unknownPercent == 0 && n != c.operations {
 						t.Fatalf("%+v: %d operations", c, n)
 					}
-					operations[c.unknown] += n
-					unknowns[c.unknown] += unknown
+					operationCounts[c.unknownPercent] += n
+					unknownCounts[c.unknownPercent] += unknown
 					if checkContention(t, c, h, unknown) {
-						judged[fmt.Sprint(c.unknown, c.violated)]++
+						judgedCounts[fmt.Sprint(c.unknownPercent, c.violated)]++
 					}
 				}
 			}
 		}
 	}
-	t.Logf("histories judged by the peers, by unknown and violated: %v", judged)
-	for asked, n := range operations {
+	t.Logf("number of histories judged by the peers, by unknown and violated: %v", judgedCounts)
+	for percent, n := range operationCounts {
 		for _, violated := range []bool{false, true} {
-			if judged[fmt.Sprint(asked, violated)] < 10 {
-				t.Errorf("the peers judged too few: %v", judged)
+			if judgedCounts[fmt.Sprint(percent, violated)] < 10 {
+				t.Errorf("the peers judged too few histories: %v", judgedCounts)
 			}
 		}
-		share := 100 * float64(unknowns[asked]) / float64(n)
-		if asked == 0 && share > 0 || math.Abs(share-float64(asked)) > 0.3+0.1*float64(asked) {
-			t.Errorf("%.1f %% of the outcomes are unknown, want %d %%", share, asked)
+		share := 100 * float64(unknownCounts[percent]) / float64(n)
+		if percent == 0 && share > 0 || math.Abs(share-float64(percent)) > 0.3+0.1*float64(percent) {
+			t.Errorf("%.1f %% of the outcomes are unknown, want %d %%", share, percent)
 		}
 	}
 }
@@ -142,16 +143,16 @@ func countOperations(h *history.History) (operations, unknown int) {
 	return operations, unknown
 }
 
-// checkContention compares all judges and reports whether the peers were among them. Peers are skipped if
-// their search would take too long.
+// checkContention compares all judges and reports whether the peers were among them. It skips the
+// peers if their search would take too long.
 func checkContention(t *testing.T, c contention, h *history.History, unknown int) bool {
 	t.Helper()
 	want, incidents := verdict.Holds, 0
 	if c.violated {
 		want, incidents = verdict.Violated, 1
 	}
-	if why := malformedReason(h); why != "" {
-		t.Fatalf("%+v: malformed: %s", c, why)
+	if reason := malformedReason(h); reason != "" {
+		t.Fatalf("%+v: malformed: %s", c, reason)
 	}
 	r := newRecord(h)
 	for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {
@@ -160,7 +161,7 @@ func checkContention(t *testing.T, c contention, h *history.History, unknown int
 			t.Errorf("%+v: %s is %s: %s", c, name, res.Outcome, res.Because)
 		}
 		if c.violated && c.operations == 300 && slices.Max(res.Witness.Events) < int64(len(h.Events))*8/10 {
-			t.Errorf("%+v: the violation is early, by event %d of %d", c, slices.Max(res.Witness.Events), len(h.Events))
+			t.Errorf("%+v: the violation is too early, at event %d of %d", c, slices.Max(res.Witness.Events), len(h.Events))
 		}
 	}
 	if unknown > 7 {
@@ -168,14 +169,14 @@ func checkContention(t *testing.T, c contention, h *history.History, unknown int
 	}
 	for name, model := range peers {
 		if got := checkWithPeer(model, peerOps(h)); got != want {
-			t.Errorf("%+v: porcupine with the %s says %s", c, name, got)
+			t.Errorf("%+v: porcupine with the %s model says %s", c, name, got)
 		}
 	}
 	return true
 }
 
-// A generated history has the same outcome for a mutex and a lease. They differ if a lease lapsed and a
-// release came too late.
+// A generated history has the same outcome for a mutex and a lease. The outcomes differ if a lease
+// lapsed and a release came too late.
 func TestMutexModelIgnoresLapse(t *testing.T) {
 	h := contention{operations: 4, keys: 1}.history()
 	lapsed := false

@@ -13,35 +13,35 @@ import (
 
 // The functions below find by exhaustive scans what package facts finds with indexes.
 
-// TestReadAgainstScan compares the facts of a history with the results of scans.
+// TestReadAgainstScan compares the facts in a history with the results of scans.
 func TestReadAgainstScan(t *testing.T) {
-	faults, stopped, turned, lost := 0, 0, 0, 0
-	for seed := range uint64(histories.Cases(3000)) {
+	numFaults, numStopped, numClockChanges, numLosses := 0, 0, 0, 0
+	for seed := range uint64(histories.NumCases(3000)) {
 		h := histories.RandomWithFaults(seed)
 		f := facts.Read(h)
 		if want := scanFaults(h); !reflect.DeepEqual(want, f.Faults) {
 			t.Fatalf("seed %d: faults differ", seed)
 		}
-		faults += len(f.Faults)
+		numFaults += len(f.Faults)
 		for i := range h.Events {
-			reached := h.Events[i].DeadlineReached(clockChangesOf(h))
-			want := untilLoss(h, i, reached)
+			deadline := h.Events[i].ClockDeadline(clockChangesOf(h))
+			want := effectiveDeadline(h, i, deadline)
 			if got := f.Events[i].ValidUntil; got != want {
 				t.Fatalf("seed %d: event %d is valid until %d, want %d", seed, i+1, got, want)
 			}
-			if reached != h.Events[i].ValidUntil {
-				turned++
+			if deadline != h.Events[i].ValidUntil {
+				numClockChanges++
 			}
-			if want != reached {
-				lost++
+			if want != deadline {
+				numLosses++
 			}
 		}
-		if got, want := strings.Contains(f.Malformed, "had been stopped"), scanStops(h, f); got != want {
-			t.Fatalf("seed %d: a process acted while it was stopped: %v, want %v: %s", seed, got, want, f.Malformed)
+		if got, want := strings.Contains(f.Defect, "had been stopped"), scanStops(h, f); got != want {
+			t.Fatalf("seed %d: a process acted while stopped: %v, want %v: %s", seed, got, want, f.Defect)
 		} else if want {
-			stopped++
+			numStopped++
 		}
-		if f.Malformed != "" {
+		if f.Defect != "" {
 			continue
 		}
 		for _, w := range f.AttemptsByLock() {
@@ -49,50 +49,50 @@ func TestReadAgainstScan(t *testing.T) {
 				for _, e := range a.Sets {
 					at, sent := a.Deletion(e)
 					if wantAt, wantSent := scanDeletion(a, e); at != wantAt || sent != wantSent {
-						t.Fatalf("seed %d: a key was deleted at %d, sent %d, want %d and %d", seed, at, sent, wantAt, wantSent)
+						t.Fatalf("seed %d: a key was deleted at %d by a release sent at %d, want %d and %d", seed, at, sent, wantAt, wantSent)
 					}
 				}
 			}
 		}
 	}
-	if min(faults, stopped, turned, lost) < histories.Cases(100) {
-		t.Errorf("%d faults, %d stopped, %d changed clocks, %d lost: too few", faults, stopped, turned, lost)
+	if min(numFaults, numStopped, numClockChanges, numLosses) < histories.NumCases(100) {
+		t.Errorf("%d faults, %d histories with a stopped process that acted, %d deadlines moved by clock changes, %d by losses: too few", numFaults, numStopped, numClockChanges, numLosses)
 	}
 }
 
-// untilLoss returns the deadline of an event, or the time of the session's next loss notification if that
-// is earlier.
-func untilLoss(h *history.History, i int, until int64) int64 {
-	grants := func(e history.Event) bool {
+// effectiveDeadline returns an event's deadline, or the time of the session's next loss notification if
+// that is earlier.
+func effectiveDeadline(h *history.History, i int, deadline int64) int64 {
+	isGrant := func(e history.Event) bool {
 		return e.Type == history.OK && (e.Op == history.OpAcquire || e.Op == history.OpExtend)
 	}
-	of := func(e history.Event) bool {
+	sameSession := func(e history.Event) bool {
 		return e.Session == h.Events[i].Session && e.Process == h.Events[i].Process
 	}
 	e := h.Events[i]
-	held := e.Op == history.OpExtend && slices.ContainsFunc(h.Events[:i], func(x history.Event) bool { return of(x) && grants(x) })
-	if !grants(e) || until == 0 && held {
-		return until
+	wasHeld := e.Op == history.OpExtend && slices.ContainsFunc(h.Events[:i], func(x history.Event) bool { return sameSession(x) && isGrant(x) })
+	if !isGrant(e) || deadline == 0 && wasHeld {
+		return deadline
 	}
 	for _, x := range h.Events[i:] {
-		if x.Op == history.OpLost && of(x) && (until == 0 || x.T < until) {
+		if x.Op == history.OpLost && sameSession(x) && (deadline == 0 || x.T < deadline) {
 			return max(x.T, 1)
 		}
-		if x.Op == history.OpLost && of(x) {
-			return until
+		if x.Op == history.OpLost && sameSession(x) {
+			return deadline
 		}
 	}
-	return until
+	return deadline
 }
 
 func clockChangesOf(h *history.History) []history.Event {
-	var turns []history.Event
+	var changes []history.Event
 	for _, e := range h.Events {
 		if e.Op == history.OpClock && !slices.Contains(h.Params.Nodes, e.Node) {
-			turns = append(turns, e)
+			changes = append(changes, e)
 		}
 	}
-	return turns
+	return changes
 }
 
 func scanFaults(h *history.History) []*facts.Fault {
@@ -130,10 +130,10 @@ func scanFaults(h *history.History) []*facts.Fault {
 	return all
 }
 
-// scanStops reports whether a process acted while it was stopped. It returns false if the history is
+// scanStops reports whether a process acted while stopped. It returns false if the history is
 // malformed in another way.
 func scanStops(h *history.History, f *facts.Facts) bool {
-	if f.Malformed != "" && !strings.Contains(f.Malformed, "had been stopped") {
+	if f.Defect != "" && !strings.Contains(f.Defect, "had been stopped") {
 		return false
 	}
 	for _, e := range h.Events {
@@ -149,15 +149,15 @@ func scanStops(h *history.History, f *facts.Facts) bool {
 func scanDeletion(a *facts.Attempt, set *history.Event) (at, sent int64) {
 	at = facts.Never
 	none := true
-	for _, d := range a.Deletes {
+	for _, d := range a.Releases {
 		if d.Node != set.Node {
 			continue
 		}
-		if d.Sent >= set.Sent && (none || d.Sent < sent) { // otherwise it belongs to an earlier key
-			sent, none = d.Sent, false
+		if d.SentAt >= set.SentAt && (none || d.SentAt < sent) { // otherwise the command belongs to an earlier key
+			sent, none = d.SentAt, false
 		}
-		if refused := d.Type == history.Fail && d.Cause != ""; !refused && d.Applied > facts.Applied(set) {
-			at = min(at, d.Applied)
+		if refused := d.Type == history.Fail && d.Cause != ""; !refused && d.AppliedAt > facts.AppliedAt(set) {
+			at = min(at, d.AppliedAt)
 		}
 	}
 	return at, sent

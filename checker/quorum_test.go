@@ -8,14 +8,14 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// Fault tolerance is judged by the lock's own quorum, which may be all nodes or one.
+// Fault tolerance is judged by the lock's own quorum, which may be all nodes or a single node.
 func TestQuorumOfLock(t *testing.T) {
 	for _, row := range []struct {
 		nodes, quorum, down int
 		violated            bool
 	}{
 		{3, 2, 1, true}, {3, 2, 2, false}, {3, 3, 0, true}, {3, 3, 1, false}, {3, 1, 2, true}, {3, 1, 3, false}, {4, 2, 2, true}, {4, 2, 3, false},
-		// a quorum of 0, or of more than all nodes, means a majority
+		// a quorum of 0, or larger than the number of nodes, means a majority
 		{1, 0, 0, true}, {2, 0, 0, true}, {2, 0, 1, false}, {3, 0, 1, true}, {3, 0, 2, false}, {4, 0, 1, true}, {4, 0, 2, false},
 		{3, 4, 1, true}, {3, 4, 2, false}, {4, 5, 1, true}, {4, 5, 2, false},
 	} {

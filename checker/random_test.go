@@ -11,43 +11,43 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestAgainstPorcupine gives histories that violate mutual exclusion to the second judge, as a whole and
-// reduced to the witness.
+// TestAgainstPorcupine gives histories that violate mutual exclusion to the second judge, first the
+// whole history and then the witness alone.
 func TestAgainstPorcupine(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
-	violated, fine := 0, 0
-	for violated < histories.Cases(2000) {
+	numViolated, numAccepted := 0, 0
+	for numViolated < histories.NumCases(2000) {
 		h := histories.Random(rnd)
-		if why := malformedReason(h); why != "" {
-			t.Fatalf("malformed: %s:\n%s", why, histories.Lines(h))
+		if reason := malformedReason(h); reason != "" {
+			t.Fatalf("malformed: %s:\n%s", reason, histories.FormatLines(h))
 		}
 		r := newRecord(h)
 		answer := r.second.Answer(second.Timeout)
 		if v := Check(h); v.Disagreement != "" || v.Second != v.Result(verdict.LeaseLinearizable).Outcome.Answer() {
-			t.Fatalf("%s:\n%s", v.Disagreement, histories.Lines(h))
+			t.Fatalf("%s:\n%s", v.Disagreement, histories.FormatLines(h))
 		}
 		if answer == verdict.Holds {
-			fine++
+			numAccepted++
 		}
 		if len(r.beliefs.Overlaps().Incidents) == 0 {
 			continue
 		}
-		violated++
+		numViolated++
 		if answer != verdict.Violated {
-			t.Fatalf("porcupine judges the whole as %s:\n%s", answer, histories.Lines(h))
+			t.Fatalf("porcupine judges the whole history as %s:\n%s", answer, histories.FormatLines(h))
 		}
 		res := judge(r, verdict.MutualExclusion)
-		if why := r.second.Contradiction(&res); res.Outcome != verdict.Violated || why != "" {
-			t.Fatalf("%s: %s:\n%s", res.Outcome, why, histories.Lines(h))
+		if reason := r.second.Contradiction(&res); res.Outcome != verdict.Violated || reason != "" {
+			t.Fatalf("%s: %s:\n%s", res.Outcome, reason, histories.FormatLines(h))
 		}
 	}
-	if fine < histories.Cases(500) {
-		t.Errorf("porcupine accepted only %d histories", fine)
+	if numAccepted < histories.NumCases(500) {
+		t.Errorf("porcupine accepted only %d histories", numAccepted)
 	}
 }
 
-// TestGarbage checks that an impossible history is judged without a panic.
-func TestGarbage(t *testing.T) {
+// An impossible history is judged without a panic.
+func TestImpossibleHistories(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for range 3000 {
 		h := histories.Random(rnd)
@@ -71,7 +71,7 @@ func TestGarbage(t *testing.T) {
 		}
 		for _, res := range Check(h).Results {
 			if len(res.Because) == 0 || res.Because[:min(11, len(res.Because))] == "the checker" {
-				t.Fatalf("%s: %q:\n%s", res.Property, res.Because, histories.Lines(h))
+				t.Fatalf("%s: %q:\n%s", res.Property, res.Because, histories.FormatLines(h))
 			}
 		}
 	}

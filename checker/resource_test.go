@@ -7,7 +7,7 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// In resourcePrelude c1 believes it holds the lock from 0.2 s to 5 s, and c2 from 5.2 s to 10 s.
+// In resourcePrelude, c1 believes it holds the lock from 0.2 s to 5 s, and c2 from 5.2 s to 10 s.
 const resourcePrelude = `
 params clients=c1,c2 nodes=n1 fence=none
 0.1 c1 invoke acquire session=c1/1
@@ -15,7 +15,7 @@ params clients=c1,c2 nodes=n1 fence=none
 5.1 c2 invoke acquire session=c2/1
 5.2 c2 ok acquire session=c2/1 until=10`
 
-// secondBelief contains c1's read, a write of c2, and c1's next belief, from 7 s to 12 s.
+// secondBelief contains c1's read, c2's write, and c1's next belief, from 7 s to 12 s.
 const secondBelief = `
 4.0 c1 invoke read session=c1/1
 4.1 c1 ok read session=c1/1
@@ -24,7 +24,7 @@ const secondBelief = `
 5.4 c2 ok write session=c2/1
 7.0 c1 ok extend session=c1/1 until=12`
 
-// resourceLogs are logs of the resource.
+// resourceLogs are logs of the resource, some with client events.
 var resourceLogs = []struct {
 	name      string
 	history   string
@@ -57,7 +57,7 @@ var resourceLogs = []struct {
 11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write
 11 r1 fail log session=c2/1 version=0 applied=6 cause=read
 11 r1 ok log session=c2/1 value=y version=1 applied=7 cause=write`, verdict.Holds, "", 0, ""},
-	{"a harmless write outside belief", `
+	{"a write outside belief that does no damage", `
 11 r1 ok log session=c1/1 version=0 applied=1 cause=read
 11 r1 ok log session=c1/1 value=x version=0 applied=5.1 cause=write`, verdict.NotExercised, "", 0, ""},
 	{"acknowledged and missing", `
@@ -143,13 +143,13 @@ cut in the middle
 0.6 c1 ok acquire session=c1/2 until=5
 11 r1 ok log session=c1/1 value=x version=0 applied=0.25 cause=write
 11 r1 ok log session=c1/2 value=y version=1 applied=1 cause=write`, verdict.NotExercised, "", 0, "no other client used the resource"},
-	{"the host stalled before the overrunning client worked", `
+	{"the host stalled before a client worked past its lease", `
 2 nemesis begin stall node=machine
 3 nemesis end stall node=machine
 11 r1 ok log session=c1/1 version=0 applied=4 cause=read
 11 r1 ok log session=c2/1 value=y version=0 applied=5.3 cause=write
 11 r1 ok log session=c1/1 value=x version=0 applied=5.5 cause=write`, verdict.Violated, verdict.Overrun, 1, ""},
-	{"the host stalled for as long as the client overran", `
+	{"the host stalled for as long as a client worked past its lease", `
 4.5 nemesis begin stall node=machine
 5 nemesis end stall node=machine
 11 r1 ok log session=c1/1 version=0 applied=4 cause=read

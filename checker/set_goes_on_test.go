@@ -7,8 +7,8 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// resentSets has an attempt that is released immediately, but whose driver resends its sets three seconds
-// later. c2 wants the lock from then on.
+// In resentSets, c1's attempt is released immediately, but its driver resends the sets three
+// seconds later. c2 wants the lock from then on.
 const resentSets = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=20 mayBeIdle
 0      harness begin run
 0.001  c1 begin client
@@ -57,7 +57,8 @@ var resentSetFaults = map[string]string{
 3.061 n1,n2 life set value=A by=c1 sent=2.95 command=set`,
 }
 
-// faultToleranceOf judges fault tolerance for resent sets after other events of their client.
+// faultToleranceOf judges fault tolerance in resentSets, given c1's other events and its resent
+// sets.
 func faultToleranceOf(t *testing.T, session, sets string) verdict.Result {
 	t.Helper()
 	v := Check(parseHistory(t, strings.NewReplacer("SESSION", session, "SETS", sets).Replace(resentSets)))
@@ -70,8 +71,8 @@ func faultToleranceOf(t *testing.T, session, sets string) verdict.Result {
 	return verdict.Result{}
 }
 
-// No fault excuses a set that was sent long after its attempt was over, whether or not its client has made
-// another attempt by then.
+// No fault excuses a set that was sent long after its attempt was over, whether or not its client
+// has made another attempt by then.
 func TestResentSets(t *testing.T) {
 	for session, text := range map[string]string{
 		"no other attempt": "0.070 c1 fail acquire session=c1/1",
@@ -96,8 +97,8 @@ func TestResentSets(t *testing.T) {
 	}
 }
 
-// The same sets are a regular attempt if the lock uses one token for the whole acquire, or if they were sent
-// just after their attempt was over. Then the fault is the reason why their keys stay.
+// The same sets are a regular attempt if the lock uses one token for the whole acquire, or if they
+// were sent just after their attempt was over. Then the fault is the reason why their keys stay.
 func TestResentSetsInTime(t *testing.T) {
 	for session, text := range map[string]string{
 		"one token for all attempts":           "4.500 c1 fail acquire session=c1/1",
@@ -114,7 +115,7 @@ func TestResentSetsInTime(t *testing.T) {
 
 // A fault excuses the key of a lost set only if the node may have received the set.
 func TestLostSetWithoutKey(t *testing.T) {
-	const lost = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=10 mayBeIdle
+	const lostSet = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run
 0.001  c1 begin client
 0.001  c2 begin client
@@ -133,7 +134,7 @@ NODE
 		"0.012 n1 life set value=A by=c1 sent=0.011 command=set": verdict.NotExercised,
 		"5     n1 life gap lo=3 hi=5":                            verdict.NotExercised,
 	} {
-		if got := judge(newRecord(parseHistory(t, strings.Replace(lost, "NODE", node, 1))), verdict.FaultTolerance); got.Outcome != want {
+		if got := judge(newRecord(parseHistory(t, strings.Replace(lostSet, "NODE", node, 1))), verdict.FaultTolerance); got.Outcome != want {
 			t.Errorf("%q: %s (%s): %s", node, got.Outcome, got.Cause, got.Because)
 		}
 	}

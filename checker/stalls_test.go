@@ -10,8 +10,8 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// lateHistories are histories in which something takes longer than a property allows. since is when
-// it begins, and bound is how long it may take, in seconds.
+// In each of lateHistories, something takes longer than a property allows. since is when it begins,
+// and bound is how long it may take, in seconds.
 var lateHistories = []struct {
 	name, property string
 	since, bound   float64
@@ -70,29 +70,29 @@ var lateHistories = []struct {
 	}},
 }
 
-// TestStallsLengthenBounds lets the host stall, once or often, while something takes too long. If the stalls
-// explain the delay, the property is undecided, and otherwise it is violated. Stalls do not matter if nothing
-// takes too long.
+// TestStallsLengthenBounds lets the host stall, once or often, while something takes too long. If
+// the stalls explain the delay, the property is undecided, and otherwise it is violated. Stalls do
+// not matter if nothing takes too long.
 func TestStallsLengthenBounds(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	const ms = 0.001
 	for _, l := range lateHistories {
-		judged := func(took float64, stalls []float64) verdict.Outcome {
-			at, text := l.since+took*0.01, l.history(took)
+		judgeHistory := func(duration float64, stalls []float64) verdict.Outcome {
+			at, text := l.since+duration*0.01, l.history(duration)
 			for _, s := range stalls {
 				text += fmt.Sprintf("\n%f nemesis begin stall node=machine\n%f nemesis end stall node=machine", at, at+s)
 				at += s + 10e-6
 			}
 			r := newRecord(parseHistory(t, text))
-			if r.Malformed != "" {
-				t.Fatalf("%s: %s", l.name, r.Malformed)
+			if r.Defect != "" {
+				t.Fatalf("%s: %s", l.name, r.Defect)
 			}
 			return judge(r, l.property).Outcome
 		}
 		for range 60 {
 			excess := float64(1+rnd.IntN(800)) * ms
 			sum := excess
-			var stalls []float64 // at least 26 ms, the shortest that are recorded
+			var stalls []float64 // at least 26 ms each; shorter stalls are not recorded
 			for n := 1 + rnd.IntN(20); n > 1 && sum > 60*ms; n-- {
 				s := min(26*ms+rnd.Float64()*100*ms, sum-30*ms)
 				stalls, sum = append(stalls, s), sum-s
@@ -102,24 +102,24 @@ func TestStallsLengthenBounds(t *testing.T) {
 			shorter[len(shorter)-1] -= ms / 2
 			longer := append([]float64{}, stalls...)
 			longer[rnd.IntN(len(longer))] += 2 * ms
-			took := l.bound + excess
+			duration := l.bound + excess
 			for _, row := range []struct {
 				took   float64
 				stalls []float64
 				want   verdict.Outcome
 			}{
-				{took, nil, verdict.Violated},
-				{took, shorter, verdict.Violated},
-				{took, longer, verdict.Undecided},
+				{duration, nil, verdict.Violated},
+				{duration, shorter, verdict.Violated},
+				{duration, longer, verdict.Undecided},
 			} {
-				if got := judged(row.took, row.stalls); got != row.want {
-					t.Errorf("%s: %v over its bound, and the host stalled for %v: %s, want %s", l.name,
+				if got := judgeHistory(row.took, row.stalls); got != row.want {
+					t.Errorf("%s: %v over the bound, and the host stalled for %v: %s, want %s", l.name,
 						time.Duration((row.took-l.bound)*1e9), row.stalls, got, row.want)
 				}
 			}
-			if l.property != verdict.ResourceSafety { // it has another violation then
-				if got := judged(l.bound-ms, longer); got == verdict.Violated || got == verdict.Undecided && l.property != verdict.ValidOnReturn {
-					t.Errorf("%s: within its bound, and the host stalled for %v: %s", l.name, longer, got)
+			if l.property != verdict.ResourceSafety { // here the history has another violation
+				if got := judgeHistory(l.bound-ms, longer); got == verdict.Violated || got == verdict.Undecided && l.property != verdict.ValidOnReturn {
+					t.Errorf("%s: within the bound, and the host stalled for %v: %s", l.name, longer, got)
 				}
 			}
 		}
@@ -161,8 +161,8 @@ func TestStallsExcuseKeysLeftBehind(t *testing.T) {
 			text += fmt.Sprintf(stall, row.from, row.to)
 		}
 		r := newRecord(parseHistory(t, text))
-		if got := judge(r, verdict.FaultTolerance); got.Outcome != row.want || r.Malformed != "" {
-			t.Errorf("%s: %s, want %s: %s %s", name, got.Outcome, row.want, got.Because, r.Malformed)
+		if got := judge(r, verdict.FaultTolerance); got.Outcome != row.want || r.Defect != "" {
+			t.Errorf("%s: %s, want %s: %s %s", name, got.Outcome, row.want, got.Because, r.Defect)
 		}
 	}
 }

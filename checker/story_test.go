@@ -22,12 +22,12 @@ import (
 
 var update = flag.Bool("update", false, "update the verdicts in testdata")
 
-// TestStories compares the verdicts of the histories in testdata with the expected ones. Each file has a
-// history and its verdict. After a change run `go test -update` and read the diff.
+// TestStories compares the verdicts on the histories in testdata with the expected verdicts. Each
+// file contains a history and its verdict. After a change run `go test -update` and read the diff.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("find stories: %v, %d files", err, len(files))
+		t.Fatalf("find histories: %v, %d files", err, len(files))
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestStories(t *testing.T) {
 			}
 			got := formatVerdict(h, Check(h))
 			if second := formatVerdict(h, Check(h)); second != got {
-				t.Errorf("a second check gives another verdict:\n%s", second)
+				t.Errorf("a second check gives a different verdict:\n%s", second)
 			}
 			if *update {
 				a.Files = append(a.Files[:1], txtar.File{Name: "verdict", Data: []byte(got)})
@@ -57,12 +57,12 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// stories yields each file of testdata with its history.
-func stories(t *testing.T) iter.Seq2[string, *history.History] {
+// testdataHistories yields each file in testdata with its history.
+func testdataHistories(t *testing.T) iter.Seq2[string, *history.History] {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("find stories: %v, %d files", err, len(files))
+		t.Fatalf("find histories: %v, %d files", err, len(files))
 	}
 	return func(yield func(string, *history.History) bool) {
 		for _, file := range files {
@@ -111,7 +111,7 @@ func formatVerdict(h *history.History, v verdict.Verdict) string {
 				i := slices.IndexFunc(h.Events, func(e history.Event) bool { return e.N == n })
 				e := h.Events[i]
 				if l := e.Life; l != nil {
-					e.Cause = string(l.What) + " " + l.Old + "→" + l.Value
+					e.Cause = string(l.Kind) + " " + l.OldValue + "→" + l.Value
 				}
 				fmt.Fprintf(&b, "    %s\n", strings.Join(strings.Fields(fmt.Sprintf("%.3f %s %s %s %s %s %s", history.Seconds(e.T), e.Process, e.Type, e.Op, e.Node, e.Session, e.Cause)), " "))
 			}

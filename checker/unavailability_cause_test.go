@@ -9,7 +9,7 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// contestedLock is a free lock for which c1 and c2 make attempts without getting a majority.
+// In contestedLock, c1 and c2 make attempts on a free lock without getting a majority.
 const contestedLock = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run
 0.001  c1 begin client
@@ -18,8 +18,8 @@ const contestedLock = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s node
 0.010  c2 invoke acquire session=c2/1
 `
 
-// firstRoundLeftovers is an acquire that uses one token for all rounds and whose first round left
-// its keys behind.
+// In firstRoundLeftovers, an acquire uses one token for all rounds, and its first round left its
+// keys behind.
 const firstRoundLeftovers = `
 0.500  c2-n2,n3 ok set token=B
 0.499  n2,n3 life set value=B by=c2
@@ -40,7 +40,7 @@ const firstRoundLeftovers = `
 func TestUnavailabilityCause(t *testing.T) {
 	for name, row := range map[string]struct{ wire, want, end string }{
 		"no record of the nodes": {"", verdict.Unexplained, ""},
-		"no facts of the nodes": {`
+		"no reports from the nodes": {`
 1      c1-n1 ok set token=A1
 1.001  c1-n2,n3 fail set token=A1
 `, verdict.Unexplained, ""},
@@ -108,7 +108,7 @@ func checkUnavailability(t *testing.T, name, wire, want, end string) {
 	}
 }
 
-// The cause of a long attempt is the nodes that did not answer, if it is known how long it lasted.
+// If it is known how long a long attempt lasted, its cause is the nodes that did not answer.
 func TestUnavailabilityCauseOfLongAttempts(t *testing.T) {
 	for name, row := range map[string]struct{ wire, want, end string }{
 		"an attempt that keeps waiting for nodes that do not answer": {`
@@ -165,21 +165,21 @@ func TestUnavailabilityCauseOfLongAttempts(t *testing.T) {
 // A key left behind by its holder's release is reported as such, even if it prevents a majority
 // only together with a node that is down.
 func TestUnavailabilityCauseAfterRelease(t *testing.T) {
-	unanswered := change{"c1 ok release", "c1 ok release", "c1 info release"}
+	unansweredRelease := change{"c1 ok release", "c1 ok release", "c1 info release"}
 	for name, changes := range map[string][]change{
-		"an answered release": nil, "a release without an answer": {unanswered}, "a release in progress": {withoutLines("c1 ok release")},
+		"an answered release": nil, "a release without an answer": {unansweredRelease}, "a release in progress": {withoutLines("c1 ok release")},
 	} {
-		got := judge(newRecord(parseHistory(t, storyVariant(t, "release-to-a-quorum", changes))), verdict.FaultTolerance)
+		got := judge(newRecord(parseHistory(t, historyVariant(t, "release-to-a-quorum", changes))), verdict.FaultTolerance)
 		if got.Cause != verdict.LeftKeys || !strings.HasSuffix(got.Because, "could not contact n1, and found keys on n3 that c1's release at 1 s had left there") {
 			t.Errorf("%s: %s: %s", name, got.Cause, got.Because)
 		}
 	}
 }
 
-// A key that was set after its client got the lock by another token belongs to no hold. An abandoned attempt
-// left it.
+// A key that was set after its client got the lock with another token belongs to no hold. An
+// abandoned attempt left it behind.
 func TestUnavailabilityCauseAfterStraySet(t *testing.T) {
-	const held = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
+	const straySet = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run
 0.001  c1 begin client
 0.001  c2 begin client
@@ -204,13 +204,14 @@ func TestUnavailabilityCauseAfterStraySet(t *testing.T) {
 9      c1 end client
 9      c2 end client
 9.1    harness end run cause=completed`
-	got := judge(newRecord(parseHistory(t, held)), verdict.FaultTolerance)
+	got := judge(newRecord(parseHistory(t, straySet)), verdict.FaultTolerance)
 	if got.Cause != verdict.LeftKeys || !strings.HasSuffix(got.Because, "found keys on n1 and n2 that c1's attempts had left there") {
 		t.Errorf("%s: %s", got.Cause, got.Because)
 	}
 }
 
-// singleNodeLock is a lock on one node with a TTL of 2 s whose holder c1 dies. c2 keeps trying until 9 s.
+// In singleNodeLock, a lock on one node has a TTL of 2 s, and its holder c1 dies. c2 keeps trying
+// until 9 s.
 const singleNodeLock = `params clients=c1,c2 nodes=n1 quorum=1 ttl=2s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run
 0.001  c1 begin client
@@ -229,22 +230,22 @@ TRIES
 // A key that exists beyond its TTL is reported as the cause, however it was left behind. A key that
 // its owner should have deleted within its TTL counts as left behind.
 func TestUnavailabilityCauseOutlivedTTL(t *testing.T) {
-	var tries []string
+	var attempts []string
 	for i := range 80 {
 		at := 0.1 + float64(i)/10
-		tries = append(tries, fmt.Sprintf("%.3f c2-n1 fail set token=B%d", at, i))
+		attempts = append(attempts, fmt.Sprintf("%.3f c2-n1 fail set token=B%d", at, i))
 	}
-	const killed = "0.015 nemesis begin kill node=c1 step=1"
+	const kill = "0.015 nemesis begin kill node=c1 step=1"
 	for name, row := range map[string]struct{ ttl, loss, property, cause, text string }{
-		"of a dead holder": {"ttl=20", killed, verdict.DeadlockFreedom, verdict.OutlivedTTL, "found keys on n1 that existed after their TTL of 2 s: c1 gave them 20 s to live"},
-		"of a dead holder, while nobody holds the lock": {"ttl=20", killed, verdict.FaultTolerance, verdict.OutlivedTTL, "c1 gave them 20 s to live"},
+		"of a dead holder": {"ttl=20", kill, verdict.DeadlockFreedom, verdict.OutlivedTTL, "found keys on n1 that existed after their TTL of 2 s: c1 gave them 20 s to live"},
+		"of a dead holder, while nobody holds the lock": {"ttl=20", kill, verdict.FaultTolerance, verdict.OutlivedTTL, "c1 gave them 20 s to live"},
 		"of a holder that never releases":               {"ttl=20", "", verdict.FaultTolerance, verdict.OutlivedTTL, "c1 gave them 20 s to live"},
 		"of a holder that is cut off": {"ttl=20", "0.015 nemesis begin cut node=c1-n1 step=1\n0.016 c1 invoke release session=c1/1\n0.070 c1 info release session=c1/1",
 			verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1 gave them 20 s to live"},
 		"of a holder that is paused": {"ttl=20", "0.015 nemesis begin pause node=c1 step=1", verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1 gave them 20 s to live"},
 		"without an expiry, by an extension": {"ttl=2", "0.5 n1 life expiry value=A by=c1 command=persist\n" + "0.6 nemesis begin kill node=c1 step=1",
 			verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1 gave them no expiry"},
-		"that others extend": {"ttl=2", killed + "\n1.9 n1 life expiry value=A by=c2 ttl=2\n3.5 n1 life expiry value=A by=c2 ttl=2\n5 n1 life expiry value=A by=c2 ttl=20",
+		"that others extend": {"ttl=2", kill + "\n1.9 n1 life expiry value=A by=c2 ttl=2\n3.5 n1 life expiry value=A by=c2 ttl=2\n5 n1 life expiry value=A by=c2 ttl=20",
 			verdict.DeadlockFreedom, verdict.OutlivedTTL, "c1's were extended by c2"},
 		"that its own client extends after giving up the lock": {"ttl=2", "0.016 c1 invoke release session=c1/1\n0.3 c1 info release session=c1/1\n1.9 n1 life expiry value=A by=c1 ttl=2\n3.5 n1 life expiry value=A by=c1 ttl=2\n5 n1 life expiry value=A by=c1 ttl=20",
 			verdict.FaultTolerance, verdict.LeftKeys, "found keys on n1 that c1's release at 0.016 s had left there"},
@@ -252,10 +253,10 @@ func TestUnavailabilityCauseOutlivedTTL(t *testing.T) {
 			verdict.FaultTolerance, verdict.OutlivedTTL, "c1 gave them 20 s to live"},
 	} {
 		loss := row.loss
-		h := parseHistory(t, strings.NewReplacer("TTL\n", row.ttl+"\n", "LOSS", loss, "TRIES", strings.Join(tries, "\n")).Replace(singleNodeLock))
+		h := parseHistory(t, strings.NewReplacer("TTL\n", row.ttl+"\n", "LOSS", loss, "TRIES", strings.Join(attempts, "\n")).Replace(singleNodeLock))
 		for i := range h.Events {
 			if l := h.Events[i].Life; l != nil && l.Command == "persist" {
-				l.Expires = 0
+				l.Expiry = 0
 			}
 		}
 		got := judge(newRecord(h), row.property)
@@ -265,35 +266,35 @@ func TestUnavailabilityCauseOutlivedTTL(t *testing.T) {
 	}
 }
 
-// A lock that pauses between attempts waited too long, if it retries before the limit or has paused equally
-// long before. A lock that has never paused and sends no more requests hangs, even if it returns because its
-// client is stopped.
+// A lock that pauses between attempts waited too long if it retries before the limit, or if it
+// paused equally long before. A lock that has never paused and sends no more requests hangs, even
+// if it returns because its client is stopped.
 func TestUnavailabilityCauseOfPauses(t *testing.T) {
-	const free = `params clients=c1 nodes=n1 quorum=1 ttl=2s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=10 limit=20s mayBeIdle life
+	const freeLock = `params clients=c1 nodes=n1 quorum=1 ttl=2s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=10 limit=20s mayBeIdle life
 0      harness begin run
 0.001  c1 begin client
 0.010  c1 invoke acquire session=c1/1
 EVENTS
 20.1   harness end run cause=completed`
-	won := "%s c1-n1 ok set token=Z\n%[1]s n1 life set value=Z by=c1\n%[1]s c1 ok acquire session=c1/1 token=Z until=19.9\n19.95 c1 end client"
-	stopped := "20 c1 fail acquire session=c1/1 cause=context canceled\n20 c1 end client"
-	try := func(at ...string) (all string) {
+	success := "%s c1-n1 ok set token=Z\n%[1]s n1 life set value=Z by=c1\n%[1]s c1 ok acquire session=c1/1 token=Z until=19.9\n19.95 c1 end client"
+	stoppedClient := "20 c1 fail acquire session=c1/1 cause=context canceled\n20 c1 end client"
+	attempts := func(at ...string) (all string) {
 		for _, t := range at {
 			all += t + " c1-n1 fail set token=A cause=no answer answered=0\n"
 		}
 		return all
 	}
 	for name, row := range map[string]struct{ events, cause, text string }{
-		"it retries after 8 s": {try("1") + fmt.Sprintf(won, "9"), verdict.WaitedLong, "contacted no node from 0.998 s to 9 s, but the longest retry delay is 0.1 s"},
+		"it retries after 8 s": {attempts("1") + fmt.Sprintf(success, "9"), verdict.WaitedLong, "contacted no node from 0.998 s to 9 s, but the longest retry delay is 0.1 s"},
 		"an answer is late, and it retries long after that": {"3 c1-n1 ok set token=A sent=1 applied=2.9\n2.9 n1 life set value=A by=c1\n2.91 n1 life deleted old=A by=c1\n3.01 c1-n1 ok release token=A sent=1.05 applied=2.91\n" +
-			fmt.Sprintf(won, "9"), verdict.WaitedLong, "c1's attempt at 1 s took 7.998 s, and contacted no node for the lock from 3.01 s to 8.998 s"},
-		"each pause is as long, to the limit":          {try("1", "8") + stopped, verdict.WaitedLong, "but the longest retry delay is 0.1 s"},
-		"each pause is twice as long, to the limit":    {try("0.9", "3.9", "9.9") + stopped, verdict.WaitedLong, "but the longest retry delay is 0.1 s"},
-		"it tries once and returns when it is stopped": {try("1") + stopped, verdict.Hung, "c1's acquire, called at 0.01 s, contacted no node after 0.998 s"},
-		"it tries once and never returns":              {try("1"), verdict.Hung, "contacted no node after 0.998 s"},
+			fmt.Sprintf(success, "9"), verdict.WaitedLong, "c1's attempt at 1 s took 7.998 s, and contacted no node for the lock from 3.01 s to 8.998 s"},
+		"each pause is as long, to the limit":          {attempts("1", "8") + stoppedClient, verdict.WaitedLong, "but the longest retry delay is 0.1 s"},
+		"each pause is twice as long, to the limit":    {attempts("0.9", "3.9", "9.9") + stoppedClient, verdict.WaitedLong, "but the longest retry delay is 0.1 s"},
+		"it tries once and returns when it is stopped": {attempts("1") + stoppedClient, verdict.Hung, "c1's acquire, called at 0.01 s, contacted no node after 0.998 s"},
+		"it tries once and never returns":              {attempts("1"), verdict.Hung, "contacted no node after 0.998 s"},
 		"it never tries and never returns":             {"", verdict.Unexplained, "no attempt was recorded on the links"},
 	} {
-		got := judge(newRecord(parseHistory(t, strings.Replace(free, "EVENTS", row.events, 1))), verdict.FaultTolerance)
+		got := judge(newRecord(parseHistory(t, strings.Replace(freeLock, "EVENTS", row.events, 1))), verdict.FaultTolerance)
 		if got.Cause != row.cause || !strings.HasSuffix(got.Because, row.text) {
 			t.Errorf("%s: %s (%s): %s", name, got.Outcome, got.Cause, got.Because)
 		}
@@ -302,7 +303,7 @@ EVENTS
 
 // An attempt had too few votes, or its vote was split, only if the nodes' answers show it.
 func TestUnavailabilityCauseByVotes(t *testing.T) {
-	const five = `params clients=c1,c2,c3 nodes=n1,n2,n3,n4,n5 quorum=3 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle life
+	const fiveNodes = `params clients=c1,c2,c3 nodes=n1,n2,n3,n4,n5 quorum=3 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle life
 0      harness begin run
 0.001  c1 begin client
 0.001  c2 begin client
@@ -311,7 +312,7 @@ func TestUnavailabilityCauseByVotes(t *testing.T) {
 EVENTS
 2.9    c1 fail acquire session=c1/1
 3      harness end run cause=completed`
-	had := func(nodes, value, client string) string {
+	keyEvents := func(nodes, value, client string) string {
 		return "1.000 " + nodes + " life set value=" + value + " by=" + client + "\n1.100 " + nodes + " life deleted old=" + value + " by=" + client + "\n"
 	}
 	var atOnce string
@@ -319,32 +320,32 @@ EVENTS
 		at := 0.05 + float64(i)/10
 		atOnce += fmt.Sprintf("%.2f c1 invoke acquire session=c1/%d\n%[1]g c1 fail acquire session=c1/%[2]d\n", at, i+2)
 	}
-	others := "0.010 c2 invoke acquire session=c2/1\n0.010 c3 invoke acquire session=c3/1\n" + had("n2,n3", "B", "c2") + had("n4,n5", "C", "c3") +
+	rivals := "0.010 c2 invoke acquire session=c2/1\n0.010 c3 invoke acquire session=c3/1\n" + keyEvents("n2,n3", "B", "c2") + keyEvents("n4,n5", "C", "c3") +
 		"1.001 c2-n2,n3 ok set token=B\n1.001 c3-n4,n5 ok set token=C\n1.05 c2-n1,n4,n5 fail set token=B\n1.05 c3-n1,n2,n3 fail set token=C\n"
 	for name, row := range map[string]struct{ events, cause, text, last string }{
-		"requests to two of five nodes": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n", verdict.TooFewVotes, "had 2 of the 3 votes it needed; n1 and n2 voted for it; it did not contact n3, n4 and n5", ""},
-		"three votes that it does not use": {had("n1,n2,n3", "A", "c1") + "1.001 c1-n1,n2,n3 ok set token=A\n1.001 c1-n4,n5 fail set token=A cause=LOADING\n",
+		"requests to two of five nodes": {keyEvents("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n", verdict.TooFewVotes, "had 2 of the 3 votes it needed; n1 and n2 voted for it; it did not contact n3, n4 and n5", ""},
+		"three votes that it does not use": {keyEvents("n1,n2,n3", "A", "c1") + "1.001 c1-n1,n2,n3 ok set token=A\n1.001 c1-n4,n5 fail set token=A cause=LOADING\n",
 			verdict.TooFewVotes, "had the votes of n1, n2 and n3, which are a quorum, but did not take the lock", ""},
-		"three nodes answer with errors": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n1.001 c1-n3,n4,n5 fail set token=A cause=LOADING\n",
+		"three nodes answer with errors": {keyEvents("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n1.001 c1-n3,n4,n5 fail set token=A cause=LOADING\n",
 			verdict.TooFewVotes, "had 2 of the 3 votes it needed; n1 and n2 voted for it; n3, n4 and n5 answered with an error", ""},
-		"three refuse without a key": {had("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n1.001 c1-n3,n4,n5 fail set token=A\n", verdict.TurnedAway, "was refused by 3 nodes that had no key", ""},
-		"two others have two nodes each": {others + had("n1", "A", "c1") + "1.02 c1-n1 ok set token=A\n1.05 c1-n2,n3,n4,n5 fail set token=A\n",
+		"three refuse without a key": {keyEvents("n1,n2", "A", "c1") + "1.001 c1-n1,n2 ok set token=A\n1.001 c1-n3,n4,n5 fail set token=A\n", verdict.TurnedAway, "was refused by 3 nodes that had no key", ""},
+		"two others have two nodes each": {rivals + keyEvents("n1", "A", "c1") + "1.02 c1-n1 ok set token=A\n1.05 c1-n2,n3,n4,n5 fail set token=A\n",
 			verdict.SplitVote, "found keys of other clients' attempts on n4 and n5", ""},
-		"another has one node, and two do not answer": {"0.010 c2 invoke acquire session=c2/1\n" + had("n3", "B", "c2") + had("n1,n2", "A", "c1") + "1.001 c2-n3 ok set token=B\n" +
+		"another has one node, and two do not answer": {"0.010 c2 invoke acquire session=c2/1\n" + keyEvents("n3", "B", "c2") + keyEvents("n1,n2", "A", "c1") + "1.001 c2-n3 ok set token=B\n" +
 			"1.02 c1-n1,n2 ok set token=A\n1.05 c1-n3 fail set token=A\n1.05 c1-n4,n5 info set token=A answered=0\n1.15 c1-n1,n2 ok release token=A\n", verdict.SplitVote, "found keys of other clients' attempts on n3", ""},
 		"others have two nodes each, and it is released before the refusals arrive": {"0.010 c2 invoke acquire session=c2/1\n0.010 c3 invoke acquire session=c3/1\n" +
-			had("n2,n3", "B", "c2") + had("n4,n5", "C", "c3") + had("n1", "A", "c1") + "1.001 c2-n2,n3 ok set token=B\n1.001 c3-n4,n5 ok set token=C\n" +
+			keyEvents("n2,n3", "B", "c2") + keyEvents("n4,n5", "C", "c3") + keyEvents("n1", "A", "c1") + "1.001 c2-n2,n3 ok set token=B\n1.001 c3-n4,n5 ok set token=C\n" +
 			"1.02 c1-n1 ok set token=A sent=0.97\n1.06 c1-n2,n3,n4,n5 fail set token=A sent=0.97\n1.06 c1-n1 ok release token=A sent=1.05",
 			verdict.TooFewVotes, "c1's attempt at 0.97 s had 1 of the 3 votes it needed; n1 voted for it; n2, n3, n4 and n5 had not answered in time, and the attempt was over by 1.05 s", ""},
 		"two nodes are down, and two have left keys": {"0.010 c2 invoke acquire session=c2/1\n0.2 c2-n1,n2,n4,n5 ok set token=B\n0.199 n1,n2,n4,n5 life set value=B by=c2\n" +
-			"0.300 c2 fail acquire session=c2/1\n0.4 nemesis begin kill node=n1\n0.4 nemesis begin kill node=n2\n" + had("n3", "A", "c1") + "1.001 c1-n3 ok set token=A\n1.05 c1-n4,n5 fail set token=A\n",
+			"0.300 c2 fail acquire session=c2/1\n0.4 nemesis begin kill node=n1\n0.4 nemesis begin kill node=n2\n" + keyEvents("n3", "A", "c1") + "1.001 c1-n3 ok set token=A\n1.05 c1-n4,n5 fail set token=A\n",
 			verdict.LeftKeys, "could not contact n1 and n2, and found keys on n4 and n5 that c2's attempts had left there", ""},
 		"acquires return errors at once": {"0.010 c1 fail acquire session=c1/1\n" + atOnce, verdict.GaveUp, "c1's acquire at 0.01 s returned an error at 0.01 s and contacted no node", ""},
 		"acquires return errors": {"1 c1 fail acquire session=c1/1\n1.05 c1 invoke acquire session=c1/2\n1.1 c1 fail acquire session=c1/2\n1.15 c1 invoke acquire session=c1/3\n",
 			verdict.GaveUp, "c1's acquire at 0.01 s returned an error at 1 s and contacted no node", "2.9    c1 fail acquire session=c1/3\n"},
 	} {
-		text := strings.Replace(five, "EVENTS", row.events, 1)
-		if row.cause == verdict.GaveUp { // in the first row no acquire is in progress any more
+		text := strings.Replace(fiveNodes, "EVENTS", row.events, 1)
+		if row.cause == verdict.GaveUp { // in the first such row, no acquire is in progress any more
 			text = strings.Replace(text, "2.9    c1 fail acquire session=c1/1\n", row.last, 1)
 		}
 		got := judge(newRecord(parseHistory(t, text)), verdict.FaultTolerance)
@@ -354,10 +355,10 @@ EVENTS
 	}
 }
 
-// If an attempt loses to one with a quorum, the cause is why that one failed. A vote cannot be split on a single
-// node.
+// If an attempt loses to one with a quorum, the cause is why the other one failed. A vote cannot be
+// split on a single node.
 func TestUnavailabilityCauseWithQuorum(t *testing.T) {
-	const waits = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
+	const waitingClients = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run
 0.001  c1 begin client
 0.001  c2 begin client
@@ -371,11 +372,11 @@ TRIES
 7.010  c1 fail acquire session=c1/1
 7.010  c2 fail acquire session=c2/1
 7.1    harness end run cause=completed`
-	var tries []string
+	var attempts []string
 	for i := range 60 {
-		tries = append(tries, fmt.Sprintf("%.3f c2-n1 fail set token=B%d", 0.1+float64(i)/10, i))
+		attempts = append(attempts, fmt.Sprintf("%.3f c2-n1 fail set token=B%d", 0.1+float64(i)/10, i))
 	}
-	got := judge(newRecord(parseHistory(t, strings.Replace(waits, "TRIES", strings.Join(tries, "\n"), 1))), verdict.FaultTolerance)
+	got := judge(newRecord(parseHistory(t, strings.Replace(waitingClients, "TRIES", strings.Join(attempts, "\n"), 1))), verdict.FaultTolerance)
 	if got.Cause != verdict.WaitedLong || !strings.HasSuffix(got.Because, "c1's attempt at 0.01 s took 6.994 s, and n1 did not answer until 7 s") {
 		t.Errorf("%s (%s): %s", got.Outcome, got.Cause, got.Because)
 	}

@@ -23,62 +23,62 @@ import (
 	"lockpick/internal/files"
 )
 
-// makeClient starts the process of a client, which then waits for its order. If possible, it
-// reuses the client's container from an earlier run, because starting a container takes tenths of
-// a second and clients should begin at once.
-func (s *testbed) makeClient(ctx context.Context, name string, k *real.Clock) (*container, error) {
+// makeClient starts a client's process, which then waits for its order. If possible, it reuses the
+// client's container from an earlier run, because starting a container takes tenths of a second and
+// clients should start without delay.
+func (s *testbed) makeClient(ctx context.Context, name string, clock *real.Clock) (*container, error) {
 	s.mu.Lock()
-	at, host := s.clientContainers[name], s.clientHosts[name]
+	cont, host := s.clientContainers[name], s.clientHosts[name]
 	s.mu.Unlock()
-	if at != nil && at.clocksChange != (k != nil) {
-		if err := at.remove(ctx); err != nil {
+	if cont != nil && cont.hasChangingClocks != (clock != nil) {
+		if err := cont.remove(ctx); err != nil {
 			return nil, err
 		}
-		at = nil
+		cont = nil
 	}
 	switch {
-	case at == nil:
-	case !at.Running():
-	case k == nil && !at.Paused():
-		return at, nil
+	case cont == nil:
+	case !cont.Running():
+	case clock == nil && !cont.Paused():
+		return cont, nil
 	default:
-		if _, err := at.Kill(ctx); err != nil && !errors.Is(err, proc.ErrEnded) {
+		if _, err := cont.Kill(ctx); err != nil && !errors.Is(err, proc.ErrEnded) {
 			return nil, err
 		}
 	}
-	if at == nil {
+	if cont == nil {
 		makeContainer, m := s.makeContainer, engine.ContainerSpec{Command: s.agentCommand(append([]string{loopAgent}, s.clientCommand...)...), Attached: true}
 		switch {
 		case len(s.cfg.Adapter) > 0:
 			makeContainer = s.makeAdapterContainer
-		case k != nil:
-			makeContainer, m.Command = s.makeGated, s.clientCommand
+		case clock != nil:
+			makeContainer, m.Command = s.makeGatedContainer, s.clientCommand
 		}
-		b, err := makeContainer(ctx, name, host, m)
+		created, err := makeContainer(ctx, name, host, m)
 		if err != nil {
 			return nil, err
 		}
-		at, b.clocksChange = b, k != nil
+		cont, created.hasChangingClocks = created, clock != nil
 		s.mu.Lock()
-		s.clientContainers[name] = at
+		s.clientContainers[name] = cont
 		s.mu.Unlock()
 	}
-	if err := at.startAttached(ctx); err != nil {
+	if err := cont.startAttached(ctx); err != nil {
 		return nil, err
 	}
-	return at, s.openGate(ctx, at, k)
+	return cont, s.openGate(ctx, cont, clock)
 }
 
-// killLeftovers kills and reaps the processes that a client has left running in its container.
+// killLeftovers kills and reaps the processes that a client left running in its container.
 func killLeftovers() {
-	if os.Getpid() != 1 { // not in a container: -1 would be all processes of this machine
+	if os.Getpid() != 1 { // not in a container, where -1 would mean all processes on the machine
 		return
 	}
 	syscall.Kill(-1, syscall.SIGKILL)
 	for {
 		_, err := syscall.Wait4(-1, nil, 0, nil)
 		if err != nil && err != syscall.EINTR {
-			return // ECHILD: no process is left
+			return // ECHILD: no processes are left
 		}
 	}
 }
@@ -93,13 +93,13 @@ func (s imageSource) checkAdapterImage(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("look for image %s: %w", s.cfg.AdapterImage, err)
 	case !has:
-		return &MissingError{fmt.Errorf("the engine has no image %s for the adapter", s.cfg.AdapterImage), "build or pull it with docker, or name another"}
+		return &MissingError{fmt.Errorf("the engine has no image %s for the adapter", s.cfg.AdapterImage), "build or pull it with docker, or name another image"}
 	}
 	return nil
 }
 
-// makeAdapterContainer creates a client's container from the image of its adapter. Faults on the
-// container affect both the client and the adapter that it starts.
+// makeAdapterContainer creates a client's container from the adapter's image. Faults on the container
+// affect both the client and the adapter, which the client starts.
 func (s *testbed) makeAdapterContainer(ctx context.Context, name string, host int, m engine.ContainerSpec) (*container, error) {
 	files, gate := s.ownImage.standaloneFiles(gateDir)
 	m.Image, m.Command = s.cfg.AdapterImage, slices.Concat(gate, []string{AgentVerb, loopAgent}, gate, s.clientCommand[1:], s.cfg.Adapter)
@@ -113,15 +113,15 @@ func (s *testbed) makeAdapterContainer(ctx context.Context, name string, host in
 	return b, nil
 }
 
-// Hello briefly starts the adapter in a container without a network, and returns the first line of
-// its output.
+// Hello briefly starts the adapter in a container without a network and returns the first line of its
+// output.
 func (b *backend) Hello(ctx context.Context) (line string, err error) {
 	e, _, err := engine.Open(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer e.Close()
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		return "", err
 	}
@@ -135,25 +135,25 @@ func (b *backend) Hello(ctx context.Context) (line string, err error) {
 		return "", fmt.Errorf("create a container of %s: %w", b.cfg.AdapterImage, err)
 	}
 	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), id)) }()
-	at := &container{engine: e, name: "the adapter", id: id}
-	defer at.detach()
-	if err := at.startAttached(ctx); err != nil {
+	cont := &container{engine: e, name: "the adapter", id: id}
+	defer cont.detach()
+	if err := cont.startAttached(ctx); err != nil {
 		return "", err
 	}
-	late := time.AfterFunc(exec.StartWithin, func() { at.stdio.out.CloseWithError(fmt.Errorf("no hello within %v", exec.StartWithin)) })
-	defer late.Stop()
-	line, err = bufio.NewReader(io.LimitReader(at.stdio.out, 64<<10)).ReadString('\n')
+	timer := time.AfterFunc(exec.StartWithin, func() { cont.stdio.out.CloseWithError(fmt.Errorf("no hello within %v", exec.StartWithin)) })
+	defer timer.Stop()
+	line, err = bufio.NewReader(io.LimitReader(cont.stdio.out, 64<<10)).ReadString('\n')
 	if err != nil {
-		return "", fmt.Errorf("%s in a container of %s: %w\n%s", strings.Join(b.cfg.Adapter, " "), b.cfg.AdapterImage, err, at.StderrTail())
+		return "", fmt.Errorf("%s in a container of %s: %w\n%s", strings.Join(b.cfg.Adapter, " "), b.cfg.AdapterImage, err, cont.StderrTail())
 	}
 	return line, nil
 }
 
-// stderrWait is how long to wait for the adapter's last output on stderr, which may arrive after
-// its client's report.
+// stderrWait is how long to wait for the adapter's last output on stderr, which may arrive after the
+// client's report.
 const stderrWait = time.Second
 
-// RunClient runs a client like real.Run. If the client's adapter fails, the error includes the
+// RunClient is like real.Run.RunClient, but if the client's adapter fails, the error includes the
 // adapter's last output.
 func (c *cluster) RunClient(ctx context.Context, s client.Spec, onPoint func(point string)) error {
 	err := c.Run.RunClient(ctx, s, onPoint)

@@ -25,29 +25,29 @@ import (
 
 type cluster struct {
 	*real.Run
-	*packetFilters // of nodes whose packets the plan drops
+	*packetFilters // for nodes whose packets the plan drops
 	testbed        *testbed
 
-	// These fields are set before body is called.
-	names            []string      // names of the nodes
-	clockOffset      time.Duration // how far the engine's clock is ahead of ours
+	// Set before body is called.
+	nodeNames        []string      // of the nodes
+	clockOffset      time.Duration // how far the engine's clock is ahead of lockpick's
 	clockOffsetError time.Duration // error bound of clockOffset
-	runLimit         time.Duration // how long the run may take
-	group            *proc.Group   // owns the directory below which disks are mounted; nil if there are none
+	runLimit         time.Duration // maximum duration of the run
+	group            *proc.Group   // owns the directory that contains the disks; nil without disks
 	monitor          *monitor
 
 	mu             sync.Mutex
-	waitingClients map[string]*container // containers of clients that have not received an order yet
+	waitingClients map[string]*container // containers of clients that have not received an order
 }
 
 var _ real.Cluster = (*cluster)(nil)
 
-// faultInterfaces is a value that implements the fault interfaces that this backend supports on Linux.
+// faultInterfaces implements the fault interfaces that this backend supports on Linux.
 var faultInterfaces any = (*cluster)(nil)
 
 // openLinks opens the links between clients and servers.
 func (c *cluster) openLinks(s scenario.Scenario, seed uint64, rec *history.Recorder) error {
-	remote := c.testbed.remote
+	remote := c.testbed.remoteNetwork
 	c.Links = remote
 	var err error
 	if c.clockOffset, c.clockOffsetError, err = remote.Offset(c.Ctx); err != nil {
@@ -55,21 +55,21 @@ func (c *cluster) openLinks(s scenario.Scenario, seed uint64, rec *history.Recor
 	}
 	c.runLimit = s.Limit
 	c.SetClockAhead(c.clockOffset)
-	addrs := map[string]string{scenario.ResourceName: c.Store.Addr()}
-	for _, name := range c.names {
+	addrs := map[string]string{scenario.ResourceName: c.ResourceServer.Addr()}
+	for _, name := range c.nodeNames {
 		addrs[name] = c.Nodes.Server(name).Addr()
 	}
 	run := real.NetworkRun{Context: c.Ctx, Record: rec.Record, Go: c.Timeline.Go}
 	if len(c.byNode) > 0 {
 		run.Ports = firstPort
 	}
-	return remote.Open(run, seed, c.testbed.net.addr(linksHost).String(), addrs, c.names, s.Clients)
+	return remote.Open(run, seed, c.testbed.net.addr(linksHost).String(), addrs, c.nodeNames, s.Clients)
 }
 
 // watchLinks ends the run if the links' container exits.
 func (c *cluster) watchLinks() {
 	select {
-	case <-c.testbed.remote.Ended():
+	case <-c.testbed.remoteNetwork.Done():
 		c.Fail(fmt.Errorf("the links exited because their container or the engine stopped: %w; %s", real.ErrAgentGone, cmp.Or(c.testbed.linksContainer.StderrTail(), "they wrote nothing to stderr")))
 	case <-c.Ctx.Done():
 	}
@@ -82,7 +82,7 @@ func (c *cluster) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
 	var errs []error
-	for _, p := range c.Clients() { // before the links, so that no client sees the links end
+	for _, p := range c.Clients() { // before the links, so that clients don't see the links end
 		if _, err := p.Kill(ctx); err != nil && !errors.Is(err, proc.ErrEnded) {
 			errs = append(errs, err)
 		}
@@ -90,7 +90,7 @@ func (c *cluster) close() error {
 	if c.Links != nil && (!c.monitor.SawInterference() || c.testbed.linksAnswer(ctx)) {
 		limit, cancel := context.WithTimeout(ctx, linksTimeout)
 		defer cancel()
-		errs = append(errs, c.checkClockOffset(limit), c.testbed.remote.Close(limit))
+		errs = append(errs, c.checkClockOffset(limit), c.testbed.remoteNetwork.Close(limit))
 	}
 	errs = append(errs, c.closeFilters(ctx))
 	errs = append(errs, c.testbed.removeNodes(ctx, func(n *node) bool { return n.spec.singleUse }))
@@ -100,34 +100,34 @@ func (c *cluster) close() error {
 	return errors.Join(append(errs, c.Wait())...)
 }
 
-// checkClockOffset checks that the offset of the engine's clock is still within the error bound
-// that StampError reports.
+// checkClockOffset checks that the offset of the engine's clock is still within the error bound reported
+// by StampError.
 func (c *cluster) checkClockOffset(ctx context.Context) error {
 	if c.clockOffsetError == 0 {
 		return nil
 	}
-	ahead, within, err := c.testbed.remote.Offset(ctx)
+	offset, errorBound, err := c.testbed.remoteNetwork.Offset(ctx)
 	if errors.Is(err, real.ErrAgentGone) {
-		return nil // already reported
+		return nil // reported elsewhere
 	}
 	if err != nil {
 		return fmt.Errorf("read the clock of the engine's machine: %w", err)
 	}
-	if off := (ahead - c.clockOffset).Abs(); off > c.clockOffsetError+within+maxDriftIn(c.runLimit) {
-		return fmt.Errorf("the clock of the engine's machine moved by %v during the run, too much to rely on its timestamps; synchronize both machines with NTP", off)
+	if change := (offset - c.clockOffset).Abs(); change > c.clockOffsetError+errorBound+maxDriftIn(c.runLimit) {
+		return fmt.Errorf("the clock of the engine's machine changed by %v during the run, too much for reliable timestamps; synchronize both machines with NTP", change)
 	}
 	return nil
 }
 
-func (c *cluster) nodeNamed(name string) *node {
+func (c *cluster) nodeByName(name string) *node {
 	if n := c.Nodes.Server(name); n != nil {
 		return n.(*node)
 	}
-	return c.Store.(*node)
+	return c.ResourceServer.(*node)
 }
 
-// StampError returns an error bound for true-time stamps. Clients and links read the engine's
-// clock. lockpick reads its own clock and converts the time to the engine's clock.
+// StampError returns an error bound for true-time timestamps. Clients and links read the engine's clock;
+// lockpick reads its own clock and converts the result to the engine's clock.
 func (c *cluster) StampError() time.Duration {
 	if c.clockOffsetError == 0 {
 		return stampError
@@ -135,7 +135,7 @@ func (c *cluster) StampError() time.Duration {
 	return stampError + c.clockOffsetError + maxDriftIn(c.runLimit)
 }
 
-// NodeReport includes the version that the servers report, and their image.
+// NodeReport adds the servers' version, as reported by the resource, and their image.
 func (c *cluster) NodeReport() harness.NodeReport {
 	r := c.Run.NodeReport()
 	r.ServerVersion = c.testbed.software.String()
@@ -145,8 +145,8 @@ func (c *cluster) NodeReport() harness.NodeReport {
 	return r
 }
 
-// serverVersion returns a server's name and version from its reply to INFO. Valkey reports a Redis
-// version in addition to its own.
+// serverVersion returns a server's name and version from the reply to INFO. Valkey reports both its own
+// version and a Redis version.
 func serverVersion(info string) string {
 	for _, name := range []string{"valkey", "redis"} {
 		if _, rest, ok := strings.Cut(info, "\n"+name+"_version:"); ok {
@@ -157,7 +157,7 @@ func serverVersion(info string) string {
 	return ""
 }
 
-// addClocks makes the clocks that the scenario may change adjustable.
+// addClocks adds an adjustable clock for each node and client whose clock the scenario may change.
 func (c *cluster) addClocks(s scenario.Scenario) {
 	for _, name := range adjustableClocks(s) {
 		k := real.NewClock(c.Ctx, slices.Contains(s.ClientNames(), name), c.engineTime)
@@ -166,23 +166,23 @@ func (c *cluster) addClocks(s scenario.Scenario) {
 	}
 }
 
-// engineTime returns true time on the engine's clock.
+// engineTime returns true time by the engine's clock.
 func (c *cluster) engineTime() time.Duration { return c.Now() + c.Origin() }
 
-// checkOtherClocks checks that all nodes whose clocks are not changed still show true time,
-// because a fault must affect only its targets. It skips nodes that can't answer at present, and
-// returns the names of the nodes that it checked.
-func (c *cluster) checkOtherClocks(right vdso.ClockState) (names []string, err error) {
-	for _, name := range c.names {
-		n := c.nodeNamed(name)
-		if n.spec.clock != nil || !n.Running() || n.unresponsive() {
+// checkOtherClocks checks that nodes without an adjustable clock still show true time, because a fault
+// must affect only its targets. It skips nodes that cannot answer now, and returns the names of the
+// others.
+func (c *cluster) checkOtherClocks(trueClock vdso.ClockState) (names []string, err error) {
+	for _, name := range c.nodeNames {
+		n := c.nodeByName(name)
+		if n.spec.clock != nil || !n.Running() || n.isUnresponsive() {
 			continue
 		}
 		r, err := c.ReadTime(n)
 		if err != nil {
 			continue
 		}
-		if err := real.CheckWallClock(right, r); err != nil {
+		if err := real.CheckWallClock(trueClock, r); err != nil {
 			return nil, fmt.Errorf("the fault also hit %s: %w", name, err)
 		}
 		names = append(names, name)
@@ -190,26 +190,26 @@ func (c *cluster) checkOtherClocks(right vdso.ClockState) (names []string, err e
 	return names, nil
 }
 
-// Prepare makes sure that the engine has the images that the scenarios need, and says what nodes
-// will run. If an image is not available, the error is a *MissingError.
+// Prepare makes sure that the engine has the images for the scenarios. It calls say to report progress
+// and what nodes will run. If an image is unavailable, the error is a *MissingError.
 func (b *backend) Prepare(ctx context.Context, all []scenario.Scenario, say func(string)) error {
 	e, _, err := engine.Open(ctx)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		return err
 	}
-	from := b.imageSource(e, self.String(), say)
+	images := b.imageSource(e, self.String(), say)
 	var prepared []string
 	for _, s := range all {
 		if slices.Contains(prepared, s.Topology.Image) {
 			continue
 		}
 		prepared = append(prepared, s.Topology.Image)
-		nodes, err := from.nodeSoftware(ctx, s.Topology.Image)
+		nodes, err := images.nodeSoftware(ctx, s.Topology.Image)
 		if err != nil {
 			return err
 		}
@@ -218,15 +218,15 @@ func (b *backend) Prepare(ctx context.Context, all []scenario.Scenario, say func
 	if len(prepared) == 0 {
 		return nil
 	}
-	_, _, err = from.provideClients(ctx)
+	_, _, err = images.provideClients(ctx)
 	return err
 }
 
 var _ nemesis.Starver = (*cluster)(nil)
 
-// Starve limits a node's CPU time and memory, and reads the limits back from the engine.
+// Starve limits a node's CPU time and memory and reads the limits back from the engine.
 func (c *cluster) Starve(node string, cpu float64, memory int) (string, error) {
-	n := c.nodeNamed(node)
+	n := c.nodeByName(node)
 	n.lifecycle.Lock()
 	defer n.lifecycle.Unlock()
 	switch {
@@ -243,25 +243,25 @@ func (c *cluster) Starve(node string, cpu float64, memory int) (string, error) {
 	if err := n.engine.SetLimits(c.Ctx, n.id, want); err != nil {
 		return "", fmt.Errorf("starve %s: %w", node, err)
 	}
-	is, err := n.engine.ReadLimits(c.Ctx, n.id)
+	got, err := n.engine.ReadLimits(c.Ctx, n.id)
 	if err != nil {
 		return "", fmt.Errorf("starve %s: %w", node, err)
 	}
-	if is != want {
-		return "", fmt.Errorf("starve %s: the engine reports limits of %v", node, is)
+	if got != want {
+		return "", fmt.Errorf("starve %s: the engine reports limits of %v", node, got)
 	}
-	return fmt.Sprintf("container %.12s may use %v", n.id, is), nil
+	return fmt.Sprintf("container %.12s may use %v", n.id, got), nil
 }
 
-// ClearLimits removes the limits, and reports how they affected the node. A node that was killed
-// because it ran out of memory stays down.
+// ClearLimits removes a node's limits and reports how they affected the node. If the node was killed
+// because it ran out of memory, it stays down.
 func (c *cluster) ClearLimits(node string) (string, error) {
-	n := c.nodeNamed(node)
+	n := c.nodeByName(node)
 	n.lifecycle.Lock()
 	defer n.lifecycle.Unlock()
 	err := n.engine.SetLimits(c.Ctx, n.id, engine.Limits{})
 	if err != nil && n.isEnding() {
-		err = n.engine.SetLimits(c.Ctx, n.id, engine.Limits{}) // for its next start
+		err = n.engine.SetLimits(c.Ctx, n.id, engine.Limits{}) // for the node's next start
 	}
 	if err != nil {
 		return "", fmt.Errorf("remove the limits of %s: %w", node, err)
@@ -277,14 +277,14 @@ func (c *cluster) ClearLimits(node string) (string, error) {
 		return "", fmt.Errorf("remove the limits of %s: %w", node, err)
 	}
 	back := usage.String() + "; " + answer
-	if usage.Periods > 0 && usage.Throttled == 0 {
+	if usage.Periods > 0 && usage.ThrottledPeriods == 0 {
 		return back, nemesis.ErrIdle
 	}
 	return back, nil
 }
 
-// isEnding reports whether the program is about to exit or has just exited. The engine may know this
-// earlier than lockpick does.
+// isEnding reports whether the program has exited or exits within a second. The engine may know about the
+// exit before lockpick does.
 func (n *node) isEnding() bool {
 	select {
 	case <-n.Done():

@@ -19,15 +19,15 @@ func ignorePoint(string) {}
 
 func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 	events := run(t, twoNodes, func(b testRun) {
-		for range 2 { // the second time in a container of its own
-			if err := b.RunClient(t.Context(), spec("c1", 1), ignorePoint); err != nil {
+		for range 2 { // the second run uses another process
+			if err := b.RunClient(t.Context(), newSpec("c1", 1), ignorePoint); err != nil {
 				t.Error(err)
 			}
 		}
-		if err := b.RunClient(t.Context(), spec("c2", 1), ignorePoint); err != nil {
+		if err := b.RunClient(t.Context(), newSpec("c2", 1), ignorePoint); err != nil {
 			t.Error(err)
 		}
-		s := spec("c1", 1)
+		s := newSpec("c1", 1)
 		s.Lock.Kind = "padlock"
 		if err := b.RunClient(t.Context(), s, ignorePoint); err == nil || !strings.Contains(err.Error(), `unknown kind "padlock"`) {
 			t.Errorf("unknown lock: %v", err)
@@ -37,7 +37,7 @@ func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 	for _, e := range events {
 		count[fmt.Sprint(e.Process, " ", e.Op, " ", e.Type)]++
 		if e.T <= 0 || e.T > int64(time.Minute) {
-			t.Errorf("T of %+v is not true time since zero", e)
+			t.Errorf("T of %+v is not true time since the start", e)
 		}
 	}
 	for what, n := range map[string]int{
@@ -45,7 +45,7 @@ func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 		"c1-n1 set ok": 2, "c1-n1 release ok": 2, "c1-n2 set ok": 2, "c2-n2 set ok": 1, "c2-n1 set ok": 0,
 	} {
 		if count[what] != n {
-			t.Errorf("%d times %q, want %d", count[what], what, n)
+			t.Errorf("%q occurred %d times, want %d", what, count[what], n)
 		}
 	}
 }
@@ -53,17 +53,17 @@ func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 func TestPausedClientDoesNothing(t *testing.T) {
 	run(t, twoNodes, func(b testRun) {
 		resumed := make(chan time.Duration, 1)
-		err := b.RunClient(t.Context(), spec("c1", 1, client.Point{Name: client.AfterAcquire, Nth: 1}), func(string) {
+		err := b.RunClient(t.Context(), newSpec("c1", 1, client.Point{Name: client.AfterAcquire, Nth: 1}), func(string) {
 			if back := b.do("pause", func() (string, error) { return b.Pause("c1") }); !strings.Contains(back, "is paused") {
 				t.Errorf("pause returned %q", back)
 			}
 			if _, err := b.Pause("c1"); err == nil {
-				t.Error("paused a client twice")
+				t.Error("no error when pausing a client twice")
 			}
 			b.At(b.Now()+50*time.Millisecond, func() {
 				at := b.Now()
 				b.do("resume", func() (string, error) { return b.Resume("c1") })
-				resumed <- at // the client may have exited meanwhile, but the run has not ended
+				resumed <- at // the client may have exited in the meantime, but the run has not ended
 			})
 		})
 		if err != nil {
@@ -74,19 +74,19 @@ func TestPausedClientDoesNothing(t *testing.T) {
 		defer b.mu.Unlock()
 		for _, e := range *b.events {
 			if e.Process == "c1" && e.Op == history.OpRelease && time.Duration(e.T) < since {
-				t.Errorf("the client did %v %v at %v, but was paused until %v", e.Op, e.Type, time.Duration(e.T), since)
+				t.Errorf("client recorded %v %v at %v, but was paused until %v", e.Op, e.Type, time.Duration(e.T), since)
 			}
 		}
 		if _, err := b.Pause("c1"); !errors.Is(err, nemesis.ErrEnded) {
-			t.Errorf("pause of a client that has exited: %v", err)
+			t.Errorf("Pause of an exited client returned %v", err)
 		}
 	})
 }
 
 func TestKilledClientReturnsErrKilled(t *testing.T) {
 	run(t, twoNodes, func(b testRun) {
-		err := b.RunClient(t.Context(), spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
-			b.do("pause", func() (string, error) { return b.Pause("c1") }) // a kill must work on a paused client
+		err := b.RunClient(t.Context(), newSpec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
+			b.do("pause", func() (string, error) { return b.Pause("c1") }) // Kill must work on a paused client
 			b.do("kill", func() (string, error) { return b.Kill("c1") })
 		})
 		if !errors.Is(err, harness.ErrKilled) {
@@ -98,41 +98,41 @@ func TestKilledClientReturnsErrKilled(t *testing.T) {
 	})
 }
 
-// When a node is killed, it keeps its address and the data that it has persisted. While it is
-// down, its links refuse connections. After a restart they lead to it again.
+// A killed node keeps its address and its persisted data. While it is down, its links refuse connections;
+// after a restart, they work again.
 func TestNodesRestart(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	for mode, keys := range map[string]string{"none": " (keys: 0)", "always": " (keys: 1)"} {
 		s := twoNodes
 		s.Topology.Persistence = mode
 		run(t, s, func(b testRun) {
-			way, _ := b.Addresses("c1")
-			link := way.Nodes[0].Addr
+			addrs, _ := b.Addresses("c1")
+			link := addrs.Nodes[0].Addr
 			for what, end := range map[string]func(string) (string, error){"kill": b.Kill, "shut down": b.Shutdown} {
 				if _, err := b.testbed.ask(t.Context(), link, "SET", "k", "v"); err != nil {
 					t.Fatal(err)
 				}
 				b.do(what, func() (string, error) { return end("n1") })
 				if _, err := end("n1"); err == nil {
-					t.Errorf("%s: stopped a dead node", what)
+					t.Errorf("%s: no error for a dead node", what)
 				}
 				if _, err := b.Touch("n1"); err == nil {
 					t.Errorf("%s: a dead node answered", what)
 				}
-				began := time.Now()
-				if _, err := b.testbed.ask(t.Context(), link, "PING"); err == nil || time.Since(began) > time.Second {
-					t.Errorf("%s: the link returned %v after %v", what, err, time.Since(began))
+				start := time.Now()
+				if _, err := b.testbed.ask(t.Context(), link, "PING"); err == nil || time.Since(start) > time.Second {
+					t.Errorf("%s: link returned %v after %v", what, err, time.Since(start))
 				}
 				back := b.do("restart", func() (string, error) { return b.Restart("n1") })
 				if !strings.HasSuffix(back, keys) {
 					t.Errorf("%s, persistence %s: restart returned %q, want %q", what, mode, back, keys)
 				}
 				if v, err := b.testbed.ask(t.Context(), link, "PING"); err != nil || v.Str != "PONG" {
-					t.Errorf("%s: after the restart the link returned %q, %v", what, v.Str, err)
+					t.Errorf("%s: after the restart, link returned %q, %v", what, v.Str, err)
 				}
 			}
 			if _, err := b.Restart("n1"); err == nil {
-				t.Error("restarted a running node")
+				t.Error("no error when restarting a running node")
 			}
 		})
 	}

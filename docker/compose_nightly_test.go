@@ -19,12 +19,11 @@ import (
 	"lockpick/docker/engine"
 )
 
-// composeImage imports an image for compose.yaml with lockpick and, to build node images from,
-// this machine's redis-server. It has no owner label, because its containers would inherit the
-// label.
+// composeImage imports an image for compose.yaml. It contains lockpick and, for building node images, this
+// machine's redis-server. It has no owner label, because its containers would inherit the label.
 func composeImage(t *testing.T, e *engine.Engine) (ref string) {
 	t.Helper()
-	is, err := e.About(t.Context())
+	about, err := e.About(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,12 +31,12 @@ func composeImage(t *testing.T, e *engine.Engine) (ref string) {
 	if err != nil {
 		t.Skip(err)
 	}
-	i, err := imageOf("whole", server, server)
+	i, err := newImage("whole", server, server)
 	if err != nil {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(t.TempDir(), "lockpick")
-	if err := runGo(t.Context(), is.Arch, "", "build", "-o", binary, clientPackage); err != nil {
+	if err := runGo(t.Context(), about.Arch, "", "build", "-o", binary, clientPackage); err != nil {
 		t.Fatal(err)
 	}
 	if err := i.add(binary, "/lockpick"); err != nil {
@@ -61,21 +60,21 @@ func composeImage(t *testing.T, e *engine.Engine) (ref string) {
 	return ref
 }
 
-// composeCommand returns the compose command, which exists in two forms.
+// composeCommand returns the compose command, which has two forms.
 func composeCommand(t *testing.T) []string {
 	if exec.Command("docker", "compose", "version").Run() == nil {
 		return []string{"docker", "compose"}
 	}
 	if _, err := exec.LookPath("docker-compose"); err != nil && os.Getenv("CI") != "" {
-		t.Fatal("there is no docker compose, which CI requires: apt-get install docker-compose")
+		t.Fatal("docker compose is missing, but required in CI: apt-get install docker-compose")
 	} else if err != nil {
-		t.Skip("there is no docker compose: apt-get install docker-compose")
+		t.Skip("docker compose is missing: apt-get install docker-compose")
 	}
 	return []string{"docker-compose"}
 }
 
-// The lockpick in compose.yaml creates its own nodes. A lockpick that can't see the machine's
-// processes, and must kill them through the engine, does so too. Neither leaves anything behind.
+// lockpick works in the container of compose.yaml, and in a container where it can't see the machine's
+// processes and must kill them through the engine. It leaves nothing behind.
 func TestCompose(t *testing.T) {
 	e := testEngine(t)
 	command := composeCommand(t)
@@ -99,21 +98,21 @@ func TestCompose(t *testing.T) {
 		t.Errorf("compose run: %v\n%s", err, output)
 	}
 	if found, _ := filepath.Glob(filepath.Join(store, "delayed-restart", "*", "report.html")); len(found) == 0 {
-		t.Errorf("there is no report in the store:\n%s", output)
+		t.Errorf("no report in the store:\n%s", output)
 	}
-	made, err := e.API.ContainerCreate(t.Context(), &containerapi.Config{Image: image, Cmd: []string{"run", "--backend", "docker", "delayed-restart/", "power-loss-everysec/"}},
+	created, err := e.API.ContainerCreate(t.Context(), &containerapi.Config{Image: image, Cmd: []string{"run", "--backend", "docker", "delayed-restart/", "power-loss-everysec/"}},
 		&containerapi.HostConfig{Binds: []string{engine.DefaultSocket + ":" + engine.DefaultSocket}}, nil, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Remove(context.Background(), made.ID)
-	ended, err := e.Start(t.Context(), made.ID)
+	defer e.Remove(context.Background(), created.ID)
+	wait, err := e.Start(t.Context(), created.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, err := ended()
-	logs := e.Logs(t.Context(), made.ID)
+	status, err := wait()
+	logs := e.Logs(t.Context(), created.ID)
 	if err != nil || status != 0 || !strings.Contains(logs, "the engine sees other files") || !strings.Contains(logs, "1 as expected, 1 skipped") {
-		t.Errorf("it exited with %d, %v:\n%s", status, err, logs)
+		t.Errorf("container exited with status %d, %v:\n%s", status, err, logs)
 	}
 }

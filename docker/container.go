@@ -20,52 +20,51 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// engineTimeout is the time limit for the engine to start, pause, kill or remove a container. This
+// engineTimeout limits how long the engine may take to start, pause, kill or remove a container. This
 // normally takes tenths of a second.
 const engineTimeout = 15 * time.Second
 
-// container is a container of a testbed. It runs a node, a client, the links or a sidecar, or it
-// only holds an address.
+// container is a container in a testbed. It runs a node, a client, the links or a sidecar, or just holds
+// an address.
 type container struct {
-	engine        *engine.Engine
-	name, id      string
-	host          int        // host part of its address on the network
-	onThisMachine bool       // its processes run on this machine
-	killable      bool       // lockpick may kill its processes
-	sidecar       *container // sidecar that opens its gate; nil if it has no gate or this process opens it
-	clocksChange  bool       // it is a client whose clocks the run changes
-	stdio         *stdio     // streams of its program; nil if not attached
+	engine            *engine.Engine
+	name, id          string
+	host              int        // host part of its address on the network
+	onThisMachine     bool       // the processes run on this machine
+	killable          bool       // lockpick may kill the processes
+	sidecar           *container // opens the gate; nil if there is no gate or this process opens it
+	hasChangingClocks bool       // the container is a client whose clocks the run changes
+	stdio             *stdio     // the program's streams; nil if not attached
 
 	mu               sync.Mutex
-	run              *programRun // latest run; nil if it was never started
+	run              *programRun // latest run; nil before the first start
 	paused           bool
 	onEnd            func(*programRun) // called after each exit, possibly more than once; nil if not monitored
-	externallyPaused bool              // paused from outside
-	// These count the pauses and resumptions that were requested but not yet reported by the
-	// engine.
+	externallyPaused bool              // something other than lockpick paused it
+	// Number of pauses and resumptions that lockpick requested and the engine has not reported yet.
 	pendingPauses, pendingResumes int
-	lastPauseChange               time.Time // time of the last such request
+	lastPauseChange               time.Time // when the last one was requested
 }
 
-// programRun is one run of a container's program.
+// programRun is a run of a container's program, from its start to its exit.
 type programRun struct {
 	pid          int           // PID on this machine, or 0 if unknown
-	once         sync.Once     // guards closing of ended
-	ended        chan struct{} // closed when the program has exited
-	reported     chan struct{} // closed when the engine has reported the exit and the fields below are set
+	once         sync.Once     // closes ended
+	done         chan struct{} // closed when the program has exited
+	endReported  chan struct{} // closed when the engine has reported the exit; then the fields below are set
 	status       int64         // exit status
 	err          error         // why the exit status is unknown
-	outOfMemory  bool          // the kernel killed it for lack of memory
-	endRequested bool          // lockpick requested the end
-	unexpected   bool          // the end was unexpected and has been recorded
+	outOfMemory  bool          // killed by the kernel for lack of memory
+	endRequested bool          // lockpick requested the exit
+	unexpected   bool          // the exit was unexpected and has been recorded
 }
 
-func (r *programRun) markEnded() { r.once.Do(func() { close(r.ended) }) }
+func (r *programRun) markEnded() { r.once.Do(func() { close(r.done) }) }
 
-// awaitReported waits until the engine reports that the program has exited.
-func (r *programRun) awaitReported() error {
+// awaitEndReport waits until the engine reports the program's exit.
+func (r *programRun) awaitEndReport() error {
 	select {
-	case <-r.reported:
+	case <-r.endReported:
 		return nil
 	case <-time.After(engineTimeout):
 		return proc.TimeoutError(fmt.Sprintf("the engine did not report its exit within %v", engineTimeout))
@@ -78,11 +77,11 @@ func (b *container) start(ctx context.Context) error {
 	if err := b.awaitPreviousEnd(); err != nil {
 		return err
 	}
-	ended, err := b.engine.Start(context.WithoutCancel(ctx), b.id)
+	wait, err := b.engine.Start(context.WithoutCancel(ctx), b.id)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", b.name, err)
 	}
-	r := &programRun{ended: make(chan struct{}), reported: make(chan struct{})}
+	r := &programRun{done: make(chan struct{}), endReported: make(chan struct{})}
 	if b.onThisMachine {
 		if _, pid, err := b.engine.State(ctx, b.id); err == nil && proc.InContainer(pid, b.id) {
 			r.pid = pid
@@ -90,11 +89,11 @@ func (b *container) start(ctx context.Context) error {
 	}
 	b.run, b.paused = r, false
 	go func() {
-		r.status, r.err = ended()
+		r.status, r.err = wait()
 		if r.status > signalStatusBase {
 			r.outOfMemory = b.engine.OutOfMemory(context.WithoutCancel(ctx), b.id)
 		}
-		close(r.reported)
+		close(r.endReported)
 		r.markEnded()
 		b.mu.Lock()
 		onEnd := b.onEnd
@@ -106,14 +105,13 @@ func (b *container) start(ctx context.Context) error {
 	return nil
 }
 
-// awaitPreviousEnd waits until the engine knows that the previous run of the program has ended. If
-// the process was killed directly, the engine considers it running for a while longer. The caller
-// holds the lock.
+// awaitPreviousEnd waits until the engine knows that the program's previous run has ended. The engine
+// takes a while to notice if the process was killed directly. The caller must hold b.mu.
 func (b *container) awaitPreviousEnd() error {
 	if b.run == nil {
 		return nil
 	}
-	if err := b.run.awaitReported(); err != nil {
+	if err := b.run.awaitEndReport(); err != nil {
 		return fmt.Errorf("start %s: %w", b.name, err)
 	}
 	return nil
@@ -123,22 +121,22 @@ func (b *container) awaitPreviousEnd() error {
 func (b *container) Done() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.run.ended
+	return b.run.done
 }
 
 // Running reports whether the program is running.
 func (b *container) Running() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.runs()
+	return b.isRunning()
 }
 
-func (b *container) runs() bool {
+func (b *container) isRunning() bool {
 	if b.run == nil {
 		return false
 	}
 	select {
-	case <-b.run.ended:
+	case <-b.run.done:
 		return false
 	default:
 		return true
@@ -149,18 +147,18 @@ func (b *container) runs() bool {
 func (b *container) Paused() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.paused && b.runs()
+	return b.paused && b.isRunning()
 }
 
-// Pause freezes all processes of the container, and returns once the engine confirms it.
+// Pause freezes all processes in the container and returns when the engine confirms this.
 func (b *container) Pause(ctx context.Context) (readBack string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case !b.runs():
+	case !b.isRunning():
 		return "", fmt.Errorf("pause %s: %w", b.name, proc.ErrEnded)
 	case b.paused:
-		// With two pauses, the end of the first would resume it during the second.
+		// If it were paused twice, the end of the first pause would end the second.
 		return "", fmt.Errorf("pause %s: it is already paused", b.name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
@@ -169,7 +167,7 @@ func (b *container) Pause(ctx context.Context) (readBack string, err error) {
 	b.lastPauseChange = time.Now()
 	if err := b.retryStaleState(ctx, b.engine.API.ContainerPause, "already paused", true); err != nil {
 		b.pendingPauses--
-		if !b.runs() {
+		if !b.isRunning() {
 			err = proc.ErrEnded
 		}
 		return "", fmt.Errorf("pause %s: %w", b.name, err)
@@ -178,11 +176,11 @@ func (b *container) Pause(ctx context.Context) (readBack string, err error) {
 	return b.awaitStatus(ctx, "pause", "running", "paused")
 }
 
-// Resume resumes the container. It does nothing if the program exited while it was paused.
+// Resume resumes the container. If the program has exited in the meantime, it does nothing.
 func (b *container) Resume(ctx context.Context) (readBack string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.runs() {
+	if !b.isRunning() {
 		return "it has ended", nil
 	}
 	if !b.paused {
@@ -197,24 +195,23 @@ func (b *container) Resume(ctx context.Context) (readBack string, err error) {
 		return "", fmt.Errorf("resume %s: %w", b.name, err)
 	}
 	b.paused = false
-	return b.awaitStatus(ctx, "resume", "paused", "") // a program that exits right after is no error
+	return b.awaitStatus(ctx, "resume", "paused", "") // the program may exit right afterward
 }
 
-// echoWindow is how long the engine may still receive events about pauses that it requested
-// itself, and mistake them for pauses from outside. Engine 20.10 treats every event from
-// containerd as new (daemon/monitor.go, EventPaused and EventResumed).
+// echoWindow is how long after a pause or resumption the engine may receive an event about it and mistake
+// the event for another pause or resumption, an echo. Engine 20.10 treats every event from containerd as
+// new (daemon/monitor.go, EventPaused and EventResumed).
 const echoWindow = 5 * time.Second
 
-// retryStaleState repeats a request as long as the engine refuses it because of such an echo. In
-// that case, the engine claims that the container is already in the requested state. The caller
-// holds the lock.
-func (b *container) retryStaleState(ctx context.Context, request func(context.Context, string) error, already string, frozen bool) error {
+// retryStaleState repeats a request while the engine refuses it because of an echo and claims that
+// the container is already in the requested state. The caller must hold b.mu.
+func (b *container) retryStaleState(ctx context.Context, request func(context.Context, string) error, message string, frozen bool) error {
 	for {
 		err := request(ctx, b.id)
-		if err == nil || !strings.Contains(err.Error(), already) || time.Since(b.lastPauseChange) > echoWindow {
+		if err == nil || !strings.Contains(err.Error(), message) || time.Since(b.lastPauseChange) > echoWindow {
 			return err
 		}
-		if is, known := proc.Frozen(b.run.pid); known && is == frozen {
+		if isFrozen, known := proc.IsFrozen(b.run.pid); known && isFrozen == frozen {
 			return nil
 		}
 		select {
@@ -225,58 +222,57 @@ func (b *container) retryStaleState(ctx context.Context, request func(context.Co
 	}
 }
 
-// mayBeEcho reports whether a pause event of the engine may be an echo: a pause or resumption was
-// requested recently, and the container, as far as its state is visible, is in the expected state.
-// The caller holds the lock.
+// mayBeEcho reports whether a pause event from the engine may be an echo: a pause or resumption was
+// requested recently, and the container is in the expected state or its state is not visible. The caller
+// must hold b.mu.
 func (b *container) mayBeEcho() bool {
 	if time.Since(b.lastPauseChange) > echoWindow {
 		return false
 	}
 	pid := 0
-	if b.onThisMachine && b.runs() {
+	if b.onThisMachine && b.isRunning() {
 		pid = b.run.pid
 	}
-	is, known := proc.Frozen(pid)
-	return !known || is == (b.paused || b.externallyPaused)
+	isFrozen, known := proc.IsFrozen(pid)
+	return !known || isFrozen == (b.paused || b.externallyPaused)
 }
 
-// awaitStatus waits until a container's status is no longer the given one. If want is not "", it
-// checks that the new status is want. A busy engine updates the status late. The caller holds the
-// lock.
-func (b *container) awaitStatus(ctx context.Context, verb, before, want string) (string, error) {
+// awaitStatus waits until the container's status is no longer oldStatus. Unless want is "", it checks
+// that the new status is want. A busy engine updates the status late. The caller must hold b.mu.
+func (b *container) awaitStatus(ctx context.Context, verb, oldStatus, want string) (string, error) {
 	for {
 		status, pid, err := b.engine.State(ctx, b.id)
 		switch {
 		case err != nil:
-			return "", fmt.Errorf("%s %s: the engine still reports it as %s: %w", verb, b.name, before, err)
-		case status != before && want != "" && status != want:
+			return "", fmt.Errorf("%s %s: the engine still reports it as %s: %w", verb, b.name, oldStatus, err)
+		case status != oldStatus && want != "" && status != want:
 			return "", fmt.Errorf("%s %s: the engine reports it as %s", verb, b.name, status)
-		case status != before:
+		case status != oldStatus:
 			return fmt.Sprintf("container %.12s is %s, process %d", b.id, status, pid), nil
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// Kill kills the program and returns once it has exited. If the program had already exited, the
-// error is ErrEnded.
+// Kill kills the program and returns when it has exited. If the program had already exited, the error is
+// ErrEnded.
 func (b *container) Kill(ctx context.Context) (readBack string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.runs() {
+	if !b.isRunning() {
 		return "", fmt.Errorf("kill %s: %w", b.name, proc.ErrEnded)
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
 	r := b.run
 	if r.pid > 0 && !proc.InContainer(r.pid, b.id) {
-		// It was killed from outside; the engine has not reported it yet.
+		// Something other than lockpick killed it, and the engine has not reported this yet.
 		return "", fmt.Errorf("kill %s: %w", b.name, proc.ErrEnded)
 	}
 	r.endRequested = true
-	// The engine would take tenths of a second to report the exit. But only the engine can kill a
-	// frozen process.
-	if frozen, _ := proc.Frozen(r.pid); r.pid > 0 && b.killable && !b.paused && !frozen {
+	// Kill the process directly if possible, because the engine takes tenths of a second to report the
+	// exit. Only the engine can kill a frozen process.
+	if frozen, _ := proc.IsFrozen(r.pid); r.pid > 0 && b.killable && !b.paused && !frozen {
 		limit, cancel := context.WithTimeout(ctx, killTimeout)
 		defer cancel()
 		if proc.KillInContainer(limit, r.pid, b.id) == nil {
@@ -284,24 +280,23 @@ func (b *container) Kill(ctx context.Context) (readBack string, err error) {
 			return fmt.Sprintf("container %.12s: process %d exited", b.id, r.pid), nil
 		}
 	}
-	killed := b.engine.API.ContainerKill(ctx, b.id, "KILL")
-	if killed != nil && b.runs() {
+	killErr := b.engine.API.ContainerKill(ctx, b.id, "KILL")
+	if killErr != nil && b.isRunning() {
 		r.endRequested = false
-		return "", fmt.Errorf("kill %s: %w", b.name, killed)
+		return "", fmt.Errorf("kill %s: %w", b.name, killErr)
 	}
 	return b.awaitEnd(ctx, "kill")
 }
 
-// killTimeout is the time limit for a process to exit after it was killed. This takes
-// milliseconds, unless its container was paused from outside just before.
+// killTimeout limits how long to wait for a killed process to exit. This takes milliseconds unless
+// something else paused the container just before.
 const killTimeout = time.Second
 
-// endReportTimeout is how long the engine may take to report the exit of a program after lockpick
-// has noticed the exit in another way.
+// endReportTimeout is how long the engine may take to report a program's exit after lockpick has noticed
+// it in another way.
 const endReportTimeout = 2 * time.Second
 
-// Ended reports whether the program has exited. It also detects an exit that has not been reported
-// yet.
+// Ended reports whether the program has exited. It waits for an exit that has not been reported yet.
 func (b *container) Ended() bool {
 	select {
 	case <-b.Done():
@@ -311,7 +306,7 @@ func (b *container) Ended() bool {
 	}
 }
 
-// expectEnd sets whether lockpick is currently making the program exit.
+// expectEnd sets whether an exit of the program is to be expected, because lockpick causes it.
 func (b *container) expectEnd(expected bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -320,13 +315,13 @@ func (b *container) expectEnd(expected bool) {
 	}
 }
 
-// KilledExternally waits for the program to exit and reports whether something outside of lockpick
-// ended it.
+// KilledExternally waits until the program has exited and reports whether something other than lockpick
+// caused that.
 func (b *container) KilledExternally() bool {
 	b.mu.Lock()
 	r, onEnd := b.run, b.onEnd
 	b.mu.Unlock()
-	if r.awaitReported() != nil {
+	if r.awaitEndReport() != nil {
 		return false
 	}
 	if onEnd != nil {
@@ -353,10 +348,10 @@ func (b *container) remove(ctx context.Context) error {
 	return nil
 }
 
-// awaitEnd waits until the program has exited. The caller holds the lock.
+// awaitEnd waits until the program has exited. The caller must hold b.mu.
 func (b *container) awaitEnd(ctx context.Context, verb string) (readBack string, err error) {
 	select {
-	case <-b.run.reported:
+	case <-b.run.endReported:
 	case <-ctx.Done():
 		return "", fmt.Errorf("%s %s: it is still running: %w", verb, b.name, context.Cause(ctx))
 	}
@@ -366,12 +361,12 @@ func (b *container) awaitEnd(ctx context.Context, verb string) (readBack string,
 	return fmt.Sprintf("container %.12s exited with status %d", b.id, b.run.status), nil
 }
 
-// End waits for the program to exit and returns its error, or nil for exit status 0.
+// End waits until the program has exited. It returns nil if the exit status is 0.
 func (b *container) End() error {
 	b.mu.Lock()
 	r := b.run
 	b.mu.Unlock()
-	if err := r.awaitReported(); err != nil {
+	if err := r.awaitEndReport(); err != nil {
 		return err
 	}
 	switch {
@@ -383,26 +378,24 @@ func (b *container) End() error {
 	return nil
 }
 
-// signalStatusBase is the exit status of a container killed by a signal, minus the signal's
-// number.
+// signalStatusBase plus a signal number is the exit status of a container killed by the signal.
 const signalStatusBase = 128
 
-// removeTimeout is the time limit for removing everything, even if the engine is restarting at the
-// time.
+// removeTimeout limits how long it may take to remove everything, even while the engine restarts.
 const removeTimeout = 4 * engineTimeout
 
-// imageSource provides the images for a run or for Prepare.
+// imageSource provides images for a run or for Prepare.
 type imageSource struct {
 	cfg     Config
 	program *clientProgram
 	engine  *engine.Engine
-	labels  map[string]string // labels of everything that is created
+	labels  map[string]string // for everything it creates
 	report  func(string)      // reports slow steps
 }
 
-// nodeSoftware makes sure that the engine has the image for nodes. If an image is named, it is
-// used. Otherwise, the choices are redis:7 if the engine has it, an image of this machine's
-// redis-server, and redis:7 from its registry, in this order.
+// nodeSoftware makes sure that the engine has the image for nodes. This is the named image if named is
+// not "". Otherwise it is the first available of redis:7 on the engine, an image built from this
+// machine's redis-server, and redis:7 from the registry.
 func (s imageSource) nodeSoftware(ctx context.Context, named string) (software, error) {
 	if named != "" {
 		return s.findImage(ctx, named, "run docker pull "+named+" if you can reach its registry, or name another image with --set topology.image=NAME")
@@ -416,25 +409,24 @@ func (s imageSource) nodeSoftware(ctx context.Context, named string) (software, 
 			return s.findImage(ctx, defaultImage, "run docker pull "+defaultImage)
 		}
 	}
-	made, err := s.makeFromHost(ctx)
+	built, err := s.buildFromHost(ctx)
 	if !errors.Is(err, errNoServer) || s.cfg.RedisServer != "" {
-		return made, err
+		return built, err
 	}
 	s.report(fmt.Sprintf("%v, so nodes run %s", err, defaultImage))
 	return s.findImage(ctx, defaultImage, "apt-get install redis-server; or docker pull "+defaultImage+" if you can reach its registry; or name another image with --set topology.image=NAME")
 }
 
-// errNoServer reports that this machine has no redis-server that could be put into an image for
-// nodes.
+// errNoServer reports that no image for nodes can be built from this machine's redis-server.
 var errNoServer = errors.New("this machine has no redis-server that can run in a container")
 
-// makeFromHost creates an image with this machine's redis-server.
-func (s imageSource) makeFromHost(ctx context.Context) (software, error) {
+// buildFromHost builds an image from this machine's redis-server.
+func (s imageSource) buildFromHost(ctx context.Context) (software, error) {
 	path, err := s.findServer()
 	if err != nil {
 		return software{}, err
 	}
-	is, err := s.engine.About(ctx)
+	about, err := s.engine.About(ctx)
 	if err != nil {
 		return software{}, fmt.Errorf("ask the engine for its architecture: %w", err)
 	}
@@ -443,18 +435,18 @@ func (s imageSource) makeFromHost(ctx context.Context) (software, error) {
 		return software{}, fmt.Errorf("%w: %s: %w", errNoServer, path, err)
 	}
 	defer f.Close()
-	if f.Machine != elfMachines[is.Arch] {
-		return software{}, fmt.Errorf("%w: %s is for %v, but the engine's containers are %s", errNoServer, path, f.Machine, is.Arch)
+	if f.Machine != elfMachines[about.Arch] {
+		return software{}, fmt.Errorf("%w: %s is for %v, but the engine's containers are %s", errNoServer, path, f.Machine, about.Arch)
 	}
-	i, err := imageOf("redis", path, path)
+	i, err := newImage("redis", path, path)
 	if err != nil {
 		return software{}, err
 	}
-	own, _, err := s.clientImage(ctx)
+	ownImage, _, err := s.clientImage(ctx)
 	if err != nil {
 		return software{}, err
 	}
-	gate, _ := own.standaloneFiles(gateDir)
+	gate, _ := ownImage.standaloneFiles(gateDir)
 	i.addFiles(gate)
 	if err := i.provide(ctx, s.engine, s.labels[engine.OwnerLabel]); err != nil {
 		return software{}, err
@@ -471,8 +463,8 @@ func (s imageSource) findServer() (string, error) {
 	return filepath.Abs(path)
 }
 
-// findImage finds the server program in an image. If the engine doesn't have the image, findImage
-// pulls it first.
+// findImage finds the server program in an image. If the engine does not have the image, findImage pulls
+// it.
 func (s imageSource) findImage(ctx context.Context, ref, remedy string) (software, error) {
 	has, err := s.engine.HasImage(ctx, ref)
 	if err != nil {
@@ -507,9 +499,9 @@ func (s imageSource) findImage(ctx context.Context, ref, remedy string) (softwar
 	return nodes, nil
 }
 
-// serverCommand returns the server program in an image's command, or "" if there is none. It
-// ignores the entrypoint script that most images have, because the script switches to another
-// user, which root can't do without capabilities.
+// serverCommand returns the server program in an image's command, or "" if there is none. It ignores the
+// entrypoint script that most images have, because the script switches to another user, which root
+// cannot do without capabilities.
 func serverCommand(i engine.ImageInfo) (program string) {
 	for _, word := range i.Command {
 		if strings.HasSuffix(word, "-server") && !strings.HasPrefix(word, "-") && !strings.ContainsAny(word, " \t\n") {
@@ -519,7 +511,7 @@ func serverCommand(i engine.ImageInfo) (program string) {
 	return program
 }
 
-// serverPaths lists the paths at which an image may have a server, most likely ones first.
+// serverPaths lists the paths of possible server programs in an image, the most likely first.
 func serverPaths(i engine.ImageInfo) (files []string) {
 	path := cmp.Or(i.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") // the engine's default
 	for _, name := range []string{"redis-server", "valkey-server"} {
@@ -530,7 +522,7 @@ func serverPaths(i engine.ImageInfo) (files []string) {
 	return files
 }
 
-// provideClients makes sure that the engine has the clients' image. It returns the image and the
+// provideClients makes sure that the engine has the image for clients. It returns the image and the
 // command that starts a client.
 func (s imageSource) provideClients(ctx context.Context) (i *image, command []string, err error) {
 	if i, command, err = s.clientImage(ctx); err != nil {
@@ -539,20 +531,20 @@ func (s imageSource) provideClients(ctx context.Context) (i *image, command []st
 	return i, command, i.provide(ctx, s.engine, s.labels[engine.OwnerLabel])
 }
 
-// clientImage returns the clients' image and the command that starts a client.
+// clientImage returns the image for clients and the command that starts a client.
 func (s imageSource) clientImage(ctx context.Context) (i *image, command []string, err error) {
-	if given := slices.Clone(s.cfg.Client); len(given) > 0 {
-		if given[0], err = filepath.Abs(given[0]); err != nil {
+	if configured := slices.Clone(s.cfg.Client); len(configured) > 0 {
+		if configured[0], err = filepath.Abs(configured[0]); err != nil {
 			return nil, nil, err
 		}
-		i, err = imageOf("client", given[0], given[0])
-		return i, given, err
+		i, err = newImage("client", configured[0], configured[0])
+		return i, configured, err
 	}
-	is, err := s.engine.About(ctx)
+	about, err := s.engine.About(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("ask the engine for its architecture: %w", err)
 	}
-	i, err = s.program.image(ctx, is.Arch, s.report)
+	i, err = s.program.image(ctx, about.Arch, s.report)
 	return i, []string{clientPath, "__client"}, err
 }
 
@@ -562,10 +554,10 @@ func (i *image) provide(ctx context.Context, e *engine.Engine, owner string) err
 	if err != nil || has {
 		return err
 	}
-	out, in := io.Pipe()
-	go func() { in.CloseWithError(i.write(in)) }()
-	err = engine.ImportImage(ctx, e, i.ref, out, map[string]string{engine.OwnerLabel: owner, engine.ImageLabel: i.kind})
-	out.Close() // otherwise the writer would wait for an engine that has given up
+	pipeReader, pipeWriter := io.Pipe()
+	go func() { pipeWriter.CloseWithError(i.write(pipeWriter)) }()
+	err = engine.ImportImage(ctx, e, i.ref, pipeReader, map[string]string{engine.OwnerLabel: owner, engine.ImageLabel: i.kind})
+	pipeReader.Close() // otherwise the writer would wait forever if the engine gave up
 	if err != nil {
 		return fmt.Errorf("import image %s: %w", i.ref, err)
 	}

@@ -12,10 +12,10 @@ import (
 	"lockpick/nemesis"
 )
 
-// A power loss drops the data that a node has not synced, and the node restarts with the rest.
-// Writes to a full disk fail. None of this requires the container to have a capability.
+// A power loss drops a node's unsynced data, and the node restarts with the rest. Writes to a full disk
+// fail. The container needs no capability for this.
 func TestPowerLossAndDisks(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	if disks := testBackend().findCapabilities(t.Context()).disks; !disks.Available {
 		t.Skipf("%s: %s", disks.Reason, disks.Remedy)
 	}
@@ -26,7 +26,7 @@ func TestPowerLossAndDisks(t *testing.T) {
 		s.Plan = nemesis.Plan{{Fault: nemesis.Fault{Kind: "power-loss", Targets: []string{"n1"}, For: &hour}}}
 		run(t, s, func(b testRun) {
 			if b.Disk("n1") == nil || b.Disk("n2") != nil {
-				t.Fatal("n1 must have a faulty disk and n2 none")
+				t.Fatal("n1 has no faulty disk, or n2 has one")
 			}
 			b.onNode("n1", "SET", "k", "v")
 			lost := b.do("power loss", func() (string, error) { return b.LosePower("n1", false) })
@@ -40,20 +40,20 @@ func TestPowerLossAndDisks(t *testing.T) {
 				t.Errorf("persistence %s: touch returned %q", mode, back)
 			}
 			if _, err := b.FillDisk("n2"); err == nil {
-				t.Error("filled the disk of a node without a faulty disk")
+				t.Error("no error when filling the disk of a node without a faulty disk")
 			}
 			b.do("fill", func() (string, error) { return b.FillDisk("n1") })
-			b.nodeNamed("n1").Command(t.Context(), "n1", []string{"SET", "k2", strings.Repeat("v", 5000)})
+			b.nodeByName("n1").Command(t.Context(), "n1", []string{"SET", "k2", strings.Repeat("v", 5000)})
 			if back, err := b.FreeDisk("n1"); mode == "always" && (err != nil || !strings.HasPrefix(back, "it met ")) {
-				t.Errorf("free returned %q, %v", back, err)
+				t.Errorf("FreeDisk returned %q, %v", back, err)
 			}
 		})
 	}
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if mounts, err := os.ReadFile("/proc/self/mounts"); err != nil || strings.Contains(string(mounts), self.String()) {
-		t.Errorf("still mounted: %v\n%s", err, mounts)
+		t.Errorf("disks are still mounted: %v\n%s", err, mounts)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"lockpick/internal/files"
 )
 
-// dockerCommand runs the docker command and returns its output.
+// dockerCommand runs the docker command and returns the output.
 func dockerCommand(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command("docker", args...).CombinedOutput()
@@ -27,18 +27,18 @@ func dockerCommand(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// The images of both Dockerfiles can be built, and lockpick runs in them on each backend.
+// Images can be built from both Dockerfiles, and lockpick works in them on each backend.
 func TestDockerfiles(t *testing.T) {
 	e := testEngine(t)
 	if _, err := exec.LookPath("docker"); err != nil {
-		t.Skip("there is no docker command: apt-get install docker.io")
+		t.Skip("the docker command is missing: apt-get install docker.io")
 	}
-	redis := needBaseImages(t, e)
+	redis := requireBaseImages(t, e)
 	socket, err := os.Stat(engine.DefaultSocket)
 	if err != nil {
 		t.Skip(err)
 	}
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestDockerfiles(t *testing.T) {
 		t.Skipf("go env GOPROXY: %v", err)
 	}
 	const prefix = "lockpick-test:"
-	// The build stage gets its own tag, so that it can be removed by that tag.
+	// The build stage gets its own tag so that it can be removed.
 	for _, image := range []struct{ name, file, target, in string }{
 		{"build", "Dockerfile", "build", ".."}, {"alone", "Dockerfile", "client", ".."}, {"whole", "Dockerfile", "", ".."}, {"node", "node.Dockerfile", "", "."},
 	} {
@@ -60,7 +60,7 @@ func TestDockerfiles(t *testing.T) {
 		t.Cleanup(func() { e.RemoveImage(context.Background(), prefix+image.name) })
 	}
 	in := func(image string, args ...string) string {
-		// Containers are labeled with the process ID of their owner, so lockpick must see the machine's.
+		// lockpick must see the machine's PIDs, because containers are labeled with their owner's PID.
 		return dockerCommand(t, append([]string{"run", "--rm", "--label", label, "--network", "host", "--pid", "host",
 			"--group-add", fmt.Sprint(socket.Sys().(*syscall.Stat_t).Gid),
 			"--volume", engine.DefaultSocket + ":" + engine.DefaultSocket, prefix + image}, args...)...)
@@ -72,7 +72,7 @@ func TestDockerfiles(t *testing.T) {
 	}
 	for _, image := range []string{"alone", "whole"} {
 		if output := in(image, "version"); !strings.HasPrefix(output, "lockpick ") {
-			t.Errorf("%s: its version is %q", image, output)
+			t.Errorf("%s: version prints %q", image, output)
 		}
 	}
 	for image, backend := range map[string]string{"alone": "sim", "whole": "process"} {
@@ -89,15 +89,15 @@ func TestDockerfiles(t *testing.T) {
 	defer e.Remove(context.Background(), node)
 	for began := time.Now(); !strings.Contains(e.Logs(t.Context(), node), "Ready to accept connections"); {
 		if time.Since(began) > 20*time.Second {
-			t.Fatalf("the node is not ready:\n%s", e.Logs(t.Context(), node))
+			t.Fatalf("node is not ready:\n%s", e.Logs(t.Context(), node))
 		}
 		<-time.After(20 * time.Millisecond)
 	}
 }
 
-// needBaseImages skips the test unless the engine has the base images of the Dockerfile. It
-// returns the base image with Redis.
-func needBaseImages(t *testing.T, e *engine.Engine) (redis string) {
+// requireBaseImages skips the test unless the engine has the Dockerfile's base images. It returns the base
+// image with Redis.
+func requireBaseImages(t *testing.T, e *engine.Engine) (redis string) {
 	t.Helper()
 	text, err := os.ReadFile("Dockerfile")
 	if err != nil {
@@ -105,11 +105,11 @@ func needBaseImages(t *testing.T, e *engine.Engine) (redis string) {
 	}
 	bases := regexp.MustCompile(`(?m)^ARG (GO|BASE)=(\S+)$`).FindAllStringSubmatch(string(text), -1)
 	if len(bases) != 2 {
-		t.Fatalf("the base images are %q", bases)
+		t.Fatalf("base images are %q, want 2", bases)
 	}
 	for _, base := range bases {
 		if has, err := e.HasImage(t.Context(), base[2]); err != nil || !has {
-			t.Skipf("the engine has no image %s to build on (%v): docker pull %s", base[2], err, base[2])
+			t.Skipf("the engine does not have the base image %s (%v): docker pull %s", base[2], err, base[2])
 		}
 	}
 	return bases[1][2]

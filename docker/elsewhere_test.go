@@ -19,32 +19,32 @@ import (
 	"lockpick/docker/engine"
 )
 
-// clockAhead is how far the clock of the second engine's containers is ahead.
+// clockAhead is how far ahead the second engine's clock is.
 const clockAhead = 5000 * time.Second
 
-// secondEngine is an engine in its own namespaces, which simulates an engine on another machine:
-// its processes and mounts end with it, it can't remove the first engine's network bridges, and
-// its monotonic clock differs. It inherits its socket from the test.
+// secondEngine is an engine in its own namespaces, which stands in for an engine on another machine: its
+// processes and mounts end with it, it cannot remove the first engine's network bridges, and its
+// monotonic clock differs. It inherits its socket from the test.
 type secondEngine struct {
 	*testing.T
 	dir     string
 	command []string
 	socket  *os.File
 	process *os.Process
-	ended   chan error
+	done    chan error
 }
 
-// startSecondEngine starts a second engine and makes the test use it. prepare is shell code that
-// runs before the engine starts.
+// startSecondEngine starts a second engine and makes the test use it. prepare is shell code to run before
+// the engine starts.
 func startSecondEngine(t *testing.T, prepare string) *secondEngine {
 	t.Helper()
 	skipIfShort(t)
 	if os.Getuid() != 0 {
-		t.Skip("a second engine needs root")
+		t.Skip("a second engine requires root")
 	}
 	for _, program := range []string{"dockerd", "containerd", "unshare"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("a second engine needs %s: apt-get install docker.io util-linux", program)
+			t.Skipf("a second engine requires %s: apt-get install docker.io util-linux", program)
 		}
 	}
 	e := &secondEngine{T: t, dir: t.TempDir()}
@@ -85,7 +85,7 @@ func remoteBackend() *backend {
 
 func (e *secondEngine) start() {
 	e.Helper()
-	// Left by a killed engine: processes that now have these PIDs would be mistaken for it.
+	// If a killed engine left these files, processes that now have its PIDs would be mistaken for it.
 	os.Remove(e.dir + "/pid")
 	os.Remove(e.dir + "/exec/containerd/containerd.pid")
 	cmd := exec.Command(e.command[0], e.command[1:]...)
@@ -94,52 +94,52 @@ func (e *secondEngine) start() {
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.WaitDelay = 10 * time.Second
-	started, ended := make(chan error, 1), make(chan error, 1)
+	started, done := make(chan error, 1), make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // the death signal is sent when this thread ends
+		runtime.LockOSThread() // the kernel sends Pdeathsig when this thread ends
 		started <- cmd.Start()
 		err := cmd.Wait()
 		if e.Failed() {
-			e.Logf("dockerd said:\n%s", &output)
+			e.Logf("output of dockerd:\n%s", &output)
 		}
-		ended <- err
+		done <- err
 	}()
 	if err := <-started; err != nil {
 		e.Fatal(err)
 	}
-	e.process, e.ended = cmd.Process, ended
+	e.process, e.done = cmd.Process, done
 }
 
-// end stops the engine and everything in its namespaces.
+// end stops the engine and all processes in its namespaces.
 func (e *secondEngine) end(signal syscall.Signal) {
 	syscall.Kill(-e.process.Pid, signal)
 	select {
-	case <-e.ended:
+	case <-e.done:
 	case <-time.After(20 * time.Second):
 		e.process.Kill()
-		e.Errorf("the engine did not exit: %v", <-e.ended)
+		e.Errorf("engine did not exit: %v", <-e.done)
 	}
 }
 
-// checkNothingLeft checks that no process and no mount refers to a directory.
+// checkNothingLeft checks that no processes and mounts refer to a directory.
 func checkNothingLeft(t *testing.T, dir string) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil || strings.Contains(string(mounts), dir) {
-		t.Errorf("mounts left in %s: %v", dir, err)
+		t.Errorf("mounts remain in %s: %v", dir, err)
 	}
 	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil || len(processes) == 0 {
-		t.Fatal("found no processes", err)
+		t.Fatal("no processes in /proc", err)
 	}
 	for _, p := range processes {
 		if line, _ := os.ReadFile(p); strings.Contains(string(line), dir) {
-			t.Errorf("process %s left: %q", p, line)
+			t.Errorf("process %s remains: %q", p, line)
 		}
 	}
 }
 
-// awaitEngine waits until the engine that the environment specifies answers.
+// awaitEngine waits until the engine specified by the environment answers.
 func awaitEngine(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
@@ -159,7 +159,7 @@ func awaitEngine(t *testing.T) {
 }
 
 func TestRemarkNamesTheEngine(t *testing.T) {
-	needEngine(t)
+	requireEngine(t)
 	e, err := engine.Connect()
 	if err != nil {
 		t.Fatal(err)
@@ -168,22 +168,22 @@ func TestRemarkNamesTheEngine(t *testing.T) {
 	got := testBackend().Remark(t.Context())
 	for _, want := range []string{e.Host, "(API 1."} {
 		if !strings.Contains(got, want) {
-			t.Errorf("%q is not in %q", want, got)
+			t.Errorf("remark is %q, want %q in it", got, want)
 		}
 	}
 }
 
-// In a run on another machine's engine, whose clock differs from ours, timestamps use that
-// machine's clock, and the error of the measured offset is known.
+// In a run on an engine on another machine, timestamps are by that machine's clock, and the measured
+// offset from our clock is right within its error bound.
 func TestRunOnRemoteEngine(t *testing.T) {
 	startSecondEngine(t, "")
 	events := runOn(t, remoteBackend(), twoNodes, func(b testRun) {
 		if off := (b.clockOffset - clockAhead).Abs(); b.clockOffsetError == 0 || off > b.clockOffsetError {
-			t.Errorf("the clock was measured as %v ahead, ±%v, and is %v", b.clockOffset, b.clockOffsetError, clockAhead)
+			t.Errorf("measured offset is %v ± %v, want %v", b.clockOffset, b.clockOffsetError, clockAhead)
 		}
 		t.Logf("offset error %v; stamp error %v", b.clockOffsetError, b.StampError())
 		at := b.Now()
-		if err := b.RunClient(t.Context(), spec("c1", 1), ignorePoint); err != nil {
+		if err := b.RunClient(t.Context(), newSpec("c1", 1), ignorePoint); err != nil {
 			t.Error(err)
 		}
 		b.mu.Lock()
@@ -195,6 +195,6 @@ func TestRunOnRemoteEngine(t *testing.T) {
 		}
 	})
 	if len(events) == 0 {
-		t.Error("nothing was recorded")
+		t.Error("no events recorded")
 	}
 }

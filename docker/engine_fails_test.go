@@ -17,8 +17,8 @@ import (
 	"lockpick/internal/files"
 )
 
-// If the engine dies during a run, the run reports this, keeps what was recorded, and removes its
-// containers once an engine answers again. The next run on the same backend succeeds.
+// If the engine dies during a run, the run reports this, keeps its record, and removes its containers when
+// an engine answers again. The next run on the same backend succeeds.
 func TestEngineRestartsDuringRun(t *testing.T) {
 	e := startSecondEngine(t, "")
 	backend := remoteBackend()
@@ -26,7 +26,7 @@ func TestEngineRestartsDuringRun(t *testing.T) {
 	var label string
 	err := backend.Run(t.Context(), twoNodes, 1, history.NewRecorder(&text), func(ctx context.Context, c harness.Cluster) error {
 		label = c.(*cluster).testbed.labels[runLabel]
-		return c.RunClient(ctx, spec("c1", 0, client.Point{Name: client.AfterAcquire, Nth: 1}), func(string) {
+		return c.RunClient(ctx, newSpec("c1", 0, client.Point{Name: client.AfterAcquire, Nth: 1}), func(string) {
 			e.end(syscall.SIGKILL)
 			e.start()
 		})
@@ -36,23 +36,23 @@ func TestEngineRestartsDuringRun(t *testing.T) {
 		t.Errorf("run: %v", err)
 	}
 	if !strings.Contains(text.String(), `"acquire"`) {
-		t.Errorf("the record was lost: %s", text.String())
+		t.Errorf("record was lost: %s", text.String())
 	}
 	if left := leftovers(t, runLabel+"="+label); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("run left %v behind", left)
 	}
 	err = backend.Run(t.Context(), twoNodes, 1, history.NewRecorder(&text), func(ctx context.Context, c harness.Cluster) error {
-		return c.RunClient(ctx, spec("c1", 1), ignorePoint)
+		return c.RunClient(ctx, newSpec("c1", 1), ignorePoint)
 	})
 	if err != nil {
-		t.Errorf("the next run: %v", err)
+		t.Errorf("next run: %v", err)
 	}
 	if err := backend.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// A run on an engine without disk space fails with that reason.
+// If the engine is out of disk space, the run fails and the error says so.
 func TestEngineOutOfDiskSpace(t *testing.T) {
 	startSecondEngine(t, "mount -t tmpfs -o size=24m none data")
 	err := remoteBackend().Run(t.Context(), twoNodes, 1, history.NewRecorder(&bytes.Buffer{}), func(context.Context, harness.Cluster) error {
@@ -64,14 +64,14 @@ func TestEngineOutOfDiskSpace(t *testing.T) {
 		t.Errorf("run: %v", err)
 	}
 	if left := leftovers(t, engine.OwnerLabel); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("run left %v behind", left)
 	}
 }
 
-// If a server does not start, the error includes its output, and nothing is left behind.
+// If a server does not start, the error includes the server's output, and nothing is left behind.
 func TestServerFailsToStart(t *testing.T) {
-	needEngine(t)
-	backend := New(Config{Client: []string{os.Args[0], "__client"}, RedisServer: "sleep"}) // which has no option --bind
+	requireEngine(t)
+	backend := New(Config{Client: []string{os.Args[0], "__client"}, RedisServer: "sleep"}) // sleep has no option --bind
 	err := backend.Run(t.Context(), twoNodes, 1, history.NewRecorder(&bytes.Buffer{}), func(context.Context, harness.Cluster) error {
 		t.Error("body was called")
 		return nil
@@ -80,11 +80,11 @@ func TestServerFailsToStart(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "redis-server ended") || !strings.Contains(err.Error(), "sleep: unrecognized option") {
 		t.Errorf("run: %v", err)
 	}
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if left := leftovers(t, engine.OwnerLabel+"="+self.String()); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("run left %v behind", left)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// replicatedScenario returns a scenario with one client and one node, which has a replica. There
-// are sentinels if one of the steps needs them.
+// replicatedScenario returns a scenario with one client and one node with a replica. There are sentinels
+// if any step requires them.
 func replicatedScenario(steps ...nemesis.Step) scenario.Scenario {
 	s := twoNodes
 	s.Topology.Nodes, s.Topology.Replicas, s.Topology.DownAfter = 1, 1, scenario.MinDownAfter
@@ -21,18 +21,18 @@ func replicatedScenario(steps ...nemesis.Step) scenario.Scenario {
 	return s
 }
 
-// setKeys sets the key early on both the node and its replica, and the key late only on the node.
+// setKeys sets the key "early" on the node and its replica, and the key "late" only on the node.
 func (b testRun) setKeys() (link string) {
 	b.Helper()
-	way, _ := b.Addresses("c1")
-	link, replica := way.Nodes[0].Addr, b.Replica("n1").(*node)
+	addrs, _ := b.Addresses("c1")
+	link, replica := addrs.Nodes[0].Addr, b.Replica("n1").(*node)
 	b.expectReply(link, "OK", "SET", "early", "v")
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
 		if n, err := replica.Keys(b.T.Context()); err == nil && n == 1 {
 			break
 		}
 		if time.Now().After(end) {
-			b.Fatal("the replica did not get the key from its master")
+			b.Fatal("replica did not get the key from its master")
 		}
 	}
 	b.do("cut", func() (string, error) { return b.Cut("n1-replica", nemesis.CutHold, "") })
@@ -40,7 +40,7 @@ func (b testRun) setKeys() (link string) {
 	return link
 }
 
-// expectReply sends a command to an address and checks the reply.
+// expectReply sends a command to addr and checks the reply.
 func (b testRun) expectReply(addr, want string, args ...string) {
 	b.Helper()
 	if v, err := b.testbed.ask(b.T.Context(), addr, args...); err != nil || v.Str != want {
@@ -48,34 +48,34 @@ func (b testRun) expectReply(addr, want string, args ...string) {
 	}
 }
 
-// A replica takes over with the data that it has, and serves as the node from then on. The next
-// run uses new servers.
+// A replica takes over with the data it has and acts as the node from then on. The next run uses new
+// servers.
 func TestReplicaTakesOver(t *testing.T) {
-	t.Parallel() // it mostly waits
-	site := sharedTestbed(t)
+	t.Parallel() // mostly waits
+	runOnTestbed := sharedTestbed(t)
 	var master, replica *node
-	site("by hand", replicatedScenario(), func(b testRun) {
-		master, replica = b.nodeNamed("n1"), b.Replica("n1").(*node)
+	runOnTestbed("by hand", replicatedScenario(), func(b testRun) {
+		master, replica = b.nodeByName("n1"), b.Replica("n1").(*node)
 		link := b.setKeys()
 		if back := b.do("fail over", func() (string, error) { return b.FailOver("n1") }); !strings.Contains(back, " (keys: 1); container ") {
 			t.Errorf("failover returned %q", back)
 		}
 		b.expectReply(link, "v", "GET", "early")
 		b.expectReply(link, "", "GET", "late")
-		if b.nodeNamed("n1") != replica {
-			t.Error("the replica does not serve the node")
+		if b.nodeByName("n1") != replica {
+			t.Error("the replica does not act as the node")
 		}
 		if _, err := b.FailOver("n1"); err == nil {
-			t.Error("failed over a second time without a replica")
+			t.Error("no error for a second failover without a replica")
 		}
-		// Killing the node kills the replica. A restart of the dead master does not affect the node.
+		// Killing the node kills the replica. Restarting the old master does not affect the node.
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
 		if _, err := master.Restart(t.Context()); err != nil {
 			t.Error(err)
 		}
-		began := time.Now()
-		if _, err := b.testbed.ask(t.Context(), link, "PING"); err == nil || time.Since(began) > time.Second {
-			t.Errorf("the link of a dead node returned %v after %v", err, time.Since(began))
+		start := time.Now()
+		if _, err := b.testbed.ask(t.Context(), link, "PING"); err == nil || time.Since(start) > time.Second {
+			t.Errorf("link to a dead node returned %v after %v", err, time.Since(start))
 		}
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
 		b.expectReply(link, "PONG", "PING")
@@ -84,29 +84,29 @@ func TestReplicaTakesOver(t *testing.T) {
 		}
 		b.expectReply(link, "PONG", "PING")
 	})
-	site("second run", replicatedScenario(), func(b testRun) {
-		if b.nodeNamed("n1").id == master.id || b.Replica("n1").(*node).id == replica.id {
-			t.Error("reused a server of the run before")
+	runOnTestbed("second run", replicatedScenario(), func(b testRun) {
+		if b.nodeByName("n1").id == master.id || b.Replica("n1").(*node).id == replica.id {
+			t.Error("reused a server from the first run")
 		}
 		b.setKeys()
 	})
-	site("without replicas", twoNodes, func(b testRun) {
-		b.expectReply(b.nodeNamed("n1").At, "", "GET", "early")
+	runOnTestbed("without replicas", twoNodes, func(b testRun) {
+		b.expectReply(b.nodeByName("n1").HostPort, "", "GET", "early")
 	})
 }
 
-// Sentinels promote the replica with the data that it has. The old master comes back as a replica,
-// and loses the data that only it had.
+// Sentinels promote the replica with the data it has. The old master comes back as a replica and loses the
+// data that only it had.
 func TestSentinelsPromoteReplica(t *testing.T) {
-	t.Parallel() // it mostly waits
-	site := sharedTestbed(t)
-	for _, mode := range []string{nemesis.FailOverKilled, nemesis.FailOverPaused} {
+	t.Parallel() // mostly waits
+	runOnTestbed := sharedTestbed(t)
+	for _, mode := range []string{nemesis.SentinelFailoverAfterKill, nemesis.SentinelFailoverAfterPause} {
 		step := nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: mode, Targets: []string{"n1"}}}
-		site(mode, replicatedScenario(step), func(b testRun) {
+		runOnTestbed(mode, replicatedScenario(step), func(b testRun) {
 			link := b.setKeys()
-			paused, had := mode == nemesis.FailOverPaused, 0
+			paused, wantKeys := mode == nemesis.SentinelFailoverAfterPause, 0
 			if paused {
-				had = 2 // a killed one kept nothing
+				wantKeys = 2 // a killed master loses its data
 			}
 			back := b.do("fail over", func() (string, error) { return b.FailOverBySentinel("n1", paused) })
 			if !strings.HasPrefix(back, "promoted by its sentinels after ") || !strings.Contains(back, " (keys: 1); container ") {
@@ -116,7 +116,7 @@ func TestSentinelsPromoteReplica(t *testing.T) {
 			b.expectReply(link, "v", "GET", "early")
 			b.expectReply(link, "", "GET", "late")
 			back = b.do("return", func() (string, error) { return b.ReturnMaster("n1") })
-			if back != fmt.Sprintf("the old master is back and follows the new one (keys: %d, now 1)", had) {
+			if back != fmt.Sprintf("the old master is back and follows the new one (keys: %d, now 1)", wantKeys) {
 				t.Errorf("return returned %q", back)
 			}
 			b.expectReply(link, "PONG", "PING")

@@ -20,28 +20,28 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// monitor watches a run's containers for interference, which means events that the plan does not
-// cause. The engine reports exits and pauses to it. If the engine is on this machine, the monitor
-// checks /proc for processes stopped by a signal. A server that does not answer for longer than
-// answerTimeout is treated as paused, whatever the reason.
+// monitor watches a run's containers for interference, that is, events that the plan did not cause. The
+// engine reports exits and pauses. If the engine is on this machine, the monitor looks in /proc for
+// processes stopped by a signal. It treats a server that does not answer within answerTimeout as paused,
+// whatever the reason.
 type monitor struct {
 	*real.Monitor
 	run     *real.Run
 	testbed *testbed
 
 	mu         sync.Mutex
-	containers map[string]monitoredContainer // monitored containers by container ID
-	stopped    map[string]bool               // container IDs for which a process stopped by a signal was reported
+	containers map[string]monitoredContainer // by container ID
+	stopped    map[string]bool               // IDs of containers with a stopped process that was reported
 }
 
-// monitoredContainer is a container together with the actor to which its events are attributed.
+// monitoredContainer is a container and the actor that its events are attributed to.
 type monitoredContainer struct {
 	*container
 	actor       string // name in the history
-	part        string // prefix of its causes if it is a part of the actor; "": the actor itself
-	node        *node  // node that the container belongs to, or nil
-	runsClients bool   // whether its program is a client or starts clients
-	fresh       bool   // set while it is being set up and may fail to start
+	part        string // prefix for causes if the container is part of the actor, or ""
+	node        *node  // the container's node, or nil
+	runsClients bool   // the program is a client or starts clients
+	fresh       bool   // the container is being set up and may fail to start
 }
 
 func (g *monitor) report(w monitoredContainer, u harness.UnplannedEvent) {
@@ -49,7 +49,7 @@ func (g *monitor) report(w monitoredContainer, u harness.UnplannedEvent) {
 	g.Handle(u)
 }
 
-// explain is like Monitor.Explain but first checks all containers for interference.
+// explain is like Monitor.Explain, but first checks all containers for interference.
 func (g *monitor) explain(err error) error {
 	if err != nil {
 		g.checkAll()
@@ -68,16 +68,17 @@ func monitoredClient(b *container) monitoredContainer {
 	return monitoredContainer{container: b, actor: b.name, runsClients: true}
 }
 
-// answerTimeout is the time limit for a container's answer. If the links do not answer within
-// linksTimeout, the run fails, because every query goes through them.
+// answerTimeout limits how long a container may take to answer. If the links don't answer within
+// linksTimeout, the run fails, because all queries go through the links.
 const (
-	answerTimeout = 3 * time.Second // long, because every probe goes through the engine, which may be busy
+	answerTimeout = 3 * time.Second // long, because probes go through the engine, which may be busy
 	linksTimeout  = 10 * time.Second
 )
 
-// answerProbe returns the probe that checks whether a container answers.
-func (g *monitor) answerProbe(w monitoredContainer, answers func(context.Context)) proc.Probe {
-	return proc.Probe{Ask: answers, OnWait: func(waited time.Duration) {
+// answerProbe returns a probe that checks whether a container answers. awaitAnswer must return when it
+// does.
+func (g *monitor) answerProbe(w monitoredContainer, awaitAnswer func(context.Context)) proc.Probe {
+	return proc.Probe{Ask: awaitAnswer, OnWait: func(waited time.Duration) {
 		switch {
 		case waited == answerTimeout && (w.actor == linksName || g.testbed.linksAnswer(context.Background())):
 			g.report(w, harness.UnplannedEvent{Op: "pause", Cause: fmt.Sprintf("it has not answered for %v", answerTimeout)})
@@ -87,28 +88,28 @@ func (g *monitor) answerProbe(w monitoredContainer, answers func(context.Context
 	}}
 }
 
-// pollPing sends PING to the node until it answers, or until no answer is required.
+// pollPing sends PING to the node until it answers or need not answer.
 func (n *node) pollPing(ctx context.Context) {
 	proc.AwaitAnswer(ctx, n.isExempt, func(ctx context.Context) error {
-		_, err := n.Ask(ctx, n.At, "PING")
+		_, err := n.Ask(ctx, n.HostPort, "PING")
 		return err
 	})
 }
 
-// isExempt reports whether the node need not answer, because it is being started or stopped or
-// because a fault of the plan prevents it from answering.
+// isExempt reports whether the node need not answer, because it is not running, it is being started or
+// stopped, or a planned fault prevents it from answering.
 func (n *node) isExempt() bool {
 	if !n.lifecycle.TryLock() {
 		return true
 	}
 	defer n.lifecycle.Unlock()
-	return !n.Running() || n.unresponsive()
+	return !n.Running() || n.isUnresponsive()
 }
 
 // handleEnd handles the exit of a container's program, as reported by the engine.
 func (g *monitor) handleEnd(b *container, r *programRun) {
-	w, ours := g.findMonitored(b.id)
-	unexpected := ours && w.endedUnexpectedly(r)
+	w, isMonitored := g.findMonitored(b.id)
+	unexpected := isMonitored && w.endedUnexpectedly(r)
 	b.mu.Lock()
 	unexpected = unexpected && !r.endRequested && !r.unexpected
 	r.unexpected = r.unexpected || unexpected
@@ -128,13 +129,13 @@ func (g *monitor) handleEnd(b *container, r *programRun) {
 	g.report(w, harness.UnplannedEvent{Op: "kill", Cause: cause})
 }
 
-// goEarlySignalStatus is the exit status of a Go program that is the first process of a container
-// and receives a signal before its runtime handles signals. The kernel does not let such a process
-// die of the signal.
+// goEarlySignalStatus is the exit status of a Go program that is the first process in a container and
+// receives a signal before its runtime handles signals. The kernel does not let the signal kill such a
+// process.
 const goEarlySignalStatus = 2
 
-// endedUnexpectedly reports whether an exit that lockpick did not request was caused neither by a
-// fault of the plan nor by the client's program itself.
+// endedUnexpectedly reports whether an exit that lockpick did not request was caused neither by a planned
+// fault nor by the client's program.
 func (w monitoredContainer) endedUnexpectedly(r *programRun) bool {
 	switch {
 	case r.err != nil || r.status > signalStatusBase && !r.outOfMemory:
@@ -146,11 +147,11 @@ func (w monitoredContainer) endedUnexpectedly(r *programRun) bool {
 	case w.node != nil && w.node.spec.disk != nil && r.status > 0:
 		return !w.node.spec.disk.HadFault()
 	}
-	return !w.clocksChange // a client's own program ends with the client; a client loop does not
+	// With changing clocks, the program ends with the client. Otherwise it is a client loop, which must not exit.
+	return !w.hasChangingClocks
 }
 
-// checkAll checks all containers just before the end of the run, because the engine may not have
-// reported everything yet.
+// checkAll checks all containers now, because the engine may not have reported everything yet.
 func (g *monitor) checkAll() {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
@@ -162,19 +163,19 @@ func (g *monitor) checkAll() {
 	g.mu.Unlock()
 	engine.Parallel(all, func(w monitoredContainer) error {
 		w.mu.Lock()
-		runs, r, pausedByUs, pausedExternally := w.runs(), w.run, w.paused, w.externallyPaused
+		isRunning, r, pausedByUs, pausedExternally := w.isRunning(), w.run, w.paused, w.externallyPaused
 		w.mu.Unlock()
-		if !runs {
+		if !isRunning {
 			return nil
 		}
 		status, _, err := w.engine.State(ctx, w.id)
 		switch {
-		case err != nil: // found elsewhere
+		case err != nil: // reported elsewhere
 		case status == "paused" && !pausedByUs && !pausedExternally:
 			g.report(w, harness.UnplannedEvent{Op: "pause", Cause: fmt.Sprintf("container %.12s is paused", w.id)})
 		case strings.HasPrefix(status, "exit") || status == "dead" || r.pid > 0 && !proc.InContainer(r.pid, w.id):
 			select {
-			case <-r.reported:
+			case <-r.endReported:
 				g.handleEnd(w.container, r)
 			case <-ctx.Done():
 			}
@@ -183,26 +184,26 @@ func (g *monitor) checkAll() {
 	})
 }
 
-// add starts to monitor a container. If a fresh container has already exited, it did so before the
-// run and is about to be restarted.
+// add starts monitoring a container. If the container has exited already, add reports this, unless the
+// container is fresh: then it exited before the run and is about to be restarted.
 func (g *monitor) add(w monitoredContainer) {
 	g.mu.Lock()
-	was, taken := g.containers[w.id]
+	previous, existed := g.containers[w.id]
 	g.containers[w.id] = w
 	g.mu.Unlock()
 	w.mu.Lock()
-	if !taken {
+	if !existed {
 		w.onEnd = func(r *programRun) { g.handleEnd(w.container, r) }
 		w.externallyPaused, w.pendingPauses, w.pendingResumes = false, 0, 0
 	}
-	r, dead := w.run, !w.runs()
+	r, dead := w.run, !w.isRunning()
 	w.mu.Unlock()
-	if dead && r != nil && !w.fresh && (!taken || was.fresh) {
+	if dead && r != nil && !w.fresh && (!existed || previous.fresh) {
 		g.handleEnd(w.container, r)
 	}
 }
 
-// watchPauses handles the pauses and resumptions that the engine reports.
+// watchPauses handles the pauses and resumptions reported by the engine.
 func (g *monitor) watchPauses(pauses <-chan events.Message, failed <-chan error) {
 	for {
 		select {
@@ -211,7 +212,7 @@ func (g *monitor) watchPauses(pauses <-chan events.Message, failed <-chan error)
 				g.handlePause(w, m.Action == events.ActionUnPause)
 			}
 		case <-failed:
-			return // the run is over, or the engine is gone, which is detected elsewhere
+			return // the run has ended, or the engine is gone, which is detected elsewhere
 		}
 	}
 }
@@ -228,14 +229,14 @@ func (g *monitor) handlePause(w monitoredContainer, resumed bool) {
 	case !resumed:
 		w.externallyPaused = true
 		g.report(w, harness.UnplannedEvent{Op: "pause", Cause: fmt.Sprintf("container %.12s was paused from outside", w.id)})
-	case w.externallyPaused: // its pause was recorded
+	case w.externallyPaused: // the pause was recorded
 		w.externallyPaused = false
 	case w.paused:
 		g.report(w, harness.UnplannedEvent{Op: history.OpContinue, Cause: fmt.Sprintf("container %.12s, which the plan had paused, was unpaused from outside", w.id)})
 	}
 }
 
-// stoppedPollInterval is the interval at which /proc is checked for stopped processes.
+// stoppedPollInterval is how often to look for stopped processes in /proc.
 const stoppedPollInterval = 20 * time.Millisecond
 
 func (g *monitor) pollStopped(ctx context.Context) {
@@ -251,38 +252,37 @@ func (g *monitor) pollStopped(ctx context.Context) {
 	}
 }
 
-// checkStopped looks for processes that were stopped by a signal. No fault of the plan does that
-// to a process in a container.
+// checkStopped looks for processes stopped by a signal. Planned faults do not stop processes in
+// containers this way.
 func (g *monitor) checkStopped() {
 	g.mu.Lock()
 	all := slices.Collect(maps.Values(g.containers))
 	g.mu.Unlock()
 	for _, w := range all {
 		if !w.mu.TryLock() {
-			continue // its state is changing
+			continue // the container's state is changing
 		}
 		pid := 0
-		if w.runs() {
+		if w.isRunning() {
 			pid = w.run.pid
 		}
 		w.mu.Unlock()
-		stopped := 0
+		stoppedPID := 0
 		if pid > 0 {
-			stopped = proc.StoppedIn(pid, w.id, w.runsClients)
+			stoppedPID = proc.FindStopped(pid, w.id, w.runsClients)
 		}
 		g.mu.Lock()
 		known := g.stopped[w.id]
-		g.stopped[w.id] = stopped > 0
+		g.stopped[w.id] = stoppedPID > 0
 		g.mu.Unlock()
-		if stopped > 0 && !known {
-			g.report(w, harness.UnplannedEvent{Op: "pause", Cause: fmt.Sprintf("process %d in container %.12s was stopped by a signal", stopped, w.id)})
+		if stoppedPID > 0 && !known {
+			g.report(w, harness.UnplannedEvent{Op: "pause", Cause: fmt.Sprintf("process %d in container %.12s was stopped by a signal", stoppedPID, w.id)})
 		}
 	}
 }
 
-// watchSetUp monitors the run's containers while they are set up, and ends the run if something
-// outside of lockpick interferes with one of them. MonitorProcesses takes over once the run has
-// begun.
+// watchSetUp monitors the run's containers during setup, and ends the run if there is interference.
+// MonitorProcesses takes over when the run begins.
 func (c *cluster) watchSetUp() {
 	g := &monitor{Monitor: real.NewMonitor(harness.DuringSetup, c.Fail), run: c.Run, testbed: c.testbed, containers: map[string]monitoredContainer{}, stopped: map[string]bool{}}
 	c.monitor = g
@@ -309,32 +309,31 @@ func (c *cluster) watchSetUp() {
 	})
 }
 
-// setUpTimeout is the time limit for setting up a run. This normally takes seconds, but many times
-// that on a very busy engine.
+// setUpTimeout limits the time it takes to set up a run. This normally takes seconds, but many times
+// longer on a very busy engine.
 const setUpTimeout = 2 * time.Minute
 
-// MonitorProcesses reports interference with the run's containers until the returned function is
-// called.
+// MonitorProcesses reports interference with the run's containers until stop is called.
 func (c *cluster) MonitorProcesses(report func(harness.UnplannedEvent)) (stop func()) {
 	g := c.monitor
 	g.SetReceiver(report, "")
 	for _, w := range monitoredContainers(c) {
 		g.add(w)
 	}
-	links := func(ctx context.Context) { c.testbed.remote.Clock(ctx) }
-	questions := []proc.Probe{g.answerProbe(monitoredContainer{container: c.testbed.linksContainer, actor: linksName}, links)}
+	askLinks := func(ctx context.Context) { c.testbed.remoteNetwork.Clock(ctx) }
+	probes := []proc.Probe{g.answerProbe(monitoredContainer{container: c.testbed.linksContainer, actor: linksName}, askLinks)}
 	for _, n := range c.servers() {
-		questions = append(questions, g.answerProbe(monitoredContainer{container: n.container, actor: n.Name}, n.pollPing))
+		probes = append(probes, g.answerProbe(monitoredContainer{container: n.container, actor: n.Name}, n.pollPing))
 	}
-	answered := c.Poll(answerTimeout, questions...)
+	stopPolling := c.Poll(answerTimeout, probes...)
 	return func() {
-		answered()
+		stopPolling()
 		g.checkAll()
 		g.SetReceiver(nil, harness.DuringTeardown)
 	}
 }
 
-// servers lists the run's redis-servers, including its sentinels.
+// servers lists the run's redis-servers, including sentinels.
 func (c *cluster) servers() (all []*node) {
 	for _, n := range c.Servers {
 		all = append(all, n.(*node))

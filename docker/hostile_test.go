@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// If the path of a program is not a regular file, it is rejected without blocking.
+// Special files and huge files are rejected as programs without blocking.
 func TestRejectsSpecialFilesAsProgram(t *testing.T) {
-	for name, plant := range map[string]func(path string) error{
+	for name, create := range map[string]func(path string) error{
 		"a pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"a device": func(path string) error { return os.Symlink("/dev/zero", path) },
 		"6 GB": func(path string) error {
@@ -23,7 +23,7 @@ func TestRejectsSpecialFilesAsProgram(t *testing.T) {
 		},
 	} {
 		path := filepath.Join(t.TempDir(), "lockpick")
-		if err := plant(path); err != nil {
+		if err := create(path); err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan error, 1)
@@ -31,10 +31,10 @@ func TestRejectsSpecialFilesAsProgram(t *testing.T) {
 		select {
 		case err := <-ended:
 			if err == nil {
-				t.Errorf("accepted %s as a program", name)
+				t.Errorf("no error for %s as a program", name)
 			}
 		case <-time.After(20 * time.Second):
-			t.Fatalf("blocked on %s", name)
+			t.Fatalf("checkStatic blocked on %s", name)
 		}
 	}
 }

@@ -18,21 +18,21 @@ import (
 	"lockpick/internal/files"
 )
 
-// image is a root file system. It contains either a program of this machine and the shared
-// libraries that it needs, with the same paths as on this machine, or a single static program.
+// image is a root file system for a container. It contains a program from this machine and the shared
+// libraries that the program requires, with the same paths as on this machine.
 type image struct {
-	kind    string            // redis or client; part of its name
+	kind    string            // redis or client; part of the name
 	program string            // path of the program
-	loader  string            // path of the program's loader, or "" if it is statically linked
+	loader  string            // path of the program's loader, or "" if statically linked
 	files   map[string][]byte // contents by path
-	ref     string            // its name, with a checksum of its contents
+	ref     string            // name, with a checksum of the contents
 }
 
-// imageOf reads a program of this machine and its dependencies. In the image, the program has the
-// path inside, and its dependencies have the same paths as on this machine.
-func imageOf(kind, program, inside string) (*image, error) {
-	i := &image{kind: kind, program: inside, files: map[string][]byte{}}
-	if err := i.add(program, inside); err != nil {
+// newImage returns an image of a program from this machine and its dependencies. In the image, the
+// program's path is imagePath, and dependencies have the same paths as on this machine.
+func newImage(kind, program, imagePath string) (*image, error) {
+	i := &image{kind: kind, program: imagePath, files: map[string][]byte{}}
+	if err := i.add(program, imagePath); err != nil {
 		return nil, fmt.Errorf("make the image of %s: %w", program, err)
 	}
 	i.setRef()
@@ -46,16 +46,16 @@ func (i *image) addFiles(files map[string][]byte) {
 
 func (i *image) setRef() { i.ref = "lockpick-" + i.kind + ":" + i.checksum() }
 
-// add adds a file of this machine, together with the loader and libraries that it needs.
-func (i *image) add(path, inside string) error {
-	if i.files[inside] != nil {
+// add adds a file from this machine as imagePath, and the loader and libraries it requires.
+func (i *image) add(path, imagePath string) error {
+	if i.files[imagePath] != nil {
 		return nil
 	}
 	text, err := files.Read(path, maxProgramSize)
 	if err != nil {
 		return err
 	}
-	i.files[inside] = text
+	i.files[imagePath] = text
 	f, err := elf.NewFile(bytes.NewReader(text))
 	if err != nil {
 		return fmt.Errorf("%s is not an ELF executable: %w", path, err)
@@ -64,7 +64,7 @@ func (i *image) add(path, inside string) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
-	if inside == i.program {
+	if imagePath == i.program {
 		i.loader = loader
 	}
 	if loader != "" {
@@ -79,7 +79,7 @@ func (i *image) add(path, inside string) error {
 	for _, name := range libraries {
 		lib, err := findLibrary(name, f.Machine)
 		if err != nil {
-			return fmt.Errorf("%s needs %w", path, err)
+			return fmt.Errorf("%s requires %w", path, err)
 		}
 		if err := i.add(lib, lib); err != nil {
 			return err
@@ -88,8 +88,7 @@ func (i *image) add(path, inside string) error {
 	return nil
 }
 
-// loaderOf returns the path of a program's loader, or "" if the file is statically linked or a
-// library.
+// loaderOf returns the path of a program's loader, or "" for a static program or a library.
 func loaderOf(f *elf.File) (string, error) {
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
@@ -100,8 +99,8 @@ func loaderOf(f *elf.File) (string, error) {
 	return "", nil
 }
 
-// standaloneFiles returns the program and its dependencies as files in one directory, where they do not
-// conflict with another image's libraries. The returned command starts the program there with its
+// standaloneFiles returns the program and its dependencies as files in a single directory, where they
+// don't conflict with another image's libraries, and the command that starts the program there with its
 // own loader.
 func (i *image) standaloneFiles(dir string) (files map[string][]byte, command []string) {
 	files = map[string][]byte{}
@@ -115,14 +114,14 @@ func (i *image) standaloneFiles(dir string) (files map[string][]byte, command []
 	return files, command
 }
 
-// libraryDirs are the directories that the loader searches by default.
+// libraryDirs lists the directories that the loader searches by default.
 var libraryDirs = []string{"/lib/*-linux-gnu", "/usr/lib/*-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"}
 
-// findLibrary finds a library for the given machine architecture.
+// findLibrary finds a library for an architecture.
 func findLibrary(name string, machine elf.Machine) (string, error) {
 	for _, dir := range libraryDirs {
-		found, _ := filepath.Glob(filepath.Join(dir, name))
-		for _, path := range found {
+		matches, _ := filepath.Glob(filepath.Join(dir, name))
+		for _, path := range matches {
 			f, err := elf.Open(path)
 			if err != nil {
 				continue
@@ -158,7 +157,7 @@ func (i *image) write(w io.Writer) error {
 	return t.Close()
 }
 
-// maxProgramSize is the maximum size of a program, in bytes. It is ten times the size of lockpick.
+// maxProgramSize limits the size of a program, in bytes. It is ten times the size of lockpick.
 const maxProgramSize = 512 << 20
 
 // gateDir is the directory for lockpick and its dependencies in a container of another image.
@@ -167,10 +166,10 @@ const gateDir = "/lockpick-gate"
 // software is the server program that nodes run, and its image.
 type software struct {
 	ref       string // name of the image
-	digest    string // digest of the contents, or "" if it was built here and has a checksum in its name
+	digest    string // digest of the image; "" if lockpick built it, because then the name has a checksum
 	program   string
-	builtFrom string // program of this machine that it was built from, or "" if it was not built here
-	hasGate   bool   // whether it contains lockpick in gateDir
+	builtFrom string // program on this machine that lockpick built the image from, or ""
+	hasGate   bool   // the image has lockpick in gateDir
 }
 
 func (s software) String() string {

@@ -14,7 +14,7 @@ import (
 )
 
 func TestImageContainsProgramAndLibraries(t *testing.T) {
-	i, err := imageOf("test", "/bin/sh", "/bin/sh")
+	i, err := newImage("test", "/bin/sh", "/bin/sh")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,21 +35,21 @@ func TestImageContainsProgramAndLibraries(t *testing.T) {
 	}
 	for _, want := range []string{"bin/sh\n", "tmp/\n", "libc"} {
 		if !strings.Contains(names, want) {
-			t.Errorf("%q is not in the image:\n%s", want, names)
+			t.Errorf("image does not contain %q:\n%s", want, names)
 		}
 	}
-	other, err := imageOf("test", "/bin/cat", "/bin/cat")
+	other, err := newImage("test", "/bin/cat", "/bin/cat")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, _ := imageOf("test", "/bin/sh", "/bin/sh"); second.ref != i.ref || other.ref == i.ref {
-		t.Errorf("one program's image is %s and then %s; another program's is %s", i.ref, second.ref, other.ref)
+	if second, _ := newImage("test", "/bin/sh", "/bin/sh"); second.ref != i.ref || other.ref == i.ref {
+		t.Errorf("images of the same program are %s and %s; image of another program is %s", i.ref, second.ref, other.ref)
 	}
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := imageOf("test", script, script); err == nil || !strings.Contains(err.Error(), script) {
-		t.Errorf("image of a script: %v", err)
+	if _, err := newImage("test", script, script); err == nil || !strings.Contains(err.Error(), script) {
+		t.Errorf("for a script, newImage returned %v", err)
 	}
 }

@@ -26,7 +26,8 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// The test binary also serves as the client, the agent, the gate, and a lockpick to be killed.
+// TestMain makes the test binary act as the client, the agent, the gate, or a lockpick process to kill,
+// depending on the first argument.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -54,7 +55,7 @@ func TestMain(m *testing.M) {
 
 var locks = map[string]lock.Kind{"plain": {New: func(e lock.Env) (lock.Lock, error) { return plainLock{e}, nil }}}
 
-// plainLock sets a key on each node in turn. To release the lock, it deletes the keys.
+// plainLock sets a key on one node after another, and deletes the keys to release the lock.
 type plainLock struct{ env lock.Env }
 
 func (p plainLock) Acquire(ctx context.Context, key string) (lock.Handle, error) {
@@ -96,15 +97,16 @@ func (h plainHandle) Deadline() time.Time { return time.Time{} }
 
 func testBackend() *backend { return New(Config{Client: []string{os.Args[0], "__client"}}) }
 
-// skipIfShort skips tests that need an engine or build a program if only quick tests should run.
+// skipIfShort skips the test if only quick tests are to run. It is for tests that use an engine or build
+// a program.
 func skipIfShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("it takes seconds: run it with make containers")
+		t.Skip("takes seconds: run it with make containers")
 	}
 }
 
-func needEngine(t *testing.T) {
+func requireEngine(t *testing.T) {
 	t.Helper()
 	skipIfShort(t)
 	if run := testBackend().findCapabilities(t.Context()).run; !run.Available {
@@ -112,21 +114,21 @@ func needEngine(t *testing.T) {
 	}
 }
 
-// twoNodes is a scenario with two nodes. Client c1 reaches both of them, c2 only the second.
+// twoNodes is a scenario with two nodes. Client c1 can reach both nodes, c2 only the second.
 var twoNodes = scenario.Scenario{
 	Name:     "test",
 	Topology: scenario.Topology{Nodes: 2, Persistence: "none"},
 	Clients:  []scenario.Client{{Name: "c1"}, {Name: "c2", Reach: []string{"n2"}}},
 }
 
-func spec(name string, cycles int, armed ...client.Point) client.Spec {
+func newSpec(name string, cycles int, armed ...client.Point) client.Spec {
 	return client.Spec{
-		Name: name, Seed: 1, Keys: []string{"lock-" + name}, Fence: client.FenceNone, Writes: 1, Cycles: cycles, Until: time.Minute, Armed: armed,
+		Name: name, Seed: 1, Keys: []string{"lock-" + name}, Fence: client.FenceNone, Writes: 1, Cycles: cycles, EndTime: time.Minute, ArmedPoints: armed,
 		Lock: lock.Settings{Kind: "plain", TTL: 10 * time.Second, Timeout: 2 * time.Second},
 	}
 }
 
-// testRun is a run and its recorded events.
+// testRun is a run with its recorded events.
 type testRun struct {
 	*testing.T
 	*cluster
@@ -134,7 +136,7 @@ type testRun struct {
 	events *[]history.Event
 }
 
-// run runs body on a cluster, and checks that nothing is left behind.
+// run runs body on a cluster and checks that nothing is left behind. It returns the recorded events.
 func run(t *testing.T, s scenario.Scenario, body func(b testRun)) []history.Event {
 	t.Helper()
 	return runOn(t, testBackend(), s, body)
@@ -142,7 +144,7 @@ func run(t *testing.T, s scenario.Scenario, body func(b testRun)) []history.Even
 
 func runOn(t *testing.T, backend *backend, s scenario.Scenario, body func(b testRun)) []history.Event {
 	t.Helper()
-	needEngine(t)
+	requireEngine(t)
 	var mu sync.Mutex
 	var events []history.Event
 	var text bytes.Buffer
@@ -153,24 +155,24 @@ func runOn(t *testing.T, backend *backend, s scenario.Scenario, body func(b test
 		events = append(events, e)
 	})
 	var label string
-	began := time.Now()
-	var up, ended time.Duration
+	start := time.Now()
+	var setUpTime, bodyEnd time.Duration
 	err := backend.Run(t.Context(), s, 1, rec, func(_ context.Context, c harness.Cluster) error {
-		up = time.Since(began)
+		setUpTime = time.Since(start)
 		label = c.(*cluster).testbed.labels[runLabel]
 		defer c.(*cluster).MonitorProcesses(func(u harness.UnplannedEvent) { t.Errorf("interference: %+v", u) })()
 		body(testRun{t, c.(*cluster), &mu, &events})
-		ended = time.Since(began)
+		bodyEnd = time.Since(start)
 		return nil
 	})
 	if err := errors.Join(err, backend.Close()); err != nil {
 		t.Error(err)
 	}
-	t.Logf("%d nodes and %d clients: set up in %v, taken down in %v", s.Topology.Nodes, len(s.Clients), up, time.Since(began)-ended)
+	t.Logf("%d nodes and %d clients: set up in %v, taken down in %v", s.Topology.Nodes, len(s.Clients), setUpTime, time.Since(start)-bodyEnd)
 	if left := leftovers(t, runLabel+"="+label); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("run left %v behind", left)
 	}
-	slices.SortFunc(events, func(a, b history.Event) int { return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N)) }) // in the order of the history
+	slices.SortFunc(events, func(a, b history.Event) int { return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N)) }) // as in the history
 	return events
 }
 

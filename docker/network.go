@@ -24,17 +24,17 @@ import (
 	"lockpick/nemesis"
 )
 
-// These are the host parts of the addresses on a testbed's network.
+// Host parts of the addresses on a testbed's network.
 const (
-	gatewayHost   = 1 // host of the bridge
+	gatewayHost   = 1 // the bridge
 	linksHost     = 2
 	resourceHost  = 10
-	anyHost       = 0 // stands for the first free host from firstNode on
+	anyHost       = 0 // means the first free host from firstNode on
 	firstNode     = 11
 	firstReplica  = 51
 	firstSentinel = 91
 	firstClient   = 101
-	lastHost      = 254 // last host for clients
+	lastHost      = 254 // last client
 )
 
 type privateNet struct {
@@ -42,17 +42,15 @@ type privateNet struct {
 	subnet netip.Prefix
 }
 
-// addr returns the address of a host on the network.
 func (n privateNet) addr(host int) netip.Addr {
 	a := n.subnet.Addr().As4()
 	a[3] = byte(host)
 	return netip.AddrFrom4(a)
 }
 
-// makeNet creates the testbed's network in the first free subnet of 10.213.0.0/16. The search
-// starts at a subnet that depends on the PID, so that lockpicks started at the same time don't
-// collide.
-func makeNet(ctx context.Context, e *engine.Engine, name string, labels map[string]string) (privateNet, error) {
+// makeNetwork creates a testbed's network in a free subnet of 10.213.0.0/16. The subnet it tries first
+// depends on the PID, so that lockpick processes started at the same time don't collide.
+func makeNetwork(ctx context.Context, e *engine.Engine, name string, labels map[string]string) (privateNet, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout) // as in makeContainer
 	defer cancel()
 	for i := range 256 {
@@ -73,8 +71,8 @@ func makeNet(ctx context.Context, e *engine.Engine, name string, labels map[stri
 	return privateNet{}, errors.New("create a network: every subnet of 10.213.0.0/16 is in use; see docker network ls")
 }
 
-// subnetInUse reports whether this machine has an address in the subnet. Asking the engine would
-// not suffice, because it knows only its own networks.
+// subnetInUse reports whether this machine has an address in the subnet. Asking the engine is not enough,
+// because it knows only its own networks.
 func subnetInUse(subnet netip.Prefix) bool {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
@@ -88,8 +86,8 @@ func subnetInUse(subnet netip.Prefix) bool {
 	return false
 }
 
-// assignHosts assigns each client a host on the network, for the lifetime of the testbed. It
-// returns false if there are not enough hosts.
+// assignHosts assigns each client a host on the network for the lifetime of the testbed. It returns false
+// if there are not enough hosts.
 func (s *testbed) assignHosts(clients []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +113,7 @@ func (s *testbed) containers() (all []*container) {
 	return slices.AppendSeq(all, maps.Values(s.addresses))
 }
 
-// close removes all containers of the testbed, and its network.
+// close removes the testbed's containers and network.
 func (s *testbed) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
@@ -126,21 +124,21 @@ func (s *testbed) close() error {
 	return errors.Join(err, s.engine.Close())
 }
 
-// stdio holds the stdin, stdout and stderr of a container's program.
+// stdio is the stdin, stdout and stderr of a container's program.
 type stdio struct {
 	in  io.WriteCloser
 	out *io.PipeReader
 
 	mu     sync.Mutex
-	stderr bytes.Buffer // end of its stderr
+	stderr bytes.Buffer // the last maxStderr bytes
 }
 
-// startAttached starts the program and attaches to it, so that all of its output is read. The
-// attachment outlives the context, so that the last output before the program's exit is read too.
+// startAttached starts the program and attaches to it, so that none of its output is missed. Canceling
+// ctx does not detach from the program, because its last output would be lost.
 func (b *container) startAttached(ctx context.Context) error {
 	b.detach()
 	b.mu.Lock()
-	err := b.awaitPreviousEnd() // otherwise it would attach to the program that has just exited
+	err := b.awaitPreviousEnd() // otherwise, Attach would attach to the previous run
 	b.mu.Unlock()
 	if err != nil {
 		return err
@@ -156,10 +154,10 @@ func (b *container) startAttached(ctx context.Context) error {
 	return b.start(ctx)
 }
 
-// maxStderr is how many bytes of a program's stderr are kept.
+// maxStderr limits how much of a program's stderr is kept, in bytes.
 const maxStderr = 1000
 
-// Write appends b to stderr, of which only the last maxStderr bytes are kept.
+// Write appends b to stderr and discards all but the last maxStderr bytes.
 func (t *stdio) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,15 +166,14 @@ func (t *stdio) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// StderrTail returns the end of the program's stderr.
+// StderrTail returns the end of what the program wrote to stderr.
 func (b *container) StderrTail() string {
 	b.stdio.mu.Lock()
 	defer b.stdio.mu.Unlock()
 	return strings.TrimSpace(b.stdio.stderr.String())
 }
 
-// detach closes the streams to the container's program, if there are any, and those to its
-// sidecar.
+// detach closes the streams to the programs of the container and its sidecar, if there are any.
 func (b *container) detach() {
 	if b.sidecar != nil {
 		b.sidecar.detach()
@@ -189,12 +186,12 @@ func (b *container) detach() {
 
 var _ nemesis.Unplugger = (*cluster)(nil)
 
-// unpluggedWait is how long to wait for an unplugged node to answer. A node that is reachable
-// answers in about a millisecond.
+// unpluggedWait is how long to wait for an unplugged node's answer. A reachable node answers in about a
+// millisecond.
 const unpluggedWait = 20 * time.Millisecond
 
 func (c *cluster) Unplug(node string) (string, error) {
-	n := c.nodeNamed(node)
+	n := c.nodeByName(node)
 	n.lifecycle.Lock()
 	defer n.lifecycle.Unlock()
 	switch {
@@ -211,7 +208,7 @@ func (c *cluster) Unplug(node string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(c.Ctx, unpluggedWait)
 	defer cancel()
-	_, err := n.Ask(ctx, n.At, "PING")
+	_, err := n.Ask(ctx, n.HostPort, "PING")
 	switch {
 	case err == nil:
 		return "", fmt.Errorf("unplug %s: PING is still answered", node)
@@ -221,12 +218,12 @@ func (c *cluster) Unplug(node string) (string, error) {
 	return fmt.Sprintf("container %.12s, whose network it shares, is disconnected from the run's network; PING past the links got no answer within %v", n.address.id, unpluggedWait), nil
 }
 
-// Plug reconnects a node to the run's network, at the same address.
+// Plug reconnects a node to the run's network at the same address.
 func (c *cluster) Plug(node string) (string, error) {
-	n := c.nodeNamed(node)
+	n := c.nodeByName(node)
 	n.lifecycle.Lock()
 	defer n.lifecycle.Unlock()
-	if err := n.engine.Connect(c.Ctx, c.testbed.net.name, n.address.id, netip.MustParseAddrPort(n.At).Addr()); err != nil {
+	if err := n.engine.Connect(c.Ctx, c.testbed.net.name, n.address.id, netip.MustParseAddrPort(n.HostPort).Addr()); err != nil {
 		return "", fmt.Errorf("plug in %s: %w", node, err)
 	}
 	n.unplugged.Store(false)
@@ -238,7 +235,7 @@ func (c *cluster) Plug(node string) (string, error) {
 	return back, nil
 }
 
-// awaitAnswer waits until a node answers again, provided that it can.
+// awaitAnswer waits until the node answers, unless it cannot.
 func (n *node) awaitAnswer(ctx context.Context) (readBack string, err error) {
 	began := time.Now()
 	limit, cancel := context.WithTimeout(ctx, readyTimeout)
@@ -265,7 +262,7 @@ func (n *node) awaitAnswer(ctx context.Context) (readBack string, err error) {
 	}
 }
 
-// servePackets drops packets in this process's network namespace, as requested on in.
+// servePackets serves requests from in to drop packets in this process's network namespace.
 func servePackets(in io.Reader, out io.Writer) error {
 	f, err := packets.Open()
 	if err != nil {
@@ -275,21 +272,21 @@ func servePackets(in io.Reader, out io.Writer) error {
 	return errors.Join(s.Serve(in, out), f.Close())
 }
 
-// firstPort is the first local port from which links connect in a run in which packets are
-// filtered. In such a run, the port of a packet identifies its link.
+// firstPort is the first local port that links connect from in a run with packet filters. There, a
+// packet's port identifies its link.
 const firstPort = 10000
 
-// packetFilter is the sidecar that drops a node's packets during one run.
+// packetFilter is a sidecar that drops a node's packets during a run.
 type packetFilter struct {
 	*container
 	node *node
 
 	mu     sync.Mutex
 	caller *real.Caller
-	rules  map[string][]packets.Rule // active rules by link
+	rules  map[string][]packets.Rule // active rules, by link
 }
 
-// filterCapability is the capability that is needed to install packet rules.
+// filterCapability is the capability required to install packet rules.
 const filterCapability = "NET_ADMIN"
 
 func makeFilter(ctx context.Context, n *node, capability string) (*packetFilter, error) {
@@ -306,7 +303,7 @@ func makeFilter(ctx context.Context, n *node, capability string) (*packetFilter,
 	return f, nil
 }
 
-// begin starts the filter, and returns once it can drop packets.
+// begin starts the filter and returns when it can drop packets.
 func (f *packetFilter) begin(ctx context.Context) error {
 	if err := f.startAttached(ctx); err != nil {
 		return err
@@ -315,14 +312,14 @@ func (f *packetFilter) begin(ctx context.Context) error {
 	limit, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	if err := f.caller.Call(limit, "Ready", nil); err != nil {
-		f.Kill(ctx) // so that its stderr is complete
+		f.Kill(ctx) // so that stderr is complete
 		return fmt.Errorf("drop packets of %s: %w: %s", f.node.name, err, f.StderrTail())
 	}
 	return nil
 }
 
-// call makes a call to the filter. This takes milliseconds, unless something outside of lockpick
-// has stopped the filter.
+// call makes a call to the filter. This takes milliseconds unless something other than lockpick has
+// stopped the filter.
 func (f *packetFilter) call(ctx context.Context, call string, r packets.Rule, results ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -344,8 +341,8 @@ func (f *packetFilter) cut(ctx context.Context, link string, rules []packets.Rul
 	return nil
 }
 
-// count makes a call for each rule of a link, and returns the sum of the packet counts that it
-// returns.
+// count makes a call for each of a link's rules and returns the total number of packets that the calls
+// report.
 func (f *packetFilter) count(ctx context.Context, call, link string) (sum int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -362,11 +359,11 @@ func (f *packetFilter) count(ctx context.Context, call, link string) (sum int, e
 	return sum, nil
 }
 
-// filterCloseTimeout is the time limit for a filter to remove its rules.
+// filterCloseTimeout limits how long a filter may take to remove its rules.
 const filterCloseTimeout = 5 * time.Second
 
-// close stops dropping packets and removes the filter. The network namespace belongs to the node, so
-// rules that the filter leaves behind would stay.
+// close removes the filter. It first makes the filter remove its rules, because they would remain in the
+// node's network namespace.
 func (f *packetFilter) close(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -401,8 +398,8 @@ func dropsPackets(s scenario.Scenario, node string) bool {
 	})
 }
 
-// makeFilters creates a filter for each node whose packets the plan drops. This is done before the
-// run, because it takes tenths of a second and a fault must begin on time.
+// makeFilters creates a filter for each node whose packets the plan drops. It must be called before the
+// run, because it takes tenths of a second and faults must start on time.
 func (fs *packetFilters) makeFilters(s scenario.Scenario, server func(name string) *node) error {
 	var mu sync.Mutex
 	return engine.Parallel(append(s.NodeNames(), scenario.ResourceName), func(name string) error {
@@ -428,13 +425,13 @@ func (fs *packetFilters) closeFilters(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// CutPackets drops the packets of a link in the network namespace of its node.
+// CutPackets starts dropping a link's packets in the node's network namespace.
 func (fs *packetFilters) CutPackets(link, way string) (string, error) {
 	f, err := fs.filterOf(link)
 	if err != nil {
 		return "", err
 	}
-	ports, err := fs.testbed.remote.Ports(link)
+	ports, err := fs.testbed.remoteNetwork.Ports(link)
 	if err != nil {
 		return "", err
 	}
@@ -450,7 +447,7 @@ func (fs *packetFilters) CutPackets(link, way string) (string, error) {
 	if !f.node.Running() {
 		return "the node is down", nil
 	}
-	back, err := fs.testbed.remote.CheckUnanswered(link)
+	back, err := fs.testbed.remoteNetwork.CheckUnanswered(link)
 	if err != nil {
 		return "", err
 	}
@@ -464,7 +461,7 @@ func (fs *packetFilters) CutPackets(link, way string) (string, error) {
 	return fmt.Sprintf("%s; %d packets were dropped", back, lost), nil
 }
 
-// MendPackets makes the packets of a link pass again.
+// MendPackets stops dropping a link's packets.
 func (fs *packetFilters) MendPackets(link string) (string, error) {
 	f, err := fs.filterOf(link)
 	if err != nil {
@@ -474,7 +471,7 @@ func (fs *packetFilters) MendPackets(link string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("mend %s: %w", link, err)
 	}
-	back, err := fs.testbed.remote.CheckAnswered(link)
+	back, err := fs.testbed.remoteNetwork.CheckAnswered(link)
 	if err != nil {
 		return "", err
 	}
@@ -491,8 +488,8 @@ func (fs *packetFilters) filterOf(link string) (*packetFilter, error) {
 
 type packetFilters struct {
 	testbed *testbed
-	ctx     context.Context          // canceled when the run ends
-	byNode  map[string]*packetFilter // filters by node
+	ctx     context.Context // canceled when the run ends
+	byNode  map[string]*packetFilter
 }
 
 var _ nemesis.PacketCutter = (*packetFilters)(nil)

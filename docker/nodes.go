@@ -25,39 +25,37 @@ import (
 	"lockpick/nemesis"
 )
 
-// redisPort is the port on which each server listens in its container.
+// redisPort is the port that each server listens on in its container.
 const redisPort = "6379"
 
-// node is a redis-server in a container. It keeps its address and its data when it is killed and
-// restarted.
+// node is a redis-server in a container. If it is killed and restarted, it keeps its address and data.
 type node struct {
 	proc.Server
 	*container
 	testbed *testbed
-	address *container // container whose network it shares
+	address *container // shares its network with the node
 	spec    nodeSpec
 
-	lifecycle sync.Mutex // held while the node is started or stopped
+	lifecycle sync.Mutex // locked while the node is started or stopped
 	identity  proc.Identity
 
-	linksMu sync.Mutex // held while the node's state is sent to the links
+	linksMu sync.Mutex // locked while the node's state is sent to the links
 	removed bool
 
-	unplugged, starved atomic.Bool // currently
-	everStarved        atomic.Bool // whether it is or was starved
-	modified           atomic.Bool // whether it differs from a new node in ways that wipe does not undo
+	unplugged, starved atomic.Bool // now
+	everStarved        atomic.Bool // now or earlier
+	modified           atomic.Bool // changed in ways that wipe does not undo
 }
 
-// role identifies a node that the testbed keeps for reuse. There is one for each name and
-// persistence mode. If a run changes its nodes in ways that wipe does not undo, its nodes have
-// roles of their own.
+// role identifies a node in a testbed. The testbed keeps one reusable node for each name and persistence
+// mode.
 type role struct {
-	name, persist string
-	singleUse     bool // whether no other run can reuse it
+	name, persistence string
+	singleUse         bool // the run changes the node in ways that wipe does not undo
 }
 
-// updateLinks sends the node's state to the links. If the node is down, they close the connections
-// of its clients at once, because connecting to an address without a server takes seconds to fail.
+// updateLinks sends the node's state to the links. If the node is down, the links immediately close
+// clients' connections to it, because connecting to an address without a server takes seconds to fail.
 func (n *node) updateLinks(ctx context.Context) {
 	remote, err := n.testbed.awaitLinks(ctx)
 	if err != nil {
@@ -65,17 +63,18 @@ func (n *node) updateLinks(ctx context.Context) {
 	}
 	n.linksMu.Lock()
 	defer n.linksMu.Unlock()
-	if !n.removed { // otherwise another node may have its address
-		remote.SetServerState(ctx, n.At, n.Running(), !n.unresponsive()) // fails only if the links have exited, and then it does not matter
+	if !n.removed { // otherwise, another node may have the address
+		remote.SetServerState(ctx, n.HostPort, n.Running(), !n.isUnresponsive()) // fails only if the links have exited, when it does not matter
 	}
 }
 
-// unresponsive reports whether the node may be running without answering, whatever its links do.
-func (n *node) unresponsive() bool {
-	return n.Paused() || n.unplugged.Load() || n.starved.Load() || n.spec.disk != nil && n.spec.disk.Stalled()
+// isUnresponsive reports whether the node may be unable to answer even while it is running, because of a
+// fault that does not affect its links.
+func (n *node) isUnresponsive() bool {
+	return n.Paused() || n.unplugged.Load() || n.starved.Load() || n.spec.disk != nil && n.spec.disk.IsStalled()
 }
 
-// WhyUnresponsive returns why the node is running but can't answer, or "" if it can.
+// WhyUnresponsive returns why the node cannot answer although it runs, or "" if it can answer.
 func (n *node) WhyUnresponsive() string {
 	switch {
 	case n.Paused():
@@ -86,8 +85,8 @@ func (n *node) WhyUnresponsive() string {
 	return ""
 }
 
-// lockLifecycle waits until no start or stop of the node is in progress, and prevents new ones
-// until done is called. done also sends the node's state to the links.
+// lockLifecycle waits until the node is not being started or stopped, and prevents starts and stops until
+// done is called. done sends the node's state to the links.
 func (n *node) lockLifecycle(ctx context.Context) (done func()) {
 	n.lifecycle.Lock()
 	return func() {
@@ -106,7 +105,7 @@ func (n *node) Resume(ctx context.Context) (readBack string, err error) {
 	return n.container.Resume(ctx)
 }
 
-// begin starts the node and returns once it answers.
+// begin starts the node and returns when it answers.
 func (n *node) begin(ctx context.Context) (err error) {
 	if err := n.start(ctx); err != nil {
 		return err
@@ -116,7 +115,7 @@ func (n *node) begin(ctx context.Context) (err error) {
 	}
 	ended := n.Done()
 	if n.identity, err = n.Ready(ctx, ended); err != nil {
-		return fmt.Errorf("start %s at %s: %w", n.Name, n.At, err)
+		return fmt.Errorf("start %s at %s: %w", n.Name, n.HostPort, err)
 	}
 	n.updateLinks(ctx)
 	go func() {
@@ -126,8 +125,8 @@ func (n *node) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// Restart restarts the node after it has exited, with the data that was left on its disk. The
-// read-back says which process answers now and how many keys it has.
+// Restart restarts an exited node with the data on its disk. The read-back states which process answers
+// and how many keys it has.
 func (n *node) Restart(ctx context.Context) (readBack string, err error) {
 	if n.unplugged.Load() {
 		return "", fmt.Errorf("restart %s: it is unplugged, so lockpick could not confirm a restart", n.Name)
@@ -148,7 +147,7 @@ func (n *node) Restart(ctx context.Context) (readBack string, err error) {
 	return fmt.Sprintf("container %.12s, %s", n.id, keys), nil
 }
 
-// Shutdown requests a clean shutdown of the node, and waits until it has exited.
+// Shutdown shuts the node down cleanly and waits until it has exited.
 func (n *node) Shutdown(ctx context.Context) (readBack string, err error) {
 	n.lifecycle.Lock()
 	defer n.lifecycle.Unlock()
@@ -171,7 +170,7 @@ func (n *node) Kill(ctx context.Context) (readBack string, err error) {
 	return n.end(ctx)
 }
 
-// end is like Kill, for a caller that holds lifecycle.
+// end is Kill for a caller that has locked lifecycle.
 func (n *node) end(ctx context.Context) (readBack string, err error) {
 	back, err := n.container.Kill(ctx)
 	if errors.Is(err, proc.ErrEnded) {
@@ -181,23 +180,23 @@ func (n *node) end(ctx context.Context) (readBack string, err error) {
 	return back, err
 }
 
-// nodeSpec describes the container of a node.
+// nodeSpec specifies a node's container.
 type nodeSpec struct {
 	role
-	disk  *fuse.Disk  // disk for faults, or nil
-	data  string      // data directory on the engine's machine, or "" if it is in the container
-	clock *real.Clock // its clock in this run, or nil if no fault changes it
+	disk  *fuse.Disk  // faulty disk, or nil
+	data  string      // data directory on the engine's machine, or "" for one in the container
+	clock *real.Clock // adjustable clock, or nil
 }
 
-// wipe resets the node to its initial state and verifies it. The node must then be a master
-// without keys or scripts, and still run in the same process.
+// wipe resets the node to its initial state. It verifies that the node is a master without keys and
+// scripts and still the same process.
 func (n *node) wipe(ctx context.Context) error {
 	for _, command := range [][]string{{"FLUSHALL"}, {"SCRIPT", "FLUSH"}, {"CONFIG", "RESETSTAT"}} {
 		if _, err := n.Command(ctx, n.Name, command); err != nil {
 			return fmt.Errorf("wipe: %w", err)
 		}
 	}
-	info, err := n.Ask(ctx, n.At, "INFO")
+	info, err := n.Ask(ctx, n.HostPort, "INFO")
 	if err != nil {
 		return fmt.Errorf("wipe %s: %w", n.Name, err)
 	}
@@ -206,66 +205,64 @@ func (n *node) wipe(ctx context.Context) error {
 			return fmt.Errorf("wipe %s: INFO does not report %s", n.Name, is)
 		}
 	}
-	if v, err := n.Ask(ctx, n.At, "DBSIZE"); err != nil || v.Int != 0 {
+	if v, err := n.Ask(ctx, n.HostPort, "DBSIZE"); err != nil || v.Int != 0 {
 		return errors.Join(fmt.Errorf("wipe %s: it still has %d keys", n.Name, v.Int), err)
 	}
 	return nil
 }
 
-// makeNode returns a running container for a node or for the resource. If possible, it wipes and
-// reuses a container from an earlier run.
-func (s *testbed) makeNode(ctx context.Context, host int, want nodeSpec) (*node, error) {
+// makeNode returns a running node or resource. If possible, it wipes and reuses one from an earlier run.
+func (s *testbed) makeNode(ctx context.Context, host int, spec nodeSpec) (*node, error) {
 	s.mu.Lock()
-	n := s.nodes[want.role]
+	n := s.nodes[spec.role]
 	s.mu.Unlock()
-	if n != nil && !want.singleUse && n.Running() && !n.unresponsive() && !n.modified.Load() && n.wipe(ctx) == nil {
+	if n != nil && !spec.singleUse && n.Running() && !n.isUnresponsive() && !n.modified.Load() && n.wipe(ctx) == nil {
 		return n, nil
 	}
-	if n != nil { // or the last run ended during its restart
+	if n != nil {
 		if err := s.removeNode(ctx, n); err != nil {
 			return nil, err
 		}
 	}
-	settings, err := proc.RedisArgs(want.persist)
+	settings, err := proc.RedisArgs(spec.persistence)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", want.name, err)
+		return nil, fmt.Errorf("start %s: %w", spec.name, err)
 	}
 	at, err := s.assignAddress(ctx, host)
 	if err != nil {
 		return nil, err
 	}
-	return s.makeServer(ctx, at, want, engine.ContainerSpec{Command: s.redisCommand(settings), Name: fmt.Sprintf("%s-%d", want.name, at.host)}, nil)
+	return s.makeServer(ctx, at, spec, engine.ContainerSpec{Command: s.redisCommand(settings), Name: fmt.Sprintf("%s-%d", spec.name, at.host)}, nil)
 }
 
-// makeServer creates the container of a redis-server at an address, copies files into it, and
-// starts it.
-func (s *testbed) makeServer(ctx context.Context, at *container, want nodeSpec, m engine.ContainerSpec, files map[string][]byte) (*node, error) {
+// makeServer creates a container for a redis-server at an address, copies files into it, and starts it.
+func (s *testbed) makeServer(ctx context.Context, address *container, spec nodeSpec, m engine.ContainerSpec, files map[string][]byte) (*node, error) {
 	makeContainer := s.makeContainer
-	if want.clock != nil {
-		makeContainer = s.makeGated
+	if spec.clock != nil {
+		makeContainer = s.makeGatedContainer
 	}
-	m.Image, m.HostDataDir, m.NetworkOf = s.software.ref, want.data, at.id
-	b, err := makeContainer(ctx, want.name, at.host, m)
+	m.Image, m.HostDataDir, m.NetworkOf = s.software.ref, spec.data, address.id
+	b, err := makeContainer(ctx, spec.name, address.host, m)
 	if err != nil {
 		return nil, err
 	}
-	n := &node{container: b, testbed: s, address: at, spec: want}
+	n := &node{container: b, testbed: s, address: address, spec: spec}
 	n.Server = proc.Server{
-		Name: want.name, At: net.JoinHostPort(s.net.addr(at.host).String(), redisPort), Ask: s.ask,
+		Name: spec.name, HostPort: net.JoinHostPort(s.net.addr(address.host).String(), redisPort), Ask: s.ask,
 		Log: func() string { return s.engine.Logs(context.Background(), b.id) },
 	}
 	s.mu.Lock()
-	s.nodes[want.role] = n
+	s.nodes[spec.role] = n
 	s.mu.Unlock()
 	if len(files) > 0 {
 		if err := s.engine.Put(ctx, b.id, files); err != nil {
-			return nil, fmt.Errorf("configure %s: %w", want.name, err)
+			return nil, fmt.Errorf("configure %s: %w", spec.name, err)
 		}
 	}
 	return n, n.begin(ctx)
 }
 
-// redisCommand returns the command line of a redis-server with the given settings.
+// redisCommand returns the command line for a redis-server with the given settings.
 func (s *testbed) redisCommand(settings []string) []string {
 	listen := []string{"--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", engine.DataDir}
 	return slices.Concat([]string{s.software.program}, settings, listen)
@@ -281,7 +278,7 @@ func (s *testbed) removeNode(ctx context.Context, n *node) error {
 	if err := n.remove(ctx); err != nil {
 		return err
 	}
-	if n.modified.Load() { // the address still carries the faults, so the next node can't use it
+	if n.modified.Load() { // faults may persist at the address, so the next node must not use it
 		if err := s.removeAddress(ctx, n.address); err != nil {
 			return err
 		}
@@ -292,15 +289,16 @@ func (s *testbed) removeNode(ctx context.Context, n *node) error {
 	return nil
 }
 
-// removeNodes removes all nodes for which match returns true.
+// removeNodes removes the nodes that match returns true for.
 func (s *testbed) removeNodes(ctx context.Context, match func(*node) bool) error {
 	s.mu.Lock()
-	going := slices.DeleteFunc(slices.Collect(maps.Values(s.nodes)), func(n *node) bool { return !match(n) })
+	matching := slices.DeleteFunc(slices.Collect(maps.Values(s.nodes)), func(n *node) bool { return !match(n) })
 	s.mu.Unlock()
-	return engine.Parallel(going, func(n *node) error { return s.removeNode(ctx, n) })
+	return engine.Parallel(matching, func(n *node) error { return s.removeNode(ctx, n) })
 }
 
-// reserveAddresses makes sure that enough addresses are free for the nodes of a run.
+// reserveAddresses makes sure that there are enough free addresses for a run's nodes. If there are not,
+// it removes all nodes of earlier runs.
 func (s *testbed) reserveAddresses(ctx context.Context, nodes int) error {
 	s.mu.Lock()
 	free := firstReplica - firstNode - len(s.usedHosts)
@@ -311,10 +309,10 @@ func (s *testbed) reserveAddresses(ctx context.Context, nodes int) error {
 	return s.removeNodes(ctx, func(n *node) bool { return firstNode <= n.address.host && n.address.host < firstReplica })
 }
 
-// sentinelConfig is the path of the file in which a sentinel keeps its state.
+// sentinelConfig is the path of a sentinel's state file.
 const sentinelConfig = engine.DataDir + "/sentinel.conf"
 
-// makeSentinel creates a sentinel for one run. The sentinel does not monitor any master yet.
+// makeSentinel creates a sentinel for one run. It does not monitor any master yet.
 func (s *testbed) makeSentinel(ctx context.Context, name string) (*proc.Sentinel, error) {
 	var i int
 	if _, err := fmt.Sscanf(name, "sentinel%d", &i); err != nil {
@@ -332,8 +330,8 @@ func (s *testbed) makeSentinel(ctx context.Context, name string) (*proc.Sentinel
 	return proc.NewSentinel(ctx, n.Redis())
 }
 
-// assignAddress returns the address container for a host, which must be free. If host is anyHost,
-// it uses the first free host for nodes; reserveAddresses has made sure that there is one.
+// assignAddress returns the address container for a host, which must be free. If host is anyHost, it
+// chooses the first free host for nodes. reserveAddresses must have made sure that there is one.
 func (s *testbed) assignAddress(ctx context.Context, host int) (*container, error) {
 	s.mu.Lock()
 	if host == anyHost {
@@ -368,22 +366,22 @@ func (s *testbed) removeAddress(ctx context.Context, p *container) error {
 	return p.remove(ctx)
 }
 
-// mountDisks mounts a disk for each node that has disk or power faults in the plan. The disks are
-// below a directory of this machine that is bind-mounted into the containers.
+// mountDisks mounts a disk for each node with disk or power faults in the plan, in a directory on this
+// machine. Containers bind-mount the disks.
 func (c *cluster) mountDisks(s scenario.Scenario) (err error) {
 	if slices.ContainsFunc(s.NodeNames(), func(node string) bool { return fuse.HasFaults(s.Plan, node) }) {
 		if c.group, err = proc.NewGroup(os.TempDir()); err != nil {
 			return err
 		}
 	}
-	return c.Disks.MountTargeted(s.Plan, s.NodeNames(), c.group)
+	return c.Disks.MountForFaults(s.Plan, s.NodeNames(), c.group)
 }
 
-// diskUnsupported returns why this machine can't provide faulty disks to the engine's containers,
-// and a remedy. Both are "" if it can.
+// diskUnsupported returns why this machine cannot provide faulty disks to the engine's containers, and a
+// remedy. Both are "" if it can.
 func diskUnsupported(e *engine.Engine, a engine.About) (reason, remedy string) {
-	if !e.IsHere(a) {
-		return "faulty disks are file systems of the lockpick process, and the engine may be on another machine", "run lockpick where the engine is"
+	if !e.IsLocal(a) {
+		return "faulty disks are file systems of the lockpick process, and the engine may be on another machine", "run lockpick on the engine's machine"
 	}
 	if os.Geteuid() != 0 { // FUSE hides other users' mounts from the engine
 		return "faulty disks are file systems of the lockpick process, and only root can share them with the engine", "run as root, or use --backend process"
@@ -396,24 +394,24 @@ func diskUnsupported(e *engine.Engine, a engine.About) (reason, remedy string) {
 		err = group.Close()
 	}
 	if err != nil {
-		return "faulty disks need a directory on this machine: " + err.Error(), files.Remedy(err, files.TempDirHint)
+		return "faulty disks require a directory on this machine: " + err.Error(), files.Remedy(err, files.TempDirHint)
 	}
 	return fuse.Missing()
 }
 
-// LosePower cuts a node's power, once no start or stop of the node is in progress.
+// LosePower cuts a node's power. If the node is being started or stopped, it waits first.
 func (c *cluster) LosePower(node string, torn bool) (string, error) {
 	if c.Nodes.Server(node) == nil {
 		return "", fmt.Errorf("cut the power of %s: there is no such node", node)
 	}
-	n := c.nodeNamed(node)
-	n.lifecycle.Lock() // before the cut: a start during it would find a disk without power
+	n := c.nodeByName(node)
+	n.lifecycle.Lock() // a start during the power loss would find a disk without power
 	defer n.lifecycle.Unlock()
 	return c.Disks.LosePower(node, torn)
 }
 
-// clocksUnsupported returns why the clocks of containers can't be changed on an engine with the
-// given architecture, and a remedy. Both are "" if they can.
+// clocksUnsupported returns why containers' clocks cannot be changed on an engine with the given
+// architecture, and a remedy. Both are "" if they can.
 func clocksUnsupported(arch string) (reason, remedy string) {
 	remedy = "use an engine on amd64, or the simulation (--backend sim)"
 	if err := vdso.Available(); err != nil {
@@ -425,8 +423,8 @@ func clocksUnsupported(arch string) (reason, remedy string) {
 	return "", ""
 }
 
-// makeGated creates a container whose program waits at a gate.
-func (s *testbed) makeGated(ctx context.Context, name string, host int, m engine.ContainerSpec) (*container, error) {
+// makeGatedContainer creates a container whose program starts through a gate.
+func (s *testbed) makeGatedContainer(ctx context.Context, name string, host int, m engine.ContainerSpec) (*container, error) {
 	files, gate := map[string][]byte(nil), []string{s.clientCommand[0]}
 	if m.Image != "" {
 		files, gate = s.ownImage.standaloneFiles(gateDir)
@@ -444,18 +442,18 @@ func (s *testbed) makeGated(ctx context.Context, name string, host int, m engine
 	return b, nil
 }
 
-// openGate lets a container's program through its gate, if its clock can be changed. If this
-// process can trace the program, it opens the gate itself. Otherwise a sidecar does.
-func (s *testbed) openGate(ctx context.Context, b *container, k *real.Clock) error {
-	if k == nil {
+// openGate opens the gate of a container with an adjustable clock, so that the program starts. It does
+// nothing if clock is nil. If this process cannot trace the program, a sidecar opens the gate.
+func (s *testbed) openGate(ctx context.Context, b *container, clock *real.Clock) error {
+	if clock == nil {
 		return nil
 	}
 	err := fs.ErrPermission
 	if pid := b.traceablePID(); pid > 0 {
-		err = k.StartGate(pid)
+		err = clock.StartGate(pid)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		err = s.openFromSidecar(ctx, b, k)
+		err = s.openFromSidecar(ctx, b, clock)
 	}
 	if err != nil {
 		return fmt.Errorf("start %s with adjustable clocks: %w", b.name, err)
@@ -463,12 +461,12 @@ func (s *testbed) openGate(ctx context.Context, b *container, k *real.Clock) err
 	return nil
 }
 
-// traceablePID returns the PID of a container's process. It returns 0 if this process can't see
-// it, or if its CLOCK_MONOTONIC differs from ours.
+// traceablePID returns the PID of a container's process, or 0 if this process cannot see it or its
+// CLOCK_MONOTONIC differs from ours.
 func (b *container) traceablePID() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ours, _ := os.Readlink("/proc/self/ns/time") // there is only one before Linux 5.6
+	ours, _ := os.Readlink("/proc/self/ns/time") // Linux before 5.6 has no time namespaces
 	theirs, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/time", b.run.pid))
 	if ours != theirs {
 		return 0
@@ -477,7 +475,7 @@ func (b *container) traceablePID() int {
 }
 
 // openFromSidecar opens the gate with an agent in a sidecar container.
-func (s *testbed) openFromSidecar(ctx context.Context, b *container, k *real.Clock) (err error) {
+func (s *testbed) openFromSidecar(ctx context.Context, b *container, clock *real.Clock) (err error) {
 	if b.sidecar == nil {
 		b.sidecar, err = s.makeContainer(ctx, b.name+"-clock", 0, engine.ContainerSpec{
 			Command: s.agentCommand(clockAgent), Attached: true, ProcessesOf: b.id, Capability: "SYS_PTRACE",
@@ -490,9 +488,9 @@ func (s *testbed) openFromSidecar(ctx context.Context, b *container, k *real.Clo
 		return err
 	}
 	agent := real.NewCaller(b.sidecar.stdio.in, b.sidecar.stdio.out, nil)
-	err = k.StartWithAgent(agent, 1)
+	err = clock.StartWithAgent(agent, 1)
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%w; configure the engine's seccomp profile and its machine's Yama to allow ptrace with SYS_PTRACE", err)
+		return fmt.Errorf("%w; configure the engine's seccomp profile and Yama on its machine to allow ptrace with SYS_PTRACE", err)
 	}
 	if err != nil {
 		return fmt.Errorf("%w %s", err, b.sidecar.StderrTail())
@@ -503,7 +501,7 @@ func (s *testbed) openFromSidecar(ctx context.Context, b *container, k *real.Clo
 // adjustableClocks lists the nodes and clients whose clocks the scenario may change.
 func adjustableClocks(s scenario.Scenario) (names []string) {
 	for _, st := range s.Plan {
-		if kind, _ := nemesis.KindOf(st.Fault.Kind); kind.Power == nemesis.PowerClock {
+		if kind, _ := nemesis.KindOf(st.Fault.Kind); kind.CapabilityName == nemesis.ClockCapability {
 			names = append(names, st.Fault.Targets...)
 		}
 	}
@@ -512,8 +510,8 @@ func adjustableClocks(s scenario.Scenario) (names []string) {
 	}
 	for _, choice := range s.Random.Choices() {
 		switch {
-		case choice.Kind.Power != nemesis.PowerClock:
-		case choice.On == nemesis.Client:
+		case choice.Kind.CapabilityName != nemesis.ClockCapability:
+		case choice.TargetType == nemesis.Client:
 			names = append(names, s.ClientNames()...)
 		default:
 			names = append(names, s.NodeNames()...)

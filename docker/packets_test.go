@@ -13,8 +13,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// packetLossScenario has a plan that drops packets of c1's links to n1 and to the resource, at
-// times chosen by the test.
+// packetLossScenario returns a scenario with a plan to drop packets on c1's links to n1 and to the
+// resource, when the test chooses to.
 func packetLossScenario() scenario.Scenario {
 	s := twoNodes
 	s.Plan = nemesis.Plan{{
@@ -23,13 +23,13 @@ func packetLossScenario() scenario.Scenario {
 	return s
 }
 
-// isAnswered reports whether PING is answered over a link before the timeout.
+// isAnswered reports whether a PING over a link is answered before the timeout.
 func (b testRun) isAnswered(client string, node int, timeout time.Duration) bool {
 	b.Helper()
-	way, _ := b.Addresses(client)
+	addrs, _ := b.Addresses(client)
 	ctx, cancel := context.WithTimeout(b.T.Context(), timeout)
 	defer cancel()
-	_, err := b.testbed.ask(ctx, append(way.Nodes, way.Resource)[node].Addr, "PING")
+	_, err := b.testbed.ask(ctx, append(addrs.Nodes, addrs.Resource)[node].Addr, "PING")
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		b.Logf("PING from %s: %v", client, err)
 	}
@@ -41,8 +41,8 @@ const (
 	answerWait  = 5 * time.Second
 )
 
-// Only the packets of one link are dropped. This is also the case after the node has restarted in
-// a different network namespace. No rule is left for the next run.
+// CutPackets drops only packets on the given link, even after the node restarts. Closing a filter leaves
+// no rules behind.
 func TestCutPacketsOfOneLink(t *testing.T) {
 	run(t, packetLossScenario(), func(b testRun) {
 		for _, c := range []struct {
@@ -54,7 +54,7 @@ func TestCutPacketsOfOneLink(t *testing.T) {
 				t.Errorf("%+v: cut returned %q", c, back)
 			}
 			if b.isAnswered("c1", c.node, silenceWait) || !b.isAnswered("c1", 1, answerWait) || c.node == 2 && !b.isAnswered("c2", 2, answerWait) {
-				t.Errorf("%+v: another link is cut, or this one is not", c)
+				t.Errorf("%+v: the link is not cut, or another link is", c)
 			}
 			if _, err := b.CutPackets(c.link, c.way); err == nil || !strings.Contains(err.Error(), "already dropped") {
 				t.Errorf("%+v: second cut: %v", c, err)
@@ -68,29 +68,29 @@ func TestCutPacketsOfOneLink(t *testing.T) {
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
 		if b.isAnswered("c1", 0, silenceWait) {
-			t.Error("the packets of a restarted node are no longer dropped")
+			t.Error("the link is not cut after the node's restart")
 		}
 		b.do("mend", func() (string, error) { return b.MendPackets("c1-n1") })
 		if _, err := b.CutPackets("c2-n2", ""); err == nil {
-			t.Error("dropped packets of a node that the plan does not name")
+			t.Error("no error for a node that the plan does not name")
 		}
 		b.do("cut", func() (string, error) { return b.CutPackets("c1-r1", "") }) // until the end of the run
-		r1, f := b.Store.(*node), b.byNode["r1"]
+		r1, f := b.ResourceServer.(*node), b.byNode["r1"]
 		if err := f.close(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if r1.modified.Load() || !b.isAnswered("c1", 2, answerWait) {
-			t.Error("a closed filter left rules behind")
+			t.Error("closing the filter left rules behind")
 		}
 		delete(b.byNode, "r1")
 	})
 }
 
-// If the kernel does not allow a filter to drop packets, the run fails before it begins.
+// If the kernel does not permit dropping packets, makeFilter fails, so that the run does not begin.
 func TestFilterWithoutCapability(t *testing.T) {
 	run(t, twoNodes, func(b testRun) {
-		_, err := makeFilter(t.Context(), b.Store.(*node), "")
-		if err == nil || !strings.Contains(err.Error(), "it needs the capability NET_ADMIN") {
+		_, err := makeFilter(t.Context(), b.ResourceServer.(*node), "")
+		if err == nil || !strings.Contains(err.Error(), "the capability NET_ADMIN is required") {
 			t.Errorf("got %v, want the missing capability", err)
 		}
 	})

@@ -12,12 +12,12 @@ import (
 	"lockpick/nemesis"
 )
 
-// Remark returns a note that says which engine is used, and which image nodes run.
+// Remark returns a note on which engine is used and which image nodes run.
 func (*backend) Remark(ctx context.Context) string {
 	return engineRemark(ctx) + "; nodes run topology.image if it is set, else " + defaultImage + " if the engine has it, else this machine's redis-server"
 }
 
-// capability returns an available capability if reason is "", and an unavailable one otherwise.
+// capability returns a capability that is available if reason is "".
 func capability(reason, remedy string) harness.Capability {
 	if reason == "" {
 		return harness.Capability{Available: true}
@@ -25,31 +25,30 @@ func capability(reason, remedy string) harness.Capability {
 	return harness.Capability{Reason: reason, Remedy: remedy}
 }
 
-// capabilities holds the capabilities that depend on the engine.
+// capabilities are the capabilities that depend on the engine.
 type capabilities struct{ run, clocks, clientClocks, disks, limits harness.Capability }
 
-// Probe reports the backend's capabilities on this machine.
 func (b *backend) Probe(ctx context.Context) []harness.Capability {
-	can := b.findCapabilities(ctx)
-	own := map[string]harness.Capability{
-		fuse.PowerLoss: can.disks, fuse.DiskFaults: can.disks, nemesis.Capability("starve", nemesis.Node): can.limits,
-		nemesis.Capability(nemesis.PowerClock, nemesis.Node): can.clocks,
+	found := b.findCapabilities(ctx)
+	byName := map[string]harness.Capability{
+		fuse.PowerLoss: found.disks, fuse.DiskFaults: found.disks, nemesis.Capability("starve", nemesis.Node): found.limits,
+		nemesis.Capability(nemesis.ClockCapability, nemesis.Node): found.clocks,
 	}
 	for _, name := range real.ClockCapabilities {
-		if _, known := own[name]; !known {
-			own[name] = can.clientClocks
+		if _, known := byName[name]; !known {
+			byName[name] = found.clientClocks
 		}
 	}
-	var never []harness.Capability
+	var unavailable []harness.Capability
 	for _, store := range lock.Servers() {
-		never = append(never, harness.Capability{Name: store, Reason: "node containers run only Redis", Remedy: "use real processes (--backend process)"})
+		unavailable = append(unavailable, harness.Capability{Name: store, Reason: "node containers run only Redis", Remedy: "use real processes (--backend process)"})
 	}
 	if len(b.cfg.Adapter) > 0 {
-		no := can.clientClocks
-		no.Name = scenario.CanSetOwnTime
-		never = append(never, no)
+		ownTime := found.clientClocks
+		ownTime.Name = scenario.OwnTimeCapability
+		unavailable = append(unavailable, ownTime)
 	}
-	return real.Abilities(can.run, faultInterfaces, own, never...)
+	return real.Capabilities(found.run, faultInterfaces, byName, unavailable...)
 }
 
 func (b *backend) findCapabilities(ctx context.Context) (found capabilities) {
@@ -58,9 +57,9 @@ func (b *backend) findCapabilities(ctx context.Context) (found capabilities) {
 	} else {
 		found = b.probeEngine(ctx)
 	}
-	found.run.Name, found.clientClocks = harness.CanRun, found.clocks
+	found.run.Name, found.clientClocks = harness.RunCapability, found.clocks
 	if len(b.cfg.Adapter) > 0 {
-		found.clientClocks = capability("in a container only the client's clocks could be changed, not its adapter's", "use real processes (--backend process)")
+		found.clientClocks = capability("in a container, only the client's clocks could be changed, not its adapter's", "use real processes (--backend process)")
 	}
 	return found
 }

@@ -12,9 +12,9 @@ import (
 	"lockpick/internal/files"
 )
 
-// probeEngine connects to the engine, and checks whether clients can be built and which faults
-// work on the engine's containers. It does not check the images of the nodes, because they might
-// have to be pulled. Prepare does that.
+// probeEngine connects to the engine and checks whether clients can be built and which faults work on its
+// containers. It does not check the image for nodes, because it might be necessary to pull it. Prepare
+// does that.
 func (b *backend) probeEngine(ctx context.Context) (found capabilities) {
 	e, a, err := engine.Open(ctx)
 	if err != nil {
@@ -25,17 +25,17 @@ func (b *backend) probeEngine(ctx context.Context) (found capabilities) {
 	found.run = capability(b.clientsUnsupported(ctx, a.Arch))
 	found.clocks = capability(clocksUnsupported(a.Arch))
 	found.disks = capability(diskUnsupported(e, a))
-	found.limits = capability(e.LimitsUnsupported(ctx), "see the warnings of docker info")
+	found.limits = capability(e.LimitsUnsupported(ctx), "see the warnings in the output of docker info")
 	return found
 }
 
-// clientsUnsupported returns why there is no client program for an architecture, and a remedy.
-// Both are "" if there is one.
+// clientsUnsupported returns why there is no client program for an architecture, and a remedy. Both are
+// "" if there is one.
 func (b *backend) clientsUnsupported(ctx context.Context, arch string) (reason, remedy string) {
 	if len(b.cfg.Client) > 0 {
 		return "", ""
 	}
-	err := b.clients.checkSupported(ctx, arch)
+	err := b.program.checkSupported(ctx, arch)
 	var missing *MissingError
 	switch {
 	case errors.As(err, &missing):

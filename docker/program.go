@@ -16,66 +16,64 @@ import (
 	"lockpick/internal/files"
 )
 
-// clientPath is the path of the program in a client's container. The image contains only the
-// program and its libraries.
+// clientPath is the path of lockpick in the image for clients.
 const clientPath = "/bin/lockpick"
 
-// clientPackage is the package that the go tool builds for containers if they can't run this
-// binary.
+// clientPackage is the package to build for containers that cannot run this binary.
 const clientPackage = "lockpick/cmd/lockpick"
 
-// clientProgram finds or builds the clients' program once, with its shared libraries.
+// clientProgram finds or builds the program for clients on first use.
 type clientProgram struct {
 	binary string // Config.ClientBinary
 
-	mu    sync.Mutex
-	built *image
+	mu         sync.Mutex
+	builtImage *image
 }
 
-// image returns an image of lockpick for an architecture. It contains the binary that the user
-// specified, this binary, or one built from source.
+// image returns an image of lockpick for an architecture, with the binary that the user specified, this
+// binary, or one built from source.
 func (p *clientProgram) image(ctx context.Context, arch string, say func(string)) (*image, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.built != nil {
-		return p.built, nil
+	if p.builtImage != nil {
+		return p.builtImage, nil
 	}
-	file, unsuitable, err := p.chooseBinary(arch)
+	file, unsuitableErr, err := p.chooseBinary(arch)
 	if err != nil {
 		return nil, err
 	}
-	if unsuitable != nil {
+	if unsuitableErr != nil {
 		dir, err := proc.MakeDir(os.TempDir())
 		if err != nil {
 			return nil, fmt.Errorf("build the clients' program: %w", err)
 		}
 		defer os.RemoveAll(dir)
 		file = filepath.Join(dir, "lockpick")
-		say(fmt.Sprintf("building lockpick for clients: %v", unsuitable))
+		say(fmt.Sprintf("building lockpick for clients: %v", unsuitableErr))
 		if err := runGo(ctx, arch, dir, "build", "-o", file, clientPackage); err != nil {
-			return nil, missingProgramError(unsuitable, err, arch)
+			return nil, missingProgramError(unsuitableErr, err, arch)
 		}
 	}
-	p.built, err = imageOf("client", file, clientPath)
-	return p.built, err
+	p.builtImage, err = newImage("client", file, clientPath)
+	return p.builtImage, err
 }
 
-// checkSupported returns an error if there is no client program and none can be built, as far as this
-// can be determined without building one.
+// checkSupported returns an error if there is no client program and none can be built. It does not try to
+// build one.
 func (p *clientProgram) checkSupported(ctx context.Context, arch string) error {
-	_, unsuitable, err := p.chooseBinary(arch)
-	if err != nil || unsuitable == nil {
+	_, unsuitableErr, err := p.chooseBinary(arch)
+	if err != nil || unsuitableErr == nil {
 		return err
 	}
 	if err := runGo(ctx, arch, "", "list", clientPackage); err != nil {
-		return missingProgramError(unsuitable, err, arch)
+		return missingProgramError(unsuitableErr, err, arch)
 	}
 	return nil
 }
 
-// chooseBinary returns the binary to use: the one that the user specified, which must be suitable, or
-// else this binary. For this binary, it also returns why it is unsuitable, or nil.
-func (p *clientProgram) chooseBinary(arch string) (file string, unsuitable, err error) {
+// chooseBinary returns the binary that the user specified, which must be suitable, or this binary. If this
+// binary is unsuitable, unsuitableErr states why.
+func (p *clientProgram) chooseBinary(arch string) (file string, unsuitableErr, err error) {
 	if file := p.binary; file != "" {
 		if err := checkStatic(file, arch); err != nil {
 			return "", nil, &MissingError{fmt.Errorf("clients can't run the --client-binary: %w", err), buildHint(arch)}
@@ -89,18 +87,18 @@ func (p *clientProgram) chooseBinary(arch string) (file string, unsuitable, err 
 	return self, checkRunsOn(self, arch), nil
 }
 
-func missingProgramError(unsuitable, buildErr error, arch string) error {
+func missingProgramError(unsuitableErr, buildErr error, arch string) error {
 	remedy := buildHint(arch) + "; or run lockpick in its source folder with go on PATH"
-	return &MissingError{fmt.Errorf("clients can't run this lockpick: %w; building another one failed: %w", unsuitable, buildErr),
-		cmp.Or(files.Remedy(errors.Join(unsuitable, buildErr), files.TempDirHint), remedy)}
+	return &MissingError{fmt.Errorf("clients can't run this lockpick: %w; building another one failed: %w", unsuitableErr, buildErr),
+		cmp.Or(files.Remedy(errors.Join(unsuitableErr, buildErr), files.TempDirHint), remedy)}
 }
 
 func buildHint(arch string) string {
 	return fmt.Sprintf("build one with CGO_ENABLED=0 GOOS=linux GOARCH=%s go build -o FILE ./cmd/lockpick and pass --client-binary FILE", arch)
 }
 
-// runGo runs the go tool for Linux on an architecture, without cgo. tmp is the directory for its
-// temporary files, or "" for the default directory.
+// runGo runs the go tool with Linux as the target, without cgo. tmp is the directory for temporary files,
+// or "" for the default directory.
 func runGo(ctx context.Context, arch, tmp string, args ...string) error {
 	tool, err := exec.LookPath("go")
 	if err != nil {
@@ -120,14 +118,14 @@ func runGo(ctx context.Context, arch, tmp string, args ...string) error {
 	return nil
 }
 
-// elfMachines maps Go's names of architectures to those in ELF files.
+// elfMachines maps GOARCH values to ELF machines.
 var elfMachines = map[string]elf.Machine{
 	"386": elf.EM_386, "amd64": elf.EM_X86_64, "arm": elf.EM_ARM, "arm64": elf.EM_AARCH64, "loong64": elf.EM_LOONGARCH,
 	"ppc64le": elf.EM_PPC64, "riscv64": elf.EM_RISCV, "s390x": elf.EM_S390,
 }
 
-// checkRunsOn returns nil if a program can run in a container of an architecture, with this
-// machine's libraries if it needs any. Otherwise the error says why it can't.
+// checkRunsOn returns an error if a program cannot run in a container of an architecture, not even with
+// this machine's libraries.
 func checkRunsOn(file, arch string) error {
 	text, err := files.Open(file, maxProgramSize)
 	if err != nil {
@@ -144,8 +142,8 @@ func checkRunsOn(file, arch string) error {
 	return (&image{files: map[string][]byte{}}).add(file, clientPath)
 }
 
-// checkStatic is like checkRunsOn, for a program that may come from another machine and therefore
-// can't use this machine's libraries.
+// checkStatic is like checkRunsOn, but requires a static program. A program that may come from another
+// machine cannot use this machine's libraries.
 func checkStatic(file, arch string) error {
 	if err := checkRunsOn(file, arch); err != nil {
 		return err

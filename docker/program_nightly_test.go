@@ -11,25 +11,25 @@ import (
 	"testing"
 )
 
-// If the engine's containers can't run this binary, the go tool builds one from source.
+// If the engine's containers cannot run this binary, the go tool builds one from source.
 func TestProgramForAnotherArchitecture(t *testing.T) {
-	arch := "arm64" // releases are built for it anyway
+	arch := "arm64" // releases include it anyway
 	if runtime.GOARCH == arch {
 		arch = "amd64"
 	}
 	var progress progressLines
-	built, err := New(Config{}).clients.image(t.Context(), arch, progress.add)
+	built, err := New(Config{}).program.image(t.Context(), arch, progress.add)
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := filepath.Join(t.TempDir(), "made")
-	if err := os.WriteFile(made, built.files[clientPath], 0o755); err != nil {
+	binary := filepath.Join(t.TempDir(), "made")
+	if err := os.WriteFile(binary, built.files[clientPath], 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkStatic(made, arch); err != nil || len(built.files) != 1 {
-		t.Errorf("%d files, %v", len(built.files), err)
+	if err := checkStatic(binary, arch); err != nil || len(built.files) != 1 {
+		t.Errorf("image has %d files, want 1: %v", len(built.files), err)
 	}
 	if !slices.ContainsFunc(progress, func(line string) bool { return strings.HasPrefix(line, "building lockpick for clients: ") }) {
-		t.Errorf("progress: %q", progress)
+		t.Errorf("progress messages are %q", progress)
 	}
 }

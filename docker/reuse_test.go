@@ -14,10 +14,10 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// sharedTestbed returns a function that makes runs one after another on the same testbed. At the
-// end of the test, it checks that nothing is left behind.
+// sharedTestbed returns a function that runs scenarios on the same testbed. At the end of the test, it
+// checks that nothing is left behind.
 func sharedTestbed(t *testing.T) func(name string, s scenario.Scenario, body func(b testRun)) {
-	needEngine(t)
+	requireEngine(t)
 	backend := testBackend()
 	var label string
 	t.Cleanup(func() {
@@ -25,13 +25,13 @@ func sharedTestbed(t *testing.T) func(name string, s scenario.Scenario, body fun
 			t.Error(err)
 		}
 		if left := leftovers(t, runLabel+"="+label); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
+			t.Errorf("test left %v behind", left)
 		}
 	})
 	return func(name string, s scenario.Scenario, body func(b testRun)) {
-		began := time.Now()
+		start := time.Now()
 		err := backend.Run(t.Context(), s, 1, history.NewRecorder(&bytes.Buffer{}), func(_ context.Context, hc harness.Cluster) error {
-			t.Logf("%s: set up in %v", name, time.Since(began))
+			t.Logf("%s: set up in %v", name, time.Since(start))
 			c := hc.(*cluster)
 			label = c.testbed.labels[runLabel]
 			body(testRun{T: t, cluster: c})
@@ -43,21 +43,21 @@ func sharedTestbed(t *testing.T) func(name string, s scenario.Scenario, body fun
 	}
 }
 
-// The next run reuses the containers of the run before it, after wiping them. A node that has
-// exited or that needs another persistence mode is created anew.
+// A run wipes and reuses the nodes of the previous run, except nodes that have exited or have another
+// persistence mode.
 func TestRunsReuseTestbed(t *testing.T) {
 	var ids []map[string]string
-	onSite := sharedTestbed(t)
+	runOnTestbed := sharedTestbed(t)
 	run := func(name string, s scenario.Scenario, body func(c *cluster) error) {
-		onSite(name, s, func(b testRun) {
-			ids = append(ids, map[string]string{"n1": b.nodeNamed("n1").id, "n2": b.nodeNamed("n2").id})
+		runOnTestbed(name, s, func(b testRun) {
+			ids = append(ids, map[string]string{"n1": b.nodeByName("n1").id, "n2": b.nodeByName("n2").id})
 			if err := body(b.cluster); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 		})
 	}
 	ask := func(c *cluster, node string, args ...string) any {
-		v, err := c.nodeNamed(node).Command(t.Context(), node, args)
+		v, err := c.nodeByName(node).Command(t.Context(), node, args)
 		if err != nil {
 			t.Errorf("%s %v: %v", node, args, err)
 		}
@@ -69,7 +69,7 @@ func TestRunsReuseTestbed(t *testing.T) {
 		ask(c, "n2", "SET", "left", "over")
 		script = ask(c, "n1", "SCRIPT", "LOAD", "return 1").(string)
 		_, kill := c.Kill("n2")
-		return errors.Join(kill, c.RunClient(t.Context(), spec("c1", 1), ignorePoint))
+		return errors.Join(kill, c.RunClient(t.Context(), newSpec("c1", 1), ignorePoint))
 	})
 	run("second", twoNodes, func(c *cluster) error {
 		for _, node := range []string{"n1", "n2"} {
@@ -80,11 +80,11 @@ func TestRunsReuseTestbed(t *testing.T) {
 		if v := ask(c, "n1", "SCRIPT", "EXISTS", script).([]any); v[0] != int64(0) {
 			t.Error("n1 still has the script")
 		}
-		return c.RunClient(t.Context(), spec("c1", 1), ignorePoint)
+		return c.RunClient(t.Context(), newSpec("c1", 1), ignorePoint)
 	})
-	lasting := twoNodes
-	lasting.Topology.Persistence = "always"
-	run("third", lasting, func(c *cluster) error {
+	persistent := twoNodes
+	persistent.Topology.Persistence = "always"
+	run("third", persistent, func(c *cluster) error {
 		if v := ask(c, "n1", "CONFIG", "GET", "appendfsync").([]any); v[1] != "always" {
 			t.Errorf("appendfsync is %v", v)
 		}
@@ -97,6 +97,6 @@ func TestRunsReuseTestbed(t *testing.T) {
 		t.Error("n2 was reused although it had exited")
 	}
 	if ids[1]["n1"] == ids[2]["n1"] {
-		t.Error("n1 was reused although it must persist its data now")
+		t.Error("n1 was reused although it now must persist its data")
 	}
 }

@@ -22,29 +22,29 @@ import (
 	"lockpick/internal/files"
 )
 
-// testbedCount counts this process's testbeds, which are named by their number.
+// testbedCount counts this process's testbeds, for their names.
 var testbedCount atomic.Int64
 
-// Run creates a network and containers, or reuses those of an earlier run. Then it opens the
-// links, and calls body just after true time zero. It keeps what the next run can reuse. The seed
-// determines the random faults of messages; clients get their own seeds in their Spec.
+// Run creates a network and containers, or reuses those of an earlier run, opens the links, and calls body
+// just after true time zero. Afterward, it keeps what the next run can reuse. seed determines the random
+// message faults. Clients have their own seeds, in their Spec.
 func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
-	b.creating.RLock()
-	made := sync.OnceFunc(b.creating.RUnlock)
-	defer made()
+	b.creationMu.RLock()
+	doneCreating := sync.OnceFunc(b.creationMu.RUnlock)
+	defer doneCreating()
 	st, err := b.takeTestbed(ctx, s)
 	if err != nil {
 		return err
 	}
-	if st.linksContainer != nil { // it was created by an earlier run
-		made()
+	if st.linksContainer != nil { // left by an earlier run
+		doneCreating()
 	}
 	c := newCluster(ctx, st, rec)
 	c.watchSetUp()
-	well := false
-	defer func() { // also after a panic in body
+	reusable := false
+	defer func() { // even if body panics
 		err = errors.Join(err, c.monitor.explain(c.close()))
-		if well && err == nil {
+		if reusable && err == nil {
 			b.putIdle(st)
 			return
 		}
@@ -56,21 +56,21 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if err := c.startContainers(s); err != nil {
 		return c.monitor.explain(err)
 	}
-	made()
-	b.creating.Lock() // creating a testbed would delay a run that has begun
-	//lint:ignore SA2001 it only waits for the other runs
-	b.creating.Unlock()
+	doneCreating()
+	b.creationMu.Lock() // creating a testbed would delay a run in progress
+	//lint:ignore SA2001 just waits for the other runs
+	b.creationMu.Unlock()
 	if err := c.setUp(s, seed, rec); err != nil {
 		return c.monitor.explain(err)
 	}
 	err = body(c.Ctx, c)
-	well = !c.monitor.SawInterference() // otherwise the next run can't reuse the testbed
+	reusable = !c.monitor.SawInterference() // otherwise, the next run cannot reuse the testbed
 	return err
 }
 
-// setUp connects the containers and begins the run.
+// setUp connects the containers and starts the run.
 func (c *cluster) setUp(s scenario.Scenario, seed uint64, rec *history.Recorder) error {
-	if err := c.makeFilters(s, c.nodeNamed); err != nil {
+	if err := c.makeFilters(s, c.nodeByName); err != nil {
 		return err
 	}
 	if err := c.openLinks(s, seed, rec); err != nil {
@@ -84,7 +84,7 @@ func (c *cluster) setUp(s scenario.Scenario, seed uint64, rec *history.Recorder)
 	return c.Begin()
 }
 
-// takeTestbed returns a testbed left by an earlier run, or a new one.
+// takeTestbed returns an earlier run's testbed or a new one.
 func (b *backend) takeTestbed(ctx context.Context, s scenario.Scenario) (*testbed, error) {
 	if err := b.Fits(s); err != nil {
 		return nil, err
@@ -103,13 +103,13 @@ func (b *backend) takeTestbed(ctx context.Context, s scenario.Scenario) (*testbe
 		reason, remedy := engine.Explain(err)
 		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	id := fmt.Sprintf("%s.%d", self, testbedCount.Add(1))
 	st = &testbed{
-		cfg: b.cfg, engine: e, engineIsLocal: e.IsHere(a) && !b.assumeRemote, nodeImage: s.Topology.Image, linksReady: make(chan struct{}),
+		cfg: b.cfg, engine: e, engineIsLocal: e.IsLocal(a) && !b.assumeRemote, nodeImage: s.Topology.Image, linksReady: make(chan struct{}),
 		labels: map[string]string{engine.OwnerLabel: self.String(), runLabel: id}, prefix: "lockpick-" + id + "-",
 		nodes: map[role]*node{}, clientContainers: map[string]*container{}, clientHosts: map[string]int{}, usedHosts: map[int]bool{}, addresses: map[int]*container{},
 	}
@@ -120,7 +120,7 @@ func (b *backend) takeTestbed(ctx context.Context, s scenario.Scenario) (*testbe
 	return st, nil
 }
 
-// Fits returns an error if a scenario is too large to run on any machine.
+// Fits returns an error if a scenario has too many nodes or clients to run on any machine.
 func (*backend) Fits(s scenario.Scenario) error {
 	if n, m := len(s.NodeNames()), len(s.Clients); firstNode+n > firstReplica || firstClient+m-1 > lastHost {
 		return fmt.Errorf("create a network: it has room for %d nodes and %d clients, not for %d and %d",
@@ -129,27 +129,27 @@ func (*backend) Fits(s scenario.Scenario) error {
 	return nil
 }
 
-// takeIdle returns a testbed left by an earlier run, or nil if there is none.
+// takeIdle returns an earlier run's testbed, or nil if there is none.
 func (b *backend) takeIdle() *testbed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := len(b.idle)
+	n := len(b.idleTestbeds)
 	if n == 0 {
 		return nil
 	}
-	st := b.idle[n-1]
-	b.idle = b.idle[:n-1]
+	st := b.idleTestbeds[n-1]
+	b.idleTestbeds = b.idleTestbeds[:n-1]
 	return st
 }
 
-// putIdle keeps a testbed for the next run.
+// putIdle stores a testbed for the next run.
 func (b *backend) putIdle(st *testbed) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.idle = append(b.idle, st)
+	b.idleTestbeds = append(b.idleTestbeds, st)
 }
 
-// Close removes the testbeds kept for later runs.
+// Close removes the testbeds that were kept for later runs.
 func (b *backend) Close() error {
 	var errs []error
 	for st := b.takeIdle(); st != nil; st = b.takeIdle() {
@@ -158,43 +158,43 @@ func (b *backend) Close() error {
 	return errors.Join(errs...)
 }
 
-// setUp makes sure that the engine has the images, removes leftovers of dead lockpicks, and
+// setUp makes sure that the engine has the images, removes what dead lockpick processes left behind, and
 // creates the network. It reports no progress, because Prepare has already fetched the images.
 func (s *testbed) setUp(ctx context.Context, b *backend) (err error) {
-	from := b.imageSource(s.engine, s.labels[engine.OwnerLabel], func(string) {})
-	if s.software, err = from.nodeSoftware(ctx, s.nodeImage); err != nil {
+	images := b.imageSource(s.engine, s.labels[engine.OwnerLabel], func(string) {})
+	if s.software, err = images.nodeSoftware(ctx, s.nodeImage); err != nil {
 		return err
 	}
-	if s.ownImage, s.clientCommand, err = from.provideClients(ctx); err != nil {
+	if s.ownImage, s.clientCommand, err = images.provideClients(ctx); err != nil {
 		return err
 	}
-	if err := from.checkAdapterImage(ctx); err != nil {
+	if err := images.checkAdapterImage(ctx); err != nil {
 		return err
 	}
 	if err := engine.Sweep(ctx, s.engine, s.engineIsLocal, s.software.ref, s.ownImage.ref); err != nil {
 		return err
 	}
-	if _, err := proc.Sweep(os.TempDir()); err != nil { // disks, after the containers that used them
+	if _, err := proc.Sweep(os.TempDir()); err != nil { // removes disks, which must come after the containers that used them
 		return err
 	}
-	s.net, err = makeNet(ctx, s.engine, strings.TrimSuffix(s.prefix, "-"), s.labels)
+	s.net, err = makeNetwork(ctx, s.engine, strings.TrimSuffix(s.prefix, "-"), s.labels)
 	return err
 }
 
-// startContainers creates all missing containers concurrently. It returns when the servers answer
-// and the clients wait for their orders.
+// startContainers creates all missing containers concurrently. It returns when the servers answer and the
+// clients wait for their orders.
 func (c *cluster) startContainers(s scenario.Scenario) error {
 	c.addClocks(s)
-	c.names = s.NodeNames()
-	if err := c.testbed.reserveAddresses(c.Ctx, len(c.names)); err != nil {
+	c.nodeNames = s.NodeNames()
+	if err := c.testbed.reserveAddresses(c.Ctx, len(c.nodeNames)); err != nil {
 		return err
 	}
-	var also []func() error
+	var otherTasks []func() error
 	if c.testbed.linksContainer == nil {
-		also = append(also, func() error { return c.testbed.startLinks(c.Ctx) })
+		otherTasks = append(otherTasks, func() error { return c.testbed.startLinks(c.Ctx) })
 	}
 	for _, client := range s.ClientNames() {
-		also = append(also, func() error {
+		otherTasks = append(otherTasks, func() error {
 			p, err := c.testbed.makeClient(c.Ctx, client, c.Clock(client))
 			if err != nil {
 				return err
@@ -205,17 +205,17 @@ func (c *cluster) startContainers(s scenario.Scenario) error {
 			return nil
 		})
 	}
-	return errors.Join(c.StartServers(s, c.names, c.startServer, also...)...)
+	return errors.Join(c.StartServers(s, c.nodeNames, c.startServer, otherTasks...)...)
 }
 
 func (c *cluster) startServer(r real.Role) (real.Server, error) {
 	host := anyHost
-	want := nodeSpec{role: role{name: r.Name, persist: r.Persistence}, disk: c.Disk(r.Name), clock: c.Clock(r.Name)}
+	want := nodeSpec{role: role{name: r.Name, persistence: r.Persistence}, disk: c.Disk(r.Name), clock: c.Clock(r.Name)}
 	switch {
 	case r.Name == scenario.ResourceName:
 		host = resourceHost
 	case r.Master != "":
-		host = firstReplica + slices.Index(c.names, r.Master)
+		host = firstReplica + slices.Index(c.nodeNames, r.Master)
 	}
 	if want.disk != nil {
 		want.data = c.group.DataDir(r.Name)
@@ -225,32 +225,32 @@ func (c *cluster) startServer(r real.Role) (real.Server, error) {
 	return c.testbed.makeNode(c.Ctx, host, want)
 }
 
-// startClient returns the client whose process is waiting for its order. If the client has already
-// run, it starts another process.
+// startClient returns the client's waiting process. If the client has already run, it starts another
+// process.
 func (c *cluster) startClient(name string) (*real.Client, error) {
 	c.mu.Lock()
-	at := c.waitingClients[name]
+	cont := c.waitingClients[name]
 	delete(c.waitingClients, name)
 	c.mu.Unlock()
-	if at == nil {
+	if cont == nil {
 		var err error
-		if at, err = c.testbed.makeClient(c.Ctx, name, c.Clock(name)); err != nil {
+		if cont, err = c.testbed.makeClient(c.Ctx, name, c.Clock(name)); err != nil {
 			return nil, err
 		}
 	}
-	c.monitor.add(monitoredClient(at))
-	gone := func(signal int) {
-		c.monitor.report(monitoredClient(at), harness.UnplannedEvent{Op: "kill", Cause: fmt.Sprintf("its process in container %.12s was killed by signal %d", at.id, signal)})
+	c.monitor.add(monitoredClient(cont))
+	reportKill := func(signal int) {
+		c.monitor.report(monitoredClient(cont), harness.UnplannedEvent{Op: "kill", Cause: fmt.Sprintf("its process in container %.12s was killed by signal %d", cont.id, signal)})
 	}
-	return &real.Client{Program: at, In: at.stdio.in, Out: at.stdio.out, OnSignal: gone, AwaitCause: awaitLinksEnd}, nil
+	return &real.Client{Program: cont, In: cont.stdio.in, Out: cont.stdio.out, OnSignal: reportKill, AwaitCause: awaitLinksEnd}, nil
 }
 
-// linksEndTimeout is the time limit for the links to end after a client, if the engine stopped and
-// ended both.
+// linksEndTimeout limits how long after a client the links may end, if both end because the engine
+// stopped.
 const linksEndTimeout = 5 * time.Second
 
-// awaitLinksEnd waits for the links to end if the engine is gone, because watchLinks then knows
-// the reason and ends the run with it.
+// awaitLinksEnd waits for the links to end if the engine is gone, so that watchLinks can end the run with
+// the actual reason.
 func awaitLinksEnd(ctx context.Context, end error) {
 	if engine.Unreachable(end) {
 		select {
@@ -265,34 +265,32 @@ func newCluster(ctx context.Context, s *testbed, rec *history.Recorder) *cluster
 		Run: real.New(ctx, rec), testbed: s, waitingClients: map[string]*container{},
 	}
 	c.packetFilters = &packetFilters{testbed: s, ctx: c.Ctx, byNode: map[string]*packetFilter{}}
-	c.Start, c.TrueTime = c.startClient, c.engineTime
+	c.NewClient, c.TrueTime = c.startClient, c.engineTime
 	c.CheckOthers = func(m *real.Clock) error {
 		_, err := c.checkOtherClocks(vdso.ClockState{Offset: m.State().Offset})
 		return err
 	}
-	c.Disks.WrapFault = func(node string) func() { return c.nodeNamed(node).lockLifecycle(c.Ctx) }
+	c.Disks.WrapFault = func(node string) func() { return c.nodeByName(node).lockLifecycle(c.Ctx) }
 	c.Disks.Kill = func(node string) (string, error) {
-		return c.EndNode(node, false, func() (string, error) { return c.nodeNamed(node).end(c.Ctx) })
+		return c.EndNode(node, false, func() (string, error) { return c.nodeByName(node).end(c.Ctx) })
 	}
 	return c
 }
 
-// imageSource returns the source of images for a run or for Prepare.
-func (b *backend) imageSource(e *engine.Engine, owner string, say func(string)) imageSource {
-	return imageSource{b.cfg, b.clients, e, map[string]string{engine.OwnerLabel: owner}, say}
+func (b *backend) imageSource(e *engine.Engine, owner string, report func(string)) imageSource {
+	return imageSource{b.cfg, b.program, e, map[string]string{engine.OwnerLabel: owner}, report}
 }
 
-// These are the roles of an agent. The role is the argument after AgentVerb.
+// Agent roles, for use as the argument after AgentVerb.
 const (
-	linksAgent   = "links"   // serves the links of runs
-	clockAgent   = "clock"   // changes the clocks of the container beside it
-	packetsAgent = "packets" // drops packets in the network namespace in which it is started
-	addressAgent = "address" // holds the address of a node until its input is closed
-	loopAgent    = "loop"    // runs clients one after another; the remaining arguments are their command
+	linksAgent   = "links"   // serves the links
+	clockAgent   = "clock"   // changes the clocks of the container whose processes it shares
+	packetsAgent = "packets" // drops packets in its network namespace
+	addressAgent = "address" // holds a node's address until its input is closed
+	loopAgent    = "loop"    // runs clients one after another with the command in the remaining arguments
 )
 
-// Agent is the part of lockpick that runs in a container. It serves requests from in until in is
-// closed.
+// Agent is the part of lockpick that runs in containers. It serves requests from in until in is closed.
 func Agent(in io.Reader, out, errs io.Writer, args []string) error {
 	if len(args) == 0 {
 		args = []string{""}
@@ -310,5 +308,5 @@ func Agent(in io.Reader, out, errs io.Writer, args []string) error {
 	case loopAgent:
 		return real.ClientLoop(in, out, errs, args[1:], killLeftovers)
 	}
-	return fmt.Errorf("start an agent: no role %q", args[0])
+	return fmt.Errorf("start an agent: unknown role %q", args[0])
 }

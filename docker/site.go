@@ -16,56 +16,55 @@ import (
 	"lockpick/harness/resp"
 )
 
-// testbed is the engine-side setup that consecutive runs share. It consists of a network, the
-// links' container, whose name and address stay the same, and the containers of nodes and clients.
+// testbed is what consecutive runs share on the engine: a network, the links' container, whose name and
+// address stay the same, and the containers of nodes and clients.
 type testbed struct {
 	cfg           Config
 	engine        *engine.Engine
-	engineIsLocal bool     // whether the engine is on this machine
-	clientCommand []string // client program and its arguments
-	nodeImage     string   // image for nodes that the scenario names, or ""
+	engineIsLocal bool     // the engine is on this machine
+	clientCommand []string // client program and arguments
+	nodeImage     string   // image for nodes named by the scenario, or ""
 	software      software // what nodes run
-	ownImage      *image   // image of clients and links; gates are copied from it
+	ownImage      *image   // image for clients and links, and source of gates
 	labels        map[string]string
-	prefix        string // prefix of container names
+	prefix        string // of container names
 	net           privateNet
 
-	onCreate func(*container) // is called for each new container before it starts; nil: not set
+	onCreate func(*container) // called for each new container before it starts, unless nil
 
-	remote         *real.RemoteNetwork
-	linksContainer *container    // container of the links, or nil before it is created
+	remoteNetwork  *real.RemoteNetwork
+	linksContainer *container    // the links' container, or nil before it is created
 	linksReady     chan struct{} // closed when the links answer or have failed to start
 
 	mu               sync.Mutex
 	nodes            map[role]*node        // includes the resource, replicas and sentinels
-	clientContainers map[string]*container // by client; they stay for the next run, with their programs running
-	clientHosts      map[string]int        // hosts on the network by client
+	clientContainers map[string]*container // by client; their programs keep running between runs
+	clientHosts      map[string]int        // hosts on the network, by client
 	usedHosts        map[int]bool          // hosts assigned to nodes
-	// addresses maps hosts on the network to containers that only hold the host's address. A node
-	// that shares the network of such a container starts and stops in less than half the time,
-	// because the engine does not have to set up a new one.
+	// addresses maps hosts on the network to containers that just hold the host's address. A node that
+	// shares such a container's network starts and stops in less than half the time, because the engine
+	// sets up no new network for it.
 	addresses map[int]*container
 }
 
-// agentCommand returns the command that starts an agent with the given role.
+// agentCommand returns the command that starts an agent with the given role and arguments.
 func (s *testbed) agentCommand(role ...string) []string {
 	return append([]string{s.clientCommand[0], AgentVerb}, role...)
 }
 
-// linksAlive reports whether the links are running. Without them, the testbed can't be reused.
+// linksAlive reports whether the links are running. Without them, the testbed cannot be reused.
 func (s *testbed) linksAlive() bool {
 	select {
-	case <-s.remote.Ended():
+	case <-s.remoteNetwork.Done():
 		return false
 	default:
 		return true
 	}
 }
 
-// makeContainer creates a container on the testbed's network. Its name is m.Name or, if that is
-// empty, name. Its image is m.Image or, if that is empty, lockpick's. Canceling the context does
-// not interrupt the creation, because the engine would continue and create a container that close
-// does not know.
+// makeContainer creates a container on the testbed's network. The default for m.Name is name, and for
+// m.Image the image for clients and links. Canceling ctx does not interrupt the creation, because the
+// engine would create the container anyway, and lockpick would not know about it.
 func (s *testbed) makeContainer(ctx context.Context, name string, host int, m engine.ContainerSpec) (*container, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -78,18 +77,18 @@ func (s *testbed) makeContainer(ctx context.Context, name string, host int, m en
 		return nil, fmt.Errorf("create the container of %s: %w", name, err)
 	}
 	b := &container{engine: s.engine, name: name, id: id, host: host, onThisMachine: s.engineIsLocal, killable: s.engineIsLocal && os.Geteuid() == 0}
-	if s.onCreate != nil && m.ProcessesOf == "" { // a tracing sidecar ends with the container that it traces
+	if s.onCreate != nil && m.ProcessesOf == "" { // such a sidecar ends with the container it traces
 		s.onCreate(b)
 	}
 	return b, nil
 }
 
-// startLinks creates the links' container, and returns once the links answer.
+// startLinks creates the links' container and returns when the links answer.
 func (s *testbed) startLinks(ctx context.Context) error {
 	defer close(s.linksReady)
 	b, err := s.makeContainer(ctx, linksName, linksHost, engine.ContainerSpec{
 		Command: s.agentCommand(linksAgent), Attached: true,
-		// A link with few local ports must reuse ports whose last connection is in TIME_WAIT.
+		// A link has few local ports, so it must reuse ports in TIME_WAIT.
 		Sysctls: map[string]string{"net.ipv4.tcp_tw_reuse": "1"},
 	})
 	if err != nil {
@@ -105,46 +104,46 @@ func (s *testbed) startLinks(ctx context.Context) error {
 	if _, _, err := remote.Offset(limit); err != nil {
 		return fmt.Errorf("talk to the links: %w: %s", err, b.StderrTail())
 	}
-	s.remote = remote
+	s.remoteNetwork = remote
 	return nil
 }
 
-// awaitLinks waits until the links are up.
+// awaitLinks waits until the links have started.
 func (s *testbed) awaitLinks(ctx context.Context) (*real.RemoteNetwork, error) {
 	select {
 	case <-s.linksReady:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if s.remote == nil {
+	if s.remoteNetwork == nil {
 		return nil, errors.New("the links are not running")
 	}
-	return s.remote, nil
+	return s.remoteNetwork, nil
 }
 
 const (
-	// stampError is a generous bound: all timestamps are readings of one kernel's clock by
-	// different processes, possibly on different cores.
+	// stampError is a generous error bound for timestamps. They are readings of the same kernel's clock
+	// by different processes, possibly on different cores.
 	stampError = time.Millisecond
 
-	// maxDrift is the maximum relative drift between two clocks that NTP disciplines.
+	// maxDrift is the maximum relative drift between two clocks disciplined by NTP.
 	maxDrift = 100e-6
 )
 
 func maxDriftIn(d time.Duration) time.Duration { return time.Duration(maxDrift * float64(d)) }
 
-// ask sends a command to a server from the links' container, without going through a link.
+// ask sends a command to a server from the links' container but not through a link.
 func (s *testbed) ask(ctx context.Context, addr string, args ...string) (resp.Value, error) {
 	remote, err := s.awaitLinks(ctx)
 	if err != nil {
 		return resp.Value{}, err
 	}
-	if _, bounded := ctx.Deadline(); !bounded { // stopped links would block forever
+	if _, bounded := ctx.Deadline(); !bounded { // if the links were stopped, AskTimed would block forever
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, engineTimeout)
 		defer cancel()
 	}
-	reply, err := remote.AskStamped(ctx, addr, args...)
+	reply, err := remote.AskTimed(ctx, addr, args...)
 	return reply.Value, err
 }
 
@@ -156,7 +155,7 @@ const linksName = "links"
 func (s *testbed) linksAnswer(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, linksAnswerTimeout)
 	defer cancel()
-	_, _, err := s.remote.Clock(ctx)
+	_, _, err := s.remoteNetwork.Clock(ctx)
 	return err == nil
 }
 

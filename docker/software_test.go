@@ -22,7 +22,7 @@ import (
 
 func testEngine(t *testing.T) *engine.Engine {
 	t.Helper()
-	needEngine(t)
+	requireEngine(t)
 	e, err := engine.Connect()
 	if err != nil {
 		t.Fatal(err)
@@ -31,18 +31,18 @@ func testEngine(t *testing.T) *engine.Engine {
 	return e
 }
 
-// officialImageChanges makes an image similar to the official ones: its entrypoint is a script
-// that runs as another user, who owns /data. In this image, the script fails.
+// officialImageChanges makes an image similar to the official images: the entrypoint is a script that
+// runs as another user, who owns /data. In this image, the script fails.
 var officialImageChanges = []string{"ENTRYPOINT [\"docker-entrypoint.sh\"]", "CMD [\"redis-server\"]", "VOLUME /data", "WORKDIR /data", "USER 999"}
 
-// importTestImage imports an image with this machine's redis-server under the given name.
+// importTestImage imports an image that contains this machine's redis-server as /usr/local/bin/SERVER.
 func importTestImage(t *testing.T, e *engine.Engine, ref, server string, changes ...string) {
 	t.Helper()
 	path, err := imageSource{}.findServer()
 	if err != nil {
 		t.Skip(err)
 	}
-	i, err := imageOf("redis", path, path)
+	i, err := newImage("redis", path, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func importTestImage(t *testing.T, e *engine.Engine, ref, server string, changes
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +75,8 @@ func importTestImage(t *testing.T, e *engine.Engine, ref, server string, changes
 	t.Cleanup(func() { e.RemoveImage(context.Background(), ref) })
 }
 
-// Nodes run the image that the scenario names. The server's data is kept although the image's own
-// data directory belongs to another user.
+// Nodes run the image named by the scenario. They persist data although the image's data directory belongs
+// to another user.
 func TestNodesRunNamedImage(t *testing.T) {
 	e := testEngine(t)
 	const ref = "lockpick-test:named"
@@ -84,9 +84,9 @@ func TestNodesRunNamedImage(t *testing.T) {
 	s := twoNodes
 	s.Topology.Image, s.Topology.Persistence = ref, "always"
 	run(t, s, func(b testRun) {
-		says := b.NodeReport().ServerVersion
-		if !strings.HasPrefix(says, "redis ") || !strings.Contains(says, "image "+ref+" (sha256:") {
-			t.Errorf("the nodes run %q", says)
+		version := b.NodeReport().ServerVersion
+		if !strings.HasPrefix(version, "redis ") || !strings.Contains(version, "image "+ref+" (sha256:") {
+			t.Errorf("nodes run %q", version)
 		}
 		b.onNode("n1", "SET", "k", "v")
 		for what, end := range map[string]func(string) (string, error){"kill": b.Kill, "shut down": b.Shutdown} {
@@ -103,7 +103,6 @@ type progressLines []string
 
 func (l *progressLines) add(line string) { *l = append(*l, line) }
 
-// Port 1 has no registry.
 func TestUnusableImages(t *testing.T) {
 	e := testEngine(t)
 	const missing, other = "localhost:1/redis:99", "lockpick-test:other"
@@ -118,13 +117,13 @@ func TestUnusableImages(t *testing.T) {
 			t.Errorf("%s: %v, want %q", ref, err, want)
 		}
 		if ref == missing && (len(progress) == 0 || progress[0] != "pulling "+ref) {
-			t.Errorf("%s: progress: %q", ref, progress)
+			t.Errorf("%s: progress messages are %q", ref, progress)
 		}
 	}
 }
 
-// The server is found in the image's command or, if the command does not start one, by searching
-// the image.
+// nodeSoftware finds the server in the image's command or, if the command starts none, by searching the
+// image.
 func TestFindsServerInImage(t *testing.T) {
 	for want, starts := range map[string][]string{
 		"redis-server":            {"docker-entrypoint.sh", "redis-server"},
@@ -134,13 +133,13 @@ func TestFindsServerInImage(t *testing.T) {
 		"/usr/local/keydb-server": {"/usr/local/keydb-server"},
 	} {
 		if got := serverCommand(engine.ImageInfo{Command: starts}); got != want {
-			t.Errorf("%q starts %q, want %q", starts, got, want)
+			t.Errorf("serverCommand of %q is %q, want %q", starts, got, want)
 		}
 	}
 	e := testEngine(t)
 	const ref = "lockpick-test:searched"
 	importTestImage(t, e, ref, "valkey-server")
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,6 +148,6 @@ func TestFindsServerInImage(t *testing.T) {
 		t.Errorf("found %q, %v", nodes.program, err)
 	}
 	if left := leftovers(t, engine.OwnerLabel+"="+self.String()); len(left) > 0 {
-		t.Errorf("the search left %v", left)
+		t.Errorf("the search left %v behind", left)
 	}
 }

@@ -17,46 +17,45 @@ import (
 	"lockpick/nemesis"
 )
 
-// faults injects faults into the cluster. Each fault waits for its turn on its targets, is read
-// back once it is active, and is healed exactly once.
+// faults injects faults into the cluster. Each fault waits for its turn on its targets, is verified
+// once it is active, and is healed exactly once.
 type faults struct {
 	cluster Cluster
-	rec     record
+	rec     stampingRecorder
 	waits   *eventWaits
-	queues  *queues // one for each target; stopped at the time limit, closed when the clients are done
+	queues  *queues // one per target; no more waiting after the time limit, closed when the clients are done
 	shared  *sharedFaults
 
-	mu      sync.Mutex
-	active  []*activeFault // faults that are active now
-	failed  []error        // errors of faults that could not be healed
-	healed  []healedFault  // faults that were healed
-	healing bool           // the clients are done, and the remaining faults are being healed
+	mu           sync.Mutex
+	activeFaults []*activeFault
+	healFailures []error // errors from healing
+	healedFaults []healedFault
+	healing      bool // the clients are done, and the remaining faults are being healed
 }
 
-// activeFault is a fault that is active on one target.
+// activeFault is a fault while it is active on one target.
 type activeFault struct {
-	step   int
-	kind   string
-	target string
-	heal   func() (string, error)
-	over   time.Duration // time after which it ends by itself; 0: it doesn't
-	queued *queuedFault
+	step      int
+	kind      string
+	target    string
+	heal      func() (string, error)
+	endsAfter time.Duration // duration after which the fault ends by itself; 0: never
+	queued    *queuedFault
 }
 
-// healedFault is a fault that was healed. It is idle if it was active but had no effect.
 type healedFault struct {
 	*activeFault
 	readBack string
-	idle     bool
+	idle     bool // the fault was active but had no effect
 }
 
-// isIdle reports whether an error from Heal only means that the fault had no effect.
+// isIdle reports whether Heal returned err only because the fault had no effect.
 func isIdle(err error) bool { return errors.Is(err, nemesis.ErrIdle) }
 
-// inject waits for the fault's turn and, if it is still wanted then, injects it on all its targets
-// at once. It returns the faults that can be healed.
-func (fs *faults) inject(step int, f nemesis.Fault, targets []*queuedFault, wanted func() bool, healBy func() (string, error)) (begun []*activeFault, fired bool) {
-	if !fs.queues.awaitTurn(targets) || !wanted() || !fs.queues.beginInjection() {
+// inject waits for the fault's turn and then, if isDue still returns true, injects the fault on all
+// its targets at once. It returns the faults to be healed.
+func (fs *faults) inject(step int, f nemesis.Fault, targets []*queuedFault, isDue func() bool, healBy func() (string, error)) (injected []*activeFault, fired bool) {
+	if !fs.queues.awaitTurn(targets) || !isDue() || !fs.queues.beginInjection() {
 		fs.queues.remove(targets...)
 		return nil, false
 	}
@@ -65,7 +64,7 @@ func (fs *faults) inject(step int, f nemesis.Fault, targets []*queuedFault, want
 	for _, p := range targets {
 		fs.rec.add(history.Event{Process: history.Nemesis, Type: history.Invoke, Op: kind.RecordedName(), Node: p.target, Step: step + 1})
 	}
-	// Inject in parallel: reading a fault back takes time on a real backend, and must not delay the
+	// Inject in parallel: verifying a fault takes time on a real backend, and must not delay the
 	// fault on the next target.
 	effects := make([]injectionResult, len(targets))
 	var done sync.WaitGroup
@@ -79,24 +78,24 @@ func (fs *faults) inject(step int, f nemesis.Fault, targets []*queuedFault, want
 	done.Wait()
 	for i, p := range targets {
 		if a := fs.recordBegin(step, kind, p, effects[i], healBy); a != nil {
-			begun = append(begun, a)
+			injected = append(injected, a)
 		} else {
 			fs.queues.remove(p)
 		}
 	}
 	fs.mu.Lock()
-	fs.active = append(fs.active, begun...)
+	fs.activeFaults = append(fs.activeFaults, injected...)
 	fs.mu.Unlock()
 	fs.queues.markActive(targets)
-	return begun, true
+	return injected, true
 }
 
-// recordBegin records the result of an injection on one target. It returns the active fault if it
-// can be healed, and nil otherwise.
+// recordBegin records the result of an injection on one target. It returns nil if there is nothing
+// to heal.
 func (fs *faults) recordBegin(step int, kind nemesis.Kind, p *queuedFault, x injectionResult, healBy func() (string, error)) *activeFault {
 	ev := history.Event{T: int64(x.at), Process: history.Nemesis, Type: history.Begin, Op: kind.RecordedName(), Node: p.target, Step: step + 1, Cause: x.ReadBack}
-	if kind.Repeats && errors.Is(x.err, nemesis.ErrEnded) {
-		return nil // the trigger fired after the target had exited; ignored
+	if kind.IsRepeated && errors.Is(x.err, nemesis.ErrEnded) {
+		return nil // the target had already exited, which is not a failure
 	}
 	if x.err != nil {
 		ev.Type, ev.Cause = history.Fail, x.err.Error()
@@ -110,10 +109,9 @@ func (fs *faults) recordBegin(step int, kind nemesis.Kind, p *queuedFault, x inj
 	if x.Heal == nil {
 		return nil
 	}
-	return &activeFault{step: step, kind: kind.RecordedName(), target: p.target, heal: x.Heal, over: x.EndsAfter, queued: p}
+	return &activeFault{step: step, kind: kind.RecordedName(), target: p.target, heal: x.Heal, endsAfter: x.EndsAfter, queued: p}
 }
 
-// injectionResult is the result of injecting a fault on one target.
 type injectionResult struct {
 	nemesis.Effect
 	err error
@@ -121,67 +119,66 @@ type injectionResult struct {
 }
 
 // scheduleEnd schedules the end of faults relative to when they took effect, so that a late fault
-// is not shortened: a node that loses its keys, for example, must stay down for as long as the
+// is not shortened. A node that loses its keys, for example, must stay down for as long as the
 // locks it granted may last.
-func (fs *faults) scheduleEnd(f nemesis.Fault, begun []*activeFault) {
-	for _, a := range begun {
-		if f.For == nil && a.over > 0 {
-			fs.queues.setEnd(a.queued, a.queued.at+a.over)
+func (fs *faults) scheduleEnd(f nemesis.Fault, injected []*activeFault) {
+	for _, a := range injected {
+		if f.For == nil && a.endsAfter > 0 {
+			fs.queues.setEnd(a.queued, a.queued.at+a.endsAfter)
 		}
-		fs.atEnd(f, a.over, func() { fs.heal(a) })
+		fs.callAtEnd(f, a.endsAfter, func() { fs.heal(a) })
 	}
 }
 
-// atEnd arranges for end to be called when the fault, which is active now, is over: after its
-// planned duration, when it ends by itself (after byItself), or when its end event occurs.
-func (fs *faults) atEnd(f nemesis.Fault, byItself time.Duration, end func()) {
+// callAtEnd arranges for end to be called when a fault that starts now is over: after its planned
+// duration, after endsAfter if it ends by itself, or when its end event occurs.
+func (fs *faults) callAtEnd(f nemesis.Fault, endsAfter time.Duration, end func()) {
 	switch {
 	case f.For != nil:
 		fs.cluster.At(fs.cluster.Now()+f.Timer.TrueDuration(*f.For), end)
-	case byItself > 0:
-		fs.cluster.At(fs.cluster.Now()+byItself, end)
+	case endsAfter > 0:
+		fs.cluster.At(fs.cluster.Now()+endsAfter, end)
 	case f.Until != nil:
 		fs.waits.await(*f.Until, nil, end)
 	}
 }
 
-// heal ends a fault, unless that has already been done. The end is stamped before healing starts,
+// heal ends a fault unless it has already been ended. The end is stamped before healing starts,
 // just as the start is stamped after the fault was seen to be active. So the fault was certainly
 // active between the two stamps, and nothing that a healed process does is stamped in between.
 func (fs *faults) heal(a *activeFault) {
 	fs.mu.Lock()
-	i := slices.Index(fs.active, a)
+	i := slices.Index(fs.activeFaults, a)
 	if i < 0 {
 		fs.mu.Unlock()
 		return
 	}
-	fs.active = slices.Delete(fs.active, i, i+1)
+	fs.activeFaults = slices.Delete(fs.activeFaults, i, i+1)
 	fs.mu.Unlock()
 	at := fs.cluster.Now()
 	fs.queues.setEnd(a.queued, at)
 	defer fs.queues.remove(a.queued)
-	back, err := a.heal()
+	readBack, err := a.heal()
 	if err != nil && !isIdle(err) {
 		fs.mu.Lock()
-		fs.failed = append(fs.failed, fmt.Errorf("end %s of %s (step %d): %w", a.kind, a.target, a.step+1, err))
+		fs.healFailures = append(fs.healFailures, fmt.Errorf("end %s of %s (step %d): %w", a.kind, a.target, a.step+1, err))
 		fs.mu.Unlock()
 		return
 	}
-	fs.rec.add(history.Event{T: int64(at), Process: history.Nemesis, Type: history.End, Op: a.kind, Node: a.target, Step: a.step + 1, Cause: back})
+	fs.rec.add(history.Event{T: int64(at), Process: history.Nemesis, Type: history.End, Op: a.kind, Node: a.target, Step: a.step + 1, Cause: readBack})
 	fs.mu.Lock()
-	fs.healed = append(fs.healed, healedFault{a, back, isIdle(err)})
+	fs.healedFaults = append(fs.healedFaults, healedFault{a, readBack, isIdle(err)})
 	fs.mu.Unlock()
 }
 
-// healAll ends the faults that are still active when the clients are done.
+// healAll heals all remaining faults when the clients are done.
 func (fs *faults) healAll(ctx context.Context) {
 	fs.mu.Lock()
 	fs.healing = true
-	left := slices.Clone(fs.active)
+	remaining := slices.Clone(fs.activeFaults)
 	fs.mu.Unlock()
-	for _, a := range left {
-		// Heal each at a different instant, because events at the same instant have no defined
-		// order.
+	for _, a := range remaining {
+		// Heal each at a different instant, because the order of simultaneous events is undefined.
 		pause(ctx, fs.cluster, time.Microsecond)
 		fs.heal(a)
 	}
@@ -194,34 +191,32 @@ func (fs *faults) isHealing() bool {
 	return fs.healing
 }
 
-// healErrors returns the errors of faults that could not be healed.
 func (fs *faults) healErrors() error {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	return errors.Join(fs.failed...)
+	return errors.Join(fs.healFailures...)
 }
 
-// recordIdle records a failure for each step that had no effect on any of its targets. A single
-// target may be missed by chance. But a step without any effect did not really take place, and a
-// run meant to show its effect shows nothing. Randomly drawn steps are exempt because no run
-// depends on any single one.
+// recordIdle records a failure for each step that had no effect on any of its targets. A fault may
+// miss a single target by chance, but a run whose step had no effect at all shows nothing about
+// that step. Randomly drawn steps are exempt because no run depends on any particular one.
 func (fs *faults) recordIdle(plan nemesis.Plan) {
 	fs.mu.Lock()
-	all := fs.healed
+	healed := fs.healedFaults
 	fs.mu.Unlock()
-	hit := map[int]bool{}
-	for _, a := range all {
-		hit[a.step] = hit[a.step] || !a.idle
+	hadEffect := map[int]bool{}
+	for _, a := range healed {
+		hadEffect[a.step] = hadEffect[a.step] || !a.idle
 	}
-	for _, a := range all {
-		if !hit[a.step] && !plan[a.step].Drawn {
+	for _, a := range healed {
+		if !hadEffect[a.step] && !plan[a.step].Drawn {
 			fs.rec.add(history.Event{Process: history.Nemesis, Type: history.Fail, Op: a.kind, Node: a.target, Step: a.step + 1, Cause: nemesis.ErrIdle.Error() + ": " + a.readBack})
 		}
 	}
 }
 
-// pause waits for d by the cluster's clock. It returns early if the run is stopped, because the
-// cluster's timers no longer fire then.
+// pause waits for d on the cluster's clock, or until ctx is done, because a stopped cluster's
+// timers don't fire.
 func pause(ctx context.Context, c Cluster, d time.Duration) {
 	done := make(chan struct{})
 	c.At(c.Now()+d, func() { close(done) })
@@ -231,37 +226,37 @@ func pause(ctx context.Context, c Cluster, d time.Duration) {
 	}
 }
 
-// Ticks are due every stallTick. Two ticks more than stallBound apart count as a stall of the host.
-// That bound is half of the shortest time-out of a request to a node: on a machine that is also
-// busy before and after the stall, such a request may well have timed out.
+// A tick is due every stallTick. A gap of more than stallBound between two ticks counts as a host
+// stall. The bound is half the shortest node timeout: on a machine that is busy before and after
+// the stall, too, such a request may well have timed out.
 const (
 	stallTick  = 10 * time.Millisecond
 	stallBound = scenario.MinTimeout / 2
 )
 
-// stallDetector records when this host, or this process on it, stalled. A hypervisor may suspend a
+// stallDetector records when the host, or this process on it, stalled. A hypervisor may suspend a
 // virtual machine for seconds, which stops all its processes at once. That does not affect safety,
-// but no lock can be expected to meet a deadline during a stall.
+// but no lock can meet a deadline during a stall.
 type stallDetector struct {
 	cluster Cluster
-	rec     record
+	rec     stampingRecorder
 	queues  *queues
 	enabled bool
 
-	mu   sync.Mutex
-	last time.Duration // time of the last tick
+	mu       sync.Mutex
+	lastTick time.Duration // time of the last tick
 }
 
-// start starts the ticks, except in a simulation, which cannot stall. A simulation is recognized by
-// its exact clock.
+// start starts the ticks unless the cluster is simulated, because a simulation can't stall. Only
+// simulated clusters have an exact clock.
 func (s *stallDetector) start() {
 	if s.cluster.StampError() > 0 {
-		s.enabled, s.last = true, s.cluster.Now()
+		s.enabled, s.lastTick = true, s.cluster.Now()
 		s.scheduleTick()
 	}
 }
 
-// scheduleTick schedules the next tick, unless faults can no longer be injected by then.
+// scheduleTick schedules the next tick. The ticks end when faults can no longer be injected.
 func (s *stallDetector) scheduleTick() {
 	s.cluster.At(s.cluster.Now()+stallTick, func() {
 		if !s.queues.beginInjection() {
@@ -273,45 +268,44 @@ func (s *stallDetector) scheduleTick() {
 	})
 }
 
-// recordStall records a stall if the previous tick is too long ago. It is also called when the
-// clients are done, because clients in separate processes may do all their work between two ticks.
+// recordStall records a stall if the previous tick was too long ago. It is called after the clients
+// are done, too, because clients in separate processes may do all their work between two ticks.
 func (s *stallDetector) recordStall() {
 	if !s.enabled {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	last, now := s.last, s.cluster.Now()
-	s.last = now
+	last, now := s.lastTick, s.cluster.Now()
+	s.lastTick = now
 	if gap := now - last; gap > stallBound {
-		why := fmt.Sprintf("the host stalled for %v", gap.Round(time.Millisecond))
-		s.rec.add(history.Event{T: int64(last), Process: history.Nemesis, Type: history.Begin, Op: history.OpStall, Node: history.Machine, Cause: why})
+		cause := fmt.Sprintf("the host stalled for %v", gap.Round(time.Millisecond))
+		s.rec.add(history.Event{T: int64(last), Process: history.Nemesis, Type: history.Begin, Op: history.OpStall, Node: history.Machine, Cause: cause})
 		s.rec.add(history.Event{T: int64(now), Process: history.Nemesis, Type: history.End, Op: history.OpStall, Node: history.Machine})
 	}
 }
 
-// eventLimitHint says why a run was stopped and how to avoid that.
 const eventLimitHint = "a run may record no more events; let clients think or hold longer, or set a shorter limit"
 
 // eventLimit stops a run that has recorded the maximum number of events. It acts at most once, and
 // only while clients are running.
 type eventLimit struct {
-	maxEvents int // 0 means no limit
-	cluster   Cluster
-	rec       record
-	running   func() bool
-	quit      func()
-	halted    chan struct{} // closed when the run must stop
+	maxEvents   int // 0 means no limit
+	cluster     Cluster
+	rec         stampingRecorder
+	anyRunning  func() bool
+	closeQueues func()
+	haltC       chan struct{} // closed when the run must stop
 
 	mu    sync.Mutex
-	cause string // why the run was stopped early; "": it wasn't
+	cause string // why the run was stopped early, or ""
 }
 
-// observe stops the run if ev, the event just recorded, reaches the limit.
+// observe stops the run if ev, which has just been recorded, reaches the limit.
 func (s *eventLimit) observe(ev history.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.maxEvents == 0 || ev.N < int64(s.maxEvents) || s.cause != "" || !s.running() {
+	if s.maxEvents == 0 || ev.N < int64(s.maxEvents) || s.cause != "" || !s.anyRunning() {
 		return
 	}
 	s.cause = fmt.Sprintf("stopped at event %d: %s", ev.N, eventLimitHint)
@@ -324,13 +318,13 @@ func (s *eventLimit) reason() string {
 	return s.cause
 }
 
-// halt stops the run and records that. since is the time of the event that reached the limit.
-func (s *eventLimit) halt(since time.Duration) {
-	// Because of the error of stamps, that event may be stamped later than the current time.
-	at := max(s.cluster.Now(), since)
-	s.quit()
+// halt stops the run and records that. reachedAt is when the limit was reached.
+func (s *eventLimit) halt(reachedAt time.Duration) {
+	// The stamp error may put reachedAt in the future.
+	at := max(s.cluster.Now(), reachedAt)
+	s.closeQueues()
 	s.rec.add(history.Event{T: int64(at), Process: history.Harness, Type: history.Info, Op: history.OpStop, Cause: s.reason()})
-	close(s.halted)
+	close(s.haltC)
 }
 
 // triggers starts the steps of a plan at their times, events, points and messages.
@@ -341,10 +335,10 @@ type triggers struct {
 	repeater repeater
 
 	mu     sync.Mutex
-	points map[string][]int // "client point" → indexes of the steps planned there, ordered by Nth
+	points map[string][]int // by "client point": indexes of the steps planned there, ordered by Nth
 }
 
-// arm sets up the trigger of each planned step.
+// arm sets up the triggers of all planned steps.
 func (t *triggers) arm() error {
 	for i, st := range t.s.Plan {
 		switch w := st.When; {
@@ -353,8 +347,8 @@ func (t *triggers) arm() error {
 		case w.Event != nil:
 			t.faults.waits.await(*w.Event, nil, func() { t.fire(i, nil) })
 		case w.Point != nil:
-			at := w.Point.Client + " " + w.Point.Point
-			t.points[at] = append(t.points[at], i)
+			key := w.Point.Client + " " + w.Point.Point
+			t.points[key] = append(t.points[key], i)
 		case w.Message != nil:
 			tap, ok := t.cluster.(nemesis.Tapper)
 			if !ok {
@@ -373,13 +367,13 @@ func (t *triggers) arm() error {
 	return nil
 }
 
-// atPoint is called while a client waits at an armed point.
-func (t *triggers) atPoint(client, point string) {
+// onPoint starts the next step planned for a point. The client waits there meanwhile.
+func (t *triggers) onPoint(client, point string) {
 	t.mu.Lock()
-	at := client + " " + point
+	key := client + " " + point
 	var step = -1
-	if steps := t.points[at]; len(steps) > 0 {
-		step, t.points[at] = steps[0], steps[1:]
+	if steps := t.points[key]; len(steps) > 0 {
+		step, t.points[key] = steps[0], steps[1:]
 	}
 	t.mu.Unlock()
 	if step >= 0 {
@@ -408,15 +402,15 @@ func (t *triggers) onMessage(step int, m nemesis.HeldMessage) {
 }
 
 // fire injects a step's fault on all its targets at once and schedules its end. If the fault's
-// Effect has no Heal function, healBy heals it. Nothing is injected if the run is stopping or if it
-// is too late for the step (Trigger.Before).
+// Effect has no Heal function, healBy heals the fault. Nothing is injected if the run is stopping
+// or if it is too late for the step (Trigger.Before).
 func (t *triggers) fire(step int, healBy func() (string, error)) (fired bool) {
 	f, when, targets := t.s.Plan[step].Fault, t.s.Plan[step].When, t.s.Targets(t.s.Plan[step])
-	wanted := func() bool { return when.Before == 0 || t.cluster.Now() <= when.Before }
-	if !wanted() {
+	isDue := func() bool { return when.Before == 0 || t.cluster.Now() <= when.Before }
+	if !isDue() {
 		return false
 	}
-	if kind, _ := nemesis.KindOf(f.Kind); kind.Repeats {
+	if kind, _ := nemesis.KindOf(f.Kind); kind.IsRepeated {
 		t.repeater.start(step, f, targets)
 		return true
 	}
@@ -427,13 +421,13 @@ func (t *triggers) fire(step int, healBy func() (string, error)) (fired bool) {
 	if f.For != nil {
 		end = at + f.Timer.TrueDuration(*f.For)
 	}
-	begun, fired := t.faults.inject(step, f, t.faults.queues.enqueue(targets, at, end), wanted, healBy)
-	t.faults.scheduleEnd(f, begun)
+	injected, fired := t.faults.inject(step, f, t.faults.queues.enqueue(targets, at, end), isDue, healBy)
+	t.faults.scheduleEnd(f, injected)
 	return fired
 }
 
-// UnplannedEvent is something that happened to one of the run's processes without being caused by
-// the harness, such as an external kill. The process may be a node, the resource, a client, a
+// UnplannedEvent is something that happened to one of the run's processes but was not caused by the
+// harness, such as a kill from outside. The process may be a node, the resource, a client, a
 // replica, a Sentinel or the proxy that carries the links.
 type UnplannedEvent struct {
 	Op    string // kill, pause or history.OpContinue
@@ -442,35 +436,35 @@ type UnplannedEvent struct {
 }
 
 // Interference is the error for a run that was disturbed from outside before its history began or
-// after it ended, so that no event records the disturbance. Retrying the run may help.
+// after it ended, so that no event shows the disturbance. Retrying the run may help.
 type Interference struct {
 	UnplannedEvent
-	When string // such as DuringSetup
+	Phase string // such as DuringSetup
 }
 
 func (i *Interference) Error() string {
-	did := "stalled"
+	verb := "stalled"
 	if i.Op == "kill" {
-		did = "exited"
+		verb = "exited"
 	}
-	return fmt.Sprintf("unplanned: %s %s %s (%s)", i.Node, did, i.When, i.Cause)
+	return fmt.Sprintf("unplanned: %s %s %s (%s)", i.Node, verb, i.Phase, i.Cause)
 }
 
-// TimeoutAsInterference adds an Interference to a time-out error, because either the awaited
-// process was stopped from outside or the machine is too busy. It returns other errors unchanged.
-func TimeoutAsInterference(err error, when string) error {
+// TimeoutAsInterference adds an Interference to a timeout error, because either the awaited process
+// was stopped from outside or the machine is too busy. It returns other errors unchanged.
+func TimeoutAsInterference(err error, phase string) error {
 	type timeout interface {
 		error
 		Timeout() bool
 	}
 	if t, ok := errors.AsType[timeout](err); ok && t.Timeout() {
-		first, _, _ := strings.Cut(err.Error(), "\n")
-		return errors.Join(&Interference{UnplannedEvent{Op: "pause", Node: history.Machine, Cause: first}, when}, err)
+		firstLine, _, _ := strings.Cut(err.Error(), "\n")
+		return errors.Join(&Interference{UnplannedEvent{Op: "pause", Node: history.Machine, Cause: firstLine}, phase}, err)
 	}
 	return err
 }
 
-// Values of Interference.When.
+// Values of Interference.Phase.
 const (
 	DuringSetup    = "while the run was being set up"
 	DuringTeardown = "while the run was being torn down"
@@ -483,33 +477,32 @@ type processMonitor interface {
 	MonitorProcesses(report func(UnplannedEvent)) (stop func())
 }
 
-// recordUnplanned records unplanned events until stop is called. If something other than the
-// harness ends or stops a process, the run no longer follows its plan.
-func recordUnplanned(c Cluster, rec record) (stop func()) {
-	g, ok := c.(processMonitor)
+// recordUnplanned records unplanned events until stop is called. If something outside the harness
+// ends or stops a process, the run no longer follows its plan.
+func recordUnplanned(c Cluster, rec stampingRecorder) (stop func()) {
+	monitor, ok := c.(processMonitor)
 	if !ok {
 		return func() {}
 	}
-	return g.MonitorProcesses(func(u UnplannedEvent) {
+	return monitor.MonitorProcesses(func(u UnplannedEvent) {
 		rec.add(history.Event{T: int64(max(c.Now(), time.Nanosecond)), Process: history.Nemesis, Type: history.Begin, Op: u.Op, Node: u.Node, Step: history.UnplannedStep, Cause: u.Cause})
 	})
 }
 
-// eventWait is a function to call when an event occurs.
+// eventWait says what to call when an event occurs.
 type eventWait struct {
-	event nemesis.Event
-	seen  int
+	event      nemesis.Event
+	numMatches int
 	// onMatch is called immediately, while the recorder's lock is held. It may be nil.
 	onMatch func()
 	f       func()
 }
 
-// eventWaits holds the functions to call when events occur.
 type eventWaits struct {
 	cluster Cluster
 
-	mu  sync.Mutex
-	all []*eventWait
+	mu    sync.Mutex
+	waits []*eventWait
 }
 
 // await arranges for f to be called in its own goroutine soon after the event, but never at exactly
@@ -517,84 +510,83 @@ type eventWaits struct {
 func (w *eventWaits) await(ev nemesis.Event, onMatch func(), f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.all = append(w.all, &eventWait{event: ev, onMatch: onMatch, f: f})
+	w.waits = append(w.waits, &eventWait{event: ev, onMatch: onMatch, f: f})
 }
 
-// observe is called with every event as it is recorded.
+// observe is called for every recorded event.
 func (w *eventWaits) observe(ev history.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.all) == 0 {
+	if len(w.waits) == 0 {
 		return
 	}
 	var due []*eventWait
-	w.all = slices.DeleteFunc(w.all, func(one *eventWait) bool {
-		if !one.event.Matches(ev) {
+	w.waits = slices.DeleteFunc(w.waits, func(wait *eventWait) bool {
+		if !wait.event.Matches(ev) {
 			return false
 		}
-		one.seen++
-		last := !one.event.Every && one.seen == max(one.event.Nth, 1)
-		if last || one.event.Every {
-			due = append(due, one)
+		wait.numMatches++
+		last := !wait.event.Every && wait.numMatches == max(wait.event.Nth, 1)
+		if last || wait.event.Every {
+			due = append(due, wait)
 		}
 		return last
 	})
-	for _, one := range due {
-		if one.onMatch != nil {
-			one.onMatch()
+	for _, wait := range due {
+		if wait.onMatch != nil {
+			wait.onMatch()
 		}
-		w.cluster.At(w.cluster.Now()+one.event.After, one.f)
+		w.cluster.At(w.cluster.Now()+wait.event.After, wait.f)
 	}
 }
 
-// repeater injects faults over and over.
+// repeater injects faults repeatedly.
 type repeater struct {
 	cluster  Cluster
 	faults   *faults
 	rand     seededRand
-	hasEnded func(target string) bool // reports whether the target has ended and can't be hit any more
+	hasEnded func(target string) bool
 }
 
-// start injects a fault over and over on each of its targets, until the fault's end, the end of the
-// run, or the end of the target.
+// start injects a fault repeatedly on each of its targets, until the fault's end, the run's end or
+// the target's end.
 func (a repeater) start(step int, f nemesis.Fault, targets []string) {
-	var over atomic.Bool
-	stop := func() { over.Store(true) }
-	stopped := func(target string) bool { return over.Load() || a.faults.isHealing() || a.hasEnded(target) }
-	after := func(d time.Duration, f func()) { a.cluster.At(a.cluster.Now()+d, f) }
+	var ended atomic.Bool
+	stop := func() { ended.Store(true) }
+	isOver := func(target string) bool { return ended.Load() || a.faults.isHealing() || a.hasEnded(target) }
+	callAfter := func(d time.Duration, f func()) { a.cluster.At(a.cluster.Now()+d, f) }
 	for _, target := range targets {
-		var next func(k int)
-		next = func(k int) {
-			after(a.rand.duration(f.Every, step, target, "every", k), func() {
-				if stopped(target) {
+		var scheduleNext func(k int)
+		scheduleNext = func(k int) {
+			callAfter(a.rand.duration(f.Every, step, target, "every", k), func() {
+				if isOver(target) {
 					return
 				}
-				lasts := a.rand.duration(f.Every, step, target, "lasts", k)
+				duration := a.rand.duration(f.Every, step, target, "lasts", k)
 				if f.Lasts != (nemesis.Span{}) {
-					lasts = f.Lasts.HeavyTailed(a.rand.number(step, target, "lasts", k))
+					duration = f.Lasts.DrawHeavyTailed(a.rand.number(step, target, "lasts", k))
 				}
 				now := a.cluster.Now()
-				begun, _ := a.faults.inject(step, f, a.faults.queues.enqueue([]string{target}, now, now+lasts), func() bool { return !stopped(target) }, nil)
-				if len(begun) == 0 {
-					return // the injection failed, which is already recorded
+				injected, _ := a.faults.inject(step, f, a.faults.queues.enqueue([]string{target}, now, now+duration), func() bool { return !isOver(target) }, nil)
+				if len(injected) == 0 {
+					return // the failed injection is already recorded
 				}
-				after(lasts, func() {
-					for _, one := range begun {
-						a.faults.heal(one)
+				callAfter(duration, func() {
+					for _, fault := range injected {
+						a.faults.heal(fault)
 					}
-					next(k + 1)
+					scheduleNext(k + 1)
 				})
 			})
 		}
-		next(1)
+		scheduleNext(1)
 	}
-	a.faults.atEnd(f, 0, stop)
+	a.faults.callAtEnd(f, 0, stop)
 }
 
-// seededRand draws random numbers that depend only on the seed and on what is being drawn.
+// seededRand draws random numbers that depend only on the seed and on what they are used for.
 type seededRand uint64
 
-// duration draws a duration uniformly from a span.
 func (d seededRand) duration(s nemesis.Span, step int, target, what string, k int) time.Duration {
 	return client.Range(s).Draw(d.number(step, target, what, k))
 }
@@ -604,45 +596,46 @@ func (d seededRand) number(step int, target, what string, k int) uint64 {
 }
 
 // sharedFault is a fault on one target that several steps may share. Each sharedFault has its own
-// mutex, so that a fault that waits for a stopped node does not delay the node's resumption.
+// mutex, so that healing a fault may wait for a stopped node without delaying that node's
+// resumption.
 type sharedFault struct {
-	mu    sync.Mutex
-	fault nemesis.Fault
-	steps int // number of steps that keep it active
-	heal  func() (string, error)
+	mu       sync.Mutex
+	fault    nemesis.Fault
+	numSteps int // steps that keep the fault active
+	heal     func() (string, error)
 }
 
-// sharedFaults holds the faults that several steps may share, by kind and target.
+// sharedFaults holds the faults that steps may share.
 type sharedFaults struct {
 	cluster Cluster
 
 	mu       sync.Mutex
-	byTarget map[string]*sharedFault
+	byTarget map[string]*sharedFault // by "kind target"
 }
 
-// inject injects a fault, unless the same fault is already active on the target. In that case the
+// inject injects a fault unless the same fault is already active on the target. In that case the
 // fault lasts until all steps that share it have ended. Two different faults of one kind can't be
 // active on the same target at once.
 func (all *sharedFaults) inject(kind nemesis.Kind, f nemesis.Fault, target string) (nemesis.Effect, error) {
-	if !kind.Overlaps {
+	if !kind.MayOverlap {
 		return kind.Inject(all.cluster, f, target)
 	}
 	n := all.entry(kind.RecordedName() + " " + target)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case n.steps == 0:
+	case n.numSteps == 0:
 		x, err := kind.Inject(all.cluster, f, target)
 		if err != nil || x.Heal == nil {
 			return x, err
 		}
-		n.fault, n.steps, n.heal = f, 1, x.Heal
+		n.fault, n.numSteps, n.heal = f, 1, x.Heal
 		x.Heal = n.end
 		return x, nil
 	case n.fault.Mode != f.Mode || n.fault.Way != f.Way:
 		return nemesis.Effect{}, fmt.Errorf("%s %s: it is in force already, in another way", kind.Name, target)
 	}
-	n.steps++
+	n.numSteps++
 	return nemesis.Effect{ReadBack: "it was in force already", Heal: n.end}, nil
 }
 
@@ -655,11 +648,11 @@ func (all *sharedFaults) entry(name string) *sharedFault {
 	return all.byTarget[name]
 }
 
-// end ends one step's share of the fault, and heals the fault if that was the last one.
+// end ends one step's share of the fault, and heals the fault if no other step shares it.
 func (n *sharedFault) end() (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.steps--; n.steps > 0 {
+	if n.numSteps--; n.numSteps > 0 {
 		return "it stays in force for another step", nil
 	}
 	return n.heal()

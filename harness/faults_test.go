@@ -13,14 +13,14 @@ import (
 	"lockpick/nemesis"
 )
 
-// tickingCluster is a cluster whose time advances by a step each time it is read. Its client
-// records an event as soon as it is resumed, before Resume returns.
+// tickingCluster is a cluster whose time advances whenever it is read. When its client is resumed,
+// the client records an event before Resume returns.
 type tickingCluster struct {
-	now atomic.Int64 // atomic because a step begins on its targets concurrently
+	now atomic.Int64 // atomic because a step's fault is injected on all targets concurrently
 	rec *history.Recorder
 }
 
-func (c *tickingCluster) Name() string                       { return "clockwork" }
+func (c *tickingCluster) Name() string                       { return "ticking" }
 func (c *tickingCluster) Probe(context.Context) []Capability { return nil }
 func (c *tickingCluster) StampError() time.Duration          { return 0 }
 func (c *tickingCluster) Now() time.Duration {
@@ -39,7 +39,7 @@ func (c *tickingCluster) RunClient(_ context.Context, _ client.Spec, at func(str
 
 func (c *tickingCluster) Resource(context.Context, ...string) (any, error) { return []any{}, nil }
 
-// At ignores timers far in the future, such as the one for the run's limit.
+// At ignores timers far in the future, such as the run's time limit.
 func (c *tickingCluster) At(t time.Duration, f func()) {
 	if t < time.Hour {
 		go f()
@@ -51,7 +51,7 @@ func (c *tickingCluster) Run(ctx context.Context, _ scenario.Scenario, _ uint64,
 	return body(ctx, c)
 }
 
-// Events of a client that has just been resumed are stamped after the end of its pause.
+// The end of a pause is stamped before any event of the resumed client.
 func TestPauseEndPrecedesClientEvents(t *testing.T) {
 	s := scenario.Scenario{Name: "t", Clients: []scenario.Client{{Name: "c1"}}, Limit: time.Hour, Plan: nemesis.Plan{{
 		When:  nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: client.BeforeRelease, Nth: 1}},

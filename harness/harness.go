@@ -1,16 +1,16 @@
-// Package harness is the engine: it interprets a scenario on a Cluster and records a history.
+// Package harness contains the engine, which runs a scenario on a Cluster and records a history.
 //
 // A Backend creates a Cluster and calls the engine with it. Run connects the two.
 //
-//	harness.go  one run, from its first event to its last; what backends and clusters provide
-//	clients.go  the contending clients; the order of faults on one target
-//	faults.go   triggering the plan's steps, injecting and healing their faults, and recording
-//	            unplanned events
+//	harness.go  runs a scenario from start to end; interfaces of backends and clusters
+//	clients.go  runs the contending clients; queues the faults on each target
+//	faults.go   triggers the plan's steps, injects and heals their faults, and records unplanned
+//	            events
 //
 // Related packages:
 //
 //	scenario/  one experiment as plain data, and its YAML format
-//	history/   the facts: Event, Params, the recorder and the reader
+//	history/   the recorded events: Event, Params, the recorder and the reader
 //	resp/      parses the lock commands on a link
 //	lock/      the interface of a lock under test, and its environment; lock/kinds is the table of locks
 //	client/    the program that each contending client runs, and the protected resource
@@ -21,16 +21,16 @@
 // The engine reads the time only through Cluster.Now and Cluster.At, so the same code runs in
 // virtual and in real time.
 //
-// A fault's planned duration counts from the moment the fault takes effect, which may be later than
-// planned. So that the faults on each target still follow the plan's order, a fault planned to
-// start after another one has ended waits for that end, and its invoke event is recorded then. A
-// fault planned to start while another is active does not wait.
+// A fault's planned duration starts when the fault takes effect, which may be later than planned.
+// To keep the faults on each target in the plan's order anyway, a fault that is planned to start
+// after another one's end waits for that end, and records its invoke event then. A fault that is
+// planned to start while another is active does not wait.
 //
-// The engine also records unplanned events: stalls of a real host, and interference with the run's
-// processes from outside.
+// The engine records unplanned events, too: stalls of a real host, and outside interference with
+// the run's processes.
 //
-// Deliberately missing: backends, checkers, reports and files. The engine knows what was planned
-// and what happened, but not what it means.
+// Deliberately missing: backends, checkers, reports and files. The engine does not interpret what
+// it records.
 package harness
 
 import (
@@ -47,9 +47,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// Run runs a scenario once on a backend and records what happens. It returns an error if the
-// backend or a client program failed; the history then contains everything recorded until the
-// failure.
+// Run runs a scenario once on a backend and records what happens. If the backend or a client
+// program fails, Run returns an error, and the history contains everything recorded until then.
 func Run(ctx context.Context, b Backend, s scenario.Scenario, seed uint64, rec *history.Recorder) error {
 	return RunWithLimit(ctx, b, s, seed, rec, 0)
 }
@@ -78,40 +77,39 @@ func RunWithLimit(ctx context.Context, b Backend, s scenario.Scenario, seed uint
 	return errors.Join(err, rec.Err())
 }
 
-// engine executes one run. It consists of the clients, the faults and the observers of recorded
-// events.
+// engine executes one run.
 //
-//	             ┌──► logs        when the resource replied
-//	recorder ────┼──► eventLimit  whether to stop the run now
+//	             ┌──► logs        records when the resource replied
+//	recorder ────┼──► eventLimit  stops the run after too many events
 //	             └──► waits ────► clients, triggers ───► faults ───► cluster
 type engine struct {
 	s       scenario.Scenario
 	cluster Cluster
-	rec     record
+	rec     stampingRecorder
 
-	logs       resourceLogs
-	waits      *eventWaits
-	clients    *clients
-	faults     *faults
-	triggers   *triggers
-	eventLimit *eventLimit
-	stalls     *stallDetector
+	logs          resourceLogs
+	waits         *eventWaits
+	clients       *clients
+	faults        *faults
+	triggers      *triggers
+	eventLimit    *eventLimit
+	stallDetector *stallDetector
 
-	endTime time.Duration // when the run finished
+	endTime time.Duration
 }
 
 func newEngine(s scenario.Scenario, seed uint64, c Cluster, to *history.Recorder, maxEvents int) *engine {
-	e := &engine{s: s, cluster: c, rec: record{c, to}, logs: resourceLogs{applied: map[string]int64{}}, waits: &eventWaits{cluster: c}}
-	e.clients = &clients{s: s, seed: seed, cluster: c, waits: e.waits, ended: make(chan error, len(s.Clients))}
+	e := &engine{s: s, cluster: c, rec: stampingRecorder{c, to}, logs: resourceLogs{replyTimes: map[string]int64{}}, waits: &eventWaits{cluster: c}}
+	e.clients = &clients{s: s, seed: seed, cluster: c, waits: e.waits, results: make(chan error, len(s.Clients))}
 	e.faults = &faults{cluster: c, rec: e.rec, waits: e.waits, queues: newQueues(c), shared: &sharedFaults{cluster: c, byTarget: map[string]*sharedFault{}}}
 	e.triggers = &triggers{s: s, cluster: c, faults: e.faults, repeater: repeater{c, e.faults, seededRand(seed), e.clients.hasEnded}, points: map[string][]int{}}
-	e.clients.atPoint = e.triggers.atPoint
-	e.stalls = &stallDetector{cluster: c, rec: e.rec, queues: e.faults.queues}
-	e.eventLimit = &eventLimit{maxEvents: maxEvents, cluster: c, rec: e.rec, running: e.clients.anyRunning, quit: e.faults.queues.close, halted: make(chan struct{})}
+	e.clients.onPoint = e.triggers.onPoint
+	e.stallDetector = &stallDetector{cluster: c, rec: e.rec, queues: e.faults.queues}
+	e.eventLimit = &eventLimit{maxEvents: maxEvents, cluster: c, rec: e.rec, anyRunning: e.clients.anyRunning, closeQueues: e.faults.queues.close, haltC: make(chan struct{})}
 	return e
 }
 
-// observe is called with every event as it is recorded.
+// observe is called for every recorded event.
 func (e *engine) observe(ev history.Event) {
 	e.logs.observe(ev)
 	e.eventLimit.observe(ev)
@@ -122,14 +120,14 @@ func (e *engine) run(ctx context.Context) error {
 	if err := e.triggers.arm(); err != nil {
 		return err
 	}
-	e.stalls.start()
+	e.stallDetector.start()
 	stopMonitor := sync.OnceFunc(recordUnplanned(e.cluster, e.rec))
 	defer stopMonitor()
 	err := e.runClients(ctx)
-	e.stalls.recordStall()
-	e.faults.queues.close() // no fault starts after this; injections in progress are finished and recorded
+	e.stallDetector.recordStall()
+	e.faults.queues.close() // starts no more faults; injections in progress are finished and recorded
 	e.faults.healAll(ctx)
-	// Wait for messages that were held back and for late replies.
+	// Wait for delayed messages and late replies.
 	pause(ctx, e.cluster, 4*e.s.Lock.Timeout)
 	e.faults.recordIdle(e.s.Plan)
 	recordUnsupported(e.cluster, e.rec)
@@ -143,12 +141,12 @@ func (e *engine) run(ctx context.Context) error {
 	return err
 }
 
-// end records the end of the run. This is the last event, because the backend has already recorded
-// the messages that were still in flight.
+// end records the run's end as the last event. Messages in flight have already been recorded by the
+// backend.
 func (e *engine) end(err error) {
 	ev := history.Event{T: int64(e.endTime), Process: history.Harness, Type: history.End, Op: history.OpRun, Cause: "completed"}
-	if why := e.eventLimit.reason(); why != "" {
-		ev.Cause = why
+	if cause := e.eventLimit.reason(); cause != "" {
+		ev.Cause = cause
 	}
 	if err != nil {
 		ev.Cause = "stopped: " + err.Error()
@@ -156,9 +154,9 @@ func (e *engine) end(err error) {
 	e.rec.recorder.Record(ev)
 }
 
-// runClients starts each client at its configured time or event, and stops them all when the time
-// limit or the event limit is reached. It returns when no client is running. A client whose start
-// event has not occurred by then is never started.
+// runClients starts each client at its configured time or event, stops all clients when the time
+// limit or the event limit is reached, and returns when none is running. Clients whose start event
+// has not occurred by then are never started.
 func (e *engine) runClients(ctx context.Context) error {
 	var stops []context.CancelFunc
 	for _, c := range e.s.Clients {
@@ -167,32 +165,32 @@ func (e *engine) runClients(ctx context.Context) error {
 		stops = append(stops, cancel)
 		e.clients.schedule(ctx, c)
 	}
-	limit := make(chan struct{})
-	e.cluster.At(e.s.Limit, func() { close(limit) })
+	limitReached := make(chan struct{})
+	e.cluster.At(e.s.Limit, func() { close(limitReached) })
 	stopAll := func() {
-		// Stop them one by one, because events at the same instant have no defined order.
+		// Stop the clients one by one, because the order of simultaneous events is undefined.
 		for _, stop := range stops {
 			e.cluster.At(e.cluster.Now(), stop)
 		}
 	}
-	over, halted := limit, e.eventLimit.halted
+	limitC, haltC := limitReached, e.eventLimit.haltC
 	var errs []error
 	for e.clients.anyRunning() {
 		select {
-		case err := <-e.clients.ended:
-			// If a fault killed the client, recording that fault may start another client. Wait for
-			// that, so that the run doesn't end too early.
+		case err := <-e.clients.results:
+			// If a fault killed the client, recording the fault may start another client. Wait for
+			// that, or the run might end too early.
 			e.faults.queues.awaitInjections()
-			e.clients.running.Add(-1)
+			e.clients.numRunning.Add(-1)
 			errs = append(errs, err)
-		case <-over:
-			over = nil
+		case <-limitC:
+			limitC = nil
 			e.rec.note(fmt.Sprintf("the limit of %v is reached", e.s.Limit))
 			e.faults.queues.stopWaiting() // a client may be waiting at a point
 			stopAll()
-		case <-halted:
-			halted = nil
-			e.faults.healAll(ctx) // a paused client can't end
+		case <-haltC:
+			haltC = nil
+			e.faults.healAll(ctx) // a paused client can't stop
 			stopAll()
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -201,57 +199,58 @@ func (e *engine) runClients(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Backend creates clusters, which are simulated or consist of processes or containers.
+// Backend creates clusters. A cluster is simulated, or consists of processes or containers.
 type Backend interface {
 	Name() string
-	// Probe reports what the backend can do on this machine. CanRun is available if it can run
-	// any scenario. nemesis.Capability names the other capabilities.
+	// Probe reports what the backend can do on this machine. RunCapability says whether it can
+	// run scenarios at all; for the other capabilities, see nemesis.Capability.
 	Probe(ctx context.Context) []Capability
 	// Run sets up a cluster for the scenario, calls body with it, and always tears it down
-	// afterwards. The backend calls the engine, and not the other way around, because a
-	// virtual-time bubble must enclose the engine. Links record each lock command in rec.
+	// afterwards. The cluster's links record each lock command in rec. The backend calls the
+	// engine, not the other way around, because the engine must run inside the virtual-time bubble.
 	Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body Body) error
 }
 
-// KeyPreserver is a backend that can rerun a seed while preventing chosen changes to keys.
+// A KeyPreserver is a backend that can rerun a seed while preventing selected changes to keys.
 type KeyPreserver interface {
 	// WithPreservedKeys returns a backend whose lock nodes call preserve before they change, delete
-	// or expire a key (history.OpLife). If preserve returns true, the key stays as it is. Until it
-	// first does, the run is identical to a normal run.
+	// or expire a key (history.OpLife), and leave the key as it is if preserve returns true. Until
+	// then the run is identical to a normal run.
 	WithPreservedKeys(preserve func(history.Event) bool) Backend
 }
 
-// Body is the function that a backend calls with its cluster. It must use the context passed to it,
-// because a context from outside does not work in virtual time.
+// Body is the function that a backend calls with its cluster. It must use the context passed to it:
+// a context created outside does not work in virtual time.
 type Body func(ctx context.Context, c Cluster) error
 
-// Capability says whether a backend can do one thing and, if not, why.
+// Capability says whether a backend has a capability and, if not, why.
 type Capability struct {
 	Name      string `json:"name"`
 	Available bool   `json:"available"`
 	Reason    string `json:"reason,omitempty"` // why it isn't available
 	Remedy    string `json:"remedy,omitempty"` // how to make it available
-	// Unknown means that the check itself failed, for the given Reason. A run that needs the
-	// capability is then an error, not a skip.
+	// Unknown means that the check itself failed, for the given Reason. Runs that need the
+	// capability then fail instead of being skipped.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// nodeReporter is implemented by clusters that know more about their nodes than clients can see.
+// nodeReporter is implemented by clusters that know things about their nodes that clients can't
+// see.
 type nodeReporter interface{ NodeReport() NodeReport }
 
-// NodeReport describes a cluster's nodes at one moment.
+// NodeReport describes the current state of a cluster's nodes.
 type NodeReport struct {
-	ServerVersion string               // such as "redis 7.0.15, image redis:7"; "" if the backend implies it
+	ServerVersion string               // such as "redis 7.0.15, image redis:7"; "" if the backend determines it
 	ReportsKeys   bool                 // the nodes report every change to a key (history.OpLife)
 	Epoch         int64                // Unix time at T = 0, in nanoseconds
-	Unsupported   []UnsupportedCommand // commands from clients that the nodes could not execute
+	Unsupported   []UnsupportedCommand // client commands that the nodes could not execute
 }
 
-// UnsupportedCommand is a Redis command that a client sent and the node does not implement.
+// UnsupportedCommand is a Redis command that a client sent but the node does not implement.
 type UnsupportedCommand struct {
 	Node    string
 	Command string // the command, or the unsupported part of it
-	Times   int
+	Count   int    // how many times it was sent
 }
 
 func reportOf(c Cluster) NodeReport {
@@ -261,13 +260,13 @@ func reportOf(c Cluster) NodeReport {
 	return NodeReport{}
 }
 
-// CapabilitiesOf lists every capability that faults need and whether the cluster has it. A cluster
-// has a capability if its type implements the interface declared in the fault's file. overrides
-// replaces entries for which the backend knows a better reason or remedy.
+// CapabilitiesOf lists every capability that faults need and whether the cluster has it, meaning
+// that its type implements the interface declared in the fault's file. overrides replaces entries
+// for which the backend knows a better reason or remedy.
 func CapabilitiesOf(cluster any, overrides ...Capability) (all []Capability) {
-	names, has := nemesis.Capabilities(cluster)
+	names, available := nemesis.Capabilities(cluster)
 	for _, name := range names {
-		c := Capability{Name: name, Available: has[name]}
+		c := Capability{Name: name, Available: available[name]}
 		if !c.Available {
 			c.Reason, c.Remedy = "this backend does not have it", "use a backend that supports it, see lockpick doctor"
 		}
@@ -279,53 +278,52 @@ func CapabilitiesOf(cluster any, overrides ...Capability) (all []Capability) {
 	return all
 }
 
-// ErrKilled is the error that RunClient returns for a client killed by the nemesis.
+// ErrKilled is returned by RunClient if the nemesis killed the client.
 var ErrKilled = errors.New("client was killed")
 
-// CanRun is the capability of running scenarios at all on this machine.
-const CanRun = "run"
+// RunCapability is the ability to run scenarios at all on this machine.
+const RunCapability = "run"
 
-// Cluster is a running cluster as the engine sees it. The faults that can be injected into it
-// depend on which of the optional interfaces in package nemesis it implements.
+// Cluster is a running cluster as the engine sees it. Package nemesis declares optional interfaces;
+// those that a cluster implements determine which faults can be injected into it.
 type Cluster interface {
 	// Now returns the true time since the run began.
 	Now() time.Duration
 	// At calls f in its own goroutine at true time t, or at once if t has passed.
 	At(t time.Duration, f func())
-	// RunClient runs a client and returns when the client has ended or was killed. When the client
-	// reaches an armed point, it waits there while RunClient calls at.
+	// RunClient runs a client until it ends or is killed. Whenever the client reaches an armed
+	// point, RunClient calls at while the client waits there.
 	RunClient(ctx context.Context, s client.Spec, at func(point string)) error
-	// Resource sends one command to the protected resource, bypassing all links and faults, and
-	// returns its reply. It is called only before the clients start and after they have ended.
+	// Resource sends a command to the protected resource, bypassing all links and faults, and
+	// returns the reply. It is called only before the clients start and after they have ended.
 	Resource(ctx context.Context, args ...string) (any, error)
-	// StampError returns the maximum error of true-time stamps (ε).
+	// StampError returns the maximum error in true-time stamps (ε).
 	StampError() time.Duration
 }
 
-// Liveness parameters that are the same for every scenario.
+// Liveness parameters shared by all scenarios.
 const (
-	clockRate = 0.0005                 // ρ: maximum drift of a healthy quartz clock with an NTP daemon
-	slack     = 250 * time.Millisecond // delay that scheduling may add on a busy machine
-	rounds    = 10                     // k: a lock that loses this many rounds in a row to split votes has a bug, not just bad luck
+	maxDriftRate    = 0.0005                 // ρ: maximum drift rate of a healthy quartz clock with an NTP daemon
+	schedulingSlack = 250 * time.Millisecond // scheduling delay to expect on a busy machine
+	maxLostRounds   = 10                     // k: a lock that loses this many consecutive rounds to split votes is buggy, not unlucky
 )
 
-// paramsOf returns the parameters recorded at the beginning of a run.
 func paramsOf(s scenario.Scenario, seed uint64, backend string, cluster Cluster) history.Params {
 	p := history.Params{
 		Schema: history.Schema, Scenario: s.Name, Variant: s.Variant, Backend: backend, Seed: seed,
 		Clients: s.ClientNames(), Nodes: s.NodeNames(), Resource: scenario.ResourceName, Quorum: s.Quorum(),
 		Lock: s.Lock.Kind, TTL: s.Lock.TTL, Drift: time.Duration(s.Lock.Drift*float64(s.Lock.TTL)) + 2*time.Millisecond,
 		NodeTimeout: s.Lock.Timeout, RetryMin: s.Lock.RetryMin, RetryMax: s.Lock.RetryMax,
-		Rate: clockRate, StampError: cluster.StampError(), Slack: slack + s.ExpirySlack(), Rounds: rounds,
-		NoLossNotice: s.Lock.NoLossNotice, Fence: s.Workload.Fence, Limit: s.Limit, MaxExtends: s.Limits.Extensions, MaxHold: s.Limits.Hold, MayBeIdle: s.Vacuous, Persistence: s.Topology.Persistence,
+		Rate: maxDriftRate, StampError: cluster.StampError(), Slack: schedulingSlack + s.ExpirySlack(), Rounds: maxLostRounds,
+		NoLossNotice: s.Lock.NoLossNotice, Fence: s.Workload.Fence, Limit: s.Limit, MaxExtends: s.Limits.Extensions, MaxHold: s.Limits.Hold, MayBeIdle: s.MayBeVacuous, Persistence: s.Topology.Persistence,
 	}
 	nodes := reportOf(cluster)
-	p.Server, p.Life, p.Epoch = nodes.ServerVersion, nodes.ReportsKeys, nodes.Epoch
+	p.Server, p.ReportsKeys, p.Epoch = nodes.ServerVersion, nodes.ReportsKeys, nodes.Epoch
 	for i, st := range s.Plan {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
 		p.Steps = append(p.Steps, history.PlannedStep{Step: i + 1, Fault: st.Fault.Kind, Targets: s.Targets(st),
-			When: st.When.String(), Every: st.When.Event != nil && st.When.Event.Every, Delay: st.Fault.Delay.Max, By: st.Fault.By, Rate: kind.RateOf(st.Fault),
-			Impact: kind.Costs, Optional: st.Drawn || st.When.Before > 0})
+			Trigger: st.When.String(), Repeats: st.When.Event != nil && st.When.Event.Every, Delay: st.Fault.Delay.Max, Offset: st.Fault.By, Rate: kind.RateOf(st.Fault),
+			Impact: kind.Impact, Optional: st.Drawn || st.When.Before > 0})
 		if !st.Drawn && st.When.Before == 0 {
 			p.Steps[i].Proof = kind.ProofOf(s.Topology.Persistence)
 		}
@@ -340,26 +338,26 @@ func paramsOf(s scenario.Scenario, seed uint64, backend string, cluster Cluster)
 
 // recordUnsupported records the commands that the cluster's nodes could not execute. A lock that
 // got an error for one of them was not tested against real Redis behavior.
-func recordUnsupported(cluster Cluster, rec record) {
+func recordUnsupported(cluster Cluster, rec stampingRecorder) {
 	for _, c := range reportOf(cluster).Unsupported {
 		rec.add(history.Event{Process: history.Harness, Type: history.Info, Op: history.OpUnsupported, Node: c.Node, Value: c.Command,
-			Cause: fmt.Sprintf("asked for %d times", c.Times)})
+			Cause: fmt.Sprintf("asked for %d times", c.Count)})
 	}
 }
 
-// record adds events to the history. Events without a time get the current time.
-type record struct {
+// stampingRecorder adds events to the history. Events without a time get the current time.
+type stampingRecorder struct {
 	cluster  Cluster
 	recorder *history.Recorder
 }
 
-func (r record) add(ev history.Event) {
+func (r stampingRecorder) add(ev history.Event) {
 	if ev.T == 0 {
 		ev.T = int64(r.cluster.Now())
 	}
 	r.recorder.Record(ev)
 }
 
-func (r record) note(text string) {
+func (r stampingRecorder) note(text string) {
 	r.add(history.Event{Process: history.Harness, Type: history.Info, Op: history.OpRun, Cause: text})
 }

@@ -16,8 +16,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// slowCluster is a cluster in virtual time whose nodes restart slowly and whose client reaches a
-// point at 500 ms.
+// slowCluster runs in virtual time. Its nodes restart slowly, and its client reaches a point after
+// 500 ms.
 type slowCluster struct {
 	tickingCluster
 	start time.Time
@@ -26,8 +26,8 @@ type slowCluster struct {
 }
 
 const (
-	slowRestart = 900 * time.Millisecond
-	slowPause   = 10 * time.Millisecond
+	restartDuration = 900 * time.Millisecond
+	pauseDuration   = 10 * time.Millisecond
 )
 
 func (c *slowCluster) Now() time.Duration           { return time.Since(c.start) }
@@ -40,7 +40,7 @@ func (c *slowCluster) RunClient(ctx context.Context, _ client.Spec, at func(stri
 	return nil
 }
 
-// setState changes a node's state if it is in one of the given states.
+// setState changes a node's state if it is one of the states in from.
 func (c *slowCluster) setState(node, to string, from ...string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,15 +56,15 @@ func (c *slowCluster) Kill(node string) (string, error) {
 }
 func (c *slowCluster) Shutdown(node string) (string, error) { return c.setState(node, "down", "") }
 func (c *slowCluster) Pause(node string) (string, error) {
-	time.Sleep(slowPause)
+	time.Sleep(pauseDuration)
 	return c.setState(node, "paused", "")
 }
 func (c *slowCluster) Resume(node string) (string, error) {
-	c.setState(node, "", "paused") // no effect if it was killed meanwhile
+	c.setState(node, "", "paused") // no effect if the node was killed in the meantime
 	return "", nil
 }
 func (c *slowCluster) Restart(node string) (string, error) {
-	time.Sleep(slowRestart)
+	time.Sleep(restartDuration)
 	return c.setState(node, "", "down")
 }
 
@@ -77,8 +77,8 @@ func (c *slowCluster) Run(ctx context.Context, _ scenario.Scenario, _ uint64, re
 	return body(ctx, c)
 }
 
-// A step that is due while an earlier step is overdue to end waits for that end. A step planned to
-// overlap the earlier one does not wait.
+// A step that is due before an earlier step has ended waits if it was planned to start after that
+// end. A step that was planned to overlap the earlier one does not wait.
 func TestStepsStartInPlanOrder(t *testing.T) {
 	at := func(ms int) nemesis.Trigger {
 		d := time.Duration(ms) * time.Millisecond
@@ -124,36 +124,36 @@ func TestStepsStartInPlanOrder(t *testing.T) {
 				if err := Run(t.Context(), &slowCluster{}, s, 1, history.NewRecorder(&text)); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(slowRestart) // a node that is starting must not delay the end of the run
+				time.Sleep(restartDuration) // a starting node must not delay the end of the run
 			})
-			if got := spans(t, text.String()); got != row.want {
+			if got := activeSpans(t, text.String()); got != row.want {
 				t.Errorf("got  %s\nwant %s", got, row.want)
 			}
 		})
 	}
 }
 
-// spans lists when each step was active, in milliseconds. It fails the test if a step's invoke
-// event was recorded long before its injection.
-func spans(t *testing.T, text string) string {
+// activeSpans lists when each step was active, in milliseconds. It fails the test if a step's fault
+// was injected long after its invoke event.
+func activeSpans(t *testing.T, text string) string {
 	t.Helper()
 	h, err := history.Read(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var lines []string
-	invoked, begun := map[string]time.Duration{}, map[string]time.Duration{}
+	invokeTimes, beginTimes := map[string]time.Duration{}, map[string]time.Duration{}
 	for _, e := range h.Events {
 		at := time.Duration(e.T).Truncate(time.Millisecond)
 		key := fmt.Sprintf("%d %s %s", e.Step, e.Op, e.Node)
 		switch {
 		case e.Process != history.Nemesis:
 		case e.Type == history.Invoke:
-			invoked[key] = at
-		case e.Type == history.Begin && at-invoked[key] <= slowPause:
-			begun[key] = at
+			invokeTimes[key] = at
+		case e.Type == history.Begin && at-invokeTimes[key] <= pauseDuration:
+			beginTimes[key] = at
 		case e.Type == history.End:
-			lines = append(lines, fmt.Sprintf("%s %d-%d", key, begun[key].Milliseconds(), at.Milliseconds()))
+			lines = append(lines, fmt.Sprintf("%s %d-%d", key, beginTimes[key].Milliseconds(), at.Milliseconds()))
 		default:
 			t.Errorf("unexpected event: %s %s at %v: %s", key, e.Type, at, e.Cause)
 		}

@@ -10,27 +10,27 @@ import (
 	"lockpick/harness/history"
 )
 
-// stallingHost is a host that sometimes stalls while timers are due.
+// stallingHost simulates a host that sometimes stalls while timers are due.
 type stallingHost struct {
 	tickingCluster
 	now    time.Duration
 	ε      time.Duration
 	timers []func() // in the order of their times
-	at     []time.Duration
+	times  []time.Duration
 }
 
 func (h *stallingHost) StampError() time.Duration { return h.ε }
 func (h *stallingHost) Now() time.Duration        { return h.now }
 func (h *stallingHost) At(at time.Duration, f func()) {
-	h.at, h.timers = append(h.at, at), append(h.timers, f)
+	h.times, h.timers = append(h.times, at), append(h.timers, f)
 }
 
-// runUntil runs all timers that are due until end, each of them late by late.
-func (h *stallingHost) runUntil(end, late time.Duration) {
-	for len(h.timers) > 0 && h.at[0] <= end {
+// runUntil runs all timers due until end, each of them with the given delay.
+func (h *stallingHost) runUntil(end, delay time.Duration) {
+	for len(h.timers) > 0 && h.times[0] <= end {
 		f := h.timers[0]
-		h.now = max(h.now, h.at[0]) + late
-		h.at, h.timers = h.at[1:], h.timers[1:]
+		h.now = max(h.now, h.times[0]) + delay
+		h.times, h.timers = h.times[1:], h.timers[1:]
 		f()
 	}
 	h.now = max(h.now, end)
@@ -48,7 +48,7 @@ func TestHostStallIsRecorded(t *testing.T) {
 		rec.Watch(func(e history.Event) {
 			fmt.Fprintf(&got, "%v %s %s %s %s %s\n", time.Duration(e.T), e.Process, e.Type, e.Op, e.Node, e.Cause)
 		})
-		s := &stallDetector{cluster: h, rec: record{h, rec}, queues: newQueues(h)}
+		s := &stallDetector{cluster: h, rec: stampingRecorder{h, rec}, queues: newQueues(h)}
 		s.start()
 		h.runUntil(100*time.Millisecond, 5*time.Millisecond) // normal load
 		h.runUntil(300*time.Millisecond, 0)
@@ -61,10 +61,10 @@ func TestHostStallIsRecorded(t *testing.T) {
 			want = ""
 		}
 		if got.String() != want {
-			t.Errorf("clock exact: %v: recorded\n%swant\n%s", exact, got.String(), want)
+			t.Errorf("exact clock %v: recorded\n%swant\n%s", exact, got.String(), want)
 		}
 		if len(h.timers) > 0 {
-			t.Errorf("clock exact: %v: stall detection is still active", exact)
+			t.Errorf("exact clock %v: stall detection is still active", exact)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// chattyCluster is a cluster whose client records events until it is stopped.
+// chattyCluster is a cluster whose clients record events until they are stopped.
 type chattyCluster struct{ tickingCluster }
 
 func (c *chattyCluster) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
@@ -27,7 +27,6 @@ func (c *chattyCluster) RunClient(ctx context.Context, s client.Spec, _ func(str
 	return nil
 }
 
-// A run stops at the maximum number of events.
 func TestRunStopsAtEventLimit(t *testing.T) {
 	s := scenario.Scenario{Name: "t", Clients: []scenario.Client{{Name: "c1"}, {Name: "c2"}}, Limit: time.Hour}
 	var text strings.Builder
@@ -38,11 +37,11 @@ func TestRunStopsAtEventLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const why = "stopped at event 7: a run may record no more events"
-	if !strings.HasPrefix(h.Cut, why) || strings.Count(text.String(), `"op":"stop"`) != 1 {
-		t.Errorf("cut %q:\n%s", h.Cut, text.String())
+	const wantCause = "stopped at event 7: a run may record no more events"
+	if !strings.HasPrefix(h.Truncation, wantCause) || strings.Count(text.String(), `"op":"stop"`) != 1 {
+		t.Errorf("the history is cut for %q:\n%s", h.Truncation, text.String())
 	}
-	if end := h.Events[len(h.Events)-1]; end.Op != history.OpRun || !strings.HasPrefix(end.Cause, why) {
+	if end := h.Events[len(h.Events)-1]; end.Op != history.OpRun || !strings.HasPrefix(end.Cause, wantCause) {
 		t.Errorf("the last event is %+v", end)
 	}
 }

@@ -27,7 +27,7 @@ func (b *disturbedCluster) MonitorProcesses(report func(UnplannedEvent)) (stop f
 	return func() { report(UnplannedEvent{Op: history.OpContinue, Node: "n2"}) }
 }
 
-// Interference that a cluster reports is recorded as unplanned, with times within the run.
+// Interference reported by a cluster is recorded as an unplanned event, stamped within the run.
 func TestUnplannedEventsAreRecorded(t *testing.T) {
 	var text strings.Builder
 	s := scenario.Scenario{Name: "t", Clients: []scenario.Client{{Name: "c1"}}, Limit: time.Hour}

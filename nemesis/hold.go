@@ -7,8 +7,8 @@ import (
 
 // HeldMessage is a message held by a tap. Exactly one of its functions must be called, once.
 type HeldMessage struct {
-	Pass func() // delivers it, even if the client has closed the connection meanwhile
-	Lose func() // drops it and resets its connection
+	Pass func() // delivers the message, even if the client has closed the connection in the meantime
+	Lose func() // drops the message and resets its connection
 }
 
 // Tapper watches a link for one message. It must be called before the clients start. When the
@@ -31,33 +31,33 @@ func (m OnMessage) Check() error {
 	return nil
 }
 
-// Faults that affect a single message.
+// Names of the faults that affect a single message.
 const (
 	Hold = "hold"
 	Drop = "drop"
 )
 
-// tapAction only reads back that the message was matched. The trigger's tap already holds the
-// message, and ending the fault releases it.
+// tapAction does nothing but read back that the message was matched. The trigger's tap already
+// holds the message, and ending the fault releases it.
 var tapAction = newAction("watch messages", func(_ Tapper, _ Fault, link string) (string, error) { return "the message was matched on " + link, nil }, nil)
 
-var hold = Kind{
-	Name:    Hold,
-	Model:   "networks",
-	Doc:     "holds the message that triggered it; later connections are not affected; needs a message trigger",
-	Allowed: "any: the network may delay messages",
-	On:      []Target{Message}, HoldsMessage: true,
-	Wording: Wording{Name: "held message", Subject: "{message}", Began: "the network holds {message}", Ended: "the network delivers {message}",
-		Past: "was held by the network"},
+var holdKind = Kind{
+	Name:          Hold,
+	Model:         "networks",
+	Doc:           "holds the message that triggered it; later connections are not affected; needs a message trigger",
+	AllowedFaults: "any: the network may delay messages",
+	TargetTypes:   []Target{Message}, HoldsMessage: true,
+	Wording: Wording{Name: "held message", Subject: "{message}", BeginText: "the network holds {message}", EndText: "the network delivers {message}",
+		PastPredicate: "was held by the network"},
 	Action: tapAction,
 }
 
-var drop = Kind{
-	Name:    Drop,
-	Model:   "networks",
-	Doc:     "loses the message that triggered it and resets its connection; needs a message trigger",
-	Allowed: "any: the network may lose messages",
-	On:      []Target{Message}, LosesMessage: true, Instant: true,
-	Wording: Wording{Name: "lost message", Subject: "{message}", Began: "the network loses {message}", Past: "was lost by the network"},
+var dropKind = Kind{
+	Name:          Drop,
+	Model:         "networks",
+	Doc:           "loses the message that triggered it and resets its connection; needs a message trigger",
+	AllowedFaults: "any: the network may lose messages",
+	TargetTypes:   []Target{Message}, LosesMessage: true, IsInstant: true,
+	Wording: Wording{Name: "lost message", Subject: "{message}", BeginText: "the network loses {message}", PastPredicate: "was lost by the network"},
 	Action:  tapAction,
 }

@@ -11,20 +11,20 @@ type Restarter interface {
 	Restart(node string) (readBack string, err error)
 }
 
-var kill = Kind{
-	Name:    "kill",
-	Model:   "crashes",
-	Doc:     "kills a client for good, or a node, which is restarted after `for` with the data on its disk",
-	Allowed: "any kill of a client; a node that does not sync each write comes back only after all locks that it granted have expired",
-	On:      []Target{Client, Node},
-	Proof:   usedNode, // killing a client always matters, whatever it did
-	Fields:  []string{"timer"},
-	FatalTo: Client,
+var killKind = Kind{
+	Name:          "kill",
+	Model:         "crashes",
+	Doc:           "kills a client for good, or a node, which is restarted after `for` with the data on its disk",
+	AllowedFaults: "any kill of a client; a node that does not sync each write comes back only after all locks that it granted have expired",
+	TargetTypes:   []Target{Client, Node},
+	Proof:         nodeUseProof, // killing a client always matters, whatever the client did
+	Fields:        []string{"timer"},
+	FatalTarget:   Client,
 	CheckTarget: func(f Fault, _ string, on Target) *Problem {
 		return problemIf(on == Client && f.hasEnd(), "", "a killed client does not come back", "remove for and until; to stop it temporarily, use pause")
 	},
-	MayForget: func(w Environment) bool { return !w.Durable },
-	Wording:   Wording{Name: "kill", Began: "{targets} is killed", Ended: "{targets} starts again", Past: "was killed", State: Down},
+	MayForget: func(w Environment) bool { return !w.SyncsWrites },
+	Wording:   Wording{Name: "kill", BeginText: "{targets} is killed", EndText: "{targets} starts again", PastPredicate: "was killed", State: StateDown},
 	Action:    newAction("kill", func(c Killer, _ Fault, target string) (string, error) { return c.Kill(target) }, nil).adjust(healByRestart),
 }
 

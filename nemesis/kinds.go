@@ -10,11 +10,9 @@ import (
 	"lockpick/harness/history"
 )
 
-// Kinds lists all kinds of faults.
-var Kinds = []Kind{pause, gc, kill, shutdown, powerLoss, cut, delay, throttle, lose, hold, drop,
-	clockJump, clockRate, clockSlew, clockStrobe, slowDisk, fullDisk, failover, unplug, starve, touch}
+var Kinds = []Kind{pauseKind, gcKind, killKind, shutdownKind, powerLossKind, cutKind, delayKind, throttleKind, loseKind, holdKind, dropKind,
+	clockJumpKind, clockRateKind, clockSlewKind, clockStrobeKind, slowDiskKind, fullDiskKind, failoverKind, unplugKind, starveKind, touchKind}
 
-// KindOf returns the kind with the given name.
 func KindOf(name string) (Kind, bool) {
 	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == name })
 	if i < 0 {
@@ -23,27 +21,27 @@ func KindOf(name string) (Kind, bool) {
 	return Kinds[i], true
 }
 
-// Capabilities lists the capabilities that the kinds need, without duplicates. has reports for each
-// whether a cluster of this type has it.
-func Capabilities(cluster any) (names []string, has map[string]bool) {
-	has = map[string]bool{}
+// Capabilities returns the capabilities that the kinds need, without duplicates. supported says
+// which of them a cluster of this type has.
+func Capabilities(cluster any) (names []string, supported map[string]bool) {
+	supported = map[string]bool{}
 	add := func(name string, a action) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
-			has[name] = a.has(cluster)
+			supported[name] = a.supports(cluster)
 		}
 	}
 	for _, k := range Kinds {
-		for _, on := range k.On {
-			add(k.Capability(on), k.Action)
+		for _, target := range k.TargetTypes {
+			add(k.Capability(target), k.Action)
 		}
 		for _, mode := range k.Modes {
-			if m, ok := k.ByMode[mode]; ok {
+			if m, ok := k.ModeActions[mode]; ok {
 				add(m.Capability, m.Action)
 			}
 		}
 	}
-	return names, has
+	return names, supported
 }
 
 // WordingOf returns the wording for a kind named in a history, or generic wording if the kind is
@@ -52,18 +50,18 @@ func Capabilities(cluster any) (names []string, has map[string]bool) {
 func WordingOf(kind string) Wording {
 	k, _ := KindOf(kind)
 	wording := k.Wording
-	if wording.Began == "" {
-		wording.Began, wording.Ended, wording.Past = "{targets} is hit by {kind}", "{targets} recovers from {kind}", "was hit by {kind}"
+	if wording.BeginText == "" {
+		wording.BeginText, wording.EndText, wording.PastPredicate = "{targets} is hit by {kind}", "{targets} recovers from {kind}", "was hit by {kind}"
 	}
 	return wording
 }
 
-// Details describes a fault's parameters in the syntax of scenario files: "by 11s, for 10s". It
-// omits the kind and the targets.
+// Details describes a fault's parameters in the syntax of scenario files, as in "by 11s, for 10s".
+// It omits the kind and the targets.
 func (f Fault) Details() string {
 	var parts []string
-	add := func(there bool, name string, value any) {
-		if there {
+	add := func(isSet bool, name string, value any) {
+		if isSet {
 			parts = append(parts, fmt.Sprintf("%s %v", name, value))
 		}
 	}
@@ -91,25 +89,25 @@ func (f Fault) Details() string {
 	return strings.Join(parts, ", ")
 }
 
-// Kind defines a kind of fault completely. To add one, write a file for it here and in each backend
-// that supports it, and add it to Kinds.
+// Kind defines a kind of fault. To add one, write a file for it here and in each backend that
+// supports it, and add it to Kinds.
 type Kind struct {
 	Name string
 	Doc  string // one sentence
-	// Model is the failure model to which the kind belongs, in the plural, or "" if it is not a
-	// failure by itself.
+	// Model is the failure model to which the kind belongs, in the plural. It is "" if the kind is
+	// not a failure by itself.
 	Model string
-	// On lists the types of targets that it can hit. The capability that a backend needs is named
-	// after the kind and the target, as in "pause-client".
-	On    []Target
-	Modes []string // the first is the default; nil: no modes
-	// ByMode lists the modes that need a different capability.
-	ByMode map[string]mode
+	// TargetTypes lists the types of targets that the fault can hit. The capability that a backend
+	// needs is named after the kind and the target type, as in "pause-client".
+	TargetTypes []Target
+	Modes       []string // the first is the default; nil means that there are no modes
+	// ModeActions lists the modes that need a different capability.
+	ModeActions map[string]mode
 	// ExcludedModes lists the modes that random plans leave out because the simulation, in which
 	// every seed must run, does not support them. "" excludes a kind without modes.
 	ExcludedModes []string
-	// Fields and RequiredFields list the fields of Fault that apply to the kind, by their names in
-	// a scenario file. For and Until apply to every kind.
+	// Fields and RequiredFields list the fields of Fault that apply to the kind, named as in a
+	// scenario file. For and Until apply to every kind.
 	Fields, RequiredFields []string
 	// CheckFault validates a fault of the kind, after its fields have been checked against Fields.
 	// CheckTarget validates one of its targets, and CheckTopology a topology. Each may be nil.
@@ -117,68 +115,67 @@ type Kind struct {
 	CheckTarget   func(f Fault, target string, on Target) *Problem
 	CheckTopology func(t Topology) *Problem
 
-	RecordedAs string // kind under which histories record it; "": Name
-	Power      string // base name of the capability that a cluster needs; "": Name
-	Action     action // injects the fault
+	RecordedKind   string // kind under which histories record the fault; "" means Name
+	CapabilityName string // base name of the capability that a cluster needs; "" means Name
+	Action         action // injects the fault
 
-	Overlaps        bool                  // several steps may be active on one target at the same time
-	ClockRate       func(f Fault) float64 // clock rate during the fault; nil: as the fault specifies
+	MayOverlap      bool                  // several steps may be active on one target at the same time
+	ClockRate       func(f Fault) float64 // clock rate during the fault; nil means Fault.Rate
 	SetsClock       bool                  // sets a clock instead of changing its rate
-	Repeats         bool                  // repeats at intervals of Every; each repetition lasts for Lasts
-	Instant         bool                  // happens at once, and lasts only if the plan ends it
-	FatalTo         Target                // targets of this type can't be restarted
-	HitsReplication bool                  // can also hit the link between a node and its replica
-	HoldsMessage    bool                  // holds the message that triggered it until the fault ends
-	LosesMessage    bool                  // drops the message that triggered it
-	// AlsoNeeds lists further capabilities that random plans with this kind need.
-	AlsoNeeds []string
-	// Allowed describes which faults of the kind Redlock's assumptions allow, and how random plans
-	// stay within them. "" means none. Sources: Redis documentation, "Distributed Locks with
+	IsRepeated      bool                  // repeats at intervals of Fault.Every, for Fault.Lasts each time
+	IsInstant       bool                  // happens at once, and has no duration unless the plan ends it
+	FatalTarget     Target                // targets of this type can't be restarted
+	HitsReplication bool                  // can hit the link between a node and its replica
+	HoldsMessage    bool                  // holds the triggering message until the fault ends
+	LosesMessage    bool                  // drops the triggering message
+	// ExtraCapabilities lists further capabilities that random plans with this kind need.
+	ExtraCapabilities []string
+	// AllowedFaults describes which faults of the kind Redlock's assumptions allow, and how random
+	// plans stay within them. "" means none. Sources: Redis documentation, "Distributed Locks with
 	// Redis", safety arguments, and performance, crash recovery and fsync; antirez 2016, "Is
 	// Redlock safe?", http://antirez.com/news/101.
-	Allowed string
-	// MayForget reports whether a node hit by the fault may come back without keys that it promised
-	// to keep. EndsNode reports whether the node never comes back. nil means that this never
-	// happens.
+	AllowedFaults string
+	// MayForget reports whether a node may come back from the fault without keys that it promised
+	// to keep. EndsNode reports whether the node never comes back. nil means never.
 	MayForget, EndsNode func(Environment) bool
-	// Proof lists the evidence required to show that the fault hit something. Random plans don't
-	// require it.
+	// Proof describes the evidence required to show that the fault hit something. Random plans
+	// don't require it.
 	Proof history.Proof
-	// Costs tells the checker how the kind affects contending clients (history.ImpactAnswers …). If
-	// it is "", the checker uses its own value for the kind's name, or the maximum if it has none.
-	Costs string
-	// Wording describes the fault in reports.
+	// Impact tells the checker how the kind affects contending clients (history.ImpactAnswers …).
+	// If it is "", the checker uses its own value for the kind's name, or the maximum if it has
+	// none.
+	Impact  string
 	Wording Wording
 }
 
-// mode holds the capability and the action of a mode that needs a different capability.
+// mode is a mode whose capability differs from its kind's.
 type mode struct {
 	Capability string
 	Action     action
 }
 
-// Topology holds the properties of nodes that a kind may require.
+// Topology holds the node properties that a kind may require.
 type Topology struct {
-	Replicas int  // replicas per node
-	Persists bool // nodes have persistence
+	Replicas       int  // replicas per node
+	HasPersistence bool // nodes have persistence
 }
 
-// Problem describes what is wrong with a field of a fault and how to fix it. If Field is "", the
-// problem concerns the whole fault.
+// Problem says what is wrong with a field of a fault and how to fix it. If Field is "", the problem
+// concerns the whole fault.
 type Problem struct{ Field, What, Hint string }
 
-// Validate checks a fault of the kind, to be used in topology t. It returns nil if the fault is
-// valid.
+// Validate checks a fault of the kind that is to be used in topology t. It returns nil if the fault
+// is valid.
 func (k Kind) Validate(f Fault, t Topology) *Problem {
-	given := f.fieldNames()
-	for _, name := range given {
+	setFields := f.fieldNames()
+	for _, name := range setFields {
 		if !slices.Contains(k.Fields, name) {
-			return &Problem{name, "the " + k.Name + " fault has no field " + name, "leave it out"}
+			return &Problem{name, "the " + k.Name + " fault has no field \"" + name + "\"", "leave it out"}
 		}
 	}
 	for _, name := range k.RequiredFields {
-		if !slices.Contains(given, name) {
-			return &Problem{"", "the " + k.Name + " fault needs " + name, "add " + name + ":"}
+		if !slices.Contains(setFields, name) {
+			return &Problem{"", "the " + k.Name + " fault needs \"" + name + "\"", "add " + name + ":"}
 		}
 	}
 	if f.Timer != nil && f.For == nil {
@@ -193,8 +190,7 @@ func (k Kind) Validate(f Fault, t Topology) *Problem {
 	return nil
 }
 
-// ValidateTopology returns a problem if the topology does not meet the kind's requirements, else
-// nil.
+// ValidateTopology returns nil if a topology meets the kind's requirements.
 func (k Kind) ValidateTopology(t Topology) *Problem {
 	if k.CheckTopology == nil {
 		return nil
@@ -202,7 +198,7 @@ func (k Kind) ValidateTopology(t Topology) *Problem {
 	return k.CheckTopology(t)
 }
 
-// problemIf returns a problem if the condition is true, else nil.
+// problemIf returns a problem if wrong is set, and otherwise nil.
 func problemIf(wrong bool, field, what, hint string) *Problem {
 	if !wrong {
 		return nil
@@ -210,12 +206,11 @@ func problemIf(wrong bool, field, what, hint string) *Problem {
 	return &Problem{field, what, hint}
 }
 
-// Hits reports whether the fault can hit targets of this type.
-func (k Kind) Hits(t Target) bool { return slices.Contains(k.On, t) }
+func (k Kind) Hits(t Target) bool { return slices.Contains(k.TargetTypes, t) }
 
-// Inject injects a fault of the kind into one target and reads back that it is active.
+// Inject injects a fault of the kind into a target and reads back that it is active.
 func (k Kind) Inject(cluster any, f Fault, target string) (Effect, error) {
-	if m, ok := k.ByMode[f.Mode]; ok {
+	if m, ok := k.ModeActions[f.Mode]; ok {
 		return m.Action.inject(cluster, f, target)
 	}
 	return k.Action.inject(cluster, f, target)
@@ -223,27 +218,28 @@ func (k Kind) Inject(cluster any, f Fault, target string) (Effect, error) {
 
 // Evidence that a fault hit something.
 var (
-	usedNode         = history.Proof{Use: []string{history.UseNode}}
-	usedLink         = history.Proof{Use: []string{history.UseLink}}
-	usedBoth         = history.Proof{Use: []string{history.UseClient, history.UseNode}}
-	usedWithError    = history.Proof{Use: usedBoth.Use, MinOffset: MinNoticeable}
-	persistenceProof = history.Proof{NeedsPersistence: true}
+	nodeUseProof          = history.Proof{Targets: []string{history.TargetNode}}
+	linkUseProof          = history.Proof{Targets: []string{history.TargetLink}}
+	clientAndNodeUseProof = history.Proof{Targets: []string{history.TargetClient, history.TargetNode}}
+	clockUseProof         = history.Proof{Targets: clientAndNodeUseProof.Targets, MinOffset: MinNoticeable}
+	persistenceProof      = history.Proof{NeedsPersistence: true}
 )
 
 // MinNoticeable is the smallest message delay or clock error that can have a noticeable effect.
-// Anything less is lost in the variation of message latency, and in Redis's millisecond resolution.
+// Anything smaller is lost in the variation of message latency and in Redis's millisecond
+// resolution.
 const MinNoticeable = 100 * time.Microsecond
 
 // RecordedName returns the name under which histories record faults of the kind.
-func (k Kind) RecordedName() string { return cmp.Or(k.RecordedAs, k.Name) }
+func (k Kind) RecordedName() string { return cmp.Or(k.RecordedKind, k.Name) }
 
-// ProofOf returns the required evidence for a fault of the kind, given the nodes' persistence.
+// ProofOf returns the evidence required for a fault of the kind, given the nodes' persistence.
 func (k Kind) ProofOf(persistence string) *history.Proof {
 	p := k.Proof
-	if later := persistence == "everysec" || persistence == "no"; !later {
+	if syncsLater := persistence == "everysec" || persistence == "no"; !syncsLater {
 		p.IdleText = "" // nothing synced before the reply can be lost
 	}
-	if p.MinOffset == 0 && !p.NeedsPersistence && p.IdleText == "" && len(p.Use) == 0 {
+	if p.MinOffset == 0 && !p.NeedsPersistence && p.IdleText == "" && len(p.Targets) == 0 {
 		return nil
 	}
 	return &p
@@ -259,25 +255,27 @@ func (k Kind) RateOf(f Fault) float64 {
 
 // Capability returns the capability that a cluster needs to inject the fault into a target of this
 // type.
-func (k Kind) Capability(on Target) string { return Capability(cmp.Or(k.Power, k.Name), on) }
+func (k Kind) Capability(target Target) string {
+	return Capability(cmp.Or(k.CapabilityName, k.Name), target)
+}
 
-// Wording describes a kind in reports. Its sentences may contain placeholders: {targets} for the
-// targets, {client} for the client of links, {message} for the affected message, and {saw} for the
+// Wording describes a kind in reports. Its texts may contain placeholders: {targets} for the
+// targets, {client} for the client of a link, {message} for the affected message, and {saw} for the
 // read-back, in parentheses.
 type Wording struct {
-	Name     string // "delayed messages", as in a list of planned faults
-	Subject  string // subject of Past: "the disk of {targets}"; "": {targets}
-	Began    string // "{targets} is paused"
-	Ended    string // "{targets} resumes"
-	Past     string // predicate of the subject: "was paused"
-	Returned string // for faults that replace a node: the sentence for the return of the old one
-	State    State  // state of a client or a node during the fault
+	Name          string // "delayed messages", as in a list of planned faults
+	Subject       string // subject of PastPredicate: "the disk of {targets}"; "" means {targets}
+	BeginText     string // "{targets} is paused"
+	EndText       string // "{targets} resumes"
+	PastPredicate string // predicate: "was paused"
+	ReturnText    string // if the fault replaces a node: "its old master was back"
+	State         State  // state of a client or node during the fault
 }
 
 // State is the state that figures show for a client or node during a fault.
 type State string
 
 const (
-	Stopped State = "paused" // it does nothing and resumes later
-	Down    State = "down"   // its process has ended; a node can be restarted
+	StateStopped State = "paused" // does nothing and resumes later
+	StateDown    State = "down"   // its process has ended; a node can be restarted
 )

@@ -1,17 +1,17 @@
 // Package nemesis describes faults as data: what is done to which target, when, and for how long.
 //
-// A Plan is a list of Steps. A Step is a Trigger and a Fault. Kinds is the only table of faults. It
-// lists for each fault what it can hit and under what conditions, the capability that a cluster
-// needs, how the fault is injected, read back and healed, and how reports describe it. Each fault
-// has its own file. A cluster supports a fault if it implements the small interface declared in
+// A Plan is a list of Steps. A Step is a Trigger and a Fault. Kinds is the only table of faults.
+// For each kind it states what the fault can hit and under what conditions, the capability that a
+// cluster needs, how the fault is injected, read back and healed, and how reports describe it. Each
+// kind has its own file. A cluster supports a kind if it implements the small interface declared in
 // that file. So this package does not depend on any backend, and code that runs, checks or draws
-// faults does not depend on a particular fault.
+// faults does not depend on a particular kind.
 //
-// The files; each uses only those listed below it:
+// The files, each of which uses only those listed below it:
 //
 //	random.go, drawing.go  random plans
 //	kinds.go               the table of kinds, and the definition of a kind
-//	pause.go, cut.go …     one fault each, with the interface that it needs
+//	pause.go, cut.go …     one kind each, with the interface that it needs
 //	nemesis.go             plans, and what triggers a step
 //
 // Deliberately missing: time, goroutines and the history. The engine in package harness waits for
@@ -34,12 +34,11 @@ import (
 // Plan lists the faults of one run.
 type Plan []Step
 
-// Step is a fault and its trigger.
 type Step struct {
 	When  Trigger `json:"when"`
 	Fault Fault   `json:"fault"`
-	// Drawn reports whether the step is part of a random plan. Such a step need not be triggered,
-	// and its fault need not affect anything. But if it is triggered, the fault must take effect.
+	// Drawn is set if the step is part of a random plan. Such a step need not be triggered, and its
+	// fault need not affect anything. But if it is triggered, the fault must take effect.
 	Drawn bool `json:"drawn,omitempty"`
 }
 
@@ -48,15 +47,15 @@ type Step struct {
 type Fault struct {
 	Kind    string         `json:"kind"`
 	Targets []string       `json:"targets,omitempty"` // clients, nodes or links ("c1-n3")
-	Mode    string         `json:"mode,omitempty"`    // variant of the fault, if it has several
-	For     *time.Duration `json:"for,omitempty"`     // duration since the fault took effect; for a node that is down: until it is restarted
-	Until   *Event         `json:"until,omitempty"`   // event that ends the fault; if For is nil too, the fault lasts until the run ends
+	Mode    string         `json:"mode,omitempty"`    // variant of the fault
+	For     *time.Duration `json:"for,omitempty"`     // how long the fault lasts, or how long a node stays down
+	Until   *Event         `json:"until,omitempty"`   // event that ends the fault; if For and Until are nil, the fault lasts until the run ends
 
 	Way       string        `json:"way,omitempty"`       // direction on a link: Request, Reply, or "" for both
-	By        time.Duration `json:"by,omitempty"`        // clock offset; negative: the clock is set back
+	By        time.Duration `json:"by,omitempty"`        // clock offset; if negative, the clock is set back
 	Rate      float64       `json:"rate,omitempty"`      // clock rate; 1 is correct
 	Delay     Span          `json:"delay,omitzero"`      // latency added to messages
-	Share     float64       `json:"share,omitempty"`     // share of the messages; 0: all
+	Share     float64       `json:"share,omitempty"`     // share of the messages; 0 means all
 	Bandwidth int           `json:"bandwidth,omitempty"` // bytes per second
 	Every     Span          `json:"every,omitzero"`      // interval between repetitions
 	Lasts     Span          `json:"lasts,omitzero"`      // duration of each repetition; most are short, some long
@@ -71,8 +70,8 @@ type Span struct {
 	Max time.Duration `json:"max"`
 }
 
-// fieldNames lists the non-zero fields of a fault by their names in a scenario file, except fields
-// that apply to every kind.
+// fieldNames returns the names of the non-zero fields as in a scenario file, except fields that
+// apply to every kind.
 func (f Fault) fieldNames() (names []string) {
 	all := reflect.ValueOf(f)
 	for i := range all.NumField() {
@@ -88,7 +87,7 @@ func (f Fault) fieldNames() (names []string) {
 // hasEnd reports whether the plan ends the fault.
 func (f Fault) hasEnd() bool { return f.For != nil || f.Until != nil }
 
-// Target is a type of fault target.
+// Target is what a fault hits: one of these types.
 type Target string
 
 const (
@@ -101,7 +100,7 @@ const (
 // LinkName returns the name of the link between a client and a node or resource.
 func LinkName(client, node string) string { return client + "-" + node }
 
-// SplitLink is the inverse of LinkName.
+// SplitLink splits a link's name into the names that were passed to LinkName.
 func SplitLink(link string) (client, node string, ok bool) { return strings.Cut(link, "-") }
 
 // String returns the span in the format of scenario files.
@@ -127,7 +126,7 @@ func Bytes(n int) string {
 
 // Timer is the clock that measures the restart delay of a killed node. It may be wrong.
 type Timer struct {
-	Rate float64       `json:"rate,omitempty"` // clock rate; 0 and 1 are correct
+	Rate float64       `json:"rate,omitempty"` // clock rate; 0 and 1 mean a correct clock
 	Step time.Duration `json:"step,omitempty"` // jump forward during the delay
 }
 
@@ -149,34 +148,34 @@ func (t *Timer) String() string {
 	return fmt.Sprintf("set forward by %v", t.Step)
 }
 
-// HeavyTailed draws a duration from the span. Each order of magnitude is equally likely, so most
-// durations are short and some are long.
-func (s Span) HeavyTailed(word uint64) time.Duration {
+// DrawHeavyTailed draws a duration from the span. Each order of magnitude is equally likely, so
+// most durations are short and some are long.
+func (s Span) DrawHeavyTailed(word uint64) time.Duration {
 	return time.Duration(logScale(float64(s.Min), float64(s.Max), unitInterval(word)))
 }
 
-func logScale(least, most, unit float64) float64 { return least * math.Pow(most/least, unit) }
+func logScale(low, high, fraction float64) float64 { return low * math.Pow(high/low, fraction) }
 
 // unitInterval maps a random word to [0, 1).
 func unitInterval(word uint64) float64 { return float64(word>>11) / (1 << 53) }
 
 // Environment describes the run for which a plan is drawn.
 type Environment struct {
-	Clients  []string      // clients that run throughout the safety phase
-	Begin    time.Duration // when the clients have started
-	Nodes    []string
-	Resource string
-	Linked   func(client, node string) bool // reports whether there is a link between them
-	Limit    time.Duration
-	TTL      time.Duration
-	Margin   time.Duration // clock drift per TTL that the lock tolerates
-	Persists bool          // nodes have persistence
-	Durable  bool          // nodes sync each write before they reply
+	Clients        []string      // clients that run throughout the safety phase
+	Start          time.Duration // when the clients have started
+	Nodes          []string
+	Resource       string
+	HasLink        func(client, node string) bool // reports whether there is a link between a client and a node
+	TimeLimit      time.Duration
+	TTL            time.Duration
+	DriftMargin    time.Duration // clock drift per TTL that the lock tolerates
+	HasPersistence bool          // nodes have persistence
+	SyncsWrites    bool          // nodes sync each write before they reply
 	RandomSource
 }
 
-// RandomSource returns a random number for a name. For the same seed and name, it always returns
-// the same number.
+// RandomSource returns a random number for a name: always the same number for the same seed and
+// name.
 type RandomSource func(names ...string) uint64
 
 func (d RandomSource) chance(names ...string) float64 { return unitInterval(d(names...)) }
@@ -188,19 +187,17 @@ func (d RandomSource) uniform(s Span, names ...string) time.Duration {
 }
 
 func (d RandomSource) logUniform(s Span, names ...string) time.Duration {
-	return s.HeavyTailed(d(names...))
+	return s.DrawHeavyTailed(d(names...))
 }
 
-// geometricMean returns the geometric mean of a span's bounds.
 func geometricMean(s Span) time.Duration {
 	return time.Duration(math.Sqrt(float64(s.Min)) * math.Sqrt(float64(s.Max)))
 }
 
-func (d RandomSource) logUniformFloat(least, most float64, names ...string) float64 {
-	return logScale(least, most, d.chance(names...))
+func (d RandomSource) logUniformFloat(low, high float64, names ...string) float64 {
+	return logScale(low, high, d.chance(names...))
 }
 
-// shuffle returns the items in random order.
 func (d RandomSource) shuffle(items []string, names ...string) []string {
 	order := map[string]uint64{}
 	for _, t := range items {
@@ -220,15 +217,15 @@ func (d RandomSource) sample(items []string, names ...string) []string {
 // Trigger specifies when a step happens. Exactly one of the first four fields is set.
 type Trigger struct {
 	At      *time.Duration `json:"at,omitempty"`      // true time since the run began
-	Event   *Event         `json:"event,omitempty"`   // an event in the history; the step happens shortly after it
+	Event   *Event         `json:"event,omitempty"`   // an event in the history; the step happens shortly afterwards
 	Point   *OnPoint       `json:"point,omitempty"`   // a point in a client's program; the client waits there for the step
-	Message *OnMessage     `json:"message,omitempty"` // a message on a link; the message is held for the step
-	// Before is a deadline: a later event triggers nothing, and the step is optional. 0 means that
+	Message *OnMessage     `json:"message,omitempty"` // a message on a link; the message is held until the step has happened
+	// Before is a deadline. A later event triggers nothing, and the step is optional. 0 means that
 	// the step must be triggered.
 	Before time.Duration `json:"before,omitempty"`
 }
 
-// Event is the nth occurrence of a client's event, followed by a delay of After.
+// Event is a client's event. The step happens after its nth occurrence and a delay of After.
 type Event struct {
 	Client string        `json:"client"`
 	Event  string        `json:"event"` // one of EventNames
@@ -258,7 +255,7 @@ const (
 	Reply   = "reply"
 )
 
-// MessageKinds are the commands that a message trigger can wait for.
+// MessageKinds lists the commands that a message trigger can wait for.
 var MessageKinds = []string{history.OpSet, history.OpExtend, history.OpRelease, history.OpWrite}
 
 // events maps the names of events to operations in the history.
@@ -281,10 +278,10 @@ var events = map[string]struct {
 	"killed":         {"kill", history.Begin},
 }
 
-// EventNames lists the valid names of events.
+// EventNames returns the valid names of events.
 func EventNames() []string { return slices.Sorted(maps.Keys(events)) }
 
-// Matches reports whether f, an event of the history, is an occurrence of e. It ignores Nth.
+// Matches reports whether f, an event in the history, is an occurrence of e. It ignores Nth.
 func (e Event) Matches(f history.Event) bool {
 	want, ok := events[e.Event]
 	if !ok || f.Op != want.op || f.Type != want.t {
@@ -310,7 +307,6 @@ func (e Event) String() string {
 	return s
 }
 
-// String describes the trigger.
 func (t Trigger) String() string {
 	if t.Before > 0 {
 		return fmt.Sprintf("%s, if before %v", t.describe(), t.Before)

@@ -9,22 +9,22 @@ import (
 )
 
 func TestEventMatches(t *testing.T) {
-	acquired := history.Event{Process: "c1", Type: history.OK, Op: history.OpAcquire}
-	paused := history.Event{Process: history.Nemesis, Type: history.Begin, Op: "pause", Node: "c1"}
+	acquireEvent := history.Event{Process: "c1", Type: history.OK, Op: history.OpAcquire}
+	pauseEvent := history.Event{Process: history.Nemesis, Type: history.Begin, Op: "pause", Node: "c1"}
 	for _, c := range []struct {
 		event Event
 		fact  history.Event
 		want  bool
 	}{
-		{Event{Client: "c1", Event: "acquired"}, acquired, true},
-		{Event{Client: "c2", Event: "acquired"}, acquired, false},
-		{Event{Client: "c1", Event: "acquiring"}, acquired, false},
-		{Event{Client: "c1", Event: "released"}, acquired, false},
-		{Event{Client: "c1", Event: "paused"}, paused, true},
-		{Event{Client: "c2", Event: "paused"}, paused, false},
-		{Event{Client: "c1", Event: "resumed"}, paused, false},
-		{Event{Client: "nemesis", Event: "paused"}, paused, false},
-		{Event{Client: "c1", Event: "no such event"}, acquired, false},
+		{Event{Client: "c1", Event: "acquired"}, acquireEvent, true},
+		{Event{Client: "c2", Event: "acquired"}, acquireEvent, false},
+		{Event{Client: "c1", Event: "acquiring"}, acquireEvent, false},
+		{Event{Client: "c1", Event: "released"}, acquireEvent, false},
+		{Event{Client: "c1", Event: "paused"}, pauseEvent, true},
+		{Event{Client: "c2", Event: "paused"}, pauseEvent, false},
+		{Event{Client: "c1", Event: "resumed"}, pauseEvent, false},
+		{Event{Client: "nemesis", Event: "paused"}, pauseEvent, false},
+		{Event{Client: "c1", Event: "no such event"}, acquireEvent, false},
 		// A command on a link is not the client's own operation.
 		{Event{Client: "c1", Event: "wrote"}, history.Event{Process: "c1-r1", Type: history.OK, Op: history.OpWrite}, false},
 	} {
@@ -51,11 +51,10 @@ func TestTriggerString(t *testing.T) {
 	}
 }
 
-// Every kind is described completely. Injecting it into a cluster without the capability returns an
-// error instead of doing nothing.
-func TestKinds(t *testing.T) {
+// Injecting a kind into a cluster without the capability returns an error instead of doing nothing.
+func TestKindsAreComplete(t *testing.T) {
 	for _, k := range Kinds {
-		if k.Doc == "" || k.Wording.Name == "" || len(k.On) == 0 || k.Action.inject == nil {
+		if k.Doc == "" || k.Wording.Name == "" || len(k.TargetTypes) == 0 || k.Action.inject == nil {
 			t.Errorf("%s: %+v", k.Name, k)
 		}
 		if found, ok := KindOf(k.Name); !ok || found.Name != k.Name {
@@ -75,7 +74,7 @@ func TestKillHeals(t *testing.T) {
 	c := &killableCluster{}
 	none := time.Duration(0)
 	for _, f := range []Fault{{For: &none}, {Until: &Event{}}} {
-		e, err := kill.Inject(c, f, "n1")
+		e, err := killKind.Inject(c, f, "n1")
 		if err != nil || e.Heal == nil {
 			t.Fatalf("%+v: %v", f, err)
 		}
@@ -83,12 +82,11 @@ func TestKillHeals(t *testing.T) {
 			t.Errorf("%s, %v", back, err)
 		}
 	}
-	if e, err := kill.Inject(c, Fault{}, "n1"); err != nil || e.Heal != nil {
+	if e, err := killKind.Inject(c, Fault{}, "n1"); err != nil || e.Heal != nil {
 		t.Errorf("a permanent kill can be healed: %v", err)
 	}
 }
 
-// Faults that only containers support are injected and healed by their own interfaces.
 func TestContainerFaults(t *testing.T) {
 	for want, f := range map[string]Fault{
 		"reply of x cut, x mended":                  {Kind: "cut", Mode: CutPackets, Way: Reply},
@@ -104,8 +102,8 @@ func TestContainerFaults(t *testing.T) {
 			t.Errorf("%s, %s, %v, want %s", e.ReadBack, back, err, want)
 		}
 	}
-	if _, err := cut.Inject(&containerCluster{}, Fault{Kind: "cut", Mode: CutHold}, "x"); err == nil {
-		t.Error("a cluster that can only cut packets cut in another mode")
+	if _, err := cutKind.Inject(&containerCluster{}, Fault{Kind: "cut", Mode: CutHold}, "x"); err == nil {
+		t.Error("a cluster without capability cut-link cut a link")
 	}
 }
 
@@ -135,7 +133,7 @@ func TestDetails(t *testing.T) {
 		"mode drop, way reply":             {Kind: "cut", Mode: CutDrop, Way: Reply},
 		"mode packets":                     {Kind: "cut", Mode: CutPackets},
 		"cpu 0.02, memory 8MB":             {Kind: "starve", CPU: 0.02, Memory: 8 << 20},
-		"delay 1ms..2s, share 20 %":        {Kind: "delay", Mode: delayEven, Delay: Span{time.Millisecond, 2 * time.Second}, Share: 0.2},
+		"delay 1ms..2s, share 20 %":        {Kind: "delay", Mode: evenDelay, Delay: Span{time.Millisecond, 2 * time.Second}, Share: 0.2},
 		"for 11s, timer at rate 2":         {Kind: "kill", For: span(11 * time.Second), Timer: &Timer{Rate: 2}},
 		"for 11s, timer set forward by 8s": {Kind: "kill", For: span(11 * time.Second), Timer: &Timer{Step: 8 * time.Second}},
 		"every 1s, lasts 1ms..4s, until c2 wrote": {Kind: "gc", Every: Span{time.Second, time.Second},
@@ -147,7 +145,7 @@ func TestDetails(t *testing.T) {
 	}
 }
 
-// Every kind that is a failure by itself has a failure model, since scorecards have a column for
+// Every kind that is a failure by itself has a failure model, because scorecards have a column for
 // each model.
 func TestModels(t *testing.T) {
 	for _, k := range Kinds {

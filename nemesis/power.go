@@ -8,8 +8,8 @@ import (
 
 // action injects a fault into clusters that implement the interface declared in the fault's file.
 type action struct {
-	has    func(cluster any) bool
-	inject func(cluster any, f Fault, target string) (Effect, error)
+	supports func(cluster any) bool
+	inject   func(cluster any, f Fault, target string) (Effect, error)
 }
 
 // Effect is an active fault.
@@ -18,8 +18,8 @@ type Effect struct {
 	// Heal ends the fault and reads back that it is over. It is nil if the fault can't be ended.
 	// ErrIdle means that the fault is over but had no effect.
 	Heal func() (readBack string, err error)
-	// EndsAfter is the time after which the fault ends by itself. If it is 0, For or Until ends the
-	// fault.
+	// EndsAfter is the time after which the fault ends by itself. If it is 0, the fault ends with
+	// Fault.For or Fault.Until.
 	EndsAfter time.Duration
 }
 
@@ -27,11 +27,11 @@ type Effect struct {
 // targets counts as not having happened.
 var ErrIdle = errors.New("it hit nothing")
 
-// newAction returns the action for clusters that implement P. do injects the fault and undo ends
-// it; undo may be nil.
+// newAction returns the action for clusters that implement P. do injects the fault, and undo, which
+// may be nil, ends it.
 func newAction[P any](what string, do, undo func(c P, f Fault, target string) (readBack string, err error)) action {
 	return action{
-		has: func(cluster any) bool { _, ok := cluster.(P); return ok },
+		supports: func(cluster any) bool { _, ok := cluster.(P); return ok },
 		inject: func(cluster any, f Fault, target string) (Effect, error) {
 			c, ok := cluster.(P)
 			if !ok {
@@ -49,7 +49,7 @@ func newAction[P any](what string, do, undo func(c P, f Fault, target string) (r
 
 // adjust returns an action that injects the same fault and then changes its Effect.
 func (a action) adjust(change func(e *Effect, cluster any, f Fault, target string)) action {
-	return action{a.has, func(cluster any, f Fault, target string) (Effect, error) {
+	return action{a.supports, func(cluster any, f Fault, target string) (Effect, error) {
 		e, err := a.inject(cluster, f, target)
 		change(&e, cluster, f, target)
 		return e, err
@@ -66,10 +66,10 @@ func endOnlyIfPlanned(e *Effect, _ any, f Fault, _ string) {
 // Base names of capabilities that several kinds share. Other capabilities are named after their
 // kind.
 const (
-	PowerClock = "clock"
-	powerShape = "shape"
-	PowerDisk  = "disk"
+	ClockCapability = "clock"
+	shapeCapability = "shape"
+	DiskCapability  = "disk"
 )
 
-// Capability returns the name of a cluster's capability for a type of target.
-func Capability(power string, on Target) string { return power + "-" + string(on) }
+// Capability returns the name of a cluster's capability for a target type.
+func Capability(name string, target Target) string { return name + "-" + string(target) }

@@ -17,33 +17,32 @@ import (
 //
 // Plans are drawn as in swarm testing. A seed leaves out about half of the faults. For each of the
 // others it draws the frequency, the maximum duration, the mode and the targets. If all seeds used
-// all faults alike, unusual situations would be rare. And a fault that is left out can't mask other
-// faults. Source: A. Groce, C. Zhang, E. Eide, Y. Chen and J. Regehr, "Swarm Testing", ISSTA 2012.
+// all faults alike, unusual situations would be rare, and each fault could mask others in every
+// run. Source: A. Groce, C. Zhang, E. Eide, Y. Chen and J. Regehr, "Swarm Testing", ISSTA 2012.
 type Random struct {
 	Faults []string `json:"faults"`           // see Choices
-	Within string   `json:"within,omitempty"` // Assumptions, or "" for no bounds
-	Every  Span     `json:"every"`            // range of the mean interval between faults of a kind; each seed draws a mean
-	Lasts  Span     `json:"lasts"`            // shortest and longest fault; each seed draws its own longest from the upper half
+	Within string   `json:"within,omitempty"` // Assumptions, or "" for no limits
+	Every  Span     `json:"every"`            // range from which each seed draws the mean interval between faults of a kind
+	Lasts  Span     `json:"lasts"`            // shortest and longest fault; each seed draws its own maximum from the upper half
 	Safety float64  `json:"safety"`           // the safety phase's share of the time limit
 	Modes  []string `json:"modes,omitempty"`  // nil means all modes
-	Shapes []string `json:"shapes,omitempty"` // shapes of link faults; nil: all
+	Shapes []string `json:"shapes,omitempty"` // shapes of link faults; nil means all shapes
 }
 
 // Assumptions limits a plan to Redlock's assumptions: clock errors are smaller than the drift that
-// the lock allows for, a node that may have forgotten its keys comes back only after all of them
-// have expired, and masters are independent. Pauses, client crashes and network faults are
-// unlimited. Kind.Allowed has the details for each kind.
+// the lock allows for, a node that may have forgotten its keys does not come back before all of
+// them have expired, and masters are independent. Pauses, client crashes and network faults are
+// unlimited. See Kind.AllowedFaults for each kind.
 const Assumptions = "assumptions"
 
-// Choice is a kind of fault on one type of target.
 type Choice struct {
-	Name string // as in a scenario file: "cut", "pause-client"
-	Kind Kind
-	On   Target
+	Name       string // name in scenario files: "cut", "pause-client"
+	Kind       Kind
+	TargetType Target
 }
 
 // Fatal reports whether the target can't be restarted.
-func (c Choice) Fatal() bool { return c.On == c.Kind.FatalTo }
+func (c Choice) Fatal() bool { return c.TargetType == c.Kind.FatalTarget }
 
 func allChoices() []Choice {
 	var all []Choice
@@ -51,10 +50,10 @@ func allChoices() []Choice {
 		if slices.Contains(k.ExcludedModes, "") {
 			continue
 		}
-		for _, on := range k.On {
-			c := Choice{k.Name, k, on}
-			if len(k.On) > 1 {
-				c.Name = Capability(k.Name, on)
+		for _, typ := range k.TargetTypes {
+			c := Choice{k.Name, k, typ}
+			if len(k.TargetTypes) > 1 {
+				c.Name = Capability(k.Name, typ)
 			}
 			all = append(all, c)
 		}
@@ -62,28 +61,28 @@ func allChoices() []Choice {
 	return all
 }
 
-// Choices lists the valid names of faults in a random plan: the name of a kind, which stands for
-// all of its target types, and for a kind with several target types also the name of each choice.
+// Choices returns the valid names of faults in a random plan. The name of a kind stands for all of
+// its target types. A kind with several target types has another name for each of them.
 func Choices() []string {
-	var words []string
+	var names []string
 	for _, c := range allChoices() {
 		for _, w := range []string{c.Kind.Name, c.Name} {
-			if !slices.Contains(words, w) {
-				words = append(words, w)
+			if !slices.Contains(names, w) {
+				names = append(names, w)
 			}
 		}
 	}
-	return words
+	return names
 }
 
-// Choices lists the selected choices, in the order of Kinds.
+// Choices returns the selected choices in the order of Kinds.
 func (r Random) Choices() []Choice {
 	return slices.DeleteFunc(allChoices(), func(c Choice) bool {
 		return !slices.Contains(r.Faults, c.Name) && !slices.Contains(r.Faults, c.Kind.Name)
 	})
 }
 
-// Without returns the plan without the choices to exclude, and their names.
+// Without removes the choices for which exclude returns true, and returns their names.
 func (r Random) Without(exclude func(Choice) bool) (_ Random, excluded []string) {
 	var kept []string
 	for _, c := range r.Choices() {
@@ -99,16 +98,16 @@ func (r Random) Without(exclude func(Choice) bool) (_ Random, excluded []string)
 	return r, excluded
 }
 
-// ModesOf lists the modes of a kind that may be drawn.
+// ModesOf returns the modes of a kind that may be drawn.
 func (r Random) ModesOf(k Kind) []string {
 	return slices.DeleteFunc(slices.Clone(k.Modes), func(m string) bool {
 		return slices.Contains(k.ExcludedModes, m) || r.Modes != nil && !slices.Contains(r.Modes, m)
 	})
 }
 
-// Bounds for faults that are not limited to the assumptions.
+// Limits for faults that may violate the assumptions.
 const (
-	maxRate = 2 // a clock runs at most this much faster or slower
+	maxRate = 2 // a clock runs at most twice as fast or half as fast
 	minRate = 1.0 / maxRate
 )
 
@@ -120,57 +119,58 @@ const clockShare = 0.2
 // minSlew is the minimum duration of a slew, long enough to slew a clock by a millisecond.
 const minSlew = 2 * time.Second
 
-// slewAllowed reports whether a slewed clock stays within the assumptions.
-func (d *drawing) slewAllowed() bool { return slewRate*float64(d.TTL) <= clockShare*float64(d.Margin) }
+// slewAllowed reports whether slewing a clock stays within the assumptions.
+func (d *drawing) slewAllowed() bool {
+	return slewRate*float64(d.TTL) <= clockShare*float64(d.DriftMargin)
+}
 
 // restartDelay returns how long a node that forgets its keys stays down. A client may rely on a
-// lock for a TTL, and the node may have granted it just before it failed. The margin covers the
-// error of the client's clock. Source: Redis documentation, "Distributed Locks with Redis",
+// lock for a TTL, and the node may have granted the lock just before it failed. The margin covers
+// the error in the client's clock. Source: Redis documentation, "Distributed Locks with Redis",
 // performance, crash recovery and fsync: delayed restarts.
-func (d *drawing) restartDelay() time.Duration { return d.TTL + 2*d.Margin + d.TTL/20 }
+func (d *drawing) restartDelay() time.Duration { return d.TTL + 2*d.DriftMargin + d.TTL/20 }
 
 // maxOffset is the maximum offset of a clock that was never synchronized.
 const maxOffset = 24 * time.Hour
 
-// offsetSteps returns steps that permanently set nodes' clocks ahead before the clients begin, when
-// no key exists yet that could expire as a result. There is no need to set clocks back, since only
-// the difference between two clocks could matter.
+// offsetSteps returns steps that permanently set nodes' clocks ahead before the clients begin,
+// while there is no key that could expire as a result. There is no need to set clocks back, because
+// nothing but the difference between two clocks could matter.
 func (d *drawing) offsetSteps(s style) []drawnStep {
-	if d.Begin == 0 || d.chance(s.Name, "offsets") < 0.5 {
+	if d.Start == 0 || d.chance(s.Name, "offsets") < 0.5 {
 		return nil
 	}
 	var out []drawnStep
 	for i, node := range d.sample(d.Nodes, s.Name, "ahead") {
-		at := time.Duration(i) // each at a different instant
-		by := d.logUniform(Span{time.Millisecond, maxOffset}, s.Name, "ahead by", node)
-		out = append(out, drawnStep{at, Step{When: Trigger{At: &at}, Fault: Fault{Kind: s.Kind.Name, Targets: []string{node}, By: by}, Drawn: true}})
+		at := time.Duration(i) // each step at a different instant
+		offset := d.logUniform(Span{time.Millisecond, maxOffset}, s.Name, "ahead by", node)
+		out = append(out, drawnStep{at, Step{When: Trigger{At: &at}, Fault: Fault{Kind: s.Kind.Name, Targets: []string{node}, By: offset}, Drawn: true}})
 	}
 	return out
 }
 
-// drawLag draws how long a replica is cut off from its master before the failover. It is 0 in half
-// of the failovers.
+// drawLag draws how long a replica is cut off from its master before the failover. It returns 0 for
+// half of the failovers.
 func (d *drawing) drawLag(s style, k string, at time.Duration) time.Duration {
-	if s.Kind.Name != failover.Name || d.chance(s.Name, "lags", k) < 0.5 {
+	if s.Kind.Name != failoverKind.Name || d.chance(s.Name, "lags", k) < 0.5 {
 		return 0
 	}
-	return min(at-d.Begin, d.logUniform(Span{d.TTL / 10, 2 * d.TTL}, s.Name, "lag", k))
+	return min(at-d.Start, d.logUniform(Span{d.TTL / 10, 2 * d.TTL}, s.Name, "lag", k))
 }
 
 // cutReplica returns a step that cuts the replica off before its failover and restores the link
 // within the safety phase.
-func (d *drawing) cutReplica(failover Step, at, lag time.Duration) Step {
-	link := LinkName(failover.Fault.Targets[0], Replica)
-	lasts := lag + (d.safetyEnd-at-lag)/2
-	return Step{When: Trigger{At: &at}, Fault: Fault{Kind: cut.Name, Mode: CutHold, Targets: []string{link}, For: &lasts}, Drawn: true}
+func (d *drawing) cutReplica(failoverStep Step, at, lag time.Duration) Step {
+	link := LinkName(failoverStep.Fault.Targets[0], Replica)
+	duration := lag + (d.safetyEnd-at-lag)/2
+	return Step{When: Trigger{At: &at}, Fault: Fault{Kind: cutKind.Name, Mode: CutHold, Targets: []string{link}, For: &duration}, Drawn: true}
 }
 
 // maxSteps is the maximum number of steps for one choice.
 const maxSteps = 100
 
-// Draw draws a plan.
 func (r Random) Draw(w Environment) Plan {
-	d := &drawing{Random: r, Environment: w, safetyEnd: time.Duration(r.Safety * float64(w.Limit)), reserved: map[string][]Span{}, usedTriggers: map[any]bool{}}
+	d := &drawing{Random: r, Environment: w, safetyEnd: time.Duration(r.Safety * float64(w.TimeLimit)), reservedSpans: map[string][]Span{}, usedTriggers: map[any]bool{}}
 	swarm := d.drawSwarm()
 	var all []drawnStep
 	for _, c := range swarm {
@@ -184,25 +184,24 @@ func (r Random) Draw(w Environment) Plan {
 	return plan
 }
 
-// drawSwarm draws the choices that the seed uses.
+// drawSwarm draws which choices the seed uses.
 func (d *drawing) drawSwarm() []Choice {
 	all := d.Choices()
-	used := slices.DeleteFunc(slices.Clone(all), func(c Choice) bool { return d.chance("use", c.Name) >= 0.5 })
-	if len(used) == 0 && len(all) > 0 {
-		used = all[d.intn(len(all), "use one"):][:1]
+	selected := slices.DeleteFunc(slices.Clone(all), func(c Choice) bool { return d.chance("use", c.Name) >= 0.5 })
+	if len(selected) == 0 && len(all) > 0 {
+		selected = all[d.intn(len(all), "use one"):][:1]
 	}
-	return used
+	return selected
 }
 
-// drawChoice draws all faults of one choice.
 func (d *drawing) drawChoice(c Choice, swarm []Choice) []drawnStep {
 	s := d.drawStyle(c, swarm)
 	mean := d.logUniform(d.Every, c.Name, "mean")
 	var out []drawnStep
-	if c.Kind.Name == clockJump.Name && c.On == Node {
+	if c.Kind.Name == clockJumpKind.Name && c.TargetType == Node {
 		out = d.offsetSteps(s)
 	}
-	at := d.Begin
+	at := d.Start
 	for k := 1; k <= maxSteps; k++ {
 		n := strconv.Itoa(k)
 		at += time.Duration(float64(mean) * (0.5 + d.chance(c.Name, "gap", n)))
@@ -220,21 +219,21 @@ func (d *drawing) drawChoice(c Choice, swarm []Choice) []drawnStep {
 }
 
 func (d *drawing) drawStyle(c Choice, swarm []Choice) style {
-	s := style{Choice: c, longest: d.logUniform(Span{geometricMean(d.Lasts), d.Lasts.Max}, c.Name, "longest")}
+	s := style{Choice: c, maxDuration: d.logUniform(Span{geometricMean(d.Lasts), d.Lasts.Max}, c.Name, "longest")}
 	if modes := d.ModesOf(c.Kind); len(modes) > 0 {
 		s.mode = modes[d.intn(len(modes), c.Name, "mode")]
 	}
-	if slices.Contains(c.Kind.Fields, "way") && d.allowsShape(oneWayOnly) && (len(c.Kind.Modes) == 0 || c.Kind.Name != cut.Name || cutsOneWay(s.mode)) {
+	if slices.Contains(c.Kind.Fields, "way") && d.allowsShape(oneWayShape) && (len(c.Kind.Modes) == 0 || c.Kind.Name != cutKind.Name || cutsOneWay(s.mode)) {
 		s.way = []string{"", "", Request, Reply}[d.intn(4, c.Name, "way")]
 	}
-	switch c.On {
+	switch c.TargetType {
 	case Node:
 		s.targets = d.sample(d.Nodes, c.Name, "whom")
-		if s.lost = c.Kind.EndsNode != nil && c.Kind.EndsNode(d.Environment); s.lost {
+		if s.isLost = c.Kind.EndsNode != nil && c.Kind.EndsNode(d.Environment); s.isLost {
 			s.targets = s.targets[:min(len(s.targets), (len(d.Nodes)-1)/2)]
 		}
 	case Client:
-		// A client that will be killed gets no other faults, since they would have no effect after
+		// A client that will be killed gets no other faults, because they would have no effect after
 		// its death.
 		victims := d.drawVictims(swarm)
 		s.targets = d.sample(slices.DeleteFunc(slices.Clone(d.Clients), func(n string) bool { return slices.Contains(victims, n) }), c.Name, "whom")
@@ -243,7 +242,7 @@ func (d *drawing) drawStyle(c Choice, swarm []Choice) style {
 		}
 	}
 	s.exclusive = slices.ContainsFunc(swarm, func(o Choice) bool {
-		return o.On == c.On && !o.Kind.Overlaps && !o.Fatal() && (c.On != Link || o.Kind.Capability(Link) == c.Kind.Capability(Link))
+		return o.TargetType == c.TargetType && !o.Kind.MayOverlap && !o.Fatal() && (c.TargetType != Link || o.Kind.Capability(Link) == c.Kind.Capability(Link))
 	})
 	return s
 }
@@ -252,7 +251,6 @@ func (d *drawing) drawStyle(c Choice, swarm []Choice) style {
 // until the end.
 const MinSurvivors = 2
 
-// drawVictims draws the clients to kill.
 func (d *drawing) drawVictims(swarm []Choice) []string {
 	if !slices.ContainsFunc(swarm, Choice.Fatal) || len(d.Clients) <= MinSurvivors {
 		return nil
@@ -260,77 +258,77 @@ func (d *drawing) drawVictims(swarm []Choice) []string {
 	return d.sample(d.shuffle(d.Clients, "survivors")[MinSurvivors:], "mortals")
 }
 
-// drawStep draws the k-th fault of a style, which happens at the given time. It returns false if
-// the fault does not fit into the safety phase or conflicts with another one.
+// drawStep draws the k-th fault in a style, which happens at the given time. It returns false if
+// the fault does not fit into the safety phase or conflicts with another fault.
 func (d *drawing) drawStep(s style, k string, at time.Duration) (Step, bool) {
 	f := Fault{Kind: s.Kind.Name, Mode: s.mode, Way: s.way}
-	lasts := d.logUniform(Span{d.Lasts.Min, s.longest}, s.Name, "lasts", k)
-	if d.Within == Assumptions && s.On == Node && s.Kind.MayForget != nil && s.Kind.MayForget(d.Environment) {
-		lasts = max(lasts, d.restartDelay())
+	duration := d.logUniform(Span{d.Lasts.Min, s.maxDuration}, s.Name, "lasts", k)
+	if d.Within == Assumptions && s.TargetType == Node && s.Kind.MayForget != nil && s.Kind.MayForget(d.Environment) {
+		duration = max(duration, d.restartDelay())
 	}
-	if s.Kind.Repeats {
-		lasts = max(lasts, 3*s.interval().Max)
+	if s.Kind.IsRepeated {
+		duration = max(duration, 3*s.interval().Max)
 	}
-	if s.Kind.Name == clockSlew.Name {
-		if lasts = max(lasts, minSlew); d.Within == Assumptions && !d.slewAllowed() {
+	if s.Kind.Name == clockSlewKind.Name {
+		if duration = max(duration, minSlew); d.Within == Assumptions && !d.slewAllowed() {
 			return Step{}, false
 		}
-		f.By = time.Duration(slewRate * float64(lasts))
+		f.By = time.Duration(slewRate * float64(duration))
 	}
-	end := at + lasts
-	if s.Kind.Repeats {
-		end += s.longest // the last repetition may begin at the end
+	end := at + duration
+	if s.Kind.IsRepeated {
+		end += s.maxDuration // the last repetition may begin at the end
 	}
 	if end > d.safetyEnd {
 		return Step{}, false
 	}
 	if !s.lastsToEnd() {
-		f.For = &lasts
+		f.For = &duration
 	}
 	d.drawFields(s, k, &f)
-	when, targets := d.pickTargets(s, k, at, d.safetyEnd-(end-at))
+	trigger, targets := d.pickTargets(s, k, at, d.safetyEnd-(end-at))
 	f.Targets = targets
-	if when.Message == nil && len(targets) == 0 {
+	if trigger.Message == nil && len(targets) == 0 {
 		return Step{}, false
 	}
-	if m := when.Message; m != nil {
+	if m := trigger.Message; m != nil {
 		if d.usedTriggers[*m] {
 			return Step{}, false // a message can be held only once
 		}
 		d.usedTriggers[*m] = true
 	}
-	if (!s.Kind.Overlaps || s.exclusive) && s.On != Message && !d.occupy(s, targets, Span{at - d.drawLag(s, k, at), end}) {
+	if (!s.Kind.MayOverlap || s.exclusive) && s.TargetType != Message && !d.occupy(s, targets, Span{at - d.drawLag(s, k, at), end}) {
 		return Step{}, false
 	}
-	return Step{When: when, Fault: f, Drawn: true}, true
+	return Step{When: trigger, Fault: f, Drawn: true}, true
 }
 
 // pickTargets draws the targets and the trigger. If the fault may overlap with others of its kind,
-// the trigger is in half of the cases an event or a client's point at which the fault is most
+// half of the triggers are events, or points in a client's program, at which the fault is most
 // disruptive.
-func (d *drawing) pickTargets(s style, k string, at, before time.Duration) (Trigger, []string) {
-	when := Trigger{At: &at}
-	switch s.On {
+func (d *drawing) pickTargets(s style, k string, at, deadline time.Duration) (Trigger, []string) {
+	trigger := Trigger{At: &at}
+	switch s.TargetType {
 	case Message:
-		return Trigger{Message: d.drawMessage(s, k), Before: before}, nil
+		return Trigger{Message: d.drawMessage(s, k), Before: deadline}, nil
 	case Link:
 		targets := d.drawLinks(s, k)
-		if s.Kind.Overlaps && !s.exclusive {
-			when = d.drawTrigger(s, k, "", when, before)
+		if s.Kind.MayOverlap && !s.exclusive {
+			trigger = d.drawTrigger(s, k, "", trigger, deadline)
 		}
-		return when, targets
+		return trigger, targets
 	}
 	if len(s.targets) == 0 {
-		return when, nil
+		return trigger, nil
 	}
 	target := s.targets[d.intn(len(s.targets), s.Name, "target", k)]
 	switch {
-	case s.On == Node && s.Kind.Overlaps && !s.exclusive:
-		when = d.drawTrigger(s, k, "", when, before)
-	case s.On == Client && (s.Kind.Overlaps && !s.exclusive || s.onlyOnce()):
-		when = d.drawTrigger(s, k, target, when, before)
+	case s.TargetType == Node && s.Kind.MayOverlap && !s.exclusive:
+		trigger = d.drawTrigger(s, k, "", trigger, deadline)
+	case s.TargetType == Client && (s.Kind.MayOverlap && !s.exclusive || s.hitsTargetOnce()):
+		trigger = d.drawTrigger(s, k, target, trigger, deadline)
 	}
-	return when, []string{target}
+	return trigger, []string{target}
 }
 
 // Events and points at which faults are most disruptive.
@@ -339,10 +337,10 @@ var (
 	disruptivePoints = []string{"during-acquire", "after-acquire", "between-check-and-write", "before-release"}
 )
 
-// drawTrigger draws an event or a client's point, or returns the given time. client is the client
+// drawTrigger draws an event or a point in a client's program, or returns at. client is the client
 // that triggers the step, or "" if any client may.
-func (d *drawing) drawTrigger(s style, k, client string, at Trigger, before time.Duration) Trigger {
-	if before <= 0 || len(d.Clients) == 0 {
+func (d *drawing) drawTrigger(s style, k, client string, at Trigger, deadline time.Duration) Trigger {
+	if deadline <= 0 || len(d.Clients) == 0 {
 		return at
 	}
 	if client == "" {
@@ -353,14 +351,14 @@ func (d *drawing) drawTrigger(s style, k, client string, at Trigger, before time
 	case 0:
 		e := &Event{Client: client, Event: disruptiveEvents[d.intn(len(disruptiveEvents), s.Name, "event", k)], Nth: nth}
 		e.After = d.uniform(Span{0, d.TTL / 20}, s.Name, "after", k)
-		return Trigger{Event: e, Before: before}
+		return Trigger{Event: e, Before: deadline}
 	case 1:
 		p := OnPoint{Client: client, Point: disruptivePoints[d.intn(len(disruptivePoints), s.Name, "point", k)], Nth: nth}
-		if d.usedTriggers[p] || s.Kind.Repeats {
+		if d.usedTriggers[p] || s.Kind.IsRepeated {
 			return at // a client reaches a point for the nth time only once
 		}
 		d.usedTriggers[p] = true
-		return Trigger{Point: &p, Before: before}
+		return Trigger{Point: &p, Before: deadline}
 	}
 	return at
 }
@@ -381,14 +379,14 @@ func (d *drawing) drawMessage(s style, k string) *OnMessage {
 }
 
 // occupy reserves targets for a span of time. It returns false if another fault occupies any of
-// them. A node or a client has at most one fault at a time, and a link at most one per capability.
-func (d *drawing) occupy(s style, targets []string, when Span) bool {
-	if s.onlyOnce() {
-		when.Max = d.Limit
+// them. A node or client has at most one fault at a time, and a link at most one per capability.
+func (d *drawing) occupy(s style, targets []string, span Span) bool {
+	if s.hitsTargetOnce() {
+		span.Max = d.TimeLimit
 	}
 	var keys []string
 	for _, t := range targets {
-		if s.On != Link {
+		if s.TargetType != Link {
 			keys = append(keys, t)
 			continue
 		}
@@ -396,14 +394,14 @@ func (d *drawing) occupy(s style, targets []string, when Span) bool {
 			keys = append(keys, s.Kind.Capability(Link)+" "+l)
 		}
 	}
-	gap := d.TTL / 4 // gap between two faults, since a restart takes a while
+	gap := d.TTL / 4 // gap between two faults, because a restart takes a while
 	for _, key := range keys {
-		if slices.ContainsFunc(d.reserved[key], func(o Span) bool { return when.Min <= o.Max+gap && o.Min <= when.Max+gap }) {
+		if slices.ContainsFunc(d.reservedSpans[key], func(o Span) bool { return span.Min <= o.Max+gap && o.Min <= span.Max+gap }) {
 			return false
 		}
 	}
 	for _, key := range keys {
-		d.reserved[key] = append(d.reserved[key], when)
+		d.reservedSpans[key] = append(d.reservedSpans[key], span)
 	}
 	return true
 }
@@ -419,11 +417,11 @@ func (d *drawing) drawFields(s style, k string, f *Fault) {
 			f.Rate = d.logUniformFloat(minRate, maxRate, name("rate")...)
 			if d.Within == Assumptions {
 				share := clockShare * (2*d.chance(name("rate")...) - 1)
-				f.Rate = 1 + share*float64(d.Margin)/float64(d.TTL)
+				f.Rate = 1 + share*float64(d.DriftMargin)/float64(d.TTL)
 			}
 		case "delay":
-			most := d.logUniform(Span{time.Millisecond, max(d.TTL/2, 2*time.Millisecond)}, name("delay")...)
-			f.Delay = Span{max(most/10, time.Millisecond), max(most, time.Millisecond)}
+			maxDelay := d.logUniform(Span{time.Millisecond, max(d.TTL/2, 2*time.Millisecond)}, name("delay")...)
+			f.Delay = Span{max(maxDelay/10, time.Millisecond), max(maxDelay, time.Millisecond)}
 		case "share":
 			f.Share = d.logUniformFloat(0.01, 1, name("share")...)
 		case "bandwidth":
@@ -431,28 +429,28 @@ func (d *drawing) drawFields(s style, k string, f *Fault) {
 		case "every":
 			f.Every = s.interval()
 		case "lasts":
-			f.Lasts = Span{min(time.Millisecond, s.longest), s.longest}
+			f.Lasts = Span{min(time.Millisecond, s.maxDuration), s.maxDuration}
 		case "timer":
 			if f.For != nil && d.Within == "" && d.chance(name("timer")...) < 0.3 {
 				f.Timer = &Timer{Rate: d.logUniformFloat(minRate, maxRate, name("timer rate")...)}
-				counted := time.Duration(float64(*f.For) * f.Timer.Rate) // so that the node is down for the drawn duration of true time
-				f.For = &counted
+				timerDuration := time.Duration(float64(*f.For) * f.Timer.Rate) // so that the node is down for the drawn duration of true time
+				f.For = &timerDuration
 			}
 		}
 	}
 }
 
-// drawOffset draws the sign of a clock offset, and also its size if by is 0.
-func (d *drawing) drawOffset(s style, k string, by time.Duration) time.Duration {
-	if by == 0 {
-		most := 2 * d.TTL
-		if d.Within == Assumptions && s.On == Node {
-			most = time.Duration(clockShare * float64(d.Margin))
+// drawOffset draws the sign of a clock offset. If by is 0, it draws the size, too.
+func (d *drawing) drawOffset(s style, k string, offset time.Duration) time.Duration {
+	if offset == 0 {
+		limit := 2 * d.TTL
+		if d.Within == Assumptions && s.TargetType == Node {
+			limit = time.Duration(clockShare * float64(d.DriftMargin))
 		}
-		by = d.logUniform(Span{time.Millisecond, max(most, time.Millisecond)}, s.Name, "by", k)
+		offset = d.logUniform(Span{time.Millisecond, max(limit, time.Millisecond)}, s.Name, "by", k)
 	}
 	if d.intn(2, s.Name, "back", k) == 0 {
-		by = -by
+		offset = -offset
 	}
-	return by
+	return offset
 }

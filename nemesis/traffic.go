@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Traffic describes how a fault changes the traffic of a link. The zero value changes nothing.
+// Traffic describes how a fault changes a link's traffic. The zero value changes nothing.
 type Traffic struct {
-	Way         string        // Request, Reply or "" for both directions
-	DelayMin    time.Duration // each message of the share is delayed by a random time in this range
+	Way         string        // Request, Reply, or "" for both directions
+	DelayMin    time.Duration // each affected message is delayed by a random time in this range
 	DelayMax    time.Duration
-	HeavyTailed bool    // the delay is heavy-tailed: most are short, some long; otherwise it is uniform
-	Share       float64 // share of the messages; 0: all
-	Lose        bool    // drops the messages of the share, and all later ones on the same connection
-	Bandwidth   int     // bytes per second; 0: unlimited
+	HeavyTailed bool    // most delays are short, some long; otherwise they are uniformly distributed
+	Share       float64 // share of the messages that are affected; 0 means all
+	Lose        bool    // drops the affected messages, and all later ones on the same connection
+	Bandwidth   int     // bytes per second; 0 means unlimited
 }
 
 // Shaper changes the traffic of a link: the data on its connections, but not how connections are
@@ -25,18 +25,19 @@ type Traffic struct {
 // is reset when Unshape ends the loss.
 type Shaper interface {
 	Shape(link string, t Traffic) (readBack string, err error)
-	// Unshape ends a change and reads back how many messages with lock commands it hit. If it hit
-	// none, the error is ErrIdle.
+	// Unshape ends a change and reads back how many messages with lock commands were hit. If none
+	// was, the error is ErrIdle.
 	Unshape(link string, t Traffic) (readBack string, err error)
 }
 
-// Impact counts the messages affected by a change of a link's traffic.
+// Impact counts the messages affected by a change to a link's traffic.
 type Impact struct {
-	Seen, Hit  int  // messages with lock commands: all, and those hit
-	Noticeable bool // one of them was lost, or delayed by a noticeable time
+	Seen, Hit  int  // number of messages with lock commands: in total, and hit
+	Noticeable bool // one of these messages was lost, or delayed by a noticeable time
 }
 
-// Count counts a message, given whether it contains a lock command and how the change affected it.
+// Count counts a message. The arguments say whether it contains a lock command and how the change
+// affected it.
 func (i *Impact) Count(hasLockCommand, hit, noticeable bool) {
 	if hasLockCommand {
 		i.Seen++
@@ -63,21 +64,20 @@ func (i Impact) ReadBack(ping string) (string, error) {
 // AppliesTo reports whether the change applies to a direction.
 func (t Traffic) AppliesTo(direction string) bool { return t.Way == "" || t.Way == direction }
 
-// HitsAll reports whether every message is affected, so that a single PING shows the change.
+// HitsAll reports whether the change hits every message, so that a single PING shows it.
 func (t Traffic) HitsAll() bool { return t.Share == 0 || t.Share >= 1 }
 
 // Hits reports whether the change hits a message, given a random word for the message.
 func (t Traffic) Hits(word uint64) bool { return t.HitsAll() || unitInterval(word) < t.Share }
 
-// Delay returns the delay of a message that is hit, given a random word for the message.
+// Delay returns how long a message that is hit is delayed, given a random word for the message.
 func (t Traffic) Delay(word uint64) time.Duration {
 	if t.HeavyTailed && t.DelayMin > 0 {
-		return Span{t.DelayMin, t.DelayMax}.HeavyTailed(word)
+		return Span{t.DelayMin, t.DelayMax}.DrawHeavyTailed(word)
 	}
 	return t.DelayMin + time.Duration(unitInterval(word)*float64(t.DelayMax-t.DelayMin))
 }
 
-// TransmitTime returns how long it takes to transmit a number of bytes.
 func (t Traffic) TransmitTime(bytes int) time.Duration {
 	if t.Bandwidth == 0 {
 		return 0
@@ -106,40 +106,40 @@ func (t Traffic) String() string {
 
 // Distributions of delays.
 const (
-	delayEven  = "even"
-	delayHeavy = "heavy-tailed"
+	evenDelay        = "even"
+	heavyTailedDelay = "heavy-tailed"
 )
 
-// delayWording returns the wording for slow links.
+// delayWording returns the wording for faults that make links slow.
 func delayWording(name string) Wording {
 	const messages = "messages between {client} and {targets}"
-	return Wording{Name: name, Subject: messages, Began: messages + " are delayed", Ended: messages + " are no longer delayed", Past: "were delayed"}
+	return Wording{Name: name, Subject: messages, BeginText: messages + " are delayed", EndText: messages + " are no longer delayed", PastPredicate: "were delayed"}
 }
 
-var delay = trafficKind("delay", delayWording("delayed messages"), "delays the messages of links, a share of them or all, by a time drawn from `delay`",
-	[]string{delayEven, delayHeavy}, []string{"way", "delay", "share"}, []string{"delay"},
+var delayKind = newTrafficKind("delay", delayWording("delayed messages"), "delays the messages of links, a share of them or all, by a time drawn from `delay`",
+	[]string{evenDelay, heavyTailedDelay}, []string{"way", "delay", "share"}, []string{"delay"},
 	func(f Fault) Traffic {
-		return Traffic{DelayMin: f.Delay.Min, DelayMax: f.Delay.Max, HeavyTailed: f.Mode == delayHeavy, Share: f.Share}
+		return Traffic{DelayMin: f.Delay.Min, DelayMax: f.Delay.Max, HeavyTailed: f.Mode == heavyTailedDelay, Share: f.Share}
 	})
 
-var throttle = trafficKind("throttle", delayWording("throttled link"), "limits the bandwidth of links, in bytes per second",
+var throttleKind = newTrafficKind("throttle", delayWording("throttled link"), "limits the bandwidth of links, in bytes per second",
 	nil, []string{"way", "bandwidth"}, []string{"bandwidth"},
 	func(f Fault) Traffic { return Traffic{Bandwidth: f.Bandwidth} })
 
-var lose = trafficKind("lose", Wording{Name: "lost messages", Subject: "messages between {client} and {targets}", Began: "messages between {client} and {targets} get lost",
-	Ended: "messages between {client} and {targets} are no longer lost", Past: "got lost"},
+var loseKind = newTrafficKind("lose", Wording{Name: "lost messages", Subject: "messages between {client} and {targets}", BeginText: "messages between {client} and {targets} get lost",
+	EndText: "messages between {client} and {targets} are no longer lost", PastPredicate: "got lost"},
 	"loses a share of the messages on links; later messages on the same connection are lost too, until it is reset at the end",
 	nil, []string{"way", "share"}, []string{"share"},
 	func(f Fault) Traffic { return Traffic{Lose: true, Share: f.Share} })
 
-func trafficKind(name string, wording Wording, doc string, modes, fields, needs []string, change func(Fault) Traffic) Kind {
-	shaped := func(f Fault) Traffic {
+func newTrafficKind(name string, wording Wording, doc string, modes, fields, required []string, change func(Fault) Traffic) Kind {
+	traffic := func(f Fault) Traffic {
 		t := change(f)
 		t.Way = f.Way
 		return t
 	}
-	return Kind{Name: name, Doc: doc, Model: "networks", Allowed: "any: the network may lose or delay messages", On: []Target{Link}, Power: powerShape, Modes: modes, Fields: fields, RequiredFields: needs, Wording: wording,
+	return Kind{Name: name, Doc: doc, Model: "networks", AllowedFaults: "any: the network may lose or delay messages", TargetTypes: []Target{Link}, CapabilityName: shapeCapability, Modes: modes, Fields: fields, RequiredFields: required, Wording: wording,
 		Action: newAction(name,
-			func(c Shaper, f Fault, link string) (string, error) { return c.Shape(link, shaped(f)) },
-			func(c Shaper, f Fault, link string) (string, error) { return c.Unshape(link, shaped(f)) })}
+			func(c Shaper, f Fault, link string) (string, error) { return c.Shape(link, traffic(f)) },
+			func(c Shaper, f Fault, link string) (string, error) { return c.Unshape(link, traffic(f)) })}
 }

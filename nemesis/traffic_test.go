@@ -13,8 +13,8 @@ func randomWord(k int) uint64 { return bits.Reverse64(uint64(k)) }
 // distribution each order of magnitude is equally likely.
 func TestTraffic(t *testing.T) {
 	const words = 1 << 16
-	even := Traffic{DelayMin: 10 * time.Millisecond, DelayMax: 30 * time.Millisecond}
-	heavy := Traffic{DelayMin: time.Millisecond, DelayMax: time.Second, HeavyTailed: true}
+	evenTraffic := Traffic{DelayMin: 10 * time.Millisecond, DelayMax: 30 * time.Millisecond}
+	heavyTraffic := Traffic{DelayMin: time.Millisecond, DelayMax: time.Second, HeavyTailed: true}
 	hits, below20, below10 := 0, 0, 0
 	for k := range words {
 		w := randomWord(k)
@@ -22,10 +22,10 @@ func TestTraffic(t *testing.T) {
 			hits++
 		}
 		if !(Traffic{}).Hits(w) || !(Traffic{Share: 1}).Hits(w) {
-			t.Fatal("a message was not hit though all should be")
+			t.Fatal("a message was not hit although all should be")
 		}
-		e, h := even.Delay(w), heavy.Delay(w)
-		if e < even.DelayMin || e > even.DelayMax || h < heavy.DelayMin || h > heavy.DelayMax {
+		e, h := evenTraffic.Delay(w), heavyTraffic.Delay(w)
+		if e < evenTraffic.DelayMin || e > evenTraffic.DelayMax || h < heavyTraffic.DelayMin || h > heavyTraffic.DelayMax {
 			t.Fatalf("delays %v and %v", e, h)
 		}
 		if e < 20*time.Millisecond {
@@ -43,7 +43,7 @@ func TestTraffic(t *testing.T) {
 		}
 	}
 	if got := (Traffic{Bandwidth: 1000}).TransmitTime(50); got != 50*time.Millisecond {
-		t.Errorf("50 bytes at 1000 a second take %v", got)
+		t.Errorf("50 bytes at 1000 bytes per second take %v", got)
 	}
 	if (Traffic{}).TransmitTime(50) != 0 || (Traffic{Way: Reply}).AppliesTo(Request) || !(Traffic{Way: Reply}).AppliesTo(Reply) || !(Traffic{}).AppliesTo(Request) {
 		t.Error("unlimited bandwidth causes a delay, or a direction is wrong")

@@ -1,6 +1,6 @@
 package nemesis
 
-// Unplugger unplugs a node's network cable, so that the node also loses its address, and plugs it
+// Unplugger unplugs a node's network cable, so that the node loses its address, too, and plugs it
 // back in. The node keeps running in the meantime. Its connections survive, and data sent over them
 // arrives late.
 type Unplugger interface {
@@ -8,16 +8,16 @@ type Unplugger interface {
 	Plug(node string) (readBack string, err error)
 }
 
-var unplug = Kind{
+var unplugKind = Kind{
 	Name:          "unplug",
 	Model:         "networks",
 	Doc:           "unplugs a node's network cable, and plugs it back in after `for`",
-	Allowed:       "any: the network may lose messages, and the node keeps its keys",
-	On:            []Target{Node},
-	Proof:         usedNode,
+	AllowedFaults: "any: the network may lose messages, and the node keeps its keys",
+	TargetTypes:   []Target{Node},
+	Proof:         nodeUseProof,
 	ExcludedModes: []string{""},
-	Wording: Wording{Name: "unplugged network cable", Began: "{targets} loses its network", Ended: "{targets} is on the network again",
-		Past: "was off the network"},
+	Wording: Wording{Name: "unplugged network cable", BeginText: "{targets} loses its network connection", EndText: "{targets} is on the network again",
+		PastPredicate: "was off the network"},
 	Action: newAction("unplug",
 		func(c Unplugger, _ Fault, node string) (string, error) { return c.Unplug(node) },
 		func(c Unplugger, _ Fault, node string) (string, error) { return c.Plug(node) }),

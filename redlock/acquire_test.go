@@ -31,11 +31,11 @@ func TestAcquire(t *testing.T) {
 		if b, err := hex.DecodeString(l.Token()); err != nil || len(b) != 20 {
 			t.Errorf("token %q is not 20 bytes in hexadecimal", l.Token())
 		}
-		if n := c.holders("k", l.Token()); n != 5 {
+		if n := c.numHolders("k", l.Token()); n != 5 {
 			t.Errorf("%d nodes hold the token, want 5", n)
 		}
-		if n := len(c.log.byStep("release")); n != 0 {
-			t.Errorf("%d releases after a successful acquire, want 0", n)
+		if n := len(c.log.rowsFor("release")); n != 0 {
+			t.Errorf("%d releases after successful acquire, want 0", n)
 		}
 	})
 }
@@ -43,7 +43,7 @@ func TestAcquire(t *testing.T) {
 // A failed attempt returns an error of the right kind and leaves no keys behind, even if answers
 // were lost.
 func TestAcquireFails(t *testing.T) {
-	lost, down, slow := stepFault{lost: true}, stepFault{down: true}, stepFault{delay: time.Second}
+	lost, down, slow := stepFault{loseAnswer: true}, stepFault{refuse: true}, stepFault{delay: time.Second}
 	for name, c := range map[string]struct {
 		kind  error
 		left  int // keys on nodes whose release failed
@@ -65,14 +65,14 @@ func TestAcquireFails(t *testing.T) {
 					t.Fatal("acquired the lock")
 				}
 				e := wantKind(t, err, c.kind)
-				if e.Op != "acquire" || e.Tries != 1 || e.Asked != 5 {
-					t.Errorf("op %s, %d tries, %d nodes; want acquire, 1, 5", e.Op, e.Tries, e.Asked)
+				if e.Op != "acquire" || e.Tries != 1 || e.NodesAsked != 5 {
+					t.Errorf("op %s, %d tries, %d nodes; want acquire, 1, 5", e.Op, e.Tries, e.NodesAsked)
 				}
-				token := nodes.log.byStep("set")[0].token
-				if got := nodes.log.byStep("release"); len(got) != 5 || got[0].token != token {
+				token := nodes.log.rowsFor("set")[0].token
+				if got := nodes.log.rowsFor("release"); len(got) != 5 || got[0].token != token {
 					t.Errorf("releases: %v; want 5 of %s", got, token)
 				}
-				if n := nodes.holders("k", token); n != c.left {
+				if n := nodes.numHolders("k", token); n != c.left {
 					t.Errorf("%d keys are left, want %d", n, c.left)
 				}
 			})
@@ -84,7 +84,7 @@ func TestErrorListsNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		c.take("k", 0, 1)
-		c.setFault("set", stepFault{down: true}, 2)
+		c.setFault("set", stepFault{refuse: true}, 2)
 		c.setFault("set", stepFault{delay: time.Second}, 3)
 		_, err := c.client(t, func(cfg *redlock.Config) { cfg.Tries = 2 }).Acquire(context.Background(), "k")
 		want := `acquire "k": no quorum of nodes agreed (2 attempts); 4 of 5 nodes did not agree:` +
@@ -95,8 +95,8 @@ func TestErrorListsNodes(t *testing.T) {
 	})
 }
 
-// The elapsed time runs from the start of an attempt to its last answer. An attempt that leaves no
-// validity fails.
+// The elapsed time is measured from the start of an attempt to its last answer. An attempt that
+// uses up the validity fails.
 func TestAcquireElapsed(t *testing.T) {
 	limit := ttl - 102*time.Millisecond
 	for _, c := range []struct {
@@ -113,7 +113,7 @@ func TestAcquireElapsed(t *testing.T) {
 					cfg.Now = func() time.Time {
 						reads++
 						want := []int{0, 3}[(reads-1)%2]
-						if got := len(nodes.log.byStep("set")); got != want {
+						if got := len(nodes.log.rowsFor("set")); got != want {
 							t.Errorf("clock reading %d after %d requests, want %d", reads, got, want)
 						}
 						return start.Add([]time.Duration{0, c.elapsed}[(reads-1)%2])
@@ -126,7 +126,7 @@ func TestAcquireElapsed(t *testing.T) {
 				if reads != 2 {
 					t.Errorf("%d clock readings, want 2", reads)
 				}
-				if c.kind != nil && len(nodes.log.byStep("release")) != 3 {
+				if c.kind != nil && len(nodes.log.rowsFor("release")) != 3 {
 					t.Error("an expired attempt was not released on all nodes")
 				}
 			})
@@ -159,11 +159,12 @@ func TestRetry(t *testing.T) {
 		if len(waits) != 199 || waits[0] != 100*time.Millisecond || waits[198] != 100*time.Millisecond+3 {
 			t.Errorf("%d waits from %v to %v; want 199, including both bounds", len(waits), waits[0], waits[len(waits)-1])
 		}
-		checkTokens(t, c.log.byStep("set"), c.log.byStep("release"))
+		checkTokens(t, c.log.rowsFor("set"), c.log.rowsFor("release"))
 	})
 }
 
-// checkTokens checks that each attempt used its own token on all five nodes and released it on all of them.
+// checkTokens checks that each attempt set its own token on all five nodes and released it on all
+// of them.
 func checkTokens(t *testing.T, sets, releases []row) {
 	t.Helper()
 	if len(sets) != len(releases) {
@@ -173,7 +174,7 @@ func checkTokens(t *testing.T, sets, releases []row) {
 	for i := range sets {
 		seen[sets[i].token]++
 		if sets[i].token != releases[i].token {
-			t.Fatalf("set %d has token %s, its release %s", i, sets[i].token, releases[i].token)
+			t.Fatalf("set %d has token %s, but its release has %s", i, sets[i].token, releases[i].token)
 		}
 	}
 	for token, n := range seen {
@@ -194,8 +195,8 @@ func TestRetryUntilFree(t *testing.T) {
 		})
 		start := time.Now()
 		l := acquire(t, c.client(t, func(cfg *redlock.Config) { cfg.Tries = 0 }))
-		if waited := time.Since(start); waited < 3*time.Second || waited > 3*time.Second+200*time.Millisecond {
-			t.Errorf("waited %v; want 3s plus at most one retry delay", waited)
+		if elapsed := time.Since(start); elapsed < 3*time.Second || elapsed > 3*time.Second+200*time.Millisecond {
+			t.Errorf("waited %v; want 3s plus at most one retry delay", elapsed)
 		}
 		if l.Token() == holder.Token() {
 			t.Error("both locks have the same token")
@@ -214,7 +215,7 @@ func TestSequential(t *testing.T) {
 			t.Errorf("took %v; want 20ms, a timeout of 50ms and 20ms", got)
 		}
 		var order []string
-		for _, r := range c.log.byStep("set") {
+		for _, r := range c.log.rowsFor("set") {
 			order = append(order, r.node)
 		}
 		if got := strings.Join(order, " "); got != "n1 n2 n3" || l.Votes() != 2 {
@@ -223,7 +224,7 @@ func TestSequential(t *testing.T) {
 	})
 }
 
-// A driver that ignores its context delays an acquire by no more than one timeout.
+// A driver that ignores its context delays an acquire by at most one timeout.
 func TestDriverIgnoresContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -244,12 +245,12 @@ func TestDriverIgnoresContext(t *testing.T) {
 	})
 }
 
-func TestRandomFails(t *testing.T) {
-	broken := errors.New("no entropy")
+func TestRandomSourceFails(t *testing.T) {
+	errEntropy := errors.New("no entropy")
 	c := newCluster(3)
-	client := c.client(t, func(cfg *redlock.Config) { cfg.Random = func(string, []byte) error { return broken } })
-	if _, err := client.Acquire(context.Background(), "k"); !errors.Is(err, broken) {
-		t.Errorf("error: %v, want %v", err, broken)
+	client := c.client(t, func(cfg *redlock.Config) { cfg.Random = func(string, []byte) error { return errEntropy } })
+	if _, err := client.Acquire(context.Background(), "k"); !errors.Is(err, errEntropy) {
+		t.Errorf("error: %v, want %v", err, errEntropy)
 	}
 	if n := len(c.log.rows); n != 0 {
 		t.Errorf("%d requests without a token", n)

@@ -13,34 +13,34 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// errNotAwaited stands in for the answer of a node that the caller did not wait for.
+// errNotAwaited replaces the answer of a node if the caller did not wait for it.
 var errNotAwaited = errors.New("not waited for")
 
-// ballot is one request to several nodes. Each request runs until it is answered or times out, whether
-// or not a caller waits for it.
+// ballot is one request to several nodes. The request to each node runs until it is answered or
+// times out, whether or not a caller waits for it.
 //
 //	ask ──► n1 yes, n2 yes, n3 yes: a quorum, Acquire returns … n4 yes, n5 no answer
 //	                                                       └─ onAnswer ─────┘
 type ballot struct {
-	timeout <-chan time.Time // the timeout; nil with Batchers, which have their own
-	cancel  context.CancelFunc
-	batcher *batchSender    // set with Batchers
-	work    *sync.WaitGroup // counts the requests in progress, if not nil
+	timeout <-chan time.Time   // nil with Batchers, which have their own timeouts
+	cancel  context.CancelFunc // nil without Batchers
+	batcher *batchSender       // set with Batchers
+	work    *sync.WaitGroup    // if not nil, counts the requests in progress
 
-	mu         sync.Mutex
-	votes      []vote // one per node
-	missing    int    // number of missing answers
-	unfinished int    // number of answers that are missing or whose callback is still running
-	refs       int    // the caller and the requests; the last one returns the ballot to batchSender.pool
-	quorum     int    // what wait waits for; see decided
-	waiting    bool   // a caller waits on wake
-	wake       chan struct{}
-	onAnswer   func(driver.Answer)
+	mu            sync.Mutex
+	votes         []vote // one per node
+	numMissing    int    // number of missing answers
+	numUnfinished int    // number of answers that are missing or whose callback is running
+	refs          int    // one for the caller, one for the requests; the last user returns the ballot to batchSender.pool
+	quorum        int    // number of nodes that must agree; see decided
+	waiting       bool   // a caller is waiting for wake
+	wake          chan struct{}
+	onAnswer      func(driver.Answer)
 }
 
-// vote is the request to one node and its answer.
+// vote is a request to one node, with its answer.
 type vote struct {
-	request driver.Request // with a Batcher
+	request driver.Request // only with Batchers
 	answer  driver.Answer
 }
 
@@ -48,7 +48,7 @@ func (b *ballot) begin(nodes []int, work *sync.WaitGroup) {
 	if cap(b.votes) < len(nodes) {
 		b.votes = make([]vote, len(nodes))
 	}
-	b.votes, b.missing, b.unfinished, b.refs, b.work = b.votes[:len(nodes)], len(nodes), len(nodes), 2, work
+	b.votes, b.numMissing, b.numUnfinished, b.refs, b.work = b.votes[:len(nodes)], len(nodes), len(nodes), 2, work
 	for i, n := range nodes {
 		b.votes[i].answer = driver.Answer{Node: n, Err: errNotAwaited}
 	}
@@ -57,10 +57,10 @@ func (b *ballot) begin(nodes []int, work *sync.WaitGroup) {
 	}
 }
 
-// unanswered reports whether a stands for an answer that has not arrived.
-func unanswered(a driver.Answer) bool { return a.Err == errNotAwaited || a.Err == errNoAnswer }
+// isPlaceholder reports whether a is a placeholder for a missing answer.
+func isPlaceholder(a driver.Answer) bool { return a.Err == errNotAwaited || a.Err == errNoAnswer }
 
-// send sends r to nodes, in batches if they are Batchers, otherwise with a goroutine per node.
+// send sends r to nodes, in batches if they are Batchers, otherwise with one goroutine per node.
 // Canceling ctx does not cancel the requests.
 func (l *Locker) send(ctx context.Context, nodes []int, r driver.Request) *ballot {
 	if l.client.batcher == nil || r.Op == driver.OpIdentify {
@@ -69,7 +69,7 @@ func (l *Locker) send(ctx context.Context, nodes []int, r driver.Request) *ballo
 	return l.client.batcher.send(nodes, &l.work, r, l.cfg.Now().Add(l.cfg.Timeout))
 }
 
-// sendEach sends each node its own request, with a goroutine per node.
+// sendEach sends a separate request to each node, with one goroutine per node.
 func (l *Locker) sendEach(ctx context.Context, nodes []int, r func(node int) driver.Request) *ballot {
 	b := new(ballot)
 	b.begin(nodes, &l.work)
@@ -84,7 +84,7 @@ func (l *Locker) sendEach(ctx context.Context, nodes []int, r func(node int) dri
 	return b
 }
 
-// execute executes r on one node, and records the identity that OpIdentify returns.
+// execute executes r on one node. For OpIdentify it records the returned identity.
 func (l *Locker) execute(ctx context.Context, n int, r driver.Request) (int64, error) {
 	if r.Op != driver.OpIdentify {
 		return executeOn(ctx, r, l.cfg.Nodes[n])
@@ -104,12 +104,12 @@ func (b *ballot) answer(i int, value int64, err error) {
 	a := &b.votes[i].answer
 	a.Value, a.Err = value, err
 	answer := *a
-	b.missing--
+	b.numMissing--
 	callback := b.onAnswer
 	if callback == nil {
-		b.unfinished--
+		b.numUnfinished--
 	}
-	last := b.unfinished == 0
+	last := b.numUnfinished == 0
 	if b.waiting && b.decided() {
 		b.waiting = false
 		b.wake <- struct{}{}
@@ -118,8 +118,8 @@ func (b *ballot) answer(i int, value int64, err error) {
 	if callback != nil {
 		callback(answer)
 		b.mu.Lock()
-		b.unfinished--
-		last = b.unfinished == 0
+		b.numUnfinished--
+		last = b.numUnfinished == 0
 		b.mu.Unlock()
 	}
 	if !last {
@@ -147,12 +147,12 @@ func (b *ballot) unref() {
 	}
 }
 
-// forEach calls f for each answer, both those that have arrived and those still to come.
+// forEach calls f for each answer that has arrived, and later for each answer that arrives.
 func (b *ballot) forEach(f func(driver.Answer)) {
 	var arrived []driver.Answer
 	b.mu.Lock()
 	for i := range b.votes {
-		if a := b.votes[i].answer; !unanswered(a) {
+		if a := b.votes[i].answer; !isPlaceholder(a) {
 			arrived = append(arrived, a)
 		}
 	}
@@ -163,11 +163,11 @@ func (b *ballot) forEach(f func(driver.Answer)) {
 	}
 }
 
-// decided reports whether the answers so far decide the outcome: b.quorum nodes have said yes, or
-// too few are left that could. With waitForAll, every answer must have arrived.
+// decided reports whether the outcome is clear: b.quorum nodes have said yes, or too few nodes are
+// left to reach it. With waitForAll, every answer must have arrived.
 func (b *ballot) decided() bool {
-	if b.quorum == waitForAll || b.missing == 0 {
-		return b.missing == 0
+	if b.quorum == waitForAll || b.numMissing == 0 {
+		return b.numMissing == 0
 	}
 	yes := 0
 	for i := range b.votes {
@@ -175,14 +175,14 @@ func (b *ballot) decided() bool {
 			yes++
 		}
 	}
-	return yes >= b.quorum || yes+b.missing < b.quorum
+	return yes >= b.quorum || yes+b.numMissing < b.quorum
 }
 
-// waitForAll takes the place of a quorum to wait for every answer.
+// waitForAll can be passed instead of a quorum, to wait for every answer.
 const waitForAll = 0
 
 // wait waits until a quorum has said yes or has become impossible, the timeout has passed, or p has
-// ended. It appends the answers so far to buf, in the order of the nodes.
+// ended. It appends the answers so far to buf, in node order.
 func (b *ballot) wait(p waitContext, quorum int, buf []driver.Answer) []driver.Answer {
 	b.mu.Lock()
 	if b.quorum = quorum; b.decided() {
@@ -203,7 +203,7 @@ func (b *ballot) wait(p waitContext, quorum int, buf []driver.Answer) []driver.A
 	case <-b.timeout:
 		timedOut = true
 	case <-p.Done():
-	case <-p.closedChan():
+	case <-p.lifetimeDone():
 	}
 	b.mu.Lock()
 	b.waiting = false
@@ -212,14 +212,14 @@ func (b *ballot) wait(p waitContext, quorum int, buf []driver.Answer) []driver.A
 	default:
 	}
 	for i := range b.votes {
-		if a := &b.votes[i].answer; timedOut && unanswered(*a) {
+		if a := &b.votes[i].answer; timedOut && isPlaceholder(*a) {
 			a.Err = errNoAnswer
 		}
 	}
 	return b.appendAndUnlock(buf)
 }
 
-// appendAndUnlock appends the answers to buf and unlocks b.mu, which the caller must hold.
+// appendAndUnlock appends the answers to buf and unlocks b.mu, which the caller must have locked.
 func (b *ballot) appendAndUnlock(buf []driver.Answer) []driver.Answer {
 	buf = slices.Grow(buf, len(b.votes))
 	for i := range b.votes {
@@ -229,21 +229,21 @@ func (b *ballot) appendAndUnlock(buf []driver.Answer) []driver.Answer {
 	return buf
 }
 
-// waitContext ends when its context ends or, if life is not nil, when the Locker is closed.
+// waitContext ends when its context ends or, if lifetime is not nil, when the Locker is closed.
 type waitContext struct {
 	context.Context
 	lifetime context.Context
 }
 
-func (p waitContext) closedChan() <-chan struct{} {
+func (p waitContext) lifetimeDone() <-chan struct{} {
 	if p.lifetime == nil {
 		return nil
 	}
 	return p.lifetime.Done()
 }
 
-// ended returns the context that has ended, or nil.
-func (p waitContext) ended() context.Context {
+// endedContext returns the context that has ended, or nil.
+func (p waitContext) endedContext() context.Context {
 	switch {
 	case p.Context.Err() != nil:
 		return p.Context
@@ -253,7 +253,7 @@ func (p waitContext) ended() context.Context {
 	return nil
 }
 
-// send sends r to the nodes with these indices and returns their answers.
+// send sends r to nodes, given by their indices, and returns their answers.
 func (c *Client) send(ctx context.Context, nodes []int, r driver.Request) []driver.Answer {
 	if c.batcher != nil && ctx.Err() == nil {
 		b := c.batcher.send(nodes, nil, r, c.cfg.Now().Add(c.cfg.Timeout))
@@ -264,9 +264,9 @@ func (c *Client) send(ctx context.Context, nodes []int, r driver.Request) []driv
 }
 
 // Ask calls request for each of the given nodes, which are indices of c.Nodes, and returns the
-// answers in the same order. It returns at the latest when every request has timed out or ctx has
-// ended. It is meant for other lock implementations that send requests to many nodes at once, as
-// Redlock does. c must be a result of WithDefaults.
+// answers in the same order. It returns when all requests have been answered or timed out, or ctx
+// has ended. It is meant for other lock implementations that send requests to many nodes at once,
+// as Redlock does. c must be a result of WithDefaults.
 func (c Config) Ask(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer {
 	if !c.Sequential {
 		return c.round(ctx, nodes, request)
@@ -281,9 +281,9 @@ func (c Config) Ask(ctx context.Context, nodes []int, request func(ctx context.C
 // round calls request for all nodes at once.
 //
 // A single timer on the client's clock ends the round, so a driver that ignores its context delays
-// nobody, and no two timers are due at the same instant. The deadline passed to the drivers is an
-// eighth of the timeout later and only lets them free their resources. The caller is woken once, by
-// the last answer or by the end of the round. Later answers are dropped.
+// nobody, and no two timers are due at the same instant. The drivers' deadline is an eighth of the
+// timeout later and only lets them free their resources. The caller is woken once, by the last
+// answer or by the end of the round. Later answers are dropped.
 func (c Config) round(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer {
 	out := make([]driver.Answer, len(nodes))
 	for i, n := range nodes {
@@ -296,23 +296,23 @@ func (c Config) round(ctx context.Context, nodes []int, request func(ctx context
 	defer cancel()
 
 	var mu sync.Mutex // guards out and left
-	left, all := len(nodes), make(chan struct{})
+	numMissing, allAnswered := len(nodes), make(chan struct{})
 	for i, n := range nodes {
 		go func() {
 			growStack(i)
 			value, err := request(nodeCtx, n)
 			mu.Lock()
 			defer mu.Unlock()
-			if ctx.Err() == nil { // once ctx has ended, a driver's error does not count as an answer
+			if ctx.Err() == nil { // once ctx has ended, a driver's error is not an answer
 				out[i].Value, out[i].Err = value, err
 			}
-			if left--; left == 0 {
-				close(all)
+			if numMissing--; numMissing == 0 {
+				close(allAnswered)
 			}
 		}()
 	}
 	select {
-	case <-all:
+	case <-allAnswered:
 		return out
 	case <-c.After(c.Timeout):
 	case <-ctx.Done():
@@ -322,17 +322,17 @@ func (c Config) round(ctx context.Context, nodes []int, request func(ctx context
 	return slices.Clone(out)
 }
 
-// stackSize is roughly the stack that go-redis needs.
+// stackSize is roughly how much stack go-redis needs.
 const stackSize = 7000
 
-// growStack makes a new goroutine's stack grow while there is nothing on it to copy. Otherwise the
+// growStack grows a new goroutine's stack while there is nothing on it to copy. Otherwise the
 // stack would double twice during the driver's work, which accounted for a tenth of the CPU time of
 // a simulated run with go-redis.
 //
 //go:noinline
 func growStack(i int) byte {
-	var room [stackSize]byte
-	return room[i]
+	var padding [stackSize]byte
+	return padding[i]
 }
 
 // nodeErrors returns an error for each node that did not say yes.
@@ -357,13 +357,13 @@ func (c *Client) nodeName(node int) string {
 	return fmt.Sprintf("node %d", node+1)
 }
 
-// batchSender sends requests to nodes that are all Batchers. It needs neither a goroutine nor a
-// timer per request.
+// batchSender sends requests to nodes that are all Batchers, without a goroutine or timer per
+// request.
 type batchSender struct {
 	nodes        []driver.Batcher
-	isGranter    []bool       // by node: it is a Granter
+	isGranter    []bool       // by node
 	pool         sync.Pool    // unused ballots
-	waiters      atomic.Int32 // callers waiting for answers
+	waiters      atomic.Int32 // number of callers waiting for answers
 	flushPending atomic.Bool  // a goroutine is about to flush
 }
 
@@ -381,7 +381,7 @@ func newBatchSender(nodes []Node) *batchSender {
 	return rs
 }
 
-// send submits r to nodes and flushes them.
+// send submits r to nodes and flushes it.
 func (rs *batchSender) send(nodes []int, work *sync.WaitGroup, r driver.Request, deadline time.Time) *ballot {
 	b, _ := rs.pool.Get().(*ballot)
 	if b == nil {
@@ -406,8 +406,9 @@ func (rs *batchSender) put(b *ballot) {
 	rs.pool.Put(b)
 }
 
-// simplestOp returns the simplest operation that a Batcher can execute instead of o. A Batcher keeps requests
-// in order and so needs no tombstones. Without fencing and quarantine, the plain operations suffice.
+// simplestOp returns the simplest operation that a node can execute instead of o. Batchers keep
+// requests in order, so they need no tombstones. Without fencing and quarantine, the plain
+// operations suffice.
 func simplestOp(o driver.Op, granter bool, t driver.Terms) driver.Op {
 	switch {
 	case o == driver.OpAbandon:
@@ -420,8 +421,9 @@ func simplestOp(o driver.Op, granter bool, t driver.Terms) driver.Op {
 	return driver.OpSet
 }
 
-// flush sends the submitted requests to all nodes. A lone caller sends them directly. If several callers are
-// waiting, one goroutine sends the requests of all callers that can run now, so batches grow with load.
+// flush sends the submitted requests to all nodes. If no caller is waiting for answers, it sends
+// them directly. Otherwise, one goroutine sends the requests of all callers that can run now, so
+// that batches grow with load.
 func (rs *batchSender) flush() {
 	if rs.waiters.Load() == 0 {
 		rs.flushAll()

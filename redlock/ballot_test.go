@@ -8,8 +8,8 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// A ballot's work is done only when all callbacks have returned, even if the callback of an earlier answer takes
-// longer than that of the last one.
+// A ballot's work is done only when all callbacks have returned, even if the callback for an
+// earlier answer takes longer than the callback for the last one.
 func TestBallotWorkIncludesCallbacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var work sync.WaitGroup
@@ -28,12 +28,12 @@ func TestBallotWorkIncludesCallbacks(t *testing.T) {
 		go func() { work.Wait(); done = true }()
 		synctest.Wait()
 		if done {
-			t.Error("the work counts as done while a callback is running")
+			t.Error("the work was done while a callback was still running")
 		}
 		close(proceed)
 		synctest.Wait()
 		if !done {
-			t.Error("the work never counts as done")
+			t.Error("the work was never done")
 		}
 	})
 }

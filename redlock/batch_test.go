@@ -18,9 +18,9 @@ import (
 // them late.
 type batcher struct {
 	*memoryNode
-	delay   func() time.Duration // negative: answer before Submit returns
-	fault   func() error
-	changed error // set if a request was changed before it was answered
+	delay     func() time.Duration // negative: the answer arrives before Submit returns
+	fault     func() error
+	changeErr error // set if a request changed before it was answered
 }
 
 func (c *batcher) Flush() {}
@@ -30,7 +30,7 @@ func (c *batcher) Submit(r *driver.Request) {
 	value, err := c.execute(&sent)
 	answer := func() {
 		if *r != sent {
-			c.changed = fmt.Errorf("request %v had changed to %v when it was answered", sent, *r)
+			c.changeErr = fmt.Errorf("request %v had changed to %v by the time it was answered", sent, *r)
 		}
 		if fault := c.fault(); fault != nil {
 			err = fault
@@ -38,7 +38,7 @@ func (c *batcher) Submit(r *driver.Request) {
 		r.Collector.Answered(r, value, err)
 	}
 	if d := c.delay(); d >= 0 {
-		time.AfterFunc(d+1, answer) // with a timer of 0 in a bubble, the race detector of Go 1.26 sometimes crashes
+		time.AfterFunc(d+1, answer) // if a timer in a bubble has a delay of 0, the race detector of Go 1.26 sometimes crashes
 	} else {
 		answer()
 	}
@@ -62,7 +62,6 @@ func (c *batcher) execute(r *driver.Request) (n int64, err error) {
 	return n, err
 }
 
-// newBatchers returns five batchers that answer immediately.
 func newBatchers() (out []*batcher, c cluster) {
 	c = newCluster(5)
 	for _, m := range c.nodes {
@@ -71,8 +70,8 @@ func newBatchers() (out []*batcher, c cluster) {
 	return out, c
 }
 
-// Even if answers are late and callers give up, each request gets its own answer, and no keys are
-// left behind.
+// Each request gets its own answer, and no keys are left behind, even if answers are late and
+// callers give up.
 func TestAnswersMatchRequests(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -90,9 +89,9 @@ func TestAnswersMatchRequests(t *testing.T) {
 				}
 			}
 			l := locker(t, nodes, nil)
-			var all sync.WaitGroup
+			var wg sync.WaitGroup
 			for i := range 30 {
-				all.Go(func() {
+				wg.Go(func() {
 					for range 20 {
 						ctx := context.Background()
 						if randN(3) == 0 {
@@ -109,12 +108,12 @@ func TestAnswersMatchRequests(t *testing.T) {
 					}
 				})
 			}
-			all.Wait()
+			wg.Wait()
 			l.Close()
 			keys := 0
 			for i, n := range nodes {
-				if n.changed != nil {
-					t.Errorf("n%d: %v", i+1, n.changed)
+				if n.changeErr != nil {
+					t.Errorf("n%d: %v", i+1, n.changeErr)
 				}
 				keys += len(c.nodes[i].keys)
 			}
@@ -125,8 +124,8 @@ func TestAnswersMatchRequests(t *testing.T) {
 	}
 }
 
-// Each lease's context ends exactly at the lease's deadline, in whatever order leases are acquired
-// and extended.
+// A lease's context ends exactly at the lease's deadline, regardless of the order in which leases
+// are acquired and extended.
 func TestContextsOfManyLeases(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -134,14 +133,14 @@ func TestContextsOfManyLeases(t *testing.T) {
 			nodes, _ := newBatchers()
 			l := locker(t, nodes, nil)
 			var ended sync.WaitGroup
-			var held []*redlock.Lease
+			var leases []*redlock.Lease
 			watch := func(s *redlock.Lease) {
 				ctx := s.Context()
 				ended.Go(func() {
 					<-ctx.Done()
 					cause := context.Cause(ctx)
-					if late := time.Since(s.Until()); cause == redlock.ErrExpired && late != 0 || cause == redlock.ErrReleased && late > 0 {
-						t.Errorf("seed %d: the context ended %v after the deadline with cause %v", seed, late, cause)
+					if delay := time.Since(s.Until()); cause == redlock.ErrExpired && delay != 0 || cause == redlock.ErrReleased && delay > 0 {
+						t.Errorf("seed %d: the context ended %v after the deadline with cause %v", seed, delay, cause)
 					}
 				})
 			}
@@ -151,8 +150,8 @@ func TestContextsOfManyLeases(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				held = append(held, s)
-				switch other := held[rng.IntN(len(held))]; rng.IntN(8) {
+				leases = append(leases, s)
+				switch other := leases[rng.IntN(len(leases))]; rng.IntN(8) {
 				case 0, 1, 2:
 					other.Extend(t.Context())
 				case 3:
@@ -166,7 +165,7 @@ func TestContextsOfManyLeases(t *testing.T) {
 				}
 			}
 			ended.Wait()
-			for _, s := range held {
+			for _, s := range leases {
 				s.Release(t.Context())
 				if cause := context.Cause(s.Context()); cause != redlock.ErrExpired && cause != redlock.ErrReleased {
 					t.Errorf("seed %d: a context ended with cause %v", seed, cause)
@@ -187,7 +186,7 @@ func TestAllocations(t *testing.T) {
 		}
 	})
 	if allocs > 10 {
-		t.Errorf("%v allocations for an acquire and its release, want at most 10", allocs)
+		t.Errorf("%v allocations per acquire and release, want at most 10", allocs)
 	}
 }
 

@@ -12,10 +12,11 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// The tests in this file cover what a Locker does beyond the specification. Each detects one of the mistakes.
+// The tests in this file are about what a Locker does beyond the specification. Each detects one of
+// the mistakes in mistakes_test.go.
 
-// An extension that a quorum confirms after the deadline fails, because another client may have had the
-// lock.
+// An extension that a quorum confirms after the deadline fails, because another client may have
+// acquired the lock in the meantime.
 func TestExtensionAfterDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -30,7 +31,7 @@ func TestExtensionAfterDeadline(t *testing.T) {
 	})
 }
 
-// An acquire that reaches its quorum with no validity left fails and leaves no keys.
+// An acquire that reaches its quorum too late to leave any validity fails and leaves no keys.
 func TestAcquireWithoutValidityLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -39,14 +40,14 @@ func TestAcquireWithoutValidityLeft(t *testing.T) {
 		_, err := l.Acquire(t.Context(), "k")
 		wantKind(t, err, redlock.ErrExpired)
 		synctest.Wait()
-		if keys := c.holders("k", c.log.byStep("set")[0].token); keys != 0 {
+		if keys := c.numHolders("k", c.log.rowsFor("set")[0].token); keys != 0 {
 			t.Errorf("%d keys are left", keys)
 		}
 	})
 }
 
 // When the caller's context ends, the call returns, but requests in progress are still executed.
-// This holds for an acquire that already has its quorum and for a release.
+// This applies to an acquire that already has its quorum, and to a release.
 func TestRequestsOutliveCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -59,19 +60,19 @@ func TestRequestsOutliveCaller(t *testing.T) {
 		}
 		cancel()
 		time.Sleep(time.Second)
-		if keys := c.holders("k", s.Token()); keys != 5 || s.Context().Err() != nil {
+		if keys := c.numHolders("k", s.Token()); keys != 5 || s.Context().Err() != nil {
 			t.Errorf("%d keys, want 5; the lease ended with cause %v", keys, context.Cause(s.Context()))
 		}
 		c.setFault("release", stepFault{delay: 40 * ms}, 0, 1, 2, 3, 4)
 		wantKind(t, s.Release(ctx), redlock.ErrCanceled)
 		time.Sleep(time.Second)
-		if keys := c.holders("k", s.Token()); keys != 0 {
+		if keys := c.numHolders("k", s.Token()); keys != 0 {
 			t.Errorf("%d keys are left after the release", keys)
 		}
 	})
 }
 
-// cancelingNode cancels a context when it grants.
+// cancelingNode cancels a context when it grants the lock.
 type cancelingNode struct {
 	*granter
 	cancel context.CancelFunc
@@ -89,21 +90,21 @@ func TestCanceledWithQuorum(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		q := &cancelingNode{c.granters()[0], func() {}}
 		l := locker(t, []*cancelingNode{q}, nil)
-		lease(t, l).Release(t.Context()) // makes the node's identity known
+		lease(t, l).Release(t.Context()) // so that the node's identity is known
 		q.cancel = cancel
 		_, err := l.Acquire(ctx, "k")
 		wantKind(t, err, redlock.ErrCanceled)
 		l.Close()
-		if keys := c.holders("k", c.log.byStep("set")[1].token); keys != 0 {
+		if keys := c.numHolders("k", c.log.rowsFor("set")[1].token); keys != 0 {
 			t.Errorf("%d keys are left", keys)
 		}
 	})
 }
 
-// A node that does not confirm the fencing token has no vote, because its count is still lower, so
-// the next holder's token could be lower, too.
+// A node that does not confirm the fencing token has no vote: its count is still lower, so the next
+// holder's token could be lower, too.
 func TestUnconfirmedFenceLosesVote(t *testing.T) {
-	for name, f := range map[string]stepFault{"down": {down: true}, "too late": {delay: time.Second}, "answer lost": {lost: true}} {
+	for name, f := range map[string]stepFault{"down": {refuse: true}, "too late": {delay: time.Second}, "lost answer": {loseAnswer: true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(3)
@@ -117,31 +118,31 @@ func TestUnconfirmedFenceLosesVote(t *testing.T) {
 	}
 }
 
-// A repair applies only to nodes that report the key missing, not to nodes without an answer. It waits
-// for slow nodes, and does not count as a grant.
-func TestRepairOnlyMissingKeys(t *testing.T) {
+// A repair applies only to nodes that report the key as missing, not to nodes that don't answer. It
+// waits for slow nodes, and does not count as a grant.
+func TestOnlyMissingKeysAreRepaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		s := lease(t, locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Repair, cfg.Fence = true, true }))
 		synctest.Wait()
 		clear(c.nodes[0].keys)
 		clear(c.nodes[1].keys)
-		c.setFault("extend", stepFault{down: true}, 0)
+		c.setFault("extend", stepFault{refuse: true}, 0)
 		c.setFault("extend", stepFault{delay: 40 * ms}, 1)
-		before, count := len(c.log.byStep("set")), c.nodes[1].count["k"]
+		before, count := len(c.log.rowsFor("set")), c.nodes[1].count["k"]
 		if err := s.Extend(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if more := c.log.byStep("set")[before:]; len(more) != 1 || more[0].node != "n2" {
-			t.Errorf("keys were set again on %v, want only n2", more)
+		if newSets := c.log.rowsFor("set")[before:]; len(newSets) != 1 || newSets[0].node != "n2" {
+			t.Errorf("keys were set again by %v, want only n2", newSets)
 		}
 		if got := c.nodes[1].count["k"]; got != count {
-			t.Errorf("the count of n2 is %d after the repair, want %d as before", got, count)
+			t.Errorf("n2's count is %d after the repair, want %d as before", got, count)
 		}
 	})
 }
 
-// anonymousNode is a node that does not return its identity.
+// anonymousNode does not return its identity.
 type anonymousNode struct{ *granter }
 
 func (anonymousNode) Identity(context.Context) (string, error) { return "", errors.New("no identity") }
@@ -166,7 +167,7 @@ func TestAnonymousNodesHaveNoVote(t *testing.T) {
 				synctest.Wait()
 				for i, n := range c.nodes {
 					if len(n.keys) > 0 {
-						t.Errorf("n%d has %v", i+1, n.keys)
+						t.Errorf("n%d still has %v", i+1, n.keys)
 					}
 				}
 			}
@@ -174,7 +175,7 @@ func TestAnonymousNodesHaveNoVote(t *testing.T) {
 	}
 }
 
-// A node whose vote was not needed is asked for its identity, too.
+// Even a node whose vote was not needed is asked for its identity.
 func TestLateDuplicateNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -192,37 +193,36 @@ func TestLateDuplicateNode(t *testing.T) {
 	})
 }
 
-// An unresponsive node does not block the pending releases of other nodes.
+// An unresponsive node does not block pending releases on other nodes.
 func TestUnresponsiveNodeDoesNotBlockReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
 		l := locker(t, c.granters(), nil)
-		var held []*redlock.Lease
+		var leases []*redlock.Lease
 		for _, key := range []string{"a", "b", "c"} {
 			s, err := l.Acquire(t.Context(), key)
 			if err != nil {
 				t.Fatal(err)
 			}
-			held = append(held, s)
+			leases = append(leases, s)
 		}
 		synctest.Wait()
-		c.setFault("release", stepFault{down: true}, 0, 1, 2)
-		for _, s := range held {
+		c.setFault("release", stepFault{refuse: true}, 0, 1, 2)
+		for _, s := range leases {
 			s.Release(t.Context())
 		}
 		synctest.Wait()
 		c.setFault("release", stepFault{}, 1, 2)
-		time.Sleep(250 * ms) // more than one retry delay of at most 200 ms
+		time.Sleep(250 * ms) // longer than a retry delay, which is at most 200 ms
 		synctest.Wait()
 		for i, n := range c.nodes[1:] {
 			if len(n.keys) > 0 {
-				t.Errorf("n%d has %v", i+2, n.keys)
+				t.Errorf("n%d still has %v", i+2, n.keys)
 			}
 		}
 	})
 }
 
-// quarantinedNode is a node in quarantine.
 type quarantinedNode struct{ *granter }
 
 func (c quarantinedNode) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
@@ -232,7 +232,7 @@ func (c quarantinedNode) Grant(ctx context.Context, key, token string, t driver.
 	return c.granter.Grant(ctx, key, token, t)
 }
 
-// A node in quarantine does not vote, but accepts the key of a holder whom a majority has confirmed.
+// A node in quarantine does not vote, but lets a holder confirmed by a majority repair its key.
 func TestRepairInQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -245,20 +245,20 @@ func TestRepairInQuarantine(t *testing.T) {
 		}
 		s := lease(t, locker(t, nodes, func(cfg *redlock.Config) { cfg.Repair, cfg.Quarantine = true, ttl }))
 		synctest.Wait()
-		if keys := c.holders("k", s.Token()); keys != 3 {
-			t.Errorf("%d nodes granted, want the 3 that are not in quarantine", keys)
+		if keys := c.numHolders("k", s.Token()); keys != 3 {
+			t.Errorf("%d nodes granted the lock, want the 3 that are not in quarantine", keys)
 		}
 		if err := s.Extend(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if keys := c.holders("k", s.Token()); keys != 5 {
+		if keys := c.numHolders("k", s.Token()); keys != 5 {
 			t.Errorf("%d keys after the repair, want 5", keys)
 		}
 	})
 }
 
-// A release also covers keys set by a repair, even if the answer to the repair was lost and its
-// request may still be in flight.
+// A release covers keys set by a repair, even if the answer to the repair was lost and its request
+// may still be in flight.
 func TestReleaseAfterRepair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -274,89 +274,89 @@ func TestReleaseAfterRepair(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(2 * time.Second)
-		if keys := c.holders("k", s.Token()); keys != 0 {
+		if keys := c.numHolders("k", s.Token()); keys != 0 {
 			t.Errorf("%d keys are left", keys)
 		}
 	})
 }
 
-// Each pending release is retried, in order, for as long as its key can exist. An extension prolongs that
-// time.
+// Every pending release is retried, in order, as long as its key may exist. An extension prolongs
+// that time.
 func TestAllPendingReleasesAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		l := locker(t, c.granters(), nil)
-		var held []*redlock.Lease
+		var leases []*redlock.Lease
 		for _, key := range []string{"k", "l", "m"} {
 			s, err := l.Acquire(t.Context(), key)
 			if err != nil {
 				t.Fatal(err)
 			}
-			held = append(held, s)
+			leases = append(leases, s)
 		}
 		time.Sleep(9 * time.Second)
-		for _, s := range held {
+		for _, s := range leases {
 			if err := s.Extend(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		c.setFault("release", stepFault{down: true}, 0, 1, 2, 3, 4)
-		for _, s := range held {
+		c.setFault("release", stepFault{refuse: true}, 0, 1, 2, 3, 4)
+		for _, s := range leases {
 			wantKind(t, s.Release(t.Context()), redlock.ErrNoQuorum)
 		}
 		time.Sleep(5 * time.Second) // past the original expiry of the keys
 		c.setFault("release", stepFault{}, 0, 1, 2, 3, 4)
 		time.Sleep(300 * ms)
-		for _, s := range held {
-			if keys := c.holders(s.Key(), s.Token()); keys != 0 {
+		for _, s := range leases {
+			if keys := c.numHolders(s.Key(), s.Token()); keys != 0 {
 				t.Errorf("%s: %d keys are left", s.Key(), keys)
 			}
 		}
 	})
 }
 
-// A lease that reached the limit of extensions stops renewing.
+// A lease stops renewing itself when it has reached the limit of extensions.
 func TestRenewalEndsAtLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tried := 0
+		numAttempts := 0
 		l := locker(t, newCluster(5).granters(), func(cfg *redlock.Config) {
 			cfg.Renew, cfg.Extends = time.Second, 3
 			cfg.Observe = func(e redlock.Event) {
 				if e.Op == "extend" && e.Type == redlock.Invoke {
-					tried++
+					numAttempts++
 				}
 			}
 		})
 		<-lease(t, l).Context().Done()
-		if tried != 4 {
-			t.Errorf("%d extensions were tried, want three and one that reaches the limit", tried)
+		if numAttempts != 4 {
+			t.Errorf("%d extensions were attempted, want three and one that fails because of the limit", numAttempts)
 		}
 	})
 }
 
-// Close retries releases that failed in the same round together, even if the nodes failed at
+// Close retries all releases that failed in the same round together, even if the nodes failed at
 // slightly different times.
 func TestCloseRetriesReleasesInOneRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		l := locker(t, c.granters(), nil)
 		s := lease(t, l)
-		synctest.Wait() // for all grants
-		c.setFault("release", stepFault{delay: 40 * ms, down: true}, 0)
-		c.setFault("release", stepFault{delay: 41 * ms, down: true}, 1)
+		synctest.Wait() // until all nodes have granted the lock
+		c.setFault("release", stepFault{delay: 40 * ms, refuse: true}, 0)
+		c.setFault("release", stepFault{delay: 41 * ms, refuse: true}, 1)
 		start := time.Now()
 		if err := s.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		l.Close()
-		if took := time.Since(start); took < 81*ms || took > 100*ms { // two tries each; one node after the other would take 121 ms
-			t.Errorf("it took %v", took)
+		if elapsed := time.Since(start); elapsed < 81*ms || elapsed > 100*ms { // two attempts each; with one node after the other, it would take 121 ms
+			t.Errorf("took %v", elapsed)
 		}
 	})
 }
 
-// On a busy machine, a short timeout may pass before a driver can react to its context. Close waits
-// a second before it blames the driver.
+// On a busy machine, a short timeout may pass before a driver can react to the end of its context.
+// Close waits for a second before it blames the driver.
 func TestCloseWaitsForSlowDriver(t *testing.T) {
 	for name, row := range map[string]struct {
 		late time.Duration
@@ -382,8 +382,8 @@ func TestCloseWaitsForSlowDriver(t *testing.T) {
 				lease(t, l)
 				start := time.Now()
 				err = l.Close()
-				if took := time.Since(start); took < row.took-5*ms || took > row.took+50*ms || (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
-					t.Errorf("after %v: %v; want %q after %v", took, err, row.want, row.took)
+				if elapsed := time.Since(start); elapsed < row.took-5*ms || elapsed > row.took+50*ms || (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+					t.Errorf("after %v: %v; want %q after %v", elapsed, err, row.want, row.took)
 				}
 				time.Sleep(time.Hour) // until the driver returns
 			})
@@ -414,7 +414,7 @@ func TestCloseEndsContexts(t *testing.T) {
 	})
 }
 
-// The time that it takes to confirm the fencing token counts as elapsed time.
+// Confirming the fencing token counts as elapsed time.
 func TestFenceConfirmationCountsAsElapsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
@@ -427,25 +427,24 @@ func TestFenceConfirmationCountsAsElapsed(t *testing.T) {
 	})
 }
 
-// The releases of a failed attempt are retried for as long as its keys can exist.
+// Releases of a failed attempt are retried as long as its keys may exist.
 func TestFailedAttemptIsReleasedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		c.take("k", 0, 1, 2)
-		c.setFault("release", stepFault{down: true}, 3, 4)
+		c.setFault("release", stepFault{refuse: true}, 3, 4)
 		_, err := locker(t, c.granters(), nil).Acquire(t.Context(), "k")
 		wantKind(t, err, redlock.ErrTaken)
 		time.Sleep(5 * time.Second)
 		c.setFault("release", stepFault{}, 3, 4)
 		time.Sleep(300 * ms)
-		if keys := c.holders("k", c.log.byStep("set")[0].token); keys != 0 {
+		if keys := c.numHolders("k", c.log.rowsFor("set")[0].token); keys != 0 {
 			t.Errorf("%d keys are left", keys)
 		}
 	})
 }
 
-// A release is also sent to the nodes outside the quorum, whose grants may arrive after the
-// release.
+// Nodes outside the quorum receive the release, too, because their grants may arrive after it.
 func TestReleaseBeforeLateGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -456,7 +455,7 @@ func TestReleaseBeforeLateGrant(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(2 * time.Second)
-		if keys := c.holders("k", s.Token()); keys != 0 {
+		if keys := c.numHolders("k", s.Token()); keys != 0 {
 			t.Errorf("%d keys are left", keys)
 		}
 	})

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Boottime returns the time of a clock that keeps running while the machine is suspended, as a
-// laptop or VM may be. time.Now and timers stop during suspension, so after waking up a holder
-// would still trust a lease that has expired. On systems without such a clock (other than Linux),
-// Boottime is time.Now. Use it together with BoottimeAfter for Config.Now and for the Options of
-// package wire. Compare its values only with each other, as Lease.Remaining and Lease.Context do.
+// Boottime returns the time on a clock that keeps running while the machine is suspended, as
+// laptops and VMs may be. time.Now and timers stop during a suspension, so a holder that wakes up
+// would still trust an expired lease. On systems without such a clock (all but Linux), Boottime is
+// time.Now. Use it together with BoottimeAfter for Config.Now and for the Options of package wire.
+// Compare its values only with each other, as Lease.Remaining and Lease.Context do.
 func Boottime() time.Time {
 	since, ok := sinceBoot()
 	if !ok {
@@ -19,7 +19,7 @@ func Boottime() time.Time {
 	return first.now.Add(since - first.since)
 }
 
-// bootReference holds a reading of each clock, taken when Boottime was first called.
+// bootReference returns a reading of both clocks, taken when Boottime was first called.
 var bootReference = sync.OnceValue(func() (at struct {
 	now   time.Time
 	since time.Duration
@@ -29,22 +29,22 @@ var bootReference = sync.OnceValue(func() (at struct {
 	return at
 })
 
-// BoottimeAfter is like time.After, but measures time with Boottime. After a suspension it fires at
-// most a quarter of a second late.
+// BoottimeAfter is like time.After, but measures time with Boottime. After a suspension it can fire
+// up to a quarter of a second late.
 func BoottimeAfter(d time.Duration) <-chan time.Time { return afterOnClock(Boottime, d) }
 
 // pollInterval is how often afterOnClock checks its clock.
 const pollInterval = 250 * time.Millisecond
 
-// afterOnClock is like time.After, for a clock that may keep running while timers stop.
+// afterOnClock is like time.After, but uses a clock that may keep running while timers stop.
 func afterOnClock(now func() time.Time, d time.Duration) <-chan time.Time {
 	c := make(chan time.Time, 1)
 	end := now().Add(d)
 	var check func()
 	check = func() {
 		at := now()
-		if left := end.Sub(at); left > 0 {
-			time.AfterFunc(min(left, pollInterval), check)
+		if remaining := end.Sub(at); remaining > 0 {
+			time.AfterFunc(min(remaining, pollInterval), check)
 			return
 		}
 		c <- at

@@ -11,15 +11,14 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// suspendedClock is a clock that keeps running during a simulated suspension, during which time.Now
-// stops.
+// suspendedClock keeps running during a simulated suspension, while time.Now stops.
 type suspendedClock struct{ offset atomic.Int64 }
 
 func (s *suspendedClock) now() time.Time                         { return time.Now().Add(time.Duration(s.offset.Load())) }
 func (s *suspendedClock) after(d time.Duration) <-chan time.Time { return afterOnClock(s.now, d) }
 
 func TestAfterOnClockDuringSuspension(t *testing.T) {
-	for _, row := range []struct{ at, asleep, d, earliest, latest time.Duration }{
+	for _, row := range []struct{ at, suspension, d, earliest, latest time.Duration }{
 		{0, 0, 50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond},
 		{0, 0, 10 * time.Second, 10 * time.Second, 10 * time.Second},
 		{0, 0, 0, 0, 0},
@@ -28,18 +27,18 @@ func TestAfterOnClockDuringSuspension(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var s suspendedClock
-			begin := time.Now()
-			time.AfterFunc(row.at, func() { s.offset.Store(int64(row.asleep)) })
+			start := time.Now()
+			time.AfterFunc(row.at, func() { s.offset.Store(int64(row.suspension)) })
 			<-s.after(row.d)
-			if took := time.Since(begin); took < row.earliest || took > row.latest {
-				t.Errorf("%+v: took %v", row, took)
+			if elapsed := time.Since(start); elapsed < row.earliest || elapsed > row.latest {
+				t.Errorf("%+v: took %v", row, elapsed)
 			}
 		})
 	}
 }
 
-// If the machine is suspended past the end of a lease, the lease has ended when the machine wakes
-// up. An acquire during which the machine is suspended fails.
+// If the machine is suspended past the end of a lease, the lease is over when the machine wakes up.
+// An acquire fails if the machine is suspended in the meantime.
 func TestLeaseExpiresDuringSuspension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s suspendedClock
@@ -63,19 +62,19 @@ func TestLeaseExpiresDuringSuspension(t *testing.T) {
 		requested := other.Context()
 		time.Sleep(time.Second)
 		s.offset.Store(int64(time.Minute))
-		if left := lease.Remaining(); left > 0 {
-			t.Errorf("%v remaining after the suspension", left)
+		if remaining := lease.Remaining(); remaining > 0 {
+			t.Errorf("lease still has %v left after the suspension", remaining)
 		}
 		if err := lease.Extend(t.Context()); !errors.Is(err, ErrExpired) {
 			t.Errorf("extension: %v", err)
 		}
-		woke := time.Now()
+		wakeTime := time.Now()
 		if requested.Err() == nil || other.Context().Err() == nil {
-			t.Error("a context has not ended right after the suspension")
+			t.Error("a context was still active right after the suspension")
 		}
 		<-ctx.Done()
-		if late := time.Since(woke); late > pollInterval || context.Cause(ctx) != ErrExpired {
-			t.Errorf("the context ended %v after the suspension with cause %v", late, context.Cause(ctx))
+		if delay := time.Since(wakeTime); delay > pollInterval || context.Cause(ctx) != ErrExpired {
+			t.Errorf("the context ended %v after the suspension with cause %v", delay, context.Cause(ctx))
 		}
 		if _, err := open(suspendingNode{yesNode{}, &s}).Acquire(t.Context(), "k"); !errors.Is(err, ErrExpired) {
 			t.Errorf("acquire: %v", err)
@@ -83,7 +82,7 @@ func TestLeaseExpiresDuringSuspension(t *testing.T) {
 	})
 }
 
-// suspendingNode is a node that suspends the machine before it answers.
+// suspendingNode suspends the machine before it answers.
 type suspendingNode struct {
 	yesNode
 	s *suspendedClock
@@ -95,9 +94,9 @@ func (n suspendingNode) Submit(r *driver.Request) {
 }
 
 func TestBoottime(t *testing.T) {
-	before, began := Boottime(), time.Now()
+	before, start := Boottime(), time.Now()
 	<-BoottimeAfter(2 * time.Millisecond)
-	if elapsed, least := Boottime().Sub(before), 2*time.Millisecond; elapsed < least || elapsed > time.Since(began)+time.Minute {
-		t.Errorf("%v elapsed", elapsed)
+	if elapsed, minimum := Boottime().Sub(before), 2*time.Millisecond; elapsed < minimum || elapsed > time.Since(start)+time.Minute {
+		t.Errorf("BoottimeAfter took %v, want about 2ms", elapsed)
 	}
 }

@@ -22,7 +22,7 @@ func cancelAfter(d time.Duration) context.Context {
 func wantCanceled(t *testing.T, err error) *redlock.Error {
 	t.Helper()
 	if !errors.Is(err, errShutdown) || !errors.Is(err, context.Canceled) {
-		t.Errorf("error: %v; want one that wraps the context's cause and error", err)
+		t.Errorf("error: %v; want it to wrap the context's cause and error", err)
 	}
 	return wantKind(t, err, redlock.ErrCanceled)
 }
@@ -35,11 +35,11 @@ func TestCancelDuringRound(t *testing.T) {
 		_, err := c.client(t, nil).Acquire(cancelAfter(20*time.Millisecond), "k")
 		wantCanceled(t, err)
 		if got := time.Since(start); got != 20*time.Millisecond {
-			t.Errorf("took %v with a cancellation at 20ms", got)
+			t.Errorf("canceled after 20ms, but took %v", got)
 		}
-		// The cleanup must run despite the end of the context.
-		if n := c.holders("k", c.log.byStep("set")[0].token); n != 0 || len(c.log.byStep("release")) != 5 {
-			t.Errorf("%d keys are left after %d releases; want 0 after 5", n, len(c.log.byStep("release")))
+		// The keys must be cleaned up although the context has ended.
+		if n := c.numHolders("k", c.log.rowsFor("set")[0].token); n != 0 || len(c.log.rowsFor("release")) != 5 {
+			t.Errorf("%d keys are left after %d releases, want 0 after 5", n, len(c.log.rowsFor("release")))
 		}
 	})
 }
@@ -52,10 +52,10 @@ func TestCancelDuringWait(t *testing.T) {
 		start := time.Now()
 		_, err := client.Acquire(cancelAfter(time.Second), "k")
 		if e := wantCanceled(t, err); e.Tries != 1 || len(e.Nodes) != 3 {
-			t.Errorf("%d tries and %d causes, want 1 and 3", e.Tries, len(e.Nodes))
+			t.Errorf("%d tries and %d node errors, want 1 and 3", e.Tries, len(e.Nodes))
 		}
 		if got := time.Since(start); got != time.Second {
-			t.Errorf("took %v with a cancellation at 1s", got)
+			t.Errorf("canceled after 1s, but took %v", got)
 		}
 	})
 }
@@ -64,7 +64,7 @@ func TestCanceledBeforeAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		l := acquire(t, c.client(t, nil))
-		asked := len(c.log.rows)
+		numRequests := len(c.log.rows)
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(errShutdown)
 		client := c.client(t, func(cfg *redlock.Config) {
@@ -73,8 +73,8 @@ func TestCanceledBeforeAcquire(t *testing.T) {
 		_, err := client.Acquire(ctx, "k")
 		wantCanceled(t, err)
 		wantCanceled(t, l.Extend(ctx))
-		if got := len(c.log.rows); got != asked {
-			t.Errorf("%d requests after the context was canceled", got-asked)
+		if got := len(c.log.rows); got != numRequests {
+			t.Errorf("%d requests after the context was canceled", got-numRequests)
 		}
 	})
 }
@@ -88,10 +88,10 @@ func TestNodeTimeoutIsNotCallersTimeout(t *testing.T) {
 		_, err := c.client(t, func(cfg *redlock.Config) { cfg.After = late }).Acquire(context.Background(), "k")
 		e := wantKind(t, err, redlock.ErrNoQuorum)
 		if errors.Is(err, context.DeadlineExceeded) {
-			t.Error("the error matches that of the caller's context")
+			t.Error("the error looks like an error from the caller's context")
 		}
 		if !errors.Is(e.Nodes[0].Err, context.DeadlineExceeded) {
-			t.Errorf("node error: %v, want that of the driver", e.Nodes[0].Err)
+			t.Errorf("node error: %v, want the driver's error", e.Nodes[0].Err)
 		}
 	})
 }
@@ -105,7 +105,7 @@ func TestReleaseDespiteCancel(t *testing.T) {
 		if err := l.Release(ctx); err != nil {
 			t.Error(err)
 		}
-		if n := c.holders("k", l.Token()); n != 0 {
+		if n := c.numHolders("k", l.Token()); n != 0 {
 			t.Errorf("%d keys are left", n)
 		}
 	})

@@ -9,7 +9,6 @@ import (
 	"lockpick/redlock"
 )
 
-// unfencedNode is a node that is not a Fencer.
 type unfencedNode struct{ redlock.Node }
 
 func TestRejectsInvalidConfig(t *testing.T) {
@@ -44,7 +43,7 @@ func TestRejectsInvalidConfig(t *testing.T) {
 	}
 }
 
-// Renewal requires an explicit limit: it must neither end at a default limit nor continue forever.
+// Renewal requires an explicit limit: it must neither stop at a default limit nor continue forever.
 func TestRenewalRequiresLimit(t *testing.T) {
 	for want, change := range map[string]func(*redlock.Config){
 		"renewal every 3s without a limit: set MaxHold": func(*redlock.Config) {},
@@ -76,6 +75,6 @@ func TestConfigDefaults(t *testing.T) {
 	}
 	cfg, err := redlock.Config{Nodes: nodes, TTL: ttl, RetryMax: time.Second, Timeout: 4 * time.Second}.WithDefaults()
 	if err != nil || cfg.RetryMin != 0 || cfg.RetryMax != time.Second || cfg.Timeout != 4*time.Second {
-		t.Errorf("explicit values were changed: %+v, %v", cfg, err)
+		t.Errorf("explicit values changed: %+v, %v", cfg, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"lockpick/redlock"
 )
 
-// nodes returns five nodes in memory. Applications use those of package redisnode or wire.
+// nodes returns five nodes in memory. Applications use nodes from package redisnode or wire.
 func nodes() []redlock.Node {
 	var out []redlock.Node
 	for _, m := range newCluster(5).nodes {
@@ -34,8 +34,8 @@ func Example() {
 		return
 	}
 	defer lease.Release(ctx)
-	within := lease.Context() // pass it to all work; it ends with the lease
-	fmt.Println("working on", lease.Key(), within.Err() == nil, lease.Remaining() > 9*time.Second)
+	workCtx := lease.Context() // pass it to all work; it ends with the lease
+	fmt.Println("working on", lease.Key(), workCtx.Err() == nil, lease.Remaining() > 9*time.Second)
 	// Output: working on invoice/42 true true
 }
 
@@ -48,14 +48,14 @@ func ExampleLocker_Do() {
 	}
 	defer locks.Close()
 	err = locks.Do(context.Background(), "invoice/42", func(ctx context.Context) error {
-		<-ctx.Done() // this work takes too long
+		<-ctx.Done() // takes too long
 		return context.Cause(ctx)
 	})
 	fmt.Println(errors.Is(err, redlock.ErrExpired))
 	// Output: true
 }
 
-// A lease that renews itself lasts as long as the work, but at most MaxHold.
+// A lease that renews itself lasts as long as the work, but no longer than MaxHold.
 func ExampleConfig_renew() {
 	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Renew: 3 * time.Second, MaxHold: time.Hour})
 	if err != nil {
@@ -64,13 +64,13 @@ func ExampleConfig_renew() {
 	}
 	defer locks.Close()
 	err = locks.Do(context.Background(), "invoice/42", func(ctx context.Context) error {
-		return context.Cause(ctx) // a renewal that fails may succeed 3 s later
+		return context.Cause(ctx) // even if one renewal fails, the next one may succeed
 	})
 	fmt.Println(err)
 	// Output: <nil>
 }
 
-// The resource stores the highest token it has seen, and rejects lower ones.
+// The resource stores the highest token so far and rejects lower ones.
 func Example_fencing() {
 	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second, Fence: true})
 	if err != nil {
@@ -125,8 +125,8 @@ func ExampleLocker_TryAcquire() {
 	// Output: another client has the lock: nothing to do
 }
 
-// A call can have its own TTL and limit how long it waits. ErrTaken distinguishes a taken lock from broken nodes,
-// even if the caller's context ended while it waited.
+// Each call can have its own TTL and limit how long it waits. ErrTaken distinguishes a taken lock
+// from broken nodes, even if the caller's context ends while it waits.
 func ExampleLocker_Acquire_options() {
 	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second})
 	if err != nil {
@@ -156,37 +156,38 @@ func ExampleLocker_Acquire_options() {
 	// taken, deadline exceeded: true true
 }
 
-// Observe is called for each step of each lease. This example counts steps by outcome and reason, and sums up how long locks
-// are held. Counters and histograms of Prometheus or OpenTelemetry can be updated in the same way. Do not use keys or tokens as
-// labels, because there are too many. To measure how long callers wait, take the time around Acquire.
+// Observe is called at each step of each lease. This example counts steps by outcome and reason,
+// and adds up how long locks are held. Prometheus or OpenTelemetry metrics can be updated in the
+// same way. Keys and tokens are unsuitable as labels, because there are too many. To measure how
+// long callers wait, time the calls of Acquire.
 func ExampleConfig_observe() {
-	steps, held := new(expvar.Map), new(expvar.Float) // expvar.NewMap and NewFloat would publish them
-	var since sync.Map                                // start times by token
+	steps, heldTime := new(expvar.Map), new(expvar.Float) // expvar.NewMap and NewFloat would publish them
+	var starts sync.Map                                   // start of each lease, by token
 	observe := func(e redlock.Event) {
 		if e.Type == redlock.Invoke {
 			return
 		}
-		why := ""
+		reason := ""
 		switch {
 		case e.Err == nil:
 		case errors.Is(e.Err, redlock.ErrTaken): // check first, see ErrTaken
-			why = ": taken"
+			reason = ": taken"
 		case errors.Is(e.Err, redlock.ErrNoQuorum):
-			why = ": nodes"
+			reason = ": nodes"
 		case errors.Is(e.Err, redlock.ErrExpired):
-			why = ": too late"
+			reason = ": too late"
 		case errors.Is(e.Err, redlock.ErrLost):
-			why = ": lost"
+			reason = ": lost"
 		default:
-			why = ": other"
+			reason = ": other"
 		}
-		steps.Add(e.Op+" "+string(e.Type)+why, 1)
+		steps.Add(e.Op+" "+string(e.Type)+reason, 1)
 		switch {
 		case e.Op == "acquire" && e.Type == redlock.OK:
-			since.Store(e.Token, time.Now())
+			starts.Store(e.Token, time.Now())
 		case e.Op == "release" || e.Op == "lost":
-			if begin, ok := since.LoadAndDelete(e.Token); ok {
-				held.Add(time.Since(begin.(time.Time)).Seconds())
+			if start, ok := starts.LoadAndDelete(e.Token); ok {
+				heldTime.Add(time.Since(start.(time.Time)).Seconds())
 			}
 		}
 	}
@@ -208,7 +209,7 @@ func ExampleConfig_observe() {
 			fmt.Println(err)
 		}
 	}
-	fmt.Println(steps, held.Value() > 0)
+	fmt.Println(steps, heldTime.Value() > 0)
 	// Output: {"acquire fail: taken": 3, "acquire ok": 3, "release ok": 3} true
 }
 
@@ -240,7 +241,7 @@ func ExampleLease_Extend() {
 	// <nil> the lock was released
 }
 
-// Specification returns a client that uses the plain algorithm, which waits for all nodes.
+// Specification returns a client that implements only the specification, so it waits for all nodes.
 func ExampleSpecification() {
 	client, err := redlock.Specification(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second})
 	if err != nil {

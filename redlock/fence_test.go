@@ -9,21 +9,21 @@ import (
 	"lockpick/redlock"
 )
 
-func fence(cfg *redlock.Config) { cfg.Fence = true }
+func withFence(cfg *redlock.Config) { cfg.Fence = true }
 
-// Each lock's token is above all earlier ones, although the quorums and the nodes' counts differ because nodes
+// Fencing tokens always increase, although the quorums and the nodes' counts differ because nodes
 // are down or answers are lost.
-func TestFenceRises(t *testing.T) {
+func TestFencingTokensIncrease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 6))
 		c := newCluster(5)
-		client := c.client(t, fence)
+		client := c.client(t, withFence)
 		last, raises := int64(0), 0
 		for grants := 0; grants < 500; {
 			for i := range c.nodes {
 				step := []string{"set", "raise", "other"}[r.IntN(3)]
 				c.nodes[i].faults = map[string]stepFault{}
-				c.setFault(step, stepFault{down: r.IntN(2) == 0, lost: true}, i)
+				c.setFault(step, stepFault{refuse: r.IntN(2) == 0, loseAnswer: true}, i)
 			}
 			l, err := client.Acquire(background, "k")
 			if err != nil {
@@ -40,10 +40,10 @@ func TestFenceRises(t *testing.T) {
 				}
 			}
 			time.Sleep(2 * ttl)
-			raises = len(c.log.byStep("raise"))
+			raises = len(c.log.rowsFor("raise"))
 		}
 		if raises == 0 {
-			t.Error("no count was ever behind, so the test tested nothing")
+			t.Error("no node's count was ever too low, so nothing was tested")
 		}
 	})
 }
@@ -52,13 +52,13 @@ func TestFenceWriteBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		c.nodes[0].count["k"] = 41
-		c.setFault("set", stepFault{down: true}, 3, 4)
+		c.setFault("set", stepFault{refuse: true}, 3, 4)
 		c.setFault("raise", stepFault{delay: 20 * time.Millisecond}, 1)
 		reads := []int{}
 		start := time.Now()
 		l := acquire(t, c.client(t, func(cfg *redlock.Config) {
 			cfg.Fence = true
-			cfg.Now = func() time.Time { reads = append(reads, len(c.log.byStep("raise"))); return time.Now() }
+			cfg.Now = func() time.Time { reads = append(reads, len(c.log.rowsFor("raise"))); return time.Now() }
 		}))
 		if l.Fence() != 42 || l.Votes() != 3 {
 			t.Errorf("fence %d with %d votes, want 42 with 3", l.Fence(), l.Votes())
@@ -68,7 +68,7 @@ func TestFenceWriteBack(t *testing.T) {
 				t.Errorf("%s counts %d, want %d", c.nodes[i].name, got, want)
 			}
 		}
-		if got := len(c.log.byStep("raise")); got != 2 {
+		if got := len(c.log.rowsFor("raise")); got != 2 {
 			t.Errorf("%d write-backs, want 2", got)
 		}
 		if len(reads) != 2 || reads[1] != 2 {
@@ -80,22 +80,22 @@ func TestFenceWriteBack(t *testing.T) {
 	})
 }
 
-// A node on which the token can't be written back has no vote.
+// If the token can't be written back to a node, the node has no vote.
 func TestFenceWriteBackFails(t *testing.T) {
-	for name, f := range map[string]stepFault{"down": {down: true}, "lost": {lost: true}, "slow": {delay: time.Second}} {
+	for name, f := range map[string]stepFault{"down": {refuse: true}, "lost": {loseAnswer: true}, "slow": {delay: time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(5)
 				c.nodes[0].count["k"] = 41
-				c.setFault("set", stepFault{down: true}, 4)
+				c.setFault("set", stepFault{refuse: true}, 4)
 				c.setFault("raise", f, 1, 2)
-				_, err := c.client(t, fence).Acquire(background, "k")
+				_, err := c.client(t, withFence).Acquire(background, "k")
 				wantKind(t, err, redlock.ErrNoQuorum)
-				if n := c.holders("k", c.log.byStep("set")[0].token); n != 0 {
+				if n := c.numHolders("k", c.log.rowsFor("set")[0].token); n != 0 {
 					t.Errorf("%d keys of a failed attempt are left", n)
 				}
 				c.setFault("raise", stepFault{}, 2)
-				if l := acquire(t, c.client(t, fence)); l.Votes() < 3 || l.Fence() != 43 {
+				if l := acquire(t, c.client(t, withFence)); l.Votes() < 3 || l.Fence() != 43 {
 					t.Errorf("with one failed raise: %d votes and fence %d, want 3 or 4, and 43", l.Votes(), l.Fence())
 				}
 			})
@@ -103,15 +103,15 @@ func TestFenceWriteBackFails(t *testing.T) {
 	}
 }
 
-// Without a quorum there is nothing to write back.
+// Without a quorum, there is nothing to write back.
 func TestNoWriteBackWithoutQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		c.nodes[0].count["k"] = 41
 		c.take("k", 2, 3, 4)
-		_, err := c.client(t, fence).Acquire(background, "k")
+		_, err := c.client(t, withFence).Acquire(background, "k")
 		wantKind(t, err, redlock.ErrTaken)
-		if n := len(c.log.byStep("raise")); n != 0 {
+		if n := len(c.log.rowsFor("raise")); n != 0 {
 			t.Errorf("%d write-backs, want 0", n)
 		}
 	})

@@ -10,19 +10,19 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// acquisition contains what a Lock and a Lease have in common: what was acquired, and its deadline.
+// acquisition contains what Lock and Lease have in common.
 type acquisition struct {
-	client     *Client // its configuration applies
+	client     *Client // with the configuration that applies
 	key, token string
 	fence      int64
 	votes      int
-	start      time.Time // start of the attempt
+	start      time.Time // when the attempt started
 
 	mu       sync.Mutex // never held during requests to nodes
 	deadline time.Time
-	extends  int   // extensions tried so far
+	extends  int   // number of extensions attempted
 	released bool  // Lease only
-	cause    error // why it ended; Lease only
+	cause    error // why the lease ended; Lease only
 }
 
 func (c *Client) newAcquisition(key, token string, fence int64, start time.Time, answers []driver.Answer) acquisition {
@@ -33,17 +33,17 @@ func (c *Client) newAcquisition(key, token string, fence int64, start time.Time,
 // Key returns the name of the lock.
 func (h *acquisition) Key() string { return h.key }
 
-// Token returns the random value of the key on the nodes.
+// Token returns the lock's token, a random value that is stored under its key on the nodes.
 func (h *acquisition) Token() string { return h.token }
 
-// Fence returns the fencing token, which is greater than those of all earlier holders of the key,
-// or 0 without Config.Fence.
+// Fence returns the fencing token, which is higher than those of all earlier holders of the key, or
+// 0 without Config.Fence.
 func (h *acquisition) Fence() int64 { return h.fence }
 
-// Votes returns the number of nodes that had granted the lock when it was acquired.
+// Votes returns the number of nodes that had granted the lock by the time it was acquired.
 func (h *acquisition) Votes() int { return h.votes }
 
-// Until returns the deadline, on the clock of Config.Now, by which the holder must have stopped. A failed
+// Until returns the deadline, measured by Config.Now. The holder must stop before it. A failed
 // Extend does not change it.
 func (h *acquisition) Until() time.Time {
 	h.mu.Lock()
@@ -78,7 +78,7 @@ func (h *acquisition) extend(ctx context.Context, ask func() []driver.Answer) (a
 	return answers, failed
 }
 
-// startExtension checks that an extension may be tried, and counts it.
+// startExtension checks that another extension is allowed, and counts it.
 func (h *acquisition) startExtension(start time.Time) error {
 	cfg := h.client.cfg
 	h.mu.Lock()
@@ -95,8 +95,8 @@ func (h *acquisition) startExtension(start time.Time) error {
 	return nil
 }
 
-// moveDeadline moves the deadline if a successful extension ended in time. It never revives a lease
-// that ended in the meantime, because the end of the lease's context is permanent.
+// moveDeadline moves the deadline if a successful extension finished in time. It never revives a
+// lease that ended in the meantime, because a context can't be revived.
 func (h *acquisition) moveDeadline(start, end time.Time) error {
 	cfg := h.client.cfg
 	h.mu.Lock()
@@ -113,22 +113,21 @@ func (h *acquisition) moveDeadline(start, end time.Time) error {
 	return nil
 }
 
-// Lease is one acquisition of a lock, with its own token. Extensions change its deadline, and
-// nothing else about it changes. It is safe for concurrent use.
+// Lease is one acquisition of a lock, with its own token. Only its deadline can change, by
+// extensions. It is safe for concurrent use.
 type Lease struct {
 	acquisition
 	locker     *Locker
 	acquireCtx context.Context
 	grants     *ballot         // nil with Batchers
-	answers    []driver.Answer // the answers that decided the acquisition
+	answers    []driver.Answer // those that decided the acquisition
 	watchEntry watchEntry      // position in the Locker's deadlineWatcher
 
 	// Guarded by acquisition.mu.
 	ctx      *leaseContext // nil until Context is called
-	repaired []bool        // by node: a repair set its key or may have; nil: none
+	repaired []bool        // by node: a repair may have set its key; nil: no repairs
 }
 
-// startRenewal starts renewing the lease if Config.Renew is set.
 func (s *Lease) startRenewal() {
 	if s.locker.cfg.Renew > 0 {
 		s.locker.work.Go(s.renew)
@@ -138,12 +137,12 @@ func (s *Lease) startRenewal() {
 // Refusals returns the nodes that had not granted the lock when it was acquired, with the reasons.
 func (s *Lease) Refusals() []NodeError { return s.locker.client.nodeErrors(s.answers) }
 
-// Remaining returns the time left until the deadline; it is 0 or negative once the deadline has
-// passed. It ignores an earlier end of the lease by loss or release; use Context to detect that.
+// Remaining returns the time until the deadline, which is 0 or negative once the deadline has
+// passed. It does not notice that the lease has been lost or released; use Context for that.
 func (s *Lease) Remaining() time.Duration { return s.Until().Sub(s.locker.cfg.Now()) }
 
-// renew extends the lease periodically until the lease ends or reaches its limit. After a failed
-// extension it continues, because the next one may succeed.
+// renew extends the lease periodically until the lease ends or reaches its limit. It continues
+// after a failed extension, because the next one may succeed.
 func (s *Lease) renew() {
 	ctx := s.Context()
 	for {
@@ -158,9 +157,9 @@ func (s *Lease) renew() {
 	}
 }
 
-// Extend moves the deadline as Lock.Extend does, but returns as soon as a quorum of nodes agrees. With
-// Config.Repair it waits for all nodes and, once a majority has confirmed the lock, sets the key again on
-// nodes that lost it. It never reacquires a lost lock: after ErrLost, the lease is over.
+// Extend moves the deadline like Lock.Extend, but returns as soon as a quorum of nodes agrees. With
+// Config.Repair it waits for all nodes and, once a majority has confirmed the lock, sets the key
+// again on nodes that lost it. It never reacquires a lost lock: after ErrLost, the lease is over.
 func (s *Lease) Extend(ctx context.Context) error {
 	l := s.locker
 	if err := l.startWork(); err != nil {
@@ -183,12 +182,12 @@ func (s *Lease) Extend(ctx context.Context) error {
 }
 
 func (s *Lease) extend(ctx context.Context) *Error {
-	l, quorum := s.locker, Quorum(len(s.locker.all))
+	l, quorum := s.locker, Quorum(len(s.locker.allNodes))
 	if l.cfg.Repair {
 		quorum = waitForAll
 	}
 	answers, err := s.acquisition.extend(ctx, func() []driver.Answer {
-		return l.ask(waitContext{Context: ctx}, l.all, driver.Request{Op: driver.OpExtend, Key: s.key, Token: s.token, Terms: s.client.terms()}, quorum)
+		return l.ask(waitContext{Context: ctx}, l.allNodes, driver.Request{Op: driver.OpExtend, Key: s.key, Token: s.token, Terms: s.client.terms()}, quorum)
 	})
 	if err == nil && l.cfg.Repair {
 		s.repair(ctx, answers)
@@ -196,9 +195,9 @@ func (s *Lease) extend(ctx context.Context) *Error {
 	return err
 }
 
-// repair sets the key again on the nodes that reported it missing in a round in which a majority
-// confirmed the lock. No other client can have acquired the lock from these nodes in the meantime.
-// A key that another client's attempt left behind is not overwritten.
+// repair sets the key again on the nodes that reported it missing while a majority confirmed the
+// lock. No other client can have acquired the lock from these nodes in the meantime. If another
+// client's attempt left its key on a node, that key is not overwritten.
 func (s *Lease) repair(ctx context.Context, answers []driver.Answer) {
 	var lost []int
 	s.mu.Lock()
@@ -208,7 +207,7 @@ func (s *Lease) repair(ctx context.Context, answers []driver.Answer) {
 		}
 	}
 	if len(lost) > 0 && s.repaired == nil {
-		s.repaired = make([]bool, len(s.locker.all))
+		s.repaired = make([]bool, len(s.locker.allNodes))
 	}
 	for _, n := range lost {
 		s.repaired[n] = true
@@ -228,11 +227,11 @@ func (s *Lease) repair(ctx context.Context, answers []driver.Answer) {
 	s.locker.observe(e)
 }
 
-// Release releases the lock on all nodes, and returns as soon as a quorum of them agrees. It
-// continues in the background with the remaining nodes, and retries on those that don't answer
-// until the key has expired. It returns nil if a quorum had the key and deleted it, ErrLost if a
-// quorum did not have it, and ErrNoQuorum if the outcome is unknown. ctx limits how long Release
-// waits, not the background work.
+// Release releases the lock on all nodes, and returns as soon as a quorum of them agrees. The rest
+// continues in the background, and nodes that don't answer are asked again until the key has
+// expired. It returns nil if a quorum had the key and deleted it, ErrLost if a quorum did not have
+// it, and ErrNoQuorum if the outcome is unknown. ctx limits how long Release waits, but not the
+// background work.
 func (s *Lease) Release(ctx context.Context) error {
 	l := s.locker
 	if err := l.startWork(); err != nil {
@@ -242,10 +241,10 @@ func (s *Lease) Release(ctx context.Context) error {
 	l.observe(Event{Type: Invoke, Op: "release", Key: s.key, Token: s.token})
 	s.end(ErrReleased)
 	d, unsure := s.pendingRelease()
-	b := l.release(ctx, l.all, d, unsure)
+	b := l.release(ctx, l.allNodes, d, unsure)
 	defer b.unref()
-	var few [9]driver.Answer
-	answers := b.wait(waitContext{Context: ctx}, Quorum(len(l.all)), few[:0])
+	var buf [9]driver.Answer
+	answers := b.wait(waitContext{Context: ctx}, Quorum(len(l.allNodes)), buf[:0])
 	e := Event{Type: OK, Op: "release", Key: s.key, Token: s.token}
 	if kind := l.client.quorumError(driver.Count(answers)); kind != nil {
 		e.Type, e.Err = outcome(kind), l.client.failure("release", s.key, kind, answers)
@@ -258,7 +257,7 @@ func (s *Lease) Release(ctx context.Context) error {
 }
 
 // pendingRelease returns the release to send to all nodes, and a function that reports whether the
-// last request to a node may still be in flight, and so may still set the key or move its expiry.
+// last request to a node may still be in flight, and so could set the key or its expiry later.
 func (s *Lease) pendingRelease() (pendingRelease, func(node int) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -273,17 +272,17 @@ func (s *Lease) pendingRelease() (pendingRelease, func(node int) bool) {
 	return d, func(n int) bool { return answers[n].Err != nil || repaired != nil && repaired[n] }
 }
 
-// Lock is a lock that a Client holds after a quorum granted it. It is safe for concurrent use.
+// Lock is a lock acquired by a Client. It is safe for concurrent use.
 type Lock struct{ acquisition }
 
 // Extend moves the deadline to one TTL after the start of the call, minus drift, if a quorum still
-// has the key and extends its expiry within the lock's remaining validity. It never sets a missing
-// key. The kinds of error are ErrLost, ErrNoQuorum, ErrExpired, ErrLimit and ErrCanceled. Except
-// after ErrLost, the lock stays valid until its old deadline.
+// has the key and extends its expiry before the lock's deadline. It never sets a missing key. The
+// kinds of error are ErrLost, ErrNoQuorum, ErrExpired, ErrLimit and ErrCanceled. Except after
+// ErrLost, the lock stays valid until its old deadline.
 func (l *Lock) Extend(ctx context.Context) error {
 	c := l.client
 	_, err := l.extend(ctx, func() []driver.Answer {
-		return c.send(ctx, c.all, driver.Request{Op: driver.OpExtend, Key: l.key, Token: l.token, Terms: driver.Terms{TTL: c.cfg.TTL}})
+		return c.send(ctx, c.allNodes, driver.Request{Op: driver.OpExtend, Key: l.key, Token: l.token, Terms: driver.Terms{TTL: c.cfg.TTL}})
 	})
 	if err != nil {
 		return err
@@ -304,10 +303,10 @@ func (l *Lock) Release(ctx context.Context) error {
 	return nil
 }
 
-// quorumError evaluates the answers of an extension or release: it returns nil if a quorum had the lock,
-// ErrLost if a quorum did not have it, and ErrNoQuorum otherwise.
+// quorumError returns the error kind for an extension or release: nil if a quorum had the lock,
+// ErrLost if a quorum did not have it, ErrNoQuorum otherwise.
 func (c *Client) quorumError(t driver.Tally) error {
-	switch quorum := Quorum(len(c.all)); {
+	switch quorum := Quorum(len(c.allNodes)); {
 	case t.Yes >= quorum:
 		return nil
 	case t.No >= quorum:
@@ -321,22 +320,23 @@ func (c *Client) quorumError(t driver.Tally) error {
 // and on Release (ErrReleased) and Locker.Close (ErrClosed). It has the values of the context
 // passed to Acquire, but does not end with that context.
 //
-// The end is decided by the clock behind Until and Remaining, not by a timer. Once that clock reaches the
-// deadline, Err returns an error and Done returns a closed channel, even if Context is first called
-// after the deadline, or if the process was stopped past the deadline and no timer has fired yet. A holder
-// can therefore check either before it acts. A holder that waits on Done is woken by a timer, which can
-// be late.
+// The clock used by Until and Remaining decides when the context ends; timers don't. Once that
+// clock reaches the deadline, Err returns an error and Done returns a closed channel, even if
+// Context is first called after the deadline, or if the process was stopped past the deadline and
+// no timer has fired yet. A holder can therefore check either before it acts. A timer wakes a
+// holder that waits on Done, and can be late.
 //
-// A context derived with WithCancel, WithTimeout or WithDeadline does not check the clock. It ends only
-// when the end of the lease's context is noticed, by the timer or by a call of Err or Done on the lease's
-// context. Until then, for example in the first instant after a stopped process resumes, its
-// Err is nil. The same applies to functions registered with AfterFunc. Before acting on the lock, check
-// the context that Context returns, a context derived from it with WithValue, or Remaining. A context that
-// is derived after the deadline has already ended.
+// A context derived with WithCancel, WithTimeout or WithDeadline does not check the clock. It ends
+// only once something notices the end of the lease's context: the timer, or a call of Err or Done
+// on the lease's context. Until then, for example in the first instant after a stopped process
+// resumes, its Err is nil. The same applies to functions registered with AfterFunc. Before acting
+// on the lock, check the context that Context returns, a context derived from it with WithValue, or
+// Remaining. A context derived after the deadline has already ended.
 //
-// The only error that Err returns is context.Canceled; context.Cause returns the reason. Deadline
+// Err returns no error other than context.Canceled; context.Cause returns the reason. Deadline
 // reports no deadline, because extensions move it: WithTimeout and WithDeadline would drop their
-// own deadline in favor of an earlier one that then moves past it. Until returns the deadline.
+// own deadline in favor of an earlier one, which could then move past theirs. Until returns the
+// deadline.
 func (s *Lease) Context() context.Context {
 	s.mu.Lock()
 	if s.ctx == nil {
@@ -353,11 +353,11 @@ func (s *Lease) Context() context.Context {
 	return ctx
 }
 
-// leaseContext is a context that ends with its lease. It checks the clock before it answers.
+// leaseContext is a context that ends with its lease. Its methods check the clock first.
 type leaseContext struct {
-	context.Context // from package context, so that derived contexts attach to it without a goroutine
+	context.Context // from package context, so that derived contexts need no goroutine to follow it
 	lease           *Lease
-	end             context.CancelCauseFunc // ends Context
+	end             context.CancelCauseFunc // cancels Context
 }
 
 func (c *leaseContext) Done() <-chan struct{} {
@@ -377,12 +377,12 @@ func (c *leaseContext) update() {
 	}
 	// No mutex is held while the clock is read, because a simulated clock may block.
 	if cause := c.lease.endCause(c.lease.locker.cfg.Now()); cause != nil {
-		c.end(cause) // needed even if another goroutine noticed first, because it may not have ended the context yet
+		c.end(cause) // even if another goroutine noticed first, because it may not have ended the context yet
 	}
 }
 
-// endCause returns the reason why the lease is over, or nil. If its deadline has passed at now, it
-// ends the lease first.
+// endCause returns the reason why the lease is over, or nil. It ends the lease first if its
+// deadline has passed.
 func (s *Lease) endCause(now time.Time) error {
 	s.mu.Lock()
 	expired := s.cause == nil && !now.Before(s.deadline)
@@ -397,7 +397,7 @@ func (s *Lease) endCause(now time.Time) error {
 	return cause
 }
 
-// end ends the lease, unless it is over already.
+// end ends the lease unless it is already over.
 func (s *Lease) end(cause error) {
 	s.mu.Lock()
 	first := s.cause == nil
@@ -410,8 +410,8 @@ func (s *Lease) end(cause error) {
 	}
 }
 
-// notifyEnd reports the end of the lease to Observe, unless the lease was released, and ends its
-// context.
+// notifyEnd reports the end of the lease to Config.Observe, unless it was released, and ends the
+// lease's context.
 func (s *Lease) notifyEnd(cause error) {
 	if cause != ErrReleased {
 		s.locker.observe(Event{Type: Info, Op: "lost", Key: s.key, Token: s.token, Err: cause})
@@ -425,8 +425,9 @@ func (s *Lease) notifyEnd(cause error) {
 	}
 }
 
-// deadlineWatcher closes the Done channels of the leases' contexts at their deadlines, with one goroutine
-// per Locker. A caller that checks a context does not depend on it; see leaseContext.
+// deadlineWatcher closes the Done channels of leases' contexts at their deadlines, with one
+// goroutine per Locker. Callers that check a context do not depend on the watcher; see
+// leaseContext.
 type deadlineWatcher struct {
 	locker *Locker
 
@@ -436,10 +437,10 @@ type deadlineWatcher struct {
 	wake    chan struct{} // wakes the goroutine for an earlier deadline
 }
 
-// watchEntry is the state of one lease that a deadlineWatcher watches.
+// watchEntry is a deadlineWatcher's state for one lease.
 type watchEntry struct {
-	due   time.Time // when to check the lease: its deadline, or an earlier one
-	index int       // position in the heap, counted from 1; 0: not watched
+	due   time.Time // when to check the lease: at its deadline or earlier
+	index int       // position in the heap, counted from 1; 0 if not watched
 }
 
 // add starts watching s. It fails if the Locker is closed.
@@ -474,14 +475,14 @@ func (w *deadlineWatcher) remove(s *Lease) {
 	}
 }
 
-// run ends leases at their deadlines until none are left.
+// run ends leases at their deadlines until no leases are left.
 func (w *deadlineWatcher) run() {
 	for {
-		var closed error
+		var closeErr error
 		if w.locker.lifetime.Err() != nil {
-			closed = ErrClosed
+			closeErr = ErrClosed
 		}
-		wait, more := w.endExpired(closed)
+		wait, more := w.endExpired(closeErr)
 		if !more {
 			return
 		}
@@ -493,9 +494,9 @@ func (w *deadlineWatcher) run() {
 	}
 }
 
-// endExpired ends the leases that are over, or all of them if closed is not nil, and returns the time
+// endExpired ends the leases that are over, or all leases if closed is not nil. It returns the time
 // until the next deadline.
-func (w *deadlineWatcher) endExpired(closed error) (wait time.Duration, more bool) {
+func (w *deadlineWatcher) endExpired(closeErr error) (wait time.Duration, more bool) {
 	for {
 		now := w.locker.cfg.Now()
 		w.mu.Lock()
@@ -504,22 +505,22 @@ func (w *deadlineWatcher) endExpired(closed error) (wait time.Duration, more boo
 			w.mu.Unlock()
 			return 0, false
 		}
-		if wait = w.leases[0].watchEntry.due.Sub(now); wait > 0 && closed == nil {
+		if wait = w.leases[0].watchEntry.due.Sub(now); wait > 0 && closeErr == nil {
 			w.mu.Unlock()
 			return wait, true
 		}
 		s := heap.Pop(&w.leases).(*Lease)
 		w.mu.Unlock()
-		if closed != nil {
-			s.end(closed)
+		if closeErr != nil {
+			s.end(closeErr)
 		} else if s.endCause(now) == nil {
-			s.rewatch()
+			s.watchAgain()
 		}
 	}
 }
 
-// rewatch adds s to the watcher again, because its deadline has moved.
-func (s *Lease) rewatch() {
+// watchAgain puts s back into the watcher after its deadline has moved.
+func (s *Lease) watchAgain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cause != nil {
@@ -532,7 +533,7 @@ func (s *Lease) rewatch() {
 	heap.Push(&w.leases, s)
 }
 
-// leaseHeap is a heap of leases ordered by due time.
+// leaseHeap orders leases by due time.
 type leaseHeap []*Lease
 
 func (h leaseHeap) Len() int           { return len(h) }

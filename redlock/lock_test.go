@@ -28,8 +28,8 @@ func TestExtend(t *testing.T) {
 			t.Errorf("until %v, want %v", l.Until(), want)
 		}
 		time.Sleep(6 * time.Second) // past the first TTL
-		if n := c.holders("k", l.Token()); n != 5 {
-			t.Errorf("%d nodes hold the extended key, want 5", n)
+		if n := c.numHolders("k", l.Token()); n != 5 {
+			t.Errorf("%d nodes have the extended key, want 5", n)
 		}
 	})
 }
@@ -48,7 +48,7 @@ func TestExtendFails(t *testing.T) {
 		"taken on three": {redlock.ErrLost, 5, func(t *testing.T, c cluster, l *redlock.Lock) { c.take("k", 0, 1, 2) }},
 		"taken on two, one down": {redlock.ErrNoQuorum, 5, func(t *testing.T, c cluster, l *redlock.Lock) {
 			c.take("k", 0, 1)
-			c.setFault("extend", stepFault{down: true}, 2)
+			c.setFault("extend", stepFault{refuse: true}, 2)
 		}},
 		"three too slow": {redlock.ErrNoQuorum, 5, func(t *testing.T, c cluster, l *redlock.Lock) {
 			c.setFault("extend", stepFault{delay: time.Second}, 0, 1, 2)
@@ -71,11 +71,11 @@ func TestExtendFails(t *testing.T) {
 				if !l.Until().Equal(until) {
 					t.Error("a failed extension moved the deadline")
 				}
-				if n := len(nodes.log.byStep("extend")); n != c.asked {
+				if n := len(nodes.log.rowsFor("extend")); n != c.asked {
 					t.Errorf("%d requests, want %d", n, c.asked)
 				}
-				if n := nodes.holders("k", l.Token()); name == "missing on three" && n != 2 {
-					t.Errorf("%d nodes hold it, want 2: an extension must not set a missing key", n)
+				if n := nodes.numHolders("k", l.Token()); name == "missing on three" && n != 2 {
+					t.Errorf("%d nodes have the key, want 2: an extension must not set a missing key", n)
 				}
 			})
 		})
@@ -101,7 +101,7 @@ func TestExtendWithClockStepBack(t *testing.T) {
 		readings := 0
 		l := acquire(t, c.client(t, func(cfg *redlock.Config) {
 			cfg.Now = func() time.Time {
-				if readings++; readings == 4 { // the end of the extension
+				if readings++; readings == 4 { // at the end of the extension
 					return time.Now().Add(-time.Second)
 				}
 				return time.Now()
@@ -116,20 +116,20 @@ func TestExtendWithClockStepBack(t *testing.T) {
 	})
 }
 
-// Failed extensions also count toward the limit; otherwise the number of attempts would be
+// Failed extensions count toward the limit, too. Otherwise the number of attempts would be
 // unlimited.
 func TestExtendLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
 		l := acquire(t, c.client(t, func(cfg *redlock.Config) { cfg.Extends = 3 }))
 		for i, want := range []error{nil, redlock.ErrNoQuorum, nil, redlock.ErrLimit, redlock.ErrLimit} {
-			c.setFault("extend", stepFault{down: i == 1}, 0, 1)
+			c.setFault("extend", stepFault{refuse: i == 1}, 0, 1)
 			time.Sleep(time.Second)
 			if err := l.Extend(background); !errors.Is(err, want) {
 				t.Errorf("extension %d: %v, want %v", i+1, err, want)
 			}
 		}
-		if n := len(c.log.byStep("extend")); n != 9 {
+		if n := len(c.log.rowsFor("extend")); n != 9 {
 			t.Errorf("%d requests, want 9", n)
 		}
 	})
@@ -144,8 +144,8 @@ func TestCancelDuringExtend(t *testing.T) {
 	})
 }
 
-// A loss that is already certain is reported even if the context ended.
-func TestLostDespiteCancel(t *testing.T) {
+// A loss that is already certain is reported even if the context has ended.
+func TestLossIsReportedDespiteCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		l := acquire(t, c.client(t, nil))
@@ -156,7 +156,7 @@ func TestLostDespiteCancel(t *testing.T) {
 }
 
 func TestRelease(t *testing.T) {
-	down, lost := stepFault{down: true}, stepFault{lost: true}
+	down, lost := stepFault{refuse: true}, stepFault{loseAnswer: true}
 	for name, c := range map[string]struct {
 		kind  error
 		setup func(c cluster)
@@ -178,7 +178,7 @@ func TestRelease(t *testing.T) {
 				if !errors.Is(err, c.kind) || (err == nil) != (c.kind == nil) {
 					t.Errorf("error: %v, want %v", err, c.kind)
 				}
-				if n := len(nodes.log.byStep("release")); n != 5 {
+				if n := len(nodes.log.rowsFor("release")); n != 5 {
 					t.Errorf("%d requests, want 5", n)
 				}
 				wantKind := redlock.ErrLost
@@ -190,7 +190,8 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// A lock acquired on three of five nodes is released, although the other two nodes report that they don't have it.
+// Releasing a lock acquired on three of five nodes succeeds, although the other two nodes report
+// that they don't have it.
 func TestReleaseOfSmallestQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -199,7 +200,7 @@ func TestReleaseOfSmallestQuorum(t *testing.T) {
 		if err := l.Release(background); err != nil || l.Votes() != 3 {
 			t.Errorf("release after %d votes: %v; want 3 votes and no error", l.Votes(), err)
 		}
-		if n := c.holders("k", "other"); n != 2 {
+		if n := c.numHolders("k", "other"); n != 2 {
 			t.Errorf("%d keys of the other client are left, want 2", n)
 		}
 	})

@@ -13,12 +13,12 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// Locker acquires locks with the Redlock algorithm. Unlike the plain specification, it also handles
-// late requests, nodes that forget keys, and callers that give up. It is safe for concurrent use.
+// Locker acquires locks with the Redlock algorithm. Beyond the specification, it handles late
+// requests, nodes that forget keys, and callers that give up. It is safe for concurrent use.
 type Locker struct {
-	client   *Client // for its timing rules and random numbers
+	client   *Client // provides validity rules, errors and random numbers
 	cfg      Config
-	all      []int
+	allNodes []int
 	lifetime context.Context // canceled by Close
 	cancel   context.CancelCauseFunc
 	work     sync.WaitGroup // background work and calls in progress
@@ -31,7 +31,7 @@ type Locker struct {
 	retrying    bool               // retryReleases is running
 	ids         map[string]int     // node index by server identity
 	identified  []bool             // by node: its identity is known
-	duplicate   error              // set when two nodes turned out to be the same server
+	duplicate   error              // set if two nodes turned out to be the same server
 	allDistinct atomic.Bool        // all identities are known and distinct
 }
 
@@ -44,16 +44,16 @@ func New(cfg Config) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Locker{client: c, cfg: c.cfg, all: c.all, pending: make([][]pendingRelease, len(c.all)), ids: map[string]int{}, identified: make([]bool, len(c.all))}
+	l := &Locker{client: c, cfg: c.cfg, allNodes: c.allNodes, pending: make([][]pendingRelease, len(c.allNodes)), ids: map[string]int{}, identified: make([]bool, len(c.allNodes))}
 	l.lifetime, l.cancel = context.WithCancelCause(context.Background())
 	l.watcher.locker, l.watcher.wake = l, make(chan struct{}, 1)
 	return l, nil
 }
 
 // Close cancels calls of Acquire that are still waiting, and waits until failed attempts are
-// cleaned up. The keys of leases that are still held remain until they expire. The nodes must stay
-// open until Close returns, because Close sends each unanswered release once more. It returns an
-// error if releases stay unanswered or if a driver ignores its context.
+// cleaned up. The keys of unreleased leases remain until they expire. The nodes must stay open
+// until Close returns, because Close sends each unanswered release once more. It returns an error
+// if releases stay unanswered or if a driver ignores its context.
 func (l *Locker) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -72,13 +72,13 @@ func (l *Locker) Close() error {
 	select {
 	case <-answered:
 	default:
-		more := time.Second - wait // with short timeouts, a busy machine may need longer until a driver notices its context
-		if more <= 0 {
+		extraWait := time.Second - wait // with short timeouts, a driver on a busy machine may take longer to notice that its context has ended
+		if extraWait <= 0 {
 			return errDriverIgnoresContext
 		}
 		select {
 		case <-answered:
-		case <-l.cfg.After(more):
+		case <-l.cfg.After(extraWait):
 			return errDriverIgnoresContext
 		}
 	}
@@ -101,7 +101,7 @@ func (l *Locker) settle(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// startWork makes Close wait until work.Done is called. It fails if the Locker is closed.
+// startWork makes Close wait until l.work.Done is called. It fails if the Locker is closed.
 func (l *Locker) startWork() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,24 +115,25 @@ func (l *Locker) startWork() error {
 // Option changes the configuration of one call of Acquire, TryAcquire or Do.
 type Option func(*callOptions)
 
-// callOptions is the configuration of one call.
 type callOptions struct {
 	cfg  Config
 	wait time.Duration
 }
 
-// WithTTL overrides Config.TTL for this lease. The same rules apply as for Config.TTL; if the TTL does not
+// WithTTL overrides Config.TTL for one lease. The rules for Config.TTL apply; if the TTL does not
 // fit the rest of the configuration, the call returns an error.
 func WithTTL(ttl time.Duration) Option { return func(c *callOptions) { c.cfg.TTL = ttl } }
 
-// WithWait limits how long Acquire waits for the lock, instead of Config.Tries. The last attempt begins at
-// the latest when wait is over, and takes no longer than Config.Timeout. Unlike a context, WithWait does
-// not interrupt an attempt, and the error is that of the last attempt. Zero allows one attempt.
+// WithWait limits how long Acquire waits for the lock, and replaces Config.Tries. The last attempt
+// starts no later than wait after the call and takes at most Config.Timeout. Unlike a context,
+// WithWait does not interrupt an attempt, and the error is that of the last attempt. Zero allows
+// one attempt.
 func WithWait(wait time.Duration) Option {
 	return func(c *callOptions) { c.wait, c.cfg.Tries = max(0, wait), 0 }
 }
 
-// withOptions returns a client configured with opts for one call, and the wait that WithWait set.
+// withOptions applies opts to the configuration for one call. It returns a client with the result,
+// and the wait set by WithWait.
 func (c *Client) withOptions(key string, opts []Option) (*Client, time.Duration, error) {
 	if len(opts) == 0 {
 		return c, noLimit, nil
@@ -144,22 +145,23 @@ func (c *Client) withOptions(key string, opts []Option) (*Client, time.Duration,
 	if err := cmp.Or(o.cfg.validate(), o.cfg.validateLocker()); err != nil {
 		return nil, 0, fmt.Errorf("acquire %q: %w", key, err)
 	}
-	own := *c
-	own.cfg = o.cfg
-	return &own, o.wait, nil
+	callClient := *c
+	callClient.cfg = o.cfg
+	return &callClient, o.wait, nil
 }
 
-// TryAcquire makes one attempt to get the lock on key. It does not wait for the lock to become free, and
-// returns within Config.Timeout. Its errors are those of Acquire. WithWait has no effect on it.
+// TryAcquire makes one attempt to acquire the lock on key. It does not wait for the lock to become
+// free, and returns within Config.Timeout. It returns the same errors as Acquire. WithWait has no
+// effect on it.
 func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	return l.Acquire(ctx, key, append(slices.Clip(opts), WithWait(0))...)
 }
 
-// Acquire tries to get the lock on key until it succeeds, has tried Config.Tries times, or ctx ends. Each
-// attempt ends as soon as a quorum has granted the lock or no quorum is possible. Keys set by a failed
-// attempt are released in the background. The kinds of error are ErrTaken, ErrNoQuorum, ErrExpired,
-// ErrCanceled, ErrSameNode and ErrClosed. If ctx ends, the error matches ErrCanceled and the
-// context's error, and also ErrTaken if the lock was taken.
+// Acquire acquires the lock on key. It makes attempts until one succeeds, Config.Tries attempts
+// have failed, or ctx ends. Each attempt ends as soon as a quorum has granted the lock or no quorum
+// is possible. Keys set by a failed attempt are released in the background. The kinds of error are
+// ErrTaken, ErrNoQuorum, ErrExpired, ErrCanceled, ErrSameNode and ErrClosed. If ctx ends, the error
+// matches ErrCanceled and the context's error, and also ErrTaken if the lock was taken.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	c, wait, err := l.client.withOptions(key, opts)
 	if err != nil {
@@ -181,7 +183,7 @@ func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 	return lease, nil
 }
 
-// attempt returns the lease, the reason why the attempt failed, or an error if it could not be made.
+// attempt returns a lease, the reason for the failure, or an error if no attempt could be made.
 func (l *Locker) attempt(c *Client, p waitContext, key string) (*Lease, *Error, error) {
 	if err := l.duplicateError(); err != nil {
 		return nil, nil, &Error{Op: "acquire", Key: key, Kind: ErrSameNode, Cause: err}
@@ -191,14 +193,14 @@ func (l *Locker) attempt(c *Client, p waitContext, key string) (*Lease, *Error, 
 		return nil, nil, err
 	}
 	start := l.cfg.Now()
-	grants := l.send(p.Context, l.all, driver.Request{Op: driver.OpGrant, Key: key, Token: token, Terms: c.terms()})
+	grants := l.send(p.Context, l.allNodes, driver.Request{Op: driver.OpGrant, Key: key, Token: token, Terms: c.terms()})
 	defer grants.unref()
 	answers, duplicate := l.waitForVotes(p, grants)
 	fence := l.raiseFence(p, key, token, answers)
 	elapsed := l.cfg.Now().Sub(start)
 
 	kind := c.failureKind(driver.Count(answers), elapsed)
-	if kind == nil && duplicate == nil && p.ended() == nil {
+	if kind == nil && duplicate == nil && p.endedContext() == nil {
 		if !l.allDistinct.Load() {
 			grants.forEach(l.identify(p.Context))
 		}
@@ -215,7 +217,7 @@ func (l *Locker) attempt(c *Client, p waitContext, key string) (*Lease, *Error, 
 	return nil, c.acquireError(key, kind, answers), nil
 }
 
-// undoGrant returns a callback that releases a key that a node may have granted.
+// undoGrant returns a callback that releases a key if a node may have granted it.
 func (l *Locker) undoGrant(ctx context.Context, d pendingRelease) func(driver.Answer) {
 	return func(a driver.Answer) {
 		if !a.No() && !errors.Is(a.Err, driver.ErrNotSent) {
@@ -224,65 +226,66 @@ func (l *Locker) undoGrant(ctx context.Context, d pendingRelease) func(driver.An
 	}
 }
 
-// raiseFence returns the fencing token. See Client.raiseFence.
+// raiseFence returns the fencing token; see Client.raiseFence.
 func (l *Locker) raiseFence(p waitContext, key, token string, answers []driver.Answer) int64 {
 	return l.client.raiseFence(key, token, answers, func(nodes []int, r driver.Request) []driver.Answer { return l.ask(p, nodes, r, waitForAll) })
 }
 
-// ask sends r to nodes and waits until quorum of them have agreed or no longer can.
+// ask sends r to nodes and waits until a quorum has agreed or can no longer be reached.
 func (l *Locker) ask(p waitContext, nodes []int, r driver.Request, quorum int) []driver.Answer {
 	b := l.send(p.Context, nodes, r)
 	defer b.unref()
 	return b.wait(p, quorum, nil)
 }
 
-// waitForVotes waits until a quorum of distinct servers has granted the lock or no longer can.
+// waitForVotes waits until a quorum of distinct servers has granted the lock or can no longer be
+// reached.
 func (l *Locker) waitForVotes(p waitContext, grants *ballot) ([]driver.Answer, error) {
-	quorum := Quorum(len(l.all))
+	quorum := Quorum(len(l.allNodes))
 	answers := grants.wait(p, quorum, nil)
-	if p.ended() != nil { // the caller gave up: release the keys without asking for identities
+	if p.endedContext() != nil { // the caller gave up: release the keys without asking for identities
 		return answers, nil
 	}
-	had := driver.Count(answers).Yes
+	numGrants := driver.Count(answers).Yes
 	duplicate := l.checkDistinct(p, answers)
-	if had < quorum || duplicate != nil || driver.Count(answers).Yes >= quorum {
+	if numGrants < quorum || duplicate != nil || driver.Count(answers).Yes >= quorum {
 		return answers, duplicate
 	}
-	for n, a := range grants.wait(p, waitForAll, nil) { // some votes did not count; answers that arrive later still may
-		if unanswered(answers[n]) {
+	for n, a := range grants.wait(p, waitForAll, nil) { // some votes did not count, but later answers still may
+		if isPlaceholder(answers[n]) {
 			answers[n] = a
 		}
 	}
 	return answers, l.checkDistinct(p, answers)
 }
 
-// checkDistinct makes sure that the votes come from different servers. It asks the nodes that granted
-// for their identities, unless they are known, and discards the votes of nodes that don't return one.
-// It asks only after the node has granted, so a node never has two requests that began at the same
-// instant.
+// checkDistinct makes sure that the votes come from different servers. It asks the nodes that
+// granted for their identities, unless they are known, and discards the vote of any node that
+// doesn't return one. It asks a node only after its grant, so a node never has two requests that
+// start at the same instant.
 func (l *Locker) checkDistinct(p waitContext, answers []driver.Answer) error {
 	if l.allDistinct.Load() {
 		return nil
 	}
-	var ask []int
+	var unidentified []int
 	for _, a := range answers {
 		if a.Yes() && l.needsIdentity(a.Node) {
-			ask = append(ask, a.Node)
+			unidentified = append(unidentified, a.Node)
 		}
 	}
-	if len(ask) > 0 {
-		for _, a := range l.ask(p, ask, driver.Request{Op: driver.OpIdentify}, waitForAll) {
+	if len(unidentified) > 0 {
+		for _, a := range l.ask(p, unidentified, driver.Request{Op: driver.OpIdentify}, waitForAll) {
 			if a.Err != nil {
 				answers[a.Node] = a
 			}
 		}
 	}
 	err := l.duplicateError()
-	l.allDistinct.Store(err == nil && !slices.ContainsFunc(l.all, l.needsIdentity))
+	l.allDistinct.Store(err == nil && !slices.ContainsFunc(l.allNodes, l.needsIdentity))
 	return err
 }
 
-// identify returns a callback that asks a node that granted late for its identity.
+// identify returns a callback that asks late granters for their identities.
 func (l *Locker) identify(ctx context.Context) func(driver.Answer) {
 	return func(a driver.Answer) {
 		if a.Yes() && l.needsIdentity(a.Node) {
@@ -291,7 +294,7 @@ func (l *Locker) identify(ctx context.Context) func(driver.Answer) {
 	}
 }
 
-// needsIdentity reports whether a node supports identities but its identity is not known yet.
+// needsIdentity reports whether a node supports identities but has not returned its own yet.
 func (l *Locker) needsIdentity(node int) bool {
 	if _, supported := l.cfg.Nodes[node].(driver.Identifier); !supported {
 		return false
@@ -301,14 +304,14 @@ func (l *Locker) needsIdentity(node int) bool {
 	return !l.identified[node]
 }
 
-// duplicateError returns an error if two nodes are known to be the same server.
+// duplicateError returns an error if a server is known to be listed twice.
 func (l *Locker) duplicateError() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.duplicate
 }
 
-// setIdentity records the identity of a node, and detects a server that is listed twice.
+// setIdentity records a node's identity, and detects a server that is listed twice.
 func (l *Locker) setIdentity(node int, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -319,9 +322,9 @@ func (l *Locker) setIdentity(node int, id string) {
 }
 
 // Do acquires the lock on key, calls work, and releases the lock. The context passed to work ends
-// when ctx or the lease ends, as described in Lease.Context, and work must stop then. If the lease
-// ended before work returned, Do returns the reason joined with the error of work: another client
-// may have had the lock.
+// when ctx or the lease ends (see Lease.Context), and work must stop then. If the lease ended
+// before work returned, Do joins the reason with work's error, because another client may have held
+// the lock in the meantime.
 func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Context) error, opts ...Option) error {
 	lease, err := l.Acquire(ctx, key, opts...)
 	if err != nil {
@@ -332,28 +335,28 @@ func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Conte
 	workCtx = &leaseContext{Context: workCtx, lease: lease, end: stop}
 	defer context.AfterFunc(lease.Context(), func() { stop(context.Cause(lease.Context())) })()
 	err = work(workCtx)
-	lost := lease.endCause(l.cfg.Now())
-	released := lease.Release(ctx)
-	if lost != nil {
-		return errors.Join(err, &Error{Op: "hold", Key: key, Kind: lost})
+	endCause := lease.endCause(l.cfg.Now())
+	releaseErr := lease.Release(ctx)
+	if endCause != nil {
+		return errors.Join(err, &Error{Op: "hold", Key: key, Kind: endCause})
 	}
-	return errors.Join(err, released)
+	return errors.Join(err, releaseErr)
 }
 
 // pendingRelease is a release that a node has not answered.
 type pendingRelease struct {
 	key, token string
-	ttl        time.Duration // of the grant
-	until      time.Time     // when the key has expired
+	ttl        time.Duration // the grant's TTL
+	until      time.Time     // when the key expires
 	unsure     bool          // the node's grant may still be in flight
 }
 
-// maxPendingReleases limits the pending releases per node. Beyond it, the oldest, whose key expires
-// first, is dropped.
+// maxPendingReleases limits the pending releases per node. Above the limit, the oldest one is
+// dropped, because its key expires first.
 const maxPendingReleases = 1000
 
 // release asks nodes to delete a key. unsure reports whether a node's grant may still be in flight.
-// Releases that get no answer stay pending.
+// Unanswered releases stay pending.
 func (l *Locker) release(ctx context.Context, nodes []int, d pendingRelease, unsure func(node int) bool) *ballot {
 	if l.client.batcher != nil { // Batchers retry releases themselves
 		return l.send(ctx, nodes, releaseRequest(d))
@@ -368,7 +371,6 @@ func (l *Locker) release(ctx context.Context, nodes []int, d pendingRelease, uns
 	return b
 }
 
-// releaseRequest returns the request for a pending release.
 func releaseRequest(d pendingRelease) driver.Request {
 	r := driver.Request{Op: driver.OpRelease, Key: d.key, Token: d.token, Terms: driver.Terms{TTL: d.ttl}}
 	if d.unsure {
@@ -391,20 +393,20 @@ func (l *Locker) addPending(node int, d pendingRelease) {
 }
 
 // retryReleases sends each node its oldest pending release and, once the node has answered, the
-// next one, until none are left. A node that is down thus gets only one request at a time. After
-// Close it makes one last attempt.
+// next one, until none are left. A node that is down thus gets only one request per round. After
+// Close, it makes a last round.
 //
-// It uses one goroutine and one timer. With one per node, the scheduler would decide which node
-// is asked first after a round without answers, and simulated runs would not be reproducible.
+// It uses one goroutine and one timer. With one per node, the scheduler would decide which node is
+// asked first after a round without answers, and simulated runs would not be reproducible.
 func (l *Locker) retryReleases() {
 	for closing := false; !closing; {
 		select {
 		case <-l.cfg.After(l.cfg.RetryMax):
 		case <-l.lifetime.Done():
 			closing = true
-			<-l.cfg.After(l.cfg.Timeout / 8) // collect the releases of the same round on other nodes, too
+			<-l.cfg.After(l.cfg.Timeout / 8) // catch releases from the same round on other nodes
 		}
-		for unresponsive := make([]bool, len(l.all)); ; {
+		for unresponsive := make([]bool, len(l.allNodes)); ; {
 			nodes, oldest, done := l.oldestPending(l.cfg.Now(), unresponsive)
 			if done {
 				return
@@ -422,8 +424,8 @@ func (l *Locker) retryReleases() {
 	}
 }
 
-// oldestPending returns each node's oldest pending release whose key may still exist, except for
-// unresponsive nodes. If there are no pending releases at all, done is true and retrying stops.
+// oldestPending returns, for each node that is not unresponsive, the oldest pending release whose
+// key may still exist. If no releases are pending on any node, done is true and retrying stops.
 func (l *Locker) oldestPending(now time.Time, unresponsive []bool) (nodes []int, oldest map[int]pendingRelease, done bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -445,7 +447,7 @@ func (l *Locker) oldestPending(now time.Time, unresponsive []bool) (nodes []int,
 	return nodes, oldest, done
 }
 
-// removePending removes a release, unless it was dropped in the meantime.
+// removePending removes a release unless it has already been dropped.
 func (l *Locker) removePending(node int, d pendingRelease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -454,17 +456,18 @@ func (l *Locker) removePending(node int, d pendingRelease) {
 	}
 }
 
-// Quorum returns the size of the smallest majority of n nodes, ⌊n/2⌋+1. Any two quorums share a node.
+// Quorum returns the size of the smallest majority of n nodes, ⌊n/2⌋+1. Any two quorums share a
+// node.
 func Quorum(n int) int { return n/2 + 1 }
 
-// Drift returns the allowance for clocks that run at slightly different rates, which is subtracted from
-// a lock's validity: factor × ttl + 2 ms. The constant covers the millisecond resolution of Redis expiries
-// and of the client's clock.
+// Drift returns the allowance for clocks that run at slightly different rates: factor × ttl + 2 ms.
+// It is subtracted from a lock's validity. The 2 ms cover the millisecond resolution of Redis
+// expiries and of the client's clock.
 func Drift(ttl time.Duration, factor float64) time.Duration {
 	return time.Duration(factor*float64(ttl)) + 2*time.Millisecond
 }
 
-// Validity returns how long a lock is certainly held, counted from the end of the attempt that
+// Validity returns how long a lock is certain to be held, counted from the end of the attempt that
 // acquired it: TTL − elapsed − drift (MIN_VALIDITY in the specification). If the result is 0, the
 // lock is not held.
 //
@@ -481,8 +484,8 @@ func Validity(ttl, elapsed, drift time.Duration) time.Duration {
 	return max(0, ttl-elapsed-drift)
 }
 
-// executeOn executes r by calling the corresponding method of n. If n is not a Granter, it calls
-// the plain one.
+// executeOn executes r by calling the corresponding method of n, or a simpler method if n is not a
+// Granter.
 func executeOn(ctx context.Context, r driver.Request, n Node) (int64, error) {
 	switch r.Op {
 	case driver.OpSet:

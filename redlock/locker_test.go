@@ -15,11 +15,11 @@ import (
 
 const ms = time.Millisecond
 
-// granter is a memoryNode that also implements Granter and Identifier.
+// granter is a memoryNode that implements Granter and Identifier, too.
 type granter struct {
 	*memoryNode
 	id         string
-	grantDelay time.Duration // if not 0, grants get no answer and take effect only after this delay
+	grantDelay time.Duration // if not 0, grants are not answered and take effect only after this delay
 	abandoned  map[string]bool
 }
 
@@ -47,14 +47,14 @@ func (k *granter) Grant(ctx context.Context, key, token string, t driver.Terms) 
 		return k.count[key]
 	}
 	if k.grantDelay > 0 {
-		time.AfterFunc(k.grantDelay, func() { k.step(context.Background(), "set", token, grant) })
+		time.AfterFunc(k.grantDelay, func() { k.execute(context.Background(), "set", token, grant) })
 		return 0, errLost
 	}
-	return k.step(ctx, "set", token, grant)
+	return k.execute(ctx, "set", token, grant)
 }
 
 func (k *granter) Abandon(ctx context.Context, key, token string, _ time.Duration) (bool, error) {
-	n, err := k.step(ctx, "release", token, func() int64 {
+	n, err := k.execute(ctx, "release", token, func() int64 {
 		if k.has(key, token) {
 			delete(k.keys, key)
 			return 1
@@ -65,7 +65,6 @@ func (k *granter) Abandon(ctx context.Context, key, token string, _ time.Duratio
 	return n > 0, err
 }
 
-// granters returns the nodes of c as granters.
 func (c cluster) granters() (out []*granter) {
 	for _, m := range c.nodes {
 		out = append(out, &granter{memoryNode: m, id: m.name, abandoned: map[string]bool{}})
@@ -73,8 +72,8 @@ func (c cluster) granters() (out []*granter) {
 	return out
 }
 
-// locker returns a Locker on nodes with a TTL of 10 s and one try. The Locker is closed when the
-// test ends. In a synctest bubble, the test then fails if any goroutine is left.
+// locker returns a Locker that uses nodes, has a TTL of 10 s and makes one attempt. It is closed when
+// the test ends. In a synctest bubble, the test then fails if any goroutine is left.
 func locker[N redlock.Node](t testing.TB, nodes []N, change func(*redlock.Config)) *redlock.Locker {
 	t.Helper()
 	cfg := redlock.Config{TTL: ttl, Tries: 1}
@@ -112,7 +111,7 @@ func wantCause(t testing.TB, ctx context.Context, kind error) {
 	}
 }
 
-// overloadedNode is a node whose driver is too busy to send grants.
+// overloadedNode has a driver that is too busy to send grants.
 type overloadedNode struct{ *granter }
 
 func (overloadedNode) Grant(context.Context, string, string, driver.Terms) (int64, error) {
@@ -133,13 +132,13 @@ func TestUnsentGrantsAreNotUndone(t *testing.T) {
 		_, err := locker(t, nodes, nil).Acquire(t.Context(), "k")
 		wantKind(t, err, redlock.ErrNoQuorum)
 		synctest.Wait()
-		for _, r := range c.log.byStep("release") {
+		for _, r := range c.log.rowsFor("release") {
 			if r.node < "n4" {
 				t.Errorf("%s received a release although no grant was sent", r.node)
 			}
 		}
-		if errors.Is(err, redlock.ErrTaken) || len(c.log.byStep("release")) != 2 {
-			t.Errorf("%d releases, want 2 for n4 and n5; error: %v", len(c.log.byStep("release")), err)
+		if errors.Is(err, redlock.ErrTaken) || len(c.log.rowsFor("release")) != 2 {
+			t.Errorf("%d releases, want 2 for n4 and n5; error: %v", len(c.log.rowsFor("release")), err)
 		}
 	})
 }
@@ -166,26 +165,26 @@ func TestAcquireReturnsOnceDecided(t *testing.T) {
 				if row.kind == nil && err != nil || row.kind != nil && !errors.Is(err, row.kind) {
 					t.Errorf("error: %v, want %v", err, row.kind)
 				}
-				if took := time.Since(start); took != 0 {
-					t.Errorf("it took %v", took)
+				if elapsed := time.Since(start); elapsed != 0 {
+					t.Errorf("took %v", elapsed)
 				}
 				if s == nil {
 					time.Sleep(time.Second)
-					if keys := c.holders("k", c.log.byStep("set")[0].token); keys != 0 {
+					if keys := c.numHolders("k", c.log.rowsFor("set")[0].token); keys != 0 {
 						t.Errorf("%d keys are left", keys)
 					}
 					return
 				}
 				if s.Votes() != row.nodes-len(row.slow) || len(s.Refusals()) != len(row.slow) {
-					t.Errorf("%d votes, refusals %v", s.Votes(), s.Refusals())
+					t.Errorf("%d votes, refusals: %v", s.Votes(), s.Refusals())
 				}
 				time.Sleep(time.Second)
-				if keys := c.holders("k", s.Token()); keys != row.nodes {
-					t.Errorf("%d keys are set, want those of slow nodes, too", keys)
+				if keys := c.numHolders("k", s.Token()); keys != row.nodes {
+					t.Errorf("%d keys are set, want one on each node, including slow ones", keys)
 				}
 				err = s.Release(t.Context())
 				synctest.Wait()
-				if keys := c.holders("k", s.Token()); err != nil || keys != 0 {
+				if keys := c.numHolders("k", s.Token()); err != nil || keys != 0 {
 					t.Errorf("release: %v, and %d keys are left", err, keys)
 				}
 			})
@@ -193,7 +192,8 @@ func TestAcquireReturnsOnceDecided(t *testing.T) {
 	}
 }
 
-// A canceled acquire returns immediately, and its keys are released by the time Close returns.
+// A canceled acquire returns immediately, and its keys have been released by the time Close
+// returns.
 func TestCanceledAcquireIsCleanedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -202,17 +202,17 @@ func TestCanceledAcquireIsCleanedUp(t *testing.T) {
 		start := time.Now()
 		_, err := l.Acquire(cancelAfter(20*ms), "k")
 		wantCanceled(t, err)
-		if took := time.Since(start); took != 20*ms {
-			t.Errorf("took %v with a cancellation at 20ms", took)
+		if elapsed := time.Since(start); elapsed != 20*ms {
+			t.Errorf("canceled after 20ms, but took %v", elapsed)
 		}
 		l.Close()
-		if keys := c.holders("k", c.log.byStep("set")[0].token); keys != 0 || len(c.log.byStep("set")) != 5 {
-			t.Errorf("%d keys are left after %d sets", keys, len(c.log.byStep("set")))
+		if keys := c.numHolders("k", c.log.rowsFor("set")[0].token); keys != 0 || len(c.log.rowsFor("set")) != 5 {
+			t.Errorf("%d keys are left after %d sets", keys, len(c.log.rowsFor("set")))
 		}
 	})
 }
 
-// On a Granter, a grant that arrives after its release sets no key.
+// If a node is a Granter, a grant that arrives after its release sets no key.
 func TestGrantAfterRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -223,8 +223,8 @@ func TestGrantAfterRelease(t *testing.T) {
 		_, err := locker(t, nodes, nil).Acquire(t.Context(), "k")
 		wantKind(t, err, redlock.ErrNoQuorum)
 		time.Sleep(2 * time.Second)
-		sets := c.log.byStep("set")
-		if keys := c.holders("k", sets[0].token); len(sets) != 5 || keys != 0 {
+		sets := c.log.rowsFor("set")
+		if keys := c.numHolders("k", sets[0].token); len(sets) != 5 || keys != 0 {
 			t.Errorf("%d requests, and %d keys are left", len(sets), keys)
 		}
 	})
@@ -235,36 +235,36 @@ func TestPendingReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		s := lease(t, locker(t, c.granters(), nil))
-		c.setFault("release", stepFault{down: true}, 0, 1, 2)
+		c.setFault("release", stepFault{refuse: true}, 0, 1, 2)
 		wantKind(t, s.Release(t.Context()), redlock.ErrNoQuorum)
 		time.Sleep(3 * time.Second)
-		if keys := c.holders("k", s.Token()); keys != 3 {
+		if keys := c.numHolders("k", s.Token()); keys != 3 {
 			t.Errorf("%d keys are left, want 3", keys)
 		}
 		c.setFault("release", stepFault{}, 0, 1, 2)
 		time.Sleep(300 * ms)
-		if keys := c.holders("k", s.Token()); keys != 0 {
-			t.Errorf("%d keys remain after the nodes have returned", keys)
+		if keys := c.numHolders("k", s.Token()); keys != 0 {
+			t.Errorf("%d keys are left although the nodes are back", keys)
 		}
 	})
 }
 
-// Releases are retried only until the key has expired, one request per node at a time.
+// Releases are retried only until the key has expired, with one request per node at a time.
 func TestPendingReleasesExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
 		l := locker(t, c.granters(), nil)
 		s := lease(t, l)
-		c.setFault("release", stepFault{down: true}, 0, 1, 2)
+		c.setFault("release", stepFault{refuse: true}, 0, 1, 2)
 		s.Release(t.Context())
 		time.Sleep(time.Minute)
-		sent := len(c.log.byStep("release"))
-		if most := 3 * int(2*ttl/(200*ms)); sent > most || sent < most/2 {
-			t.Errorf("%d releases were tried in two TTLs, want about %d", sent, most)
+		numSent := len(c.log.rowsFor("release"))
+		if limit := 3 * int(2*ttl/(200*ms)); numSent > limit || numSent < limit/2 {
+			t.Errorf("%d releases were sent within two TTLs, want about %d", numSent, limit)
 		}
 		time.Sleep(time.Minute)
-		if more := len(c.log.byStep("release")) - sent; more != 0 {
-			t.Errorf("%d more were tried after that", more)
+		if numLater := len(c.log.rowsFor("release")) - numSent; numLater != 0 {
+			t.Errorf("%d releases were sent after that", numLater)
 		}
 	})
 }
@@ -282,8 +282,8 @@ func TestContextOfLease(t *testing.T) {
 			s.Extend(ctx)
 		}
 		<-ctx.Done()
-		if late := time.Since(until); late != 0 || s.Remaining() > 0 {
-			t.Errorf("the context ended %v after the deadline, remaining %v", late, s.Remaining())
+		if overrun := time.Since(until); overrun != 0 || s.Remaining() > 0 {
+			t.Errorf("the context ended %v after the deadline, with %v left", overrun, s.Remaining())
 		}
 		wantCause(t, ctx, redlock.ErrExpired)
 		s.Release(t.Context())
@@ -299,7 +299,7 @@ func TestContextOfLease(t *testing.T) {
 
 		s = lease(t, l)
 		ctx = s.Context()
-		synctest.Wait() // all have granted
+		synctest.Wait() // until all nodes have granted the lock
 		for _, m := range c.nodes[:3] {
 			clear(m.keys)
 		}
@@ -330,12 +330,12 @@ func TestRenewal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(5)
-				c.setFault("extend", stepFault{down: row.down}, 0, 1, 2)
+				c.setFault("extend", stepFault{refuse: row.down}, 0, 1, 2)
 				s := lease(t, locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Renew = 3 * time.Second; row.change(cfg) }))
 				start := time.Now()
 				<-s.Context().Done()
-				if lasted := time.Since(start); lasted != row.lasts {
-					t.Errorf("the lease lasted %v, want %v", lasted, row.lasts)
+				if lifetime := time.Since(start); lifetime != row.lasts {
+					t.Errorf("the lease lasted %v, want %v", lifetime, row.lasts)
 				}
 				wantCause(t, s.Context(), redlock.ErrExpired)
 			})
@@ -344,26 +344,26 @@ func TestRenewal(t *testing.T) {
 }
 
 // A repair sets the key again if a minority of nodes lost it, but not if a majority lost it or
-// another client has it.
+// another client holds it.
 func TestRepair(t *testing.T) {
 	for lost, want := range []int{5, 5, 5, 2} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(5)
 			s := lease(t, locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Repair = true }))
-			synctest.Wait() // all have granted
+			synctest.Wait() // until all nodes have granted the lock
 			for _, m := range c.nodes[:lost] {
 				clear(m.keys)
 			}
 			if err := s.Extend(t.Context()); (err != nil) != (want < 3) {
-				t.Errorf("%d lost: extension: %v", lost, err)
+				t.Errorf("key lost on %d nodes: extension: %v", lost, err)
 			}
-			if keys := c.holders("k", s.Token()); keys != want {
-				t.Errorf("%d lost: %d keys, want %d", lost, keys, want)
+			if keys := c.numHolders("k", s.Token()); keys != want {
+				t.Errorf("key lost on %d nodes: %d keys, want %d", lost, keys, want)
 			}
 			s.Release(t.Context())
 			synctest.Wait()
-			if keys := c.holders("k", s.Token()); keys != 0 {
-				t.Errorf("%d lost: %d keys are left after the release", lost, keys)
+			if keys := c.numHolders("k", s.Token()); keys != 0 {
+				t.Errorf("key lost on %d nodes: %d keys are left after the release", lost, keys)
 			}
 		})
 	}
@@ -381,7 +381,7 @@ func TestRepair(t *testing.T) {
 // Two votes from the same server do not make a quorum, whichever votes come first. Once all
 // identities are known, every acquire fails.
 func TestSameNodeTwice(t *testing.T) {
-	for slow, first := range []error{nil, redlock.ErrSameNode, nil} { // if one of the duplicates is late, two servers are a quorum
+	for slow, first := range []error{nil, redlock.ErrSameNode, nil} { // if one of the duplicates is late, two different servers are a quorum
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(3)
 			nodes := c.granters()
@@ -390,7 +390,7 @@ func TestSameNodeTwice(t *testing.T) {
 			l := locker(t, nodes, nil)
 			for _, want := range []error{first, redlock.ErrSameNode} {
 				s, err := l.Acquire(t.Context(), "k")
-				time.Sleep(time.Second) // all have answered
+				time.Sleep(time.Second) // until all nodes have answered
 				if want == nil && err == nil {
 					s.Release(t.Context())
 				} else if e := wantKind(t, err, want); e.Cause == nil || e.Cause.Error() != "n1 and n3 are the same Redis server, which has only one vote: list it once" {
@@ -444,7 +444,7 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-// The fencing tokens of a Locker increase even if the count of one node is behind.
+// A Locker's fencing tokens increase even if one node's count is lower.
 func TestFenceOfLocker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
@@ -463,17 +463,17 @@ func TestFenceOfLocker(t *testing.T) {
 	})
 }
 
-// New either rejects a configuration with a reason, or returns a Locker that can acquire and
+// New either rejects a configuration and gives a reason, or returns a Locker that can acquire and
 // release a lock without leaving goroutines behind.
 func FuzzNew(f *testing.F) {
 	f.Add(3, int64(ttl), int64(50*ms), 0.01, int64(0), int64(0), 1, 0, int64(0), int64(0), int64(0), false, false)
 	f.Add(5, int64(time.Second), int64(0), 0.5, int64(1), int64(2), 0, 3, int64(300*ms), int64(2*time.Second), int64(time.Second), true, true)
-	f.Fuzz(func(t *testing.T, n int, ttl, timeout int64, drift float64, least, most int64, tries, extends int, renew, hold, quarantine int64, fence, repair bool) {
+	f.Fuzz(func(t *testing.T, n int, ttl, timeout int64, drift float64, retryMin, retryMax int64, tries, extends int, renew, maxHold, quarantine int64, fence, repair bool) {
 		if n < 0 || n > 9 {
 			return
 		}
-		cfg := redlock.Config{TTL: time.Duration(ttl), Timeout: time.Duration(timeout), Drift: drift, RetryMin: time.Duration(least), RetryMax: time.Duration(most),
-			Tries: tries, Extends: extends, Renew: time.Duration(renew), MaxHold: time.Duration(hold), Quarantine: time.Duration(quarantine), Fence: fence, Repair: repair}
+		cfg := redlock.Config{TTL: time.Duration(ttl), Timeout: time.Duration(timeout), Drift: drift, RetryMin: time.Duration(retryMin), RetryMax: time.Duration(retryMax),
+			Tries: tries, Extends: extends, Renew: time.Duration(renew), MaxHold: time.Duration(maxHold), Quarantine: time.Duration(quarantine), Fence: fence, Repair: repair}
 		for _, k := range newCluster(n).granters() {
 			cfg.Nodes = append(cfg.Nodes, k)
 		}

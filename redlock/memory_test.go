@@ -18,11 +18,11 @@ var (
 	errLost = errors.New("connection reset")
 )
 
-// memoryNode is a node in memory. Its keys expire according to time.Now, so a test can run it in virtual time.
-// Faults are set per step.
+// memoryNode is a node in memory. Its keys expire according to time.Now, so tests can use virtual
+// time. Faults are set per step.
 type memoryNode struct {
 	name           string
-	ignoresContext bool                 // the node ignores contexts
+	ignoresContext bool
 	faults         map[string]stepFault // by step: set, extend, release, raise
 
 	mu    sync.Mutex
@@ -36,11 +36,11 @@ type entry struct {
 	expires time.Time
 }
 
-// stepFault is a fault of a step. After delay, the step is refused (down), or it is executed and
+// stepFault is a fault in a step. After delay, the step is refused (down), or it is executed but
 // its answer is lost (lost).
 type stepFault struct {
-	delay      time.Duration
-	down, lost bool
+	delay              time.Duration
+	refuse, loseAnswer bool
 }
 
 // journal lists the requests to all nodes in order of arrival.
@@ -57,8 +57,8 @@ func (j *journal) add(r row) {
 	j.rows = append(j.rows, r)
 }
 
-// byStep returns the rows for a step.
-func (j *journal) byStep(step string) []row {
+// rowsFor returns the rows for one kind of step.
+func (j *journal) rowsFor(step string) []row {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var out []row
@@ -77,7 +77,7 @@ var (
 
 func (m *memoryNode) String() string { return m.name }
 
-func (m *memoryNode) step(ctx context.Context, step, token string, apply func() int64) (int64, error) {
+func (m *memoryNode) execute(ctx context.Context, step, token string, apply func() int64) (int64, error) {
 	m.log.add(row{m.name, step, token})
 	m.mu.Lock()
 	f := m.faults[step]
@@ -91,13 +91,13 @@ func (m *memoryNode) step(ctx context.Context, step, token string, apply func() 
 			return 0, ctx.Err()
 		}
 	}
-	if f.down {
+	if f.refuse {
 		return 0, errDown
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := apply()
-	if f.lost {
+	if f.loseAnswer {
 		return 0, errLost
 	}
 	return n, nil
@@ -121,7 +121,7 @@ func (m *memoryNode) has(key, token string) bool {
 }
 
 func (m *memoryNode) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
-	return m.step(ctx, "set", token, func() int64 {
+	return m.execute(ctx, "set", token, func() int64 {
 		if e, ok := m.keys[key]; ok && time.Now().Before(e.expires) {
 			return 0
 		}
@@ -137,7 +137,7 @@ func (m *memoryNode) Set(ctx context.Context, key, token string, ttl time.Durati
 }
 
 func (m *memoryNode) Extend(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
-	n, err := m.step(ctx, "extend", token, func() int64 {
+	n, err := m.execute(ctx, "extend", token, func() int64 {
 		if !m.has(key, token) {
 			return 0
 		}
@@ -148,7 +148,7 @@ func (m *memoryNode) Extend(ctx context.Context, key, token string, ttl time.Dur
 }
 
 func (m *memoryNode) Release(ctx context.Context, key, token string) (bool, error) {
-	n, err := m.step(ctx, "release", token, func() int64 {
+	n, err := m.execute(ctx, "release", token, func() int64 {
 		if !m.has(key, token) {
 			return 0
 		}
@@ -159,7 +159,7 @@ func (m *memoryNode) Release(ctx context.Context, key, token string) (bool, erro
 }
 
 func (m *memoryNode) RaiseFence(ctx context.Context, key, token string, fence int64) (bool, error) {
-	n, err := m.step(ctx, "raise", token, func() int64 {
+	n, err := m.execute(ctx, "raise", token, func() int64 {
 		if !m.has(key, token) {
 			return 0
 		}
@@ -169,8 +169,8 @@ func (m *memoryNode) RaiseFence(ctx context.Context, key, token string, fence in
 	return n > 0, err
 }
 
-// holders returns the number of nodes whose key has the token.
-func (c cluster) holders(key, token string) int {
+// numHolders counts the nodes whose key has the token.
+func (c cluster) numHolders(key, token string) int {
 	n := 0
 	for _, m := range c.nodes {
 		m.mu.Lock()
@@ -182,7 +182,7 @@ func (c cluster) holders(key, token string) int {
 	return n
 }
 
-// cluster is a set of nodes with a shared journal.
+// cluster is a set of nodes that share a journal.
 type cluster struct {
 	nodes []*memoryNode
 	log   *journal
@@ -199,14 +199,14 @@ func newCluster(n int) cluster {
 	return c
 }
 
-// take sets the key on the given nodes to another client's token.
+// take makes another client hold the key on the given nodes.
 func (c cluster) take(key string, nodes ...int) {
 	for _, i := range nodes {
 		c.nodes[i].keys[key] = entry{"other", time.Now().Add(time.Hour)}
 	}
 }
 
-// setFault sets the fault of a step on the given nodes.
+// setFault sets the fault for a step on the given nodes.
 func (c cluster) setFault(step string, f stepFault, nodes ...int) {
 	for _, i := range nodes {
 		c.nodes[i].mu.Lock()
@@ -215,7 +215,8 @@ func (c cluster) setFault(step string, f stepFault, nodes ...int) {
 	}
 }
 
-// client returns a client with a TTL of 10 s and one try. change may modify the configuration.
+// client returns a client with a TTL of 10 s that makes one attempt. change may modify the
+// configuration.
 func (c cluster) client(t testing.TB, change func(*redlock.Config)) *redlock.Client {
 	t.Helper()
 	cfg := redlock.Config{TTL: ttl, Tries: 1}
@@ -232,7 +233,7 @@ func (c cluster) client(t testing.TB, change func(*redlock.Config)) *redlock.Cli
 	return client
 }
 
-// acquire acquires the lock on "k". The test fails if it can't.
+// acquire acquires the lock on "k" or fails the test.
 func acquire(t testing.TB, c *redlock.Client) *redlock.Lock {
 	t.Helper()
 	l, err := c.Acquire(context.Background(), "k")
@@ -242,7 +243,7 @@ func acquire(t testing.TB, c *redlock.Client) *redlock.Lock {
 	return l
 }
 
-// wantKind checks that err is an *Error of one kind.
+// wantKind checks that err is an *Error of the given kind.
 func wantKind(t testing.TB, err, kind error) *redlock.Error {
 	t.Helper()
 	var e *redlock.Error

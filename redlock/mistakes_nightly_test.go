@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestMistakesAreDetected plants one mistake at a time in the lock, its drivers or its scripts. It
-// expects a test of this package or a test with a real server to fail.
+// TestMistakesAreDetected plants one mistake at a time in the lock, its drivers or its scripts.
+// Each time, a test of this package or a test with a real server must fail.
 func TestMistakesAreDetected(t *testing.T) {
 	for _, m := range mistakes {
 		t.Run(strings.ReplaceAll(m.description, " ", "-"), func(t *testing.T) {

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// mistake is a change to a file. It replaces the text old, which must occur exactly once, with new.
+// mistake replaces the text old in a file, where it must occur exactly once, with new.
 type mistake struct{ description, file, old, new string }
 
-// text returns the contents of the file to change.
+// text returns the contents of the mistake's file.
 func (m mistake) text(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(m.file)
@@ -17,7 +17,7 @@ func (m mistake) text(t *testing.T) string {
 		t.Fatal(err)
 	}
 	if n := strings.Count(string(text), m.old); n != 1 {
-		t.Fatalf("%s has %q %d times, want once: adapt the mistake to the current code", m.file, m.old, n)
+		t.Fatalf("%s contains %q %d times, want once: adapt the mistake to the current code", m.file, m.old, n)
 	}
 	return string(text)
 }
@@ -33,8 +33,8 @@ func TestMistakesApply(t *testing.T) {
 // mistakes lists the planted mistakes. Each description completes a sentence that begins with "it".
 var mistakes = []mistake{
 	{"gives up while a quorum is possible", "ballot.go",
-		`yes+b.missing < b.quorum`,
-		`yes+b.missing <= b.quorum`},
+		`yes+b.numMissing < b.quorum`,
+		`yes+b.numMissing <= b.quorum`},
 	{"waits for more nodes than a quorum", "ballot.go",
 		`return yes >= b.quorum ||`,
 		`return yes > b.quorum ||`},
@@ -78,7 +78,7 @@ var mistakes = []mistake{
 		`failureKind(driver.Count(answers), elapsed)`,
 		`failureKind(driver.Count(answers), 0*elapsed)`},
 	{"acquires a lock for a caller that gave up", "locker.go",
-		`if kind == nil && duplicate == nil && p.ended() == nil {`,
+		`if kind == nil && duplicate == nil && p.endedContext() == nil {`,
 		`if kind == nil && duplicate == nil {`},
 	{"sets a deadline without the drift allowance", "lease.go",
 		`		deadline: start.Add(c.cfg.TTL - c.cfg.drift())}`,
@@ -109,7 +109,7 @@ var mistakes = []mistake{
 		`if l.cfg.Repair {`},
 	{"repairs without waiting for all nodes", "lease.go",
 		"\t\tquorum = waitForAll\n",
-		"\t\tquorum = Quorum(len(l.all))\n"},
+		"\t\tquorum = Quorum(len(l.allNodes))\n"},
 	{"counts a repair as a grant", "lease.go",
 		`terms.Fence, terms.Quarantine = false, 0`,
 		`terms.Quarantine = 0`},
@@ -181,7 +181,7 @@ var mistakes = []mistake{
 		`func() {}`},
 	{"accepts the same Redis server twice", "locker.go",
 		`ok && other != node {`,
-		`ok && other == len(l.all) {`},
+		`ok && other == len(l.allNodes) {`},
 	{"does not wait for its cleanup", "locker.go",
 		`go func() { l.work.Wait(); close(answered)`,
 		`go func() { close(answered)`},
@@ -195,8 +195,8 @@ var mistakes = []mistake{
 		`!a.No() && !errors.Is(a.Err, driver.ErrNotSent)`,
 		`!a.No()`},
 	{"accepts strings of any announced length", "redisnode/guard.go",
-		"if g.skip = n + 2; n > maxReply {",
-		"if g.skip = n + 2; n < 0 {"},
+		"if g.stringBytes = n + 2; n > maxReply {",
+		"if g.stringBytes = n + 2; n < 0 {"},
 	{"accepts arrays of any announced length", "redisnode/guard.go",
 		"n > maxItems || g.itemsLeft < 0",
 		"n < 0"},
@@ -207,14 +207,14 @@ var mistakes = []mistake{
 		"g.bytesLeft -= n; g.bytesLeft < 0",
 		"g.bytesLeft -= n; n < 0"},
 	{"parses the content of a string as a header", "redisnode/guard.go",
-		"if g.skip > 0 {",
-		"if g.skip < 0 {"},
+		"if g.stringBytes > 0 {",
+		"if g.stringBytes < 0 {"},
 	{"parses a header split across reads as two", "redisnode/guard.go",
-		"\t\tif !whole {\n\t\t\treturn\n",
-		"\t\tif !whole {\n\t\t\tg.head = g.head[:0]\n\t\t\treturn\n"},
+		"\t\tif !complete {\n\t\t\treturn\n",
+		"\t\tif !complete {\n\t\t\tg.head = g.head[:0]\n\t\t\treturn\n"},
 	{"sends each command on its own connection", "redisnode/queue.go",
-		"if q.active < maxExchanges {",
-		"if q.active < 1<<20 {"},
+		"if q.numActive < maxExchanges {",
+		"if q.numActive < 1<<20 {"},
 	{"sends waiting commands one by one", "redisnode/queue.go",
 		"maxBatch     = 64",
 		"maxBatch     = 1"},
@@ -225,17 +225,17 @@ var mistakes = []mistake{
 		"\tif w.sent {\n\t\treturn w.ctx.Err()\n\t}\n",
 		""},
 	{"never counts an exchange as finished", "redisnode/queue.go",
-		"\t\tq.active--\n",
+		"\t\tq.numActive--\n",
 		""},
 	{"treats any reply as yes", "wire/conn.go",
-		"|| r.err == nil && !r.answers(n.waiting.first()):",
+		"|| r.err == nil && !r.isReplyTo(n.inFlight.first()):",
 		":"},
 	{"accepts any server that answers", "wire/conn.go",
-		"number.kind != ':' || in.at < in.have",
-		"in.at < in.have"},
+		"idReply.kind != ':' || in.start < in.end",
+		"in.start < in.end"},
 	{"accepts a reply that arrived before the request", "wire/conn.go",
-		"number.kind != ':' || in.at < in.have",
-		"number.kind != ':'"},
+		"idReply.kind != ':' || in.start < in.end",
+		"idReply.kind != ':'"},
 	{"grants an abandoned token", "driver/grant.lua",
 		`redis.call("exists", KEYS[3]) == 1`,
 		`redis.call("exists", KEYS[3]) == 2`},

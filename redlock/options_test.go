@@ -11,9 +11,10 @@ import (
 	"lockpick/redlock"
 )
 
-// A failed acquire reports whether the lock was taken or the nodes were broken, however the wait ended.
+// A failed acquire reports whether the lock was taken or the nodes were broken, however the wait
+// ended.
 func TestTakenLockVsBrokenNodes(t *testing.T) {
-	down, slow := stepFault{down: true}, stepFault{delay: 40 * ms}
+	down, slow := stepFault{refuse: true}, stepFault{delay: 40 * ms}
 	for name, row := range map[string]struct {
 		nodes    int
 		setup    func(c cluster)
@@ -30,7 +31,7 @@ func TestTakenLockVsBrokenNodes(t *testing.T) {
 		"waiting, one node is down":                {5, func(c cluster) { c.take("k", 0, 1, 2); c.setFault("set", down, 2) }, 2 * time.Second, true},
 		"waiting for broken nodes":                 {5, func(c cluster) { c.setFault("set", down, 0, 1, 2) }, 2 * time.Second, false},
 		"canceled during the second attempt":       {5, func(c cluster) { c.take("k", 0, 1, 2); c.setFault("set", slow, 0, 1, 2) }, 160 * ms, true},
-		"canceled during an attempt, broken nodes": {5, func(c cluster) { c.setFault("set", stepFault{delay: 40 * ms, down: true}, 0, 1, 2) }, 160 * ms, false},
+		"canceled during an attempt, broken nodes": {5, func(c cluster) { c.setFault("set", stepFault{delay: 40 * ms, refuse: true}, 0, 1, 2) }, 160 * ms, false},
 		"canceled before any answer":               {5, func(c cluster) { c.take("k", 0, 1, 2); c.setFault("set", slow, 0, 1, 2) }, 20 * ms, false},
 		"taken, then broken": {5, func(c cluster) {
 			c.take("k", 0, 1, 2)
@@ -59,7 +60,7 @@ func TestTakenLockVsBrokenNodes(t *testing.T) {
 						t.Fatal("acquired the lock")
 					}
 					if got := errors.Is(err, redlock.ErrTaken); got != row.taken {
-						t.Errorf("taken: %v, want %v: %v", got, row.taken, err)
+						t.Errorf("error matches ErrTaken: %v, want %v; error: %v", got, row.taken, err)
 					}
 					ended := row.patience > 0
 					if errors.Is(err, redlock.ErrCanceled) != ended || errors.Is(err, context.DeadlineExceeded) != ended {
@@ -91,20 +92,20 @@ func TestTryAcquire(t *testing.T) {
 		l := locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Tries = 0 })
 		s, err := l.TryAcquire(t.Context(), "k", redlock.WithTTL(time.Second))
 		if err != nil || s.Remaining() > time.Second {
-			t.Fatalf("%v; %v", s, err)
+			t.Fatalf("lease %v, error %v", s, err)
 		}
 		start := time.Now()
 		_, err = l.TryAcquire(t.Context(), "k", redlock.WithWait(time.Hour))
 		if e := wantKind(t, err, redlock.ErrTaken); e.Tries != 1 || time.Since(start) != 0 {
-			t.Errorf("%d tries, %v", e.Tries, time.Since(start))
+			t.Errorf("%d tries in %v", e.Tries, time.Since(start))
 		}
 	})
 }
 
-// WithWait limits when the last attempt begins, and Config.Tries does not apply.
+// WithWait limits when the last attempt starts, and Config.Tries does not apply.
 func TestWithWait(t *testing.T) {
 	for _, row := range []struct {
-		free, wait, took time.Duration // when the lock becomes free, WithWait, and the duration of Acquire
+		free, wait, took time.Duration // when the lock becomes free, the option, the duration of Acquire
 		ok               bool
 	}{
 		{1010 * ms, 1050 * ms, 1050 * ms, true}, {1010 * ms, 2 * time.Second, 1100 * ms, true}, {1010 * ms, 950 * ms, 950 * ms, false},
@@ -125,8 +126,8 @@ func TestWithWait(t *testing.T) {
 			l := locker(t, c.granters(), func(cfg *redlock.Config) { cfg.RetryMin, cfg.RetryMax = 100*ms, 100*ms })
 			start := time.Now()
 			_, err := l.Acquire(t.Context(), "k", redlock.WithWait(row.wait))
-			if took := time.Since(start); took != row.took || (err == nil) != row.ok {
-				t.Errorf("free after %v, WithWait(%v): took %v, error: %v", row.free, row.wait, took, err)
+			if elapsed := time.Since(start); elapsed != row.took || (err == nil) != row.ok {
+				t.Errorf("free after %v, WithWait(%v): took %v, error: %v", row.free, row.wait, elapsed, err)
 			}
 			if err != nil {
 				wantKind(t, err, redlock.ErrTaken)
@@ -136,8 +137,8 @@ func TestWithWait(t *testing.T) {
 	}
 }
 
-// WithTTL overrides the configured TTL everywhere: on the nodes, for the deadline, for extensions, and for the
-// duration of an attempt.
+// WithTTL overrides the configured TTL everywhere: on the nodes, for the deadline, for extensions,
+// and for the duration of an attempt.
 func TestWithTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -153,11 +154,11 @@ func TestWithTTL(t *testing.T) {
 				return time.Until(c.nodes[0].expiry("k"))
 			}
 			if s.Remaining() != want || life() != ttl {
-				t.Errorf("TTL %v: remaining %v, key expires in %v", ttl, s.Remaining(), life())
+				t.Errorf("TTL %v: %v left, key expires in %v", ttl, s.Remaining(), life())
 			}
 			time.Sleep(ttl / 2)
 			if err := s.Extend(t.Context()); err != nil || s.Remaining() != want || life() != ttl {
-				t.Errorf("TTL %v, extended: error %v, remaining %v, key expires in %v", ttl, err, s.Remaining(), life())
+				t.Errorf("TTL %v, extended: error %v, %v left, key expires in %v", ttl, err, s.Remaining(), life())
 			}
 			<-s.Context().Done()
 			wantCause(t, s.Context(), redlock.ErrExpired)
@@ -171,16 +172,16 @@ func TestWithTTL(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) { // releases of a failed attempt are retried until its keys have expired
 		c := newCluster(3)
-		c.setFault("set", stepFault{lost: true}, 0, 1, 2)
-		c.setFault("release", stepFault{down: true}, 0, 1, 2)
+		c.setFault("set", stepFault{loseAnswer: true}, 0, 1, 2)
+		c.setFault("release", stepFault{refuse: true}, 0, 1, 2)
 		l := locker(t, c.granters(), nil)
 		_, err := l.Acquire(t.Context(), "k", redlock.WithTTL(time.Minute))
 		wantKind(t, err, redlock.ErrNoQuorum)
 		time.Sleep(30 * time.Second)
 		c.setFault("release", stepFault{}, 0, 1, 2)
 		time.Sleep(5 * time.Second)
-		if left := c.nodes[0].size() + c.nodes[1].size() + c.nodes[2].size(); left > 0 {
-			t.Errorf("%d keys are left", left)
+		if numLeft := c.nodes[0].size() + c.nodes[1].size() + c.nodes[2].size(); numLeft > 0 {
+			t.Errorf("%d keys are left", numLeft)
 		}
 	})
 }
@@ -203,7 +204,7 @@ func TestRejectsInvalidTTLOption(t *testing.T) {
 			t.Errorf("Do with TTL %v: no error", ttl)
 		}
 	}
-	if n := len(c.log.byStep("set")); n > 0 {
+	if n := len(c.log.rowsFor("set")); n > 0 {
 		t.Errorf("%d requests were sent to nodes", n)
 	}
 }

@@ -79,13 +79,13 @@ func TestDrift(t *testing.T) {
 		{time.Second, 0.1, 102 * time.Millisecond},
 	} {
 		if got := redlock.Drift(c.ttl, c.factor); got != c.want {
-			t.Errorf("drift of %v at %v: %v, want %v", c.ttl, c.factor, got, c.want)
+			t.Errorf("drift for TTL %v and factor %v: %v, want %v", c.ttl, c.factor, got, c.want)
 		}
 	}
 }
 
-// Validity returns the same as a naive version that uses big integers.
-func TestValidityRandom(t *testing.T) {
+// Validity returns the same results as a naive version that uses big integers.
+func TestValidityOnRandomInputs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
 		ttl, elapsed := r.Int64N(int64(time.Hour)), r.Int64N(int64(time.Hour))
@@ -100,9 +100,9 @@ func TestValidityRandom(t *testing.T) {
 	}
 }
 
-// For random answers, failureKind returns the same as a naive version that tries all possible
-// answers of the other nodes.
-func TestFailureKindRandom(t *testing.T) {
+// For random answers, failureKind returns the same results as a naive version that tries all
+// possible answers for nodes that don't answer.
+func TestFailureKindOnRandomAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
 		for range 2_000 {
@@ -116,7 +116,7 @@ func TestFailureKindRandom(t *testing.T) {
 					c.take("k", i)
 					answers += "n"
 				default:
-					c.setFault("set", stepFault{down: k == 2, lost: k == 3}, i)
+					c.setFault("set", stepFault{refuse: k == 2, loseAnswer: k == 3}, i)
 					answers += "?"
 				}
 			}
@@ -129,7 +129,7 @@ func TestFailureKindRandom(t *testing.T) {
 	})
 }
 
-// naiveFailureKind tries all possible answers for nodes without an answer.
+// naiveFailureKind tries all possible answers for the nodes that don't answer.
 func naiveFailureKind(answers string) (yes int, kind error) {
 	majority := func(s string) (bool, int) {
 		n := 0
@@ -140,8 +140,8 @@ func naiveFailureKind(answers string) (yes int, kind error) {
 		}
 		return 2*n > len(s), n
 	}
-	won, yes := majority(answers)
-	if won {
+	granted, yes := majority(answers)
+	if granted {
 		return yes, nil
 	}
 	guesses := []string{""}
@@ -157,7 +157,7 @@ func naiveFailureKind(answers string) (yes int, kind error) {
 		guesses = next
 	}
 	for _, g := range guesses {
-		if could, _ := majority(g); could {
+		if possible, _ := majority(g); possible {
 			return yes, redlock.ErrNoQuorum
 		}
 	}

@@ -1,30 +1,30 @@
-// Package redlock implements Redlock, the distributed lock on N independent Redis masters.
+// Package redlock implements Redlock, a distributed lock that uses N independent Redis masters.
 //
-// New returns a Locker, which is the implementation to use. It follows the specification
+// Applications should use New, which returns a Locker. A Locker follows the specification
 // (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/) and handles the cases
-// that the specification leaves open. Specification returns a Client, which implements only the
-// text of the specification: it waits for all nodes and sends each request once. It exists for
+// that the specification leaves open. Specification returns a Client, which does only what the text
+// of the specification says: it waits for all nodes and sends each request once. It exists for
 // comparison.
 //
-// A Locker acquires a Lease, which has its own token, a deadline on the client's clock, and a
+// Locker.Acquire returns a Lease, which has its own token, a deadline on the client's clock, and a
 // context that ends at that deadline. A lease can be extended and released. A Node is one Redis
-// master. Package redisnode implements nodes on go-redis; package wire implements nodes that batch
-// the requests of many goroutines.
+// master. Package redisnode implements nodes on top of go-redis. Package wire implements nodes that
+// batch the requests of many goroutines.
 //
 //	start   set the key on all N        end   quorum, and time left?
 //	  |---------- elapsed ---------------|----------- validity ----------| drift |
 //	                                     no: release on all N, random delay, retry
 //
-// README.md lists the guarantees and assumptions, with a lockpick scenario for each.
-// In short, at most one client believes that it holds a lock, provided that clocks run at about the
-// same rate and no node forgets a key before it expires. A holder must stop when its lease's context
-// ends. It can't always do so, because the process may be paused between the check and the write.
-// Config.Fence therefore gives each lease a number above those of all earlier holders, so that the
-// protected resource can reject late writes.
+// README.md lists the guarantees and assumptions, with a lockpick scenario for each. In short: if
+// clocks run at about the same rate and no node forgets a key before it expires, at most one client
+// believes that it holds a lock. A holder must stop when its lease's context ends. It can't always
+// do so, because its process may be paused between checking the context and writing to the
+// resource. With Config.Fence, each lease therefore gets a higher number than all earlier leases on
+// the same key, so that the protected resource can reject late writes.
 //
-// The package deliberately omits connections and logging. It omits notifications of a release,
-// which could only shorten the polling delay and would cost each waiting client a subscription to
-// every node. It offers no protection that works without clocks, which would be impossible in an
+// Connections are left to the drivers, and nothing is logged. Waiting clients are not notified of
+// releases: notifications would only shorten the polling delay, and each waiting client would need
+// a subscription to every node. No guarantee works without clocks, because that is impossible in an
 // asynchronous system.
 package redlock
 
@@ -42,16 +42,16 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// Client acquires locks with the plain algorithm. It is safe for concurrent use.
+// Client acquires locks exactly as the specification describes. It is safe for concurrent use.
 type Client struct {
-	cfg Config
-	all []int // indices of all nodes
+	cfg      Config
+	allNodes []int // node indices
 	// batcher sends requests in batches. It is nil unless all nodes are Batchers.
 	batcher *batchSender
 }
 
-// Specification returns a client that uses the plain algorithm, or an error if the configuration is
-// invalid. Applications should use New instead.
+// Specification returns a Client, which implements only the specification, or an error if the
+// configuration is invalid. Applications should use New instead.
 func Specification(cfg Config) (*Client, error) {
 	if err := cfg.validateSpecification(); err != nil {
 		return nil, fmt.Errorf("configure redlock: %w", err)
@@ -66,7 +66,7 @@ func newClient(cfg Config) (*Client, error) {
 	}
 	c := &Client{cfg: cfg}
 	for i := range cfg.Nodes {
-		c.all = append(c.all, i)
+		c.allNodes = append(c.allNodes, i)
 	}
 	if !cfg.Sequential {
 		c.batcher = newBatchSender(cfg.Nodes)
@@ -74,20 +74,21 @@ func newClient(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Acquire tries to get the lock on key until it succeeds, has tried Config.Tries times, or ctx
-// ends. If it returns an error, the client does not hold the lock, and Acquire has asked all nodes
-// to delete the keys of each failed attempt. It does so even after ctx has ended, so it can return
-// up to one node timeout after ctx ends (N timeouts with Config.Sequential). The kinds of error are
-// ErrTaken, ErrNoQuorum, ErrExpired and ErrCanceled, as for Locker.Acquire.
+// Acquire acquires the lock on key. It makes attempts until one succeeds, Config.Tries attempts
+// have failed, or ctx ends. If it returns an error, the client does not hold the lock, and Acquire
+// has asked all nodes to delete the keys of each failed attempt. It does so even after ctx has
+// ended, so it can return up to one node timeout after ctx ends (N timeouts with
+// Config.Sequential). The kinds of error are ErrTaken, ErrNoQuorum, ErrExpired and ErrCanceled, as
+// for Locker.Acquire.
 func (c *Client) Acquire(ctx context.Context, key string) (*Lock, error) {
 	return acquireWithRetries(waitContext{Context: ctx}, c, noLimit, key, c.attempt)
 }
 
-// noLimit is the wait of a call without WithWait: only Config.Tries and the context end it.
+// noLimit is the wait for calls without WithWait. Only Config.Tries and the context limit those.
 const noLimit = time.Duration(-1)
 
-// acquireWithRetries makes attempts, with random delays between them, until one gets the lock. No
-// attempt begins later than wait after the call.
+// acquireWithRetries makes attempts, with random delays in between, until one succeeds. It starts
+// no attempt more than wait after the call.
 func acquireWithRetries[L any](p waitContext, c *Client, wait time.Duration, key string, attempt func(waitContext, string) (*L, *Error, error)) (*L, error) {
 	last := Error{Op: "acquire", Key: key}
 	var end time.Time
@@ -95,7 +96,7 @@ func acquireWithRetries[L any](p waitContext, c *Client, wait time.Duration, key
 		end = c.cfg.Now().Add(wait)
 	}
 	for {
-		if ended := p.ended(); ended != nil {
+		if ended := p.endedContext(); ended != nil {
 			return nil, canceledError(ended, last)
 		}
 		l, failed, err := attempt(p, key)
@@ -106,7 +107,7 @@ func acquireWithRetries[L any](p waitContext, c *Client, wait time.Duration, key
 			return l, nil
 		}
 		failed.Tries = last.Tries + 1
-		ended := p.ended()
+		ended := p.endedContext()
 		if ended != nil && failed.Kind == ErrNoQuorum && last.Taken {
 			failed.Taken = true // the attempt was cut short, and the previous one found the lock taken
 		}
@@ -127,11 +128,11 @@ func acquireWithRetries[L any](p waitContext, c *Client, wait time.Duration, key
 	}
 }
 
-// attempt makes one attempt, which consists of steps 1 to 5 of the specification. It returns the
-// lock, the reason why the attempt failed, or an error if the attempt could not be made.
+// attempt makes one attempt (steps 1 to 5 of the specification). It returns the lock, the reason
+// for the failure, or an error if no attempt could be made.
 func (c *Client) attempt(p waitContext, key string) (*Lock, *Error, error) {
-	// Each attempt needs its own token. Otherwise, a delayed release of the first attempt
-	// could delete the key that a later attempt set.
+	// Each attempt needs its own token. Otherwise, a delayed release from the first attempt could
+	// delete the key set by a later attempt.
 	token, err := c.token()
 	if err != nil {
 		return nil, nil, err
@@ -148,22 +149,22 @@ func (c *Client) attempt(p waitContext, key string) (*Lock, *Error, error) {
 	return nil, c.acquireError(key, kind, answers), nil
 }
 
-// grant asks all nodes for the key, and returns their answers and the fencing token, if
-// Config.Fence is set.
+// grant asks all nodes to set the key. It returns their answers and, with Config.Fence, the fencing
+// token.
 func (c *Client) grant(ctx context.Context, key, token string) (answers []driver.Answer, fence int64) {
 	op := driver.OpSet
 	if c.cfg.Fence {
 		op = driver.OpSetFenced
 	}
-	answers = c.send(ctx, c.all, driver.Request{Op: op, Key: key, Token: token, Terms: driver.Terms{TTL: c.cfg.TTL}})
+	answers = c.send(ctx, c.allNodes, driver.Request{Op: op, Key: key, Token: token, Terms: driver.Terms{TTL: c.cfg.TTL}})
 	return answers, c.raiseFence(key, token, answers, func(nodes []int, r driver.Request) []driver.Answer { return c.send(ctx, nodes, r) })
 }
 
-// failureKind returns the kind of error of an attempt with these answers, or nil if it succeeded.
+// failureKind returns the error kind for an attempt, or nil if the attempt succeeded.
 func (c *Client) failureKind(t driver.Tally, elapsed time.Duration) error {
-	quorum := Quorum(len(c.all))
+	quorum := Quorum(len(c.allNodes))
 	switch {
-	case t.All-t.No < quorum:
+	case t.Total-t.No < quorum:
 		return ErrTaken
 	case t.Yes < quorum:
 		return ErrNoQuorum
@@ -173,15 +174,16 @@ func (c *Client) failureKind(t driver.Tally, elapsed time.Duration) error {
 	return nil
 }
 
-// release asks all nodes to delete the key if its value is token, including the nodes that refused or
-// did not answer: a node may have applied a request whose answer was lost. It ignores the end of ctx,
-// because a key that was set must not stay until it expires only because the caller gave up.
+// release asks all nodes to delete the key if its value is token. It asks even the nodes that
+// refused or did not answer, because a node may have executed a request whose answer was lost. The
+// requests continue after ctx ends: if the caller gives up, its keys must not stay until they
+// expire.
 func (c *Client) release(ctx context.Context, key, token string) []driver.Answer {
-	return c.send(context.WithoutCancel(ctx), c.all, driver.Request{Op: driver.OpRelease, Key: key, Token: token, Terms: driver.Terms{TTL: c.cfg.TTL}})
+	return c.send(context.WithoutCancel(ctx), c.allNodes, driver.Request{Op: driver.OpRelease, Key: key, Token: token, Terms: driver.Terms{TTL: c.cfg.TTL}})
 }
 
-// wait waits for a random time, at most limit, so that contenders that split the vote don't collide again.
-// It returns early when p ends; the caller checks for that.
+// wait waits for a random time, at most limit, so that contenders that split the vote don't collide
+// again. It returns early if p ends; the caller checks p.
 func (c *Client) wait(p waitContext, limit time.Duration) error {
 	var b [8]byte
 	if err := c.cfg.Random("retry", b[:]); err != nil {
@@ -195,7 +197,7 @@ func (c *Client) wait(p waitContext, limit time.Duration) error {
 	select {
 	case <-c.cfg.After(delay):
 	case <-p.Done():
-	case <-p.closedChan():
+	case <-p.lifetimeDone():
 	}
 	return nil
 }
@@ -210,22 +212,22 @@ func (c *Client) token() (string, error) {
 }
 
 func (c *Client) failure(op, key string, kind error, answers []driver.Answer) *Error {
-	return &Error{Op: op, Key: key, Kind: kind, Asked: len(answers), Nodes: c.nodeErrors(answers)}
+	return &Error{Op: op, Key: key, Kind: kind, NodesAsked: len(answers), Nodes: c.nodeErrors(answers)}
 }
 
-// acquireError returns the error of a failed attempt. If another client holds the lock, every quorum
-// contains a node that refuses. So without a quorum of grants, the lock was taken if at least one node
-// refused and the nodes without errors form a quorum. If fewer nodes work, it is unknown whether
-// the lock was taken.
+// acquireError returns the error for a failed attempt. If another client holds the lock, every
+// quorum contains a node that refuses. So if no quorum granted the lock, it was taken if at least
+// one node refused and the nodes without errors form a quorum. With fewer working nodes, nobody
+// knows whether it was taken.
 func (c *Client) acquireError(key string, kind error, answers []driver.Answer) *Error {
 	e := c.failure("acquire", key, kind, answers)
-	broken := 0
+	numBroken := 0
 	for _, a := range answers {
 		if a.Err != nil && a.Err != errNotAwaited {
-			broken++
+			numBroken++
 		}
 	}
-	e.Taken = kind == ErrTaken || kind == ErrNoQuorum && driver.Count(answers).No > 0 && len(c.all)-broken >= Quorum(len(c.all))
+	e.Taken = kind == ErrTaken || kind == ErrNoQuorum && driver.Count(answers).No > 0 && len(c.allNodes)-numBroken >= Quorum(len(c.allNodes))
 	return e
 }
 
@@ -252,56 +254,58 @@ type Config struct {
 	Timeout time.Duration
 	// Drift is the allowance for clock drift, as a fraction of the TTL. Default: 0.01. See NoDrift.
 	Drift float64
-	// RetryMin and RetryMax bound the random delay between two attempts. The delay should be long
-	// compared with the duration of an attempt. Default, if both are 0: one to four times Timeout.
+	// RetryMin and RetryMax bound the random delay between two attempts. The delay should be much
+	// longer than an attempt. Default, if both are 0: one to four times Timeout.
 	RetryMin, RetryMax time.Duration
-	// Tries limits the attempts of one Acquire. 0 means no limit but the context. See WithWait and TryAcquire.
+	// Tries limits the number of attempts per call of Acquire. 0 means that only the context limits
+	// it. See WithWait and TryAcquire.
 	Tries int
-	// Extends limits the extensions of one lock, including those that failed. Without a limit, a holder
-	// that hangs could block other clients forever. Default: 10, or no limit if MaxHold is set.
+	// Extends limits the number of extensions per lock, including failed ones. Without a limit, a
+	// hung holder could block other clients forever. Default: 10, or no limit if MaxHold is set.
 	Extends int
-	// Sequential sends requests to one node after another instead of to all at once.
+	// Sequential sends requests to one node at a time instead of to all nodes at once.
 	Sequential bool
-	// Fence makes the nodes count grants, so that each lock has a fencing token. Every node must be a
-	// Fencer.
+	// Fence makes the nodes count grants, so that each lock has a fencing token. Every node must be
+	// a Fencer.
 	Fence bool
 
-	// The fields from Renew to Observe are for New only. Specification rejects them.
+	// The fields from Renew to Observe are only for New. Specification rejects them.
 
-	// Renew makes each lease extend itself at this interval until MaxHold. It must be less than half
-	// the TTL, so that one extension may fail. It requires MaxHold or Extends: only the application
-	// knows how long a holder that hangs may block other clients, and a default limit would end a
-	// lease in the middle of its work. 0 means leases do not extend themselves.
+	// Renew is the interval at which each lease extends itself, until MaxHold. It must be less than
+	// half the TTL, so that one extension may fail. It requires MaxHold or Extends: only the
+	// application knows how long a hung holder may block other clients, and a default limit would
+	// end a lease in the middle of its work. 0 means that leases do not extend themselves.
 	Renew time.Duration
-	// MaxHold limits the lifetime of a lease with all its extensions. It must be at least the TTL. An
-	// extension beyond it fails with ErrLimit. 0 means only Extends limits it.
+	// MaxHold limits the lifetime of a lease, including extensions. It must be at least the TTL. An
+	// extension beyond it fails with ErrLimit. 0 means that only Extends limits the lifetime.
 	MaxHold time.Duration
-	// Repair makes a successful extension set the key again on nodes that lost it.
+	// Repair makes each successful extension set the key again on nodes that lost it.
 	Repair bool
-	// Quarantine is how long a node refuses to vote after it restarted or lost its data. It should be
-	// the longest TTL that any client uses on the node, so that all keys it may have forgotten have
-	// expired by then. Every node must be a Granter. A new node starts in quarantine. 0 means no
-	// quarantine, which is dangerous if a node can forget keys (see README.md).
+	// Quarantine is how long a node refuses to vote after it has restarted or lost its data. It
+	// should be the longest TTL that any client uses on the node, so that any keys the node forgot
+	// have expired by then. Every node must be a Granter. A new node starts in quarantine. 0 means
+	// no quarantine, which is dangerous if a node can forget keys (see README.md).
 	Quarantine time.Duration
-	// Observe is called synchronously for each step of each lease. It must not block.
+	// Observe is called synchronously at each step of each lease. It must not block.
 	Observe func(Event)
 
-	// Now is the clock. It must not jump; within a process, time.Now does not. An attempt to acquire
-	// reads it when it starts and after the last answer. With Batchers, it is read once more per round,
-	// for the deadline. Default: time.Now, which stops while the machine is suspended; see Boottime.
+	// Now is the clock. It must not jump; within a process, time.Now does not. An attempt reads it
+	// at its start and after the last answer. With Batchers, it is read once more per round, for
+	// the deadline. Default: time.Now, which stops while the machine is suspended; see Boottime.
 	Now func() time.Time
 	// After is the timer. Default: time.After.
 	After func(time.Duration) <-chan time.Time
-	// Random fills b with random bytes for one use: "token" for a key's value, "retry" for a delay.
-	// Tokens must be unique among all clients and attempts. Default: crypto/rand.
+	// Random fills b with random bytes for a use: "token" for a key's value, "retry" for a delay.
+	// Tokens must be unique across all clients and attempts. Default: crypto/rand.
 	Random func(use string, b []byte) error
 }
 
-// NoDrift, as the value of Config.Drift, allows for no drift except the 2 ms that the specification
-// adds for short TTLs.
+// NoDrift is the value of Config.Drift that allows for no drift except the 2 ms that the
+// specification adds for short TTLs.
 const NoDrift = math.SmallestNonzeroFloat64
 
-// WithDefaults returns c with defaults in place of zero values, or an error if the result is invalid.
+// WithDefaults returns c with zero values replaced by defaults, or an error if the result is
+// invalid.
 func (c Config) WithDefaults() (Config, error) {
 	if c.Timeout == 0 {
 		c.Timeout = min(50*time.Millisecond, c.TTL/10)
@@ -352,14 +356,14 @@ func (c Config) validate() error {
 	case c.RetryMin < 0 || c.RetryMax < c.RetryMin:
 		return fmt.Errorf("retry delay from %v to %v: must satisfy 0 ≤ RetryMin ≤ RetryMax", c.RetryMin, c.RetryMax)
 	case c.Tries < 0:
-		return fmt.Errorf("%d tries: must be positive, or 0 to try until the context ends", c.Tries)
+		return fmt.Errorf("%d tries: must be positive, or 0 to retry until the context ends", c.Tries)
 	case c.Extends < 0:
 		return fmt.Errorf("%d extensions: must be positive, or 0 for the default", c.Extends)
 	}
 	return c.validateNodes()
 }
 
-// validateSpecification returns an error if an option that the specification does not have is set.
+// validateSpecification returns an error if an option is set that the specification does not have.
 func (c Config) validateSpecification() error {
 	if c.Renew != 0 || c.MaxHold != 0 || c.Repair || c.Quarantine != 0 || c.Observe != nil {
 		return errors.New("the specification does not have Renew, MaxHold, Repair, Quarantine or Observe: leave them out, or use New")
@@ -405,58 +409,59 @@ func (c Config) validateNodes() error {
 
 func (c Config) drift() time.Duration { return Drift(c.TTL, c.Drift) }
 
-// Node is one independent Redis master: a redisnode.Node, a wire.Node, or a node of another driver.
+// Node is one independent Redis master: a redisnode.Node, a wire.Node, or another driver's node.
 // Package driver defines the interfaces that drivers implement.
 type Node = driver.Node
 
-// Kinds of error, for errors.Is. Every error of Acquire, Extend and Release that concerns the lock is an
-// *Error of one of these kinds. README.md explains how to handle each.
+// Error kinds, for errors.Is. If Acquire, Extend or Release fails because of the lock, it returns
+// an *Error of one of these kinds. README.md explains how to handle each kind.
 var (
-	// ErrTaken means that another client holds the lock or was about to get it: in the last complete
-	// attempt, nodes refused, and the number of broken nodes does not explain the failure. An error
+	// ErrTaken means that another client holds the lock or was about to get it: in the last
+	// complete attempt, nodes refused, and broken nodes alone do not explain the failure. An error
 	// whose Kind is ErrNoQuorum or ErrCanceled can match ErrTaken too, so check for ErrTaken first.
 	ErrTaken = errors.New("the lock is taken")
-	// ErrNoQuorum means that neither a yes nor a no has a quorum. Unless the error also matches
-	// ErrTaken, too few nodes answered. After Extend and Release, the outcome is unknown.
+	// ErrNoQuorum means that there was a quorum neither for yes nor for no. Unless the error also
+	// matches ErrTaken, too few nodes answered. After Extend and Release, the outcome is unknown.
 	ErrNoQuorum = errors.New("no quorum of nodes agreed")
-	// ErrExpired means that a quorum granted the lock too late to be of use, or that the lock to be
-	// extended is past its deadline.
+	// ErrExpired means that a quorum granted the lock too late to be useful, or that the lock was
+	// already past its deadline when it was to be extended.
 	ErrExpired = errors.New("the validity time has passed")
-	// ErrLost means that a quorum of nodes does not have the key with this lock's token, so the lock is
-	// certainly not held.
+	// ErrLost means that a quorum of nodes does not have the key with this lock's token, so the
+	// lock is certainly not held.
 	ErrLost = errors.New("the lock is not held")
-	// ErrLimit means that the lock was extended as often as Config.Extends allows, or that another
+	// ErrLimit means that the lock has already been extended Config.Extends times, or that another
 	// extension would exceed Config.MaxHold. The lock is held until its deadline.
 	ErrLimit = errors.New("the limit of extensions was reached")
 	// ErrReleased means that the lease was released.
 	ErrReleased = errors.New("the lock was released")
-	// ErrSameNode means that Config.Nodes contains the same Redis server twice, which would give it two votes.
+	// ErrSameNode means that Config.Nodes contains a Redis server twice, which would give it two
+	// votes.
 	ErrSameNode = errors.New("a node is listed twice")
 	// ErrClosed means that Locker.Close was called.
 	ErrClosed = errors.New("the locker is closed")
-	// ErrReleasesPending means that Locker.Close could not confirm all releases. Other locks are not
-	// affected, but the released keys may stay until they expire.
+	// ErrReleasesPending means that Locker.Close could not confirm all releases. Other locks are
+	// not affected, but the keys to release may stay until they expire.
 	ErrReleasesPending = errors.New("releases are pending")
-	// ErrCanceled means that the context ended first. The error also matches the context's cause and
-	// error, and ErrTaken if the context ended while waiting for a lock that was taken.
+	// ErrCanceled means that the context ended first. The error also matches the context's cause
+	// and error, and ErrTaken if the context ended while Acquire was waiting for a taken lock.
 	ErrCanceled = errors.New("canceled")
 )
 
-// Error describes a failed operation, with the answer of each node.
+// Error describes a failed operation and why nodes did not agree to it.
 type Error struct {
-	Op    string // acquire, extend or release
-	Key   string
-	Kind  error // one of the kinds above
-	Taken bool  // whether it matches ErrTaken: the lock was taken in the last complete attempt
-	Tries int   // number of attempts that Acquire made
-	Asked int   // number of nodes asked in the last attempt
-	Nodes []NodeError
-	// Cause and err are the cause and the error of the context, if it ended.
+	Op         string // acquire, extend or release
+	Key        string
+	Kind       error // one of the error kinds above
+	Taken      bool  // the lock was taken in the last complete attempt, so the error matches ErrTaken
+	Tries      int   // number of attempts made by Acquire
+	NodesAsked int   // in the last attempt
+	Nodes      []NodeError
+	// Cause and err are the context's cause and error, if it ended.
 	Cause error
 	err   error
 }
 
-// NodeError is the reason why one node did not agree.
+// NodeError says why a node did not agree.
 type NodeError struct {
 	Node string
 	Err  error // errRefused, errNoAnswer, or the driver's error
@@ -480,7 +485,7 @@ func (e *Error) Error() string {
 	if len(e.Nodes) == 0 {
 		return b.String()
 	}
-	fmt.Fprintf(&b, "; %d of %d nodes did not agree:", len(e.Nodes), e.Asked)
+	fmt.Fprintf(&b, "; %d of %d nodes did not agree:", len(e.Nodes), e.NodesAsked)
 	for i, n := range e.Nodes {
 		if i > 0 {
 			b.WriteByte(',')
@@ -490,8 +495,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the kind, ErrTaken if Taken is set, and the context's cause and error if the context
-// ended. It does not return the nodes' errors, because a node's own timeout must not look like the
+// Unwrap returns the kind, ErrTaken if Taken is set, and the context's cause and error if the
+// context ended. It omits the nodes' errors, because a node's own timeout must not look like the
 // caller's.
 func (e *Error) Unwrap() []error {
 	out := []error{e.Kind}
@@ -506,49 +511,49 @@ func (e *Error) Unwrap() []error {
 	return out
 }
 
-// canceledError returns e with kind ErrCanceled and the cause and error of ctx, which has ended.
+// canceledError turns e into an ErrCanceled error with the cause and error of ctx, which has ended.
 func canceledError(ctx context.Context, e Error) *Error {
 	e.Kind, e.Cause, e.err = ErrCanceled, context.Cause(ctx), ctx.Err()
 	return &e
 }
 
-// raiseFence returns the fencing token, which is the highest count among the nodes that granted, or 0
-// without fencing.
+// raiseFence returns the fencing token, which is the highest count among the nodes that granted the
+// lock, or 0 without fencing.
 //
-// Two quorums share a node, but the next holder's quorum may share only a node with a low count. So
-// the token is written back to every node that granted with a lower count, by a script that checks
-// that the key still belongs to this attempt. A node that does not confirm the token has no vote:
-// its answer to the write replaces its grant. Each node of this quorum then has a count of at least
-// the token, so the next grant on any of them gets a higher one.
+// Any two quorums share a node, but the next holder's quorum may share only a node with a low
+// count. So the token is written back to every node that granted with a lower count, by a script
+// that checks that the key still belongs to this attempt. A node that does not confirm the token
+// has no vote: its answer to the write replaces its grant. As a result, every node in this quorum
+// has a count of at least the token, so the next grant on any of them gets a higher count.
 func (c *Client) raiseFence(key, token string, answers []driver.Answer, ask func(nodes []int, r driver.Request) []driver.Answer) int64 {
-	if !c.cfg.Fence || driver.Count(answers).Yes < Quorum(len(c.all)) {
+	if !c.cfg.Fence || driver.Count(answers).Yes < Quorum(len(c.allNodes)) {
 		return 0 // no lock, so no token
 	}
-	fence, behind := driver.HighestCount(answers)
-	if len(behind) == 0 {
+	fence, lowNodes := driver.HighestCount(answers)
+	if len(lowNodes) == 0 {
 		return fence
 	}
-	for _, a := range ask(behind, driver.Request{Op: driver.OpRaiseFence, Key: key, Token: token, Count: fence}) {
+	for _, a := range ask(lowNodes, driver.Request{Op: driver.OpRaiseFence, Key: key, Token: token, Count: fence}) {
 		answers[a.Node] = a
 	}
 	return fence
 }
 
-// Event is one step of a lease, as passed to Config.Observe, for traces, metrics, and test histories.
+// Event is one step of a lease, as passed to Config.Observe for traces, metrics and test histories.
 type Event struct {
 	Type       Type
-	Op         string // acquire, extend, repair, release; or lost, when a lease ends without a release
-	Key, Token string // Token is set once there is a lease
+	Op         string // acquire, extend, repair, release; or lost, if a lease ends without a release
+	Key, Token string // the token is empty until there is a lease
 	Fence      int64
-	Until      time.Time // the deadline, for an acquire or extend with Type OK
-	Err        error     // the reason, if the type is Fail or Info
+	Until      time.Time // the deadline, for an acquire or extend of type OK
+	Err        error     // the reason, for type Fail or Info
 }
 
 // Type is the phase or outcome of a step, in Jepsen's terms.
 type Type string
 
-// A step begins with Invoke and ends with one of the other types: OK if it took effect, Fail if it did
-// not and will not, Info if the outcome is unknown.
+// A step begins with Invoke. It ends with OK if it took effect, with Fail if it did not and never
+// will, or with Info if the outcome is unknown.
 const (
 	Invoke Type = "invoke"
 	OK     Type = "ok"
@@ -562,7 +567,7 @@ func (l *Locker) observe(e Event) {
 	}
 }
 
-// outcome returns the event type for a failed extension or release with this kind of error.
+// outcome returns the event type for a failed extension or release.
 func outcome(kind error) Type {
 	switch kind {
 	case ErrLost, ErrLimit, ErrReleased, ErrClosed:

@@ -18,34 +18,34 @@ import (
 
 var stopCount = flag.Int("stops", 20, "number of processes that TestStoppedPastTheDeadline stops")
 
-// maxConcurrent is the number of processes that run at a time. Stopped processes use no CPU, so the
+// maxConcurrent limits the number of concurrent processes. Stopped processes use no CPU, so the
 // machine is not busy when they resume.
 const maxConcurrent = 20
 
-// When a process resumes after its leases' deadlines and checks at once, the leases have ended: both the
-// one whose context was in use before the stop, and the one whose context is requested afterwards. Each process is
-// stopped once and checks both.
+// When a process resumes after the deadline, its leases have ended, whether their contexts were in
+// use before the stop or are requested afterward. Each process stops once and checks one lease of
+// each kind.
 func TestStoppedPastTheDeadline(t *testing.T) {
 	if os.Getenv("LOCKPICK_TEST_STOPS") != "" {
 		stopPastTheDeadline(t)
 		return
 	}
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxConcurrent)
 	for range *stopCount {
 		slots <- struct{}{}
-		all.Go(func() {
+		wg.Go(func() {
 			defer func() { <-slots }()
-			if said, err := stopOne(); err != nil {
-				t.Errorf("%v\n%s", err, said)
+			if output, err := stopOne(); err != nil {
+				t.Errorf("%v\n%s", err, output)
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 }
 
-// stopOne runs a process until it stops itself, resumes it when its leases are over, and returns its
-// output.
+// stopOne runs a process until it stops itself, resumes it when its leases are over, and returns
+// its output.
 func stopOne() (string, error) {
 	output, err := os.CreateTemp("", "stopped")
 	if err != nil {
@@ -60,7 +60,7 @@ func stopOne() (string, error) {
 		return "", err
 	}
 	defer cmd.Process.Kill()
-	stopped := 0
+	numStops := 0
 	var status syscall.WaitStatus
 	for {
 		if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil {
@@ -69,15 +69,15 @@ func stopOne() (string, error) {
 		if !status.Stopped() {
 			break
 		}
-		stopped++
-		time.Sleep(shortTTL + shortTTL/3) // past the deadline of its leases
+		numStops++
+		time.Sleep(shortTTL + shortTTL/3) // past the leases' deadline
 		if err := syscall.Kill(cmd.Process.Pid, syscall.SIGCONT); err != nil {
 			return "", err
 		}
 	}
 	text, err := os.ReadFile(output.Name())
-	if stopped != 1 || status.ExitStatus() != 0 {
-		err = fmt.Errorf("the process was stopped %d times, and its exit status is %d", stopped, status.ExitStatus())
+	if numStops != 1 || status.ExitStatus() != 0 {
+		err = fmt.Errorf("the process was stopped %d times and exited with status %d", numStops, status.ExitStatus())
 	}
 	return string(text), err
 }
@@ -98,14 +98,14 @@ func stopPastTheDeadline(t *testing.T) {
 	for inUse.Remaining() > 0 { // the signal may take effect slightly later
 	}
 	errBefore, errAfter := before.Err(), unused.Context().Err()
-	if errBefore == nil || errAfter == nil || !closed(before.Done()) || !closed(unused.Context().Done()) {
-		t.Errorf("%v after the deadline: Err is %v for the context in use, and %v for the context requested afterwards", -inUse.Remaining(), errBefore, errAfter)
+	if errBefore == nil || errAfter == nil || !isClosed(before.Done()) || !isClosed(unused.Context().Done()) {
+		t.Errorf("%v after the deadline: Err is %v for the context in use, and %v for the context requested afterward", -inUse.Remaining(), errBefore, errAfter)
 	}
 	wantCause(t, before, redlock.ErrExpired)
 	wantCause(t, unused.Context(), redlock.ErrExpired)
 }
 
-// grantingNode is a node that grants everything.
+// grantingNode grants everything.
 type grantingNode struct{}
 
 func (grantingNode) Set(context.Context, string, string, time.Duration) (bool, error) {

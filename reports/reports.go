@@ -1,17 +1,17 @@
-// Package reports turns a run into files for people and machines.
+// Package reports writes a run's reports, for people and machines.
 //
-// Write adds a run's reports to the directory that contains its history. The packages below produce
-// the content, each as a function of the run:
+// Write adds the reports to the directory that contains the run's history. Subpackages produce the
+// content, each as a pure function of the run:
 //
 //	sequence   the counterexample as a sequence diagram: text, SVG, Mermaid
-//	timeline   all events, lane by lane, for a browser
-//	figures    measurements as plots
+//	timeline   all events in lanes, for a browser
+//	figures    plots of measurements
 //	page       report.html, which combines all of these
-//	suites     many runs: safety report, index of a store, scorecards, JUnit, GitHub
-//	display    common formats for times, counts and untrusted text, and one color per meaning
+//	suites     reports on many runs: safety report, store index, scorecards, JUnit, GitHub
+//	display    shared formatting of times, counts and untrusted text, and the color palette
 //
-// The packages do not judge the run. Drawings follow the verdict's witness or, if nothing is
-// violated, the first fault.
+// None of them judges the run. Drawings show the verdict's witness or, without a violation, the
+// first fault.
 package reports
 
 import (
@@ -32,26 +32,26 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Names of the reports in a run directory.
+// Report file names in a run directory.
 const (
 	PageFile      = "report.html"    // everything on one page
 	SequenceFile  = "sequence.txt"   // the sequence diagram
-	drawingFile   = "sequence.svg"   // the sequence diagram as an image
+	svgFile       = "sequence.svg"   // the sequence diagram as an image
 	mermaidFile   = "sequence.mmd"   // the sequence diagram for issues and summaries
-	JUnitFile     = "junit.xml"      // the outcome, for CI
+	JUnitFile     = "junit.xml"      // the outcome for CI
 	ednFile       = "history.edn"    // the history in Jepsen's format
-	porcupineFile = "porcupine.html" // porcupine's picture of the violated history, if there is one
+	porcupineFile = "porcupine.html" // porcupine's drawing of the history, if violated
 )
 
-// Write writes a run's reports into its directory. It runs porcupine, so it must not be called
-// inside a bubble of virtual time.
+// Write writes a run's reports to its directory. Don't call it inside a synctest bubble, because it
+// runs porcupine.
 func Write(dir string, r outcome.Run) error {
 	to, err := files.OpenFolder(dir)
 	if err != nil {
 		return fmt.Errorf("write reports: %w", err)
 	}
 	defer to.Close()
-	d := sequence.OfVerdict(r.History, r.Verdict)
+	d := sequence.ForVerdict(r.History, r.Verdict)
 	p := page.Page{Run: r, Diagram: d,
 		Picture: template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: "sq-"}))} // all text in it is escaped
 	for _, f := range companionFiles(r, d) {
@@ -60,19 +60,19 @@ func Write(dir string, r outcome.Run) error {
 			return err
 		}
 		if f.name == porcupineFile && text.Len() == 0 {
-			continue // porcupine draws violations only
+			continue // porcupine draws only violations
 		}
 		if err := to.Write(f.name, text.Bytes()); err != nil {
 			return fmt.Errorf("write report: %w", err)
 		}
 		p.Files = append(p.Files, f.name)
 	}
-	fragment, err := timeline.Of(r.History, r.Verdict).Fragment()
+	fragment, err := timeline.New(r.History, r.Verdict).Fragment()
 	if err != nil {
 		return err
 	}
 	p.Timeline = page.Part{HTML: fragment, Style: template.CSS(timeline.Style), Script: template.JS(timeline.Script)}
-	for _, f := range figures.Of(r.History) {
+	for _, f := range figures.FromHistory(r.History) {
 		p.Figures = append(p.Figures, page.Figure{Name: f.Name, Title: f.Title, Caption: f.Caption, SVG: template.HTML(f.Inline())}) // all text in it is escaped
 	}
 	var text bytes.Buffer
@@ -85,25 +85,23 @@ func Write(dir string, r outcome.Run) error {
 	return nil
 }
 
-// file is a file that is written next to the page.
 type file struct {
 	name  string
 	write func(io.Writer) error
 }
 
-// companionFiles returns the files to write next to the page, in the order in which the page links
-// to them.
+// companionFiles returns the files to write next to the page, in the order of the page's links.
 func companionFiles(r outcome.Run, d sequence.Diagram) []file {
 	text := sequence.Text(d, sequence.DefaultWidth)
 	o := r.Outcome
-	o.Seconds, o.Dir = 0, "" // so that the same run produces the same file
-	constant := func(name, content string) file {
+	o.Seconds, o.Dir = 0, "" // vary between executions, but the file must not
+	staticFile := func(name, content string) file {
 		return file{name, func(w io.Writer) error { _, err := io.WriteString(w, content); return err }}
 	}
 	return []file{
-		constant(SequenceFile, text),
-		constant(drawingFile, string(sequence.SVG(d, sequence.SVGOptions{}))),
-		constant(mermaidFile, sequence.Mermaid(d)),
+		staticFile(SequenceFile, text),
+		staticFile(svgFile, string(sequence.SVG(d, sequence.SVGOptions{}))),
+		staticFile(mermaidFile, sequence.Mermaid(d)),
 		{JUnitFile, func(w io.Writer) error {
 			t := &outcome.Tally{}
 			t.Add(o)
@@ -114,13 +112,13 @@ func companionFiles(r outcome.Run, d sequence.Diagram) []file {
 	}
 }
 
-// FigureDir is the directory of the figures in a run directory.
+// FigureDir is the subdirectory of a run directory for figures.
 const FigureDir = "figures"
 
-// WriteImages writes the page's figures as separate SVG and PNG files, for papers and slides. It
-// takes ten times as long as all other reports together, so it runs only on request.
+// WriteImages writes the page's figures as separate SVG and PNG files, for papers and slides. Call it
+// only on request, because it takes ten times as long as all other reports together.
 func WriteImages(dir string, r outcome.Run) error {
-	plots := figures.Of(r.History)
+	plots := figures.FromHistory(r.History)
 	if len(plots) == 0 {
 		return nil
 	}
@@ -129,17 +127,17 @@ func WriteImages(dir string, r outcome.Run) error {
 		return fmt.Errorf("write figures: %w", err)
 	}
 	defer to.Close()
-	in, err := to.Sub(FigureDir)
+	figureDir, err := to.Sub(FigureDir)
 	if err != nil {
 		return fmt.Errorf("write figures: %w", err)
 	}
-	defer in.Close()
+	defer figureDir.Close()
 	for _, f := range plots {
 		image, err := f.PNG()
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(in.Write(f.Name+".svg", f.SVG()), in.Write(f.Name+".png", image)); err != nil {
+		if err := errors.Join(figureDir.Write(f.Name+".svg", f.SVG()), figureDir.Write(f.Name+".png", image)); err != nil {
 			return fmt.Errorf("write figures: %w", err)
 		}
 	}

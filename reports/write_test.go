@@ -32,8 +32,8 @@ func loadRun(t *testing.T, name string) outcome.Run {
 	return outcome.Run{History: h, Verdict: v, Outcome: o}
 }
 
-// Write creates all files and links to them from the page. Except for porcupine's picture, a second
-// call produces the same bytes.
+// Write creates all files, and the page links to them. A second call produces the same bytes, except
+// for porcupine's drawing.
 func TestWrite(t *testing.T) {
 	for name, picture := range map[string]bool{"restart-forgets": true, "fenced": false, "vacuous": false, "malformed": false} {
 		r := loadRun(t, name)
@@ -47,7 +47,7 @@ func TestWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		files := []string{PageFile, SequenceFile, drawingFile, mermaidFile, JUnitFile, ednFile}
+		files := []string{PageFile, SequenceFile, svgFile, mermaidFile, JUnitFile, ednFile}
 		if picture {
 			files = append(files, porcupineFile)
 		}
@@ -55,7 +55,7 @@ func TestWrite(t *testing.T) {
 			a, err := os.ReadFile(filepath.Join(first, file))
 			b, _ := os.ReadFile(filepath.Join(second, file))
 			if err != nil || len(a) == 0 || file != porcupineFile && !bytes.Equal(a, b) {
-				t.Errorf("%s: %s is missing, empty or differs between two calls: %v", name, file, err)
+				t.Errorf("%s: %s is missing, empty, or differs between two calls: %v", name, file, err)
 			}
 			if file != PageFile && !strings.Contains(string(page), `href="`+file+`"`) {
 				t.Errorf("%s: the page has no link to %s", name, file)
@@ -70,7 +70,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// The page contains the figures. Separate image files are written only on request.
+// Write embeds the figures in the page. Only WriteImages creates image files.
 func TestFigures(t *testing.T) {
 	dir, r := t.TempDir(), loadRun(t, "restart-forgets")
 	if err := Write(dir, r); err != nil {
@@ -82,14 +82,14 @@ func TestFigures(t *testing.T) {
 	}
 	inline := bytes.Count(page, []byte(`class="fig"`))
 	if _, err := os.Stat(filepath.Join(dir, FigureDir)); err == nil || inline < 3 || bytes.Contains(page, []byte("<img")) {
-		t.Errorf("%d figures in the page (want at least 3), or image files or <img> elements exist: %v", inline, err)
+		t.Errorf("page has %d figures (want at least 3), or there are image files or <img> elements: %v", inline, err)
 	}
 	if err := WriteImages(dir, r); err != nil {
 		t.Fatal(err)
 	}
 	for _, form := range []string{"*.svg", "*.png"} {
 		if files, _ := filepath.Glob(filepath.Join(dir, FigureDir, form)); len(files) != inline {
-			t.Errorf("%d files %s for %d figures", len(files), form, inline)
+			t.Errorf("%d files match %s, want %d", len(files), form, inline)
 		}
 	}
 }

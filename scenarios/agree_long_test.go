@@ -20,8 +20,8 @@ import (
 	"lockpick/scenarios"
 )
 
-// For each key that ended, the diagram and the timeline show the same event that the node reported
-// and the verdict names. The test covers the catalog and random plans.
+// For each key that ended, the diagram and the timeline show the event that the node reported and
+// the verdict names. The test covers the catalog and random plans.
 func TestPicturesAgreeWithVerdicts(t *testing.T) {
 	random := choose(t, "random-faults")
 	losses, ends := 0, 0
@@ -29,7 +29,7 @@ func TestPicturesAgreeWithVerdicts(t *testing.T) {
 		var record bytes.Buffer
 		b := sim.New(kinds.All)
 		s := p.Scenario.WithRandomPlan(seed)
-		if !simulates(t, s) {
+		if !canSimulate(t, s) {
 			return
 		}
 		if err := harness.Run(t.Context(), b, s, seed, history.NewRecorder(&record)); err != nil {
@@ -45,8 +45,8 @@ func TestPicturesAgreeWithVerdicts(t *testing.T) {
 		for _, wrong := range x.contradictions() {
 			t.Errorf("%s seed %d: %s", s.ID(), seed, wrong)
 		}
-		losses += x.losses
-		ends += x.ends
+		losses += x.numLosses
+		ends += x.numEnds
 	}
 	for _, p := range choose(t) {
 		check(p, 1)
@@ -58,46 +58,48 @@ func TestPicturesAgreeWithVerdicts(t *testing.T) {
 	for i := range plans {
 		check(random[i%uint64(len(random))], 500+i)
 	}
-	t.Logf("%d keys ended, %d of them named by verdicts", ends, losses)
+	t.Logf("%d keys ended, and verdicts name %d of them", ends, losses)
 	if losses < 50 || ends < 10_000 {
-		t.Error("too few ended keys for a meaningful test")
+		t.Error("too few keys ended for a meaningful test")
 	}
 }
 
-// runDrawings holds a run with the events that its diagram and timeline show.
+// runDrawings is a run and the events that its diagram and timeline show.
 type runDrawings struct {
 	h *history.History
 	f *read.Facts
 	v verdict.Verdict
 
-	diagram  map[int64]bool      // events to which the diagram refers
-	timeline map[int64][][]int64 // for each event, the items that contain it, as lists of events
+	diagramEvents map[int64]bool      // events that the diagram refers to
+	timelineItems map[int64][][]int64 // for each event, the items that show it, each as a list of events
 
-	losses, ends int
+	numLosses, numEnds int
 }
 
 func (x *runDrawings) read() {
-	x.diagram, x.timeline = map[int64]bool{}, map[int64][][]int64{}
-	d := sequence.OfVerdict(x.h, x.v)
+	x.diagramEvents, x.timelineItems = map[int64]bool{}, map[int64][][]int64{}
+	d := sequence.ForVerdict(x.h, x.v)
 	for _, n := range d.Notes {
 		for _, e := range n.Events {
-			x.diagram[e] = true
+			x.diagramEvents[e] = true
 		}
 	}
 	for _, a := range d.Arrows {
 		for _, e := range a.Events {
-			x.diagram[e] = true
+			x.diagramEvents[e] = true
 		}
 	}
-	for _, i := range timeline.Of(x.h, x.v).Items {
+	for _, i := range timeline.New(x.h, x.v).Items {
 		for _, e := range i.Events {
-			x.timeline[e] = append(x.timeline[e], i.Events)
+			x.timelineItems[e] = append(x.timelineItems[e], i.Events)
 		}
 	}
 }
 
-func (x *runDrawings) contradictions() (wrong []string) {
-	report := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+func (x *runDrawings) contradictions() (contradictions []string) {
+	report := func(format string, args ...any) {
+		contradictions = append(contradictions, fmt.Sprintf(format, args...))
+	}
 	lives := x.f.Lives()
 	byFact := map[int64]*read.KeyInterval{}
 	for _, node := range x.h.Params.Nodes {
@@ -106,12 +108,12 @@ func (x *runDrawings) contradictions() (wrong []string) {
 				if s.End == nil {
 					continue
 				}
-				x.ends++
+				x.numEnds++
 				byFact[s.End.N] = s
-				for _, item := range x.timeline[s.Start.N] {
+				for _, item := range x.timelineItems[s.Start.N] {
 					for _, n := range item {
-						if other := x.endEvent(n); other != nil && n != s.End.N && other.Process == node && other.Key == key && other.Life.Old == s.Value && !slices.Contains(item, s.End.N) {
-							report("the timeline shows event %d ended by %d, but it was ended by %d", s.Start.N, n, s.End.N)
+						if other := x.endEvent(n); other != nil && n != s.End.N && other.Process == node && other.Key == key && other.Life.OldValue == s.Value && !slices.Contains(item, s.End.N) {
+							report("the timeline says that event %d ended the key set by event %d, but event %d did", s.Start.N, n, s.End.N)
 						}
 					}
 				}
@@ -121,42 +123,42 @@ func (x *runDrawings) contradictions() (wrong []string) {
 	r := x.v.Result(verdict.MutualExclusion)
 	shown := sequence.ShownResult(x.v)
 	if r == nil || r.Outcome != verdict.Violated {
-		return wrong
+		return contradictions
 	}
 	for _, l := range r.Losses {
 		if l.Fact == 0 {
 			continue
 		}
-		x.losses++
+		x.numLosses++
 		s := byFact[l.Fact]
 		if s == nil || s.Node != l.Node {
-			report("the verdict names event %d of %s, which did not end a key", l.Fact, l.Node)
+			report("the verdict names event %d on %s, which did not end a key", l.Fact, l.Node)
 			continue
 		}
-		if !slices.ContainsFunc(x.timeline[l.Fact], func(item []int64) bool { return slices.Contains(item, s.Start.N) }) {
+		if !slices.ContainsFunc(x.timelineItems[l.Fact], func(item []int64) bool { return slices.Contains(item, s.Start.N) }) {
 			report("the timeline does not show that event %d ended the key set by event %d on %s (%s)", l.Fact, s.Start.N, l.Node, l.Cause)
 		}
-		if shown.Property == verdict.MutualExclusion && !x.diagram[l.Fact] && !x.diagram[x.releaseNumber(s.End)] {
-			report("the diagram does not show event %d, in which %s lost a key (%s)", l.Fact, l.Node, l.Cause)
+		if shown.Property == verdict.MutualExclusion && !x.diagramEvents[l.Fact] && !x.diagramEvents[x.releaseNumber(s.End)] {
+			report("the diagram does not show event %d, where %s lost a key (%s)", l.Fact, l.Node, l.Cause)
 		}
 	}
-	return wrong
+	return contradictions
 }
 
-// endEvent returns event n if it ended a key, or nil.
+// endEvent returns event n if it ended a key. Otherwise it returns nil.
 func (x *runDrawings) endEvent(n int64) *history.Event {
 	for i := range x.h.Events {
-		if e := &x.h.Events[i]; e.N == n && e.Life != nil && e.Life.Old != "" && e.Life.What != history.KeyExpiry && e.Life.What != history.KeyKept {
+		if e := &x.h.Events[i]; e.N == n && e.Life != nil && e.Life.OldValue != "" && e.Life.Kind != history.KeyExpiry && e.Life.Kind != history.KeyKept {
 			return e
 		}
 	}
 	return nil
 }
 
-// releaseNumber returns the number of the release command that deleted a key, or 0.
+// releaseNumber returns the event number of the release that deleted a key, or 0.
 func (x *runDrawings) releaseNumber(end *history.Event) int64 {
 	for i := range x.h.Events {
-		if e := &x.h.Events[i]; e.Process == end.Life.By && e.Sent == end.Sent && e.Op == history.OpRelease {
+		if e := &x.h.Events[i]; e.Process == end.Life.Sender && e.SentAt == end.SentAt && e.Op == history.OpRelease {
 			return e.N
 		}
 	}

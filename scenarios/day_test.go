@@ -2,5 +2,5 @@
 
 package scenarios_test
 
-// nightly is false in the checks before a merge, which must finish within minutes.
+// nightly is false in checks before a merge, which must finish within minutes.
 const nightly = false

@@ -16,8 +16,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// tardyLock is a lock whose Acquire returns only 2.4 s after the lock's deadline. Acquire is not
-// delayed for c1, because faults wait for c1's acquire, and a run without its faults shows nothing.
+// tardyLock is a lock whose Acquire does not return until 2.4 s after the lock's deadline. Only c1's
+// Acquire returns in time, because faults wait for it, and a run without its faults shows nothing.
 type tardyLock struct {
 	lock.Lock
 	env lock.Env
@@ -31,43 +31,43 @@ func (l tardyLock) Acquire(ctx context.Context, key string) (lock.Handle, error)
 	return h, err
 }
 
-// makeTardy returns a variant of a kind of lock that creates tardyLocks.
+// makeTardy changes a lock kind to create tardyLocks.
 func makeTardy(k lock.Kind) lock.Kind {
-	make := k.New
+	newLock := k.New
 	k.New = func(e lock.Env) (lock.Lock, error) {
-		l, err := make(e)
+		l, err := newLock(e)
 		return tardyLock{l, e}, err
 	}
 	return k
 }
 
-// A lock whose Acquire returns only after the deadline fails every scenario that is required of all
-// locks, whether it is the scenario's own lock or another lock under test.
+// A lock whose Acquire returns after the deadline fails every scenario that is required of all
+// locks, both as the scenario's own lock and as the lock under test.
 func TestEndedLockFailsEveryScenario(t *testing.T) {
 	all := map[string]lock.Kind{"tardy": makeTardy(kinds.All["redlock"])}
 	for name, k := range kinds.All {
 		all[name] = makeTardy(k)
 	}
-	backend, tried := sim.New(all), 0
+	backend, numRuns := sim.New(all), 0
 	for _, p := range choose(t) {
-		if p.Tier != scenario.TierEvery || p.Lock.Mistake != "" || !simulates(t, p.Scenario) {
+		if p.Tier != scenario.TierEvery || p.Lock.Mistake != "" || !canSimulate(t, p.Scenario) {
 			continue
 		}
 		t.Run(p.ID(), func(t *testing.T) {
-			both := []scenario.Scenario{p.Scenario}
+			variants := []scenario.Scenario{p.Scenario}
 			if other, err := p.ForLock("tardy", all["tardy"]); err == nil && p.ID() == "baseline" {
-				both = append(both, other)
+				variants = append(variants, other)
 			}
-			for _, s := range both {
+			for _, s := range variants {
 				o := campaign.Execute(t.Context(), backend, campaign.Job{Scenario: s, Seed: 1, Backend: backend.Name(), Keep: campaign.KeepNone})
 				if j := o.JudgementOf(verdict.ValidOnReturn); j == nil || j.Got != verdict.Violated || j.AsExpected || o.Code != outcome.ExitUnexpected {
 					t.Errorf("%s: exit %d %s: %v", s.Lock.Kind, o.Code, o.Error, o.Judgements)
 				}
-				tried++
+				numRuns++
 			}
 		})
 	}
-	if tried < 50 {
-		t.Errorf("only %d runs", tried)
+	if numRuns < 50 {
+		t.Errorf("only %d runs", numRuns)
 	}
 }

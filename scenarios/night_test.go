@@ -2,5 +2,5 @@
 
 package scenarios_test
 
-// nightly makes the longer checks use more seeds, because nightly runs may take longer.
+// nightly makes long checks use more seeds.
 const nightly = true

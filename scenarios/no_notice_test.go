@@ -16,28 +16,28 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// noDeadline wraps a lock and hides the deadlines of its handles.
-type noDeadline struct{ lock.Lock }
+// lockWithoutDeadline hides the deadlines of a lock's handles.
+type lockWithoutDeadline struct{ lock.Lock }
 
-type noDeadlineHandle struct{ lock.Handle }
+type handleWithoutDeadline struct{ lock.Handle }
 
-func (noDeadlineHandle) Deadline() time.Time { return time.Time{} }
+func (handleWithoutDeadline) Deadline() time.Time { return time.Time{} }
 
-func (l noDeadline) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+func (l lockWithoutDeadline) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	h, err := l.Lock.Acquire(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	return noDeadlineHandle{h}, nil
+	return handleWithoutDeadline{h}, nil
 }
 
-// If a lock reports no deadline and its holder goes on after the key has expired, that violates
-// holder-told, which is expected, and not mutual exclusion. A key that ends early still violates
-// mutual exclusion. Both cases occur here. The lock must satisfy all other expectations.
+// If a lock reports no deadline and its holder continues after the key has expired, that violates
+// holder-told, as expected, rather than mutual exclusion. A key that ends early still violates
+// mutual exclusion. Both cases occur here. The lock meets all other expectations.
 func TestLockWithoutDeadline(t *testing.T) {
 	kind := lock.Kind{OneNode: true, Belief: lock.ByNothing, New: func(e lock.Env) (lock.Lock, error) {
 		l, err := kinds.All["single"].New(e)
-		return noDeadline{l}, err
+		return lockWithoutDeadline{l}, err
 	}}
 	all := maps.Clone(kinds.All)
 	all["muted"] = kind
@@ -68,41 +68,41 @@ func TestLockWithoutDeadline(t *testing.T) {
 	}
 }
 
-// noReleaseReply wraps a lock so that releases work but always return an error.
-type noReleaseReply struct {
+// lockWithoutReleaseReply is a lock whose releases work but always return an error.
+type lockWithoutReleaseReply struct {
 	lock.Lock
-	suffix string // suffix of each key; if it is not empty, each client has a lock of its own
+	suffix string // added to each key; a different suffix for each client gives each its own lock
 }
 
-type noReleaseReplyHandle struct{ lock.Handle }
+type handleWithoutReleaseReply struct{ lock.Handle }
 
-func (h noReleaseReplyHandle) Release(ctx context.Context) error {
+func (h handleWithoutReleaseReply) Release(ctx context.Context) error {
 	return errors.Join(h.Handle.Release(ctx), errors.New("the reply is lost"))
 }
 
-func (l noReleaseReply) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+func (l lockWithoutReleaseReply) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	h, err := l.Lock.Acquire(ctx, key+l.suffix)
 	if err != nil {
 		return nil, err
 	}
-	return noReleaseReplyHandle{h}, nil
+	return handleWithoutReleaseReply{h}, nil
 }
 
-// A lock that reports no deadline and does not confirm releases passes if it excludes other
-// clients. If it does not, it fails.
+// A lock that reports no deadline and does not confirm releases passes exactly if it excludes other
+// clients.
 func TestLockWithoutReleaseReplies(t *testing.T) {
-	for name, from := range map[string]struct {
+	for name, inner := range map[string]struct {
 		lock.Factory
 		oneNode bool
 	}{"single": {kinds.All["single"].New, true}, "redlock": {kinds.All["redlock"].New, false}} {
-		for _, separate := range []bool{false, true} {
-			kind := lock.Kind{OneNode: from.oneNode, Belief: lock.ByNothing, New: func(e lock.Env) (lock.Lock, error) {
-				l, err := from.Factory(e)
-				own := ""
-				if separate {
-					own = "-" + e.Client
+		for _, separateLocks := range []bool{false, true} {
+			kind := lock.Kind{OneNode: inner.oneNode, Belief: lock.ByNothing, New: func(e lock.Env) (lock.Lock, error) {
+				l, err := inner.Factory(e)
+				suffix := ""
+				if separateLocks {
+					suffix = "-" + e.Client
 				}
-				return noReleaseReply{noDeadline{l}, own}, err
+				return lockWithoutReleaseReply{lockWithoutDeadline{l}, suffix}, err
 			}}
 			all := maps.Clone(kinds.All)
 			all["unsure"] = kind
@@ -113,9 +113,9 @@ func TestLockWithoutReleaseReplies(t *testing.T) {
 			o := campaign.Execute(t.Context(), sim.New(all), campaign.Job{Scenario: s, Seed: 1, Backend: "sim", Keep: campaign.KeepNone})
 			exclusion, lease := o.JudgementOf(verdict.MutualExclusion), o.JudgementOf(verdict.LeaseLinearizable)
 			switch {
-			case separate && (o.Code != outcome.ExitUnexpected || exclusion.Got != verdict.Violated):
-				t.Errorf("%s: two clients hold it at once, but exit %d %s: %v", name, o.Code, o.Error, o.Judgements)
-			case !separate && (o.Code != outcome.ExitOK || exclusion.Got != verdict.Holds || lease.Got != verdict.NotExercised || !strings.Contains(lease.String(), "not applicable to this lock")):
+			case separateLocks && (o.Code != outcome.ExitUnexpected || exclusion.Got != verdict.Violated):
+				t.Errorf("%s: two clients hold the lock at once, but exit %d %s: %v", name, o.Code, o.Error, o.Judgements)
+			case !separateLocks && (o.Code != outcome.ExitOK || exclusion.Got != verdict.Holds || lease.Got != verdict.NotExercised || !strings.Contains(lease.String(), "not applicable to this lock")):
 				t.Errorf("%s: exit %d %s: %v", name, o.Code, o.Error, o.Judgements)
 			}
 		}

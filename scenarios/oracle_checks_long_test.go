@@ -14,11 +14,10 @@ import (
 	"time"
 )
 
-// clockFaults are the kinds of faults that change a clock.
+// clockFaults are the faults that change a clock.
 var clockFaults = []string{"clock-jump", "clock-rate", "clock-slew", "clock-strobe"}
 
-// staysActive is the cause in an end event that has no effect, because a later step has the same
-// fault.
+// staysActive is the cause of an end event without effect, because a later step has the same fault.
 const staysActive = "it stays in force for another step"
 
 func checkCrash(kind string) func(*oracle, groups) {
@@ -28,7 +27,7 @@ func checkCrash(kind string) func(*oracle, groups) {
 			o.fail("no %s of %s at that time", kind, g["n"])
 			return
 		}
-		o.mentioned["down "+g["n"]] = true
+		o.mentions["down "+g["n"]] = true
 		if g["u"] == "" {
 			return
 		}
@@ -44,18 +43,17 @@ func (o *oracle) checkRestart(g groups) {
 	}
 }
 
-// checkFault checks a fault on one target: when it began and, if the sentence says so, when it
-// ended.
+// checkFault checks when a fault on one target began and, if the sentence says so, ended.
 func checkFault(kinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if o.faultBegin(g["n"], g["t"], kinds...) == nil {
-			o.fail("it did not begin at that time")
+			o.fail("the fault did not begin at that time")
 		}
 		if g["u"] != "" && o.faultEnd(g["n"], g["u"], kinds...) == nil {
-			o.fail("it did not end at that time")
+			o.fail("the fault did not end at that time")
 		}
 		if kinds[0] == "pause" && o.row == nil {
-			o.paused[g["n"]]++
+			o.pauseCounts[g["n"]]++
 		}
 	}
 }
@@ -63,13 +61,13 @@ func checkFault(kinds ...string) func(*oracle, groups) {
 func checkFaultEnd(kinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if end := o.faultEnd(g["n"], g["t"], kinds...); end == nil || end.Cause == staysActive {
-			o.fail("nothing ended at that time")
+			o.fail("no such fault ended at that time")
 		}
 	}
 }
 
-// checkLinkFault checks a fault on links of one client. The sentence must name all links on which
-// the fault began at that time.
+// checkLinkFault checks a fault on a client's links. The sentence must name all links where the
+// fault began at that time.
 func checkLinkFault(kinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		named := expand(g["nodes"])
@@ -78,45 +76,45 @@ func checkLinkFault(kinds ...string) func(*oracle, groups) {
 		}
 		for _, n := range named {
 			if o.faultBegin(g["c"]+"-"+n, g["t"], kinds...) == nil {
-				o.fail("none on %s-%s began at that time", g["c"], n)
+				o.fail("no such fault on %s-%s began at that time", g["c"], n)
 			}
 			if g["u"] != "" && !o.endedOneOf(g["c"]+"-"+n, g, kinds...) {
-				o.fail("none on %s-%s ended at that time", g["c"], n)
+				o.fail("no such fault on %s-%s ended at that time", g["c"], n)
 			}
 		}
 		if !slices.ContainsFunc(o.facts, func(f fact) bool { // one step has exactly these links
 			return f.Type == "begin" && f.Node == g["c"]+"-"+named[0] && slices.Contains(kinds, f.Op) && near(g["t"], f.T) && o.sameLinks(f, g["c"], named)
 		}) {
-			o.fail("different links began together")
+			o.fail("the fault began on other links")
 		}
 	}
 }
 
-// sameLinks reports whether the step of a begin event affected a client's links to exactly the
-// named servers at that instant. Links on which the fault ended earlier than on these do not count,
-// because the story may leave out faults that ended before it begins.
+// sameLinks reports whether a begin event's step affected a client's links to exactly the named
+// servers at that instant. Links where the fault ended earlier do not count, because the
+// description may leave out faults that ended before it begins.
 func (o *oracle) sameLinks(begin fact, client string, named []string) bool {
-	over := map[string]int64{}
+	ends := map[string]int64{}
 	for _, f := range o.facts {
 		c, server, _ := strings.Cut(f.Node, "-")
 		if c != client || server == "" || f.Op != begin.Op {
 			continue
 		}
 		if f.Type == "begin" && f.Step == begin.Step && f.T == begin.T {
-			over[server] = never
+			ends[server] = never
 		}
-		if at, is := over[server]; is && at == never && f.Type == "end" && f.Cause != staysActive {
-			over[server] = f.T
+		if at, affected := ends[server]; affected && at == never && f.Type == "end" && f.Cause != staysActive {
+			ends[server] = f.T
 		}
 	}
 	first := int64(never)
 	for _, n := range named {
-		if _, is := over[n]; !is {
+		if _, affected := ends[n]; !affected {
 			return false
 		}
-		first = min(first, over[n])
+		first = min(first, ends[n])
 	}
-	for n, at := range over {
+	for n, at := range ends {
 		if !slices.Contains(named, n) && at >= first {
 			return false
 		}
@@ -125,7 +123,7 @@ func (o *oracle) sameLinks(begin fact, client string, named []string) bool {
 }
 
 // endedOneOf reports whether a fault ended at the printed instant or, if the sentence gives the
-// first and last of several ends, between these.
+// first and last of several ends, between them.
 func (o *oracle) endedOneOf(target string, g groups, kinds ...string) bool {
 	return o.find(func(f *fact) bool {
 		return f.Process == "nemesis" && f.Type == "end" && f.Cause != staysActive && f.Node == target && slices.Contains(kinds, f.Op) && (near(g["u"], f.T) || between(g["first"], g["u"], f.T))
@@ -134,51 +132,51 @@ func (o *oracle) endedOneOf(target string, g groups, kinds ...string) bool {
 
 func checkLinkFaultEnd(kinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
-		some := false
+		found := false
 		for _, n := range expand(g["nodes"]) {
 			link := g["c"] + "-" + n
-			some = some || o.faultEnd(link, g["t"], kinds...) != nil
+			found = found || o.faultEnd(link, g["t"], kinds...) != nil
 			if o.find(func(f *fact) bool {
 				return f.Type == "end" && f.Node == link && slices.Contains(kinds, f.Op) && f.Cause != staysActive && (math.Abs(float64(f.T)-seconds(g["t"])*1e9) < 1e6 || between(g["first"], g["t"], f.T))
 			}) == nil {
-				o.fail("none on %s ended at that time", link)
+				o.fail("no such fault on %s ended at that time", link)
 			}
 		}
-		if !some {
-			o.fail("none ended at that instant")
+		if !found {
+			o.fail("no such fault ended at exactly that instant")
 		}
 	}
 }
 
-// findMessage finds the command on a link whose request or reply was in flight at an instant. The
-// record does not contain commands that a client abandoned before they reached the link. In that
-// case, findMessage returns the fault whose step in the plan names the message.
-func (o *oracle) findMessage(link, op string, answer bool, at int64) *fact {
-	hit := o.find(func(f *fact) bool { return f.Process == "nemesis" && f.Type == "begin" && f.Node == link && f.T == at })
+// findMessage finds the command whose request or reply was in flight on a link at an instant. The
+// record lacks commands that a client abandoned before they reached the link. For these,
+// findMessage returns the fault whose step names the message.
+func (o *oracle) findMessage(link, op string, isReply bool, at int64) *fact {
+	fault := o.find(func(f *fact) bool { return f.Process == "nemesis" && f.Type == "begin" && f.Node == link && f.T == at })
 	for _, s := range o.run.Params.Steps {
-		kind := map[bool]string{false: " request ", true: " reply "}[answer]
-		if hit != nil && s.Step == hit.Step && strings.HasPrefix(s.When, op+kind) {
-			return hit
+		kind := map[bool]string{false: " request ", true: " reply "}[isReply]
+		if fault != nil && s.Step == fault.Step && strings.HasPrefix(s.When, op+kind) {
+			return fault
 		}
 	}
 	return o.find(func(f *fact) bool {
 		if f.Process != link || f.Op != op || f.Sent > at || f.Answered != 0 && f.Answered < at {
 			return false
 		}
-		return answer == (f.Applied != 0 && f.Applied <= at)
+		return isReply == (f.Applied != 0 && f.Applied <= at)
 	})
 }
 
 func (o *oracle) checkLostRequests(g groups) { o.checkLost(g, false) }
 func (o *oracle) checkLostReplies(g groups)  { o.checkLost(g, true) }
 
-func (o *oracle) checkLost(g groups, answer bool) {
+func (o *oracle) checkLost(g groups, isReply bool) {
 	first := cmp.Or(g["t"], g["v"])
 	last := cmp.Or(g["u"], first)
 	op := strings.TrimSuffix(g["m"], "s")
 	count, begins, ends := 0, false, false
 	for _, n := range expand(g["nodes"]) {
-		some := false
+		found := false
 		for _, f := range o.facts {
 			if f.Op != "drop" || f.Type != "begin" || f.Node != g["c"]+"-"+n {
 				continue
@@ -186,21 +184,21 @@ func (o *oracle) checkLost(g groups, answer bool) {
 			if within := near(first, f.T) || near(last, f.T) || float64(f.T) > seconds(first)*1e9 && float64(f.T) < seconds(last)*1e9; !within {
 				continue
 			}
-			if m := o.findMessage(f.Node, op, answer, f.T); m == nil || m.Answered != 0 {
+			if m := o.findMessage(f.Node, op, isReply, f.T); m == nil || m.Answered != 0 {
 				continue
 			}
-			some, begins, ends = true, begins || near(first, f.T), ends || near(last, f.T)
+			found, begins, ends = true, begins || near(first, f.T), ends || near(last, f.T)
 			count++
 		}
-		if !some {
-			o.fail("no message of %s was lost at that time", n)
+		if !found {
+			o.fail("no message to or from %s was lost at that time", n)
 		}
 	}
 	if !begins || !ends {
-		o.fail("no message was lost at the first or at the last instant")
+		o.fail("no message was lost at the first or the last instant")
 	}
 	plural := op != g["m"]
-	if answer {
+	if isReply {
 		plural = strings.Contains(o.statement, "replies ")
 	}
 	if plural != (count > 1) && o.row == nil {
@@ -211,7 +209,7 @@ func (o *oracle) checkLost(g groups, answer bool) {
 func (o *oracle) checkHeldRequest(g groups) { o.checkHeld(g, false) }
 func (o *oracle) checkHeldReply(g groups)   { o.checkHeld(g, true) }
 
-func (o *oracle) checkHeld(g groups, answer bool) {
+func (o *oracle) checkHeld(g groups, isReply bool) {
 	for _, n := range expand(g["nodes"]) {
 		link := g["c"] + "-" + n
 		begin := o.find(func(f *fact) bool {
@@ -221,7 +219,7 @@ func (o *oracle) checkHeld(g groups, answer bool) {
 			o.fail("no message on %s was held at that time", link)
 			continue
 		}
-		if o.findMessage(link, strings.TrimSuffix(g["m"], "s"), answer, begin.T) == nil {
+		if o.findMessage(link, strings.TrimSuffix(g["m"], "s"), isReply, begin.T) == nil {
 			o.fail("no such message was in flight")
 		}
 		if g["u"] != "" && !o.endedOneOf(link, g, "hold") {
@@ -254,26 +252,26 @@ func (o *oracle) checkClockWrong(g groups) {
 		o.fail("the record has %+v", begin)
 	}
 	if g["u"] != "" && o.faultEnd(g["n"], g["u"], clockFaults...) == nil {
-		o.fail("it was not corrected at that time")
+		o.fail("the clock was not corrected at that time")
 	}
 }
 
-// checkKeyEnd checks the end of a client's key on a node against the node's own report.
+// checkKeyEnd compares the end of a client's key on a node with the node's report.
 func checkKeyEnd(what string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if o.findKeyEnd(g, what) == nil {
 			o.fail("no key of %s on %s was %s at that time", g["c"], g["n"], what)
 		}
-		o.mentioned["key "+g["n"]+" "+what+" "+g["c"]] = true
+		o.mentions["key "+g["n"]+" "+what+" "+g["c"]] = true
 	}
 }
 
-// checkExpiryReached checks that the node's clock reached the key's expiry time, no matter when the
-// node removed the key.
+// checkExpiryReached checks when the node's clock reached the key's expiry time, whenever the node
+// removed the key.
 func (o *oracle) checkExpiryReached(g groups) {
-	o.mentioned["key "+g["n"]+" expired "+g["c"]] = true
+	o.mentions["key "+g["n"]+" expired "+g["c"]] = true
 	due := o.find(func(f *fact) bool {
-		return f.Life != nil && f.Process == g["n"] && o.owner[f.Life.Value] == g["c"] && f.Life.Expires != 0 && near(g["t"], o.whenClockShows(g["n"], true, f.T, f.Life.Expires))
+		return f.Life != nil && f.Process == g["n"] && o.owners[f.Life.Value] == g["c"] && f.Life.Expires != 0 && near(g["t"], o.whenClockShows(g["n"], true, f.T, f.Life.Expires))
 	})
 	if due == nil && o.findKeyEnd(g, "expired") == nil {
 		o.fail("no key of %s on %s was due to expire at that time", g["c"], g["n"])
@@ -282,35 +280,35 @@ func (o *oracle) checkExpiryReached(g groups) {
 
 func (o *oracle) findKeyEnd(g groups, what string) *fact {
 	return o.find(func(f *fact) bool {
-		return f.Life != nil && f.Life.What == what && f.Process == g["n"] && o.owner[f.Life.Old] == g["c"] && near(g["t"], f.T)
+		return f.Life != nil && f.Life.What == what && f.Process == g["n"] && o.owners[f.Life.Old] == g["c"] && near(g["t"], f.T)
 	})
 }
 
-// checkEarlyExpiry checks that part of the key's TTL was left, by true time.
+// checkEarlyExpiry checks that a key expired before its TTL had passed in true time.
 func (o *oracle) checkEarlyExpiry(g groups) {
 	checkKeyEnd("expired")(o, g)
 	end := o.findKeyEnd(g, "expired")
 	if end == nil {
 		return
 	}
-	var put *fact // a lock may set the same value in all attempts
+	var set *fact // the last one, because a lock may set the same value in all attempts
 	for i, f := range o.facts {
 		if f.Life != nil && f.Life.What == "set" && f.Process == g["n"] && f.Life.Value == end.Life.Old && f.T <= end.T {
-			put = &o.facts[i]
+			set = &o.facts[i]
 		}
 	}
-	if put == nil || end.T-put.T >= o.run.Params.TTL {
-		o.fail("its TTL had passed")
+	if set == nil || end.T-set.T >= o.run.Params.TTL {
+		o.fail("the key's TTL had passed")
 	}
 }
 
-// checkKeyDue checks that a key expires at the given time by the node's clock, and that its client
-// considers itself the holder for the given span longer.
+// checkKeyDue checks when a key expires by the node's clock, and for how much longer its client
+// considers itself the holder.
 func (o *oracle) checkKeyDue(g groups) {
 	begins, ends := false, false
 	for _, n := range expand(g["nodes"]) {
 		for _, f := range o.facts {
-			if f.Life == nil || f.Process != n || o.owner[f.Life.Value] != g["c"] || f.Life.Expires == 0 {
+			if f.Life == nil || f.Process != n || o.owners[f.Life.Value] != g["c"] || f.Life.Expires == 0 {
 				continue
 			}
 			due := o.whenClockShows(n, true, f.T, f.Life.Expires)
@@ -321,24 +319,24 @@ func (o *oracle) checkKeyDue(g groups) {
 		}
 	}
 	if !begins || !ends {
-		o.fail("expiry matches: %t, time until the end of the belief matches: %t", begins, ends)
+		o.fail("expiry is correct: %t, remaining belief is correct: %t", begins, ends)
 	}
 }
 
-// checkIdlePauses checks the number of a client's pauses that had no effect.
+// checkIdlePauses checks the number of a client's pauses without effect.
 func (o *oracle) checkIdlePauses(g groups) {
-	o.idle[g["c"]] = parseTimes(g["times"])
-	all := 0
+	o.idlePauseCounts[g["c"]] = parseTimes(g["times"])
+	total := 0
 	for _, f := range o.facts {
 		if f.Process == "nemesis" && f.Op == "pause" && f.Type == "begin" && f.Node == g["c"] {
-			all++
+			total++
 		}
 	}
-	if mentioned := o.paused[g["c"]] + o.idle[g["c"]]; mentioned > all {
-		o.fail("it had %d pauses, but the story mentions %d", all, mentioned)
+	if mentioned := o.pauseCounts[g["c"]] + o.idlePauseCounts[g["c"]]; mentioned > total {
+		o.fail("the client had %d pauses, but the description mentions %d", total, mentioned)
 	}
-	if strings.Contains(g["times"], "more") != (o.paused[g["c"]] > 0) {
-		o.fail("the story mentions %d other pauses", o.paused[g["c"]])
+	if strings.Contains(g["times"], "more") != (o.pauseCounts[g["c"]] > 0) {
+		o.fail("the description mentions %d other pauses", o.pauseCounts[g["c"]])
 	}
 }
 
@@ -354,7 +352,7 @@ func parseTimes(times string) int {
 	}
 }
 
-// holdAt finds a client's hold by the printed instant at which it acquired the lock.
+// holdAt finds a client's hold by the printed instant of its acquire.
 func (o *oracle) holdAt(client, t string) *hold {
 	for _, h := range o.holds {
 		if h.client == client && near(t, h.acquiredAt) {
@@ -367,7 +365,7 @@ func (o *oracle) holdAt(client, t string) *hold {
 func (o *oracle) checkAcquired(g groups) {
 	h := o.holdAt(g["c"], g["t"])
 	if h == nil || h.key != g["key"] {
-		o.fail("%s did not acquire it at that time", g["c"])
+		o.fail("%s did not acquire the lock at that time", g["c"])
 		return
 	}
 	voters := o.voters(h.token, h.acquiredAt)
@@ -375,10 +373,10 @@ func (o *oracle) checkAcquired(g groups) {
 		o.checkVotes(g, len(voters))
 	}
 	if g["left"] != "" && !near(g["left"], h.reportedDeadline-h.acquiredAt) {
-		o.fail("the lock reported %d", h.reportedDeadline-h.acquiredAt)
+		o.fail("the lock reported %d ns", h.reportedDeadline-h.acquiredAt)
 	}
 	if g["until"] != "" && !near(g["until"], h.deadline) {
-		o.fail("its client's clock shows the deadline at %d", h.deadline)
+		o.fail("the client's clock shows the deadline at %d", h.deadline)
 	}
 	if (g["left"] == "" && g["until"] == "") != (h.reportedDeadline == 0) {
 		o.fail("the lock reported %d as its deadline", h.reportedDeadline)
@@ -388,24 +386,24 @@ func (o *oracle) checkAcquired(g groups) {
 
 func (o *oracle) checkVotes(g groups, votes int) {
 	if g["votes"] != strconv.Itoa(votes) || g["of"] != strconv.Itoa(len(o.run.Params.Nodes)) {
-		o.fail("it had %d of %d votes", votes, len(o.run.Params.Nodes))
+		o.fail("the attempt had %d of %d votes", votes, len(o.run.Params.Nodes))
 	}
 }
 
-// checkSharedVoters checks which of the voters of a hold had also voted for an earlier hold whose
-// client still considered itself the holder.
+// checkSharedVoters checks which of a hold's voters had voted for an earlier hold too, whose client
+// still considered itself the holder.
 func (o *oracle) checkSharedVoters(g groups, h *hold, voters map[string]int64) {
 	found := false
 	for _, other := range o.holds {
 		if other == h || other.acquiredAt > h.acquiredAt || other.client == h.client || other.key != h.key {
 			continue
 		}
-		both := slices.Sorted(maps.Keys(o.voters(other.token, other.acquiredAt)))
-		both = slices.DeleteFunc(both, func(n string) bool { _, is := voters[n]; return !is })
-		if other.client == g["other"] && slices.Equal(both, expand(g["nodes"])) {
+		shared := slices.Sorted(maps.Keys(o.voters(other.token, other.acquiredAt)))
+		shared = slices.DeleteFunc(shared, func(n string) bool { _, is := voters[n]; return !is })
+		if other.client == g["other"] && slices.Equal(shared, expand(g["nodes"])) {
 			found = true
-		} else if len(o.holders) == 2 && other.believedUntil > h.acquiredAt && o.holders[0] == other && o.holders[1] == h && len(both) > 0 && other.client != g["other"] {
-			o.fail("%v had voted for %s", both, other.client)
+		} else if len(o.holders) == 2 && other.believedUntil > h.acquiredAt && o.holders[0] == other && o.holders[1] == h && len(shared) > 0 && other.client != g["other"] {
+			o.fail("%v had voted for %s", shared, other.client)
 		}
 	}
 	if g["other"] != "" && !found {
@@ -417,13 +415,13 @@ func (o *oracle) checkBothBelieved(g groups) {
 	o.checkBoth(g, func(h *hold) int64 { return h.believedUntil })
 }
 
-// checkBothHeld checks the period during which both clients held the lock. Even if a client dies or
-// is notified of a loss, it holds the lock until its deadline or its release.
+// checkBothHeld checks when both clients held the lock. Even a client that dies or is notified of a
+// loss holds the lock until its deadline or its release.
 func (o *oracle) checkBothHeld(g groups) {
 	o.checkBoth(g, func(h *hold) int64 { return h.heldUntil() })
 }
 
-func (o *oracle) checkBoth(g groups, until func(*hold) int64) {
+func (o *oracle) checkBoth(g groups, endOf func(*hold) int64) {
 	var closest *hold
 	for i, a := range o.holds {
 		for _, b := range o.holds[i+1:] {
@@ -434,21 +432,21 @@ func (o *oracle) checkBoth(g groups, until func(*hold) int64) {
 				continue
 			}
 			closest = b
-			if near(g["u"], min(until(a), until(b))) && a.acquiredAt <= b.acquiredAt && until(a) > b.acquiredAt {
+			if near(g["u"], min(endOf(a), endOf(b))) && a.acquiredAt <= b.acquiredAt && endOf(a) > b.acquiredAt {
 				if o.row == nil {
 					o.holders = []*hold{a, b}
 				} else if o.holders != nil && (o.holders[0] != a || o.holders[1] != b) {
-					o.fail("the story is about other holds")
+					o.fail("the description is about other holds")
 				}
 				return
 			}
 		}
 	}
-	o.fail("no two holds overlapped then; candidate: %+v", closest)
+	o.fail("no two holds overlapped at that time; candidate: %+v", closest)
 }
 
-// findWrite finds a client's accepted write by its printed instant. In a row of the diagram, that
-// is the time at which the write was sent.
+// findWrite finds a client's accepted write by its printed instant. In a diagram row, that is when
+// the write was sent.
 func (o *oracle) findWrite(client, t string) *appliedWrite {
 	for i, w := range o.writes {
 		if w.client != client {
@@ -480,7 +478,7 @@ func (o *oracle) checkWrote(g groups) {
 		return
 	}
 	if g["base"] != "" && g["base"] != strconv.FormatInt(w.base, 10) || g["result"] != "" && g["result"] != strconv.FormatInt(w.result, 10) {
-		o.fail("it was version %d → %d", w.base, w.result)
+		o.fail("the write changed version %d → %d", w.base, w.result)
 	}
 	lost := o.lostVersions(w)
 	if !sameLosses(g["losses"], lost) {
@@ -488,21 +486,21 @@ func (o *oracle) checkWrote(g groups) {
 	}
 	i := slices.IndexFunc(o.holds, func(h *hold) bool { return h.session == w.session })
 	if i < 0 {
-		o.fail("its session did not acquire the lock")
+		o.fail("the write's session did not acquire the lock")
 		return
 	}
 	h := o.holds[i]
-	late := map[string]bool{"it was notified of the loss": h.lost <= w.at, "its release": h.released <= w.at, "its lease ended": h.deadline <= w.at}
-	if said := g["late"]; said != "" && !late[said] || said == "" && (h.lost <= w.at || h.released <= w.at || h.deadline <= w.at) {
-		o.fail("lease until %d, released at %d, lost at %d, written at %d", h.deadline, h.released, h.lost, w.at)
+	late := map[string]bool{"it was notified of the loss": h.lossTime <= w.at, "its release": h.releaseTime <= w.at, "its lease ended": h.deadline <= w.at}
+	if printed := g["late"]; printed != "" && !late[printed] || printed == "" && (h.lossTime <= w.at || h.releaseTime <= w.at || h.deadline <= w.at) {
+		o.fail("lease until %d, released at %d, lost at %d, written at %d", h.deadline, h.releaseTime, h.lossTime, w.at)
 	}
 	if u := g["u"]; u != "" && !near(u, w.at) {
-		o.fail("it arrived at %d", w.at)
+		o.fail("the write arrived at %d", w.at)
 	}
 }
 
-// lostVersions returns, for each client, the versions that a write overwrote without having read
-// them.
+// lostVersions returns the versions that a write overwrote without having read them, by the client
+// that wrote them.
 func (o *oracle) lostVersions(w *appliedWrite) map[string][]int64 {
 	lost := map[string][]int64{}
 	for _, earlier := range o.writes {
@@ -513,30 +511,30 @@ func (o *oracle) lostVersions(w *appliedWrite) map[string][]int64 {
 	return lost
 }
 
-// sameLosses compares a text such as "c1's update" or "versions 3 and 4 of c1 and version 5 of c2" with the lost
-// versions.
+// sameLosses compares a text such as "c1's update" or "versions 3 and 4 of c1 and version 5 of c2"
+// with the lost versions.
 func sameLosses(text string, lost map[string][]int64) bool {
 	if client, one := strings.CutSuffix(text, "'s update"); one {
 		return len(lost) == 1 && len(lost[client]) == 1
 	}
-	said := map[string][]int64{}
+	printed := map[string][]int64{}
 	var versions []int64
-	to := false
+	inRange := false
 	for _, word := range strings.Fields(strings.ReplaceAll(text, ",", "")) {
 		n, err := strconv.ParseInt(word, 10, 64)
 		switch {
-		case err == nil && to:
+		case err == nil && inRange:
 			for v := versions[len(versions)-1] + 1; v <= n; v++ {
 				versions = append(versions, v)
 			}
 		case err == nil:
 			versions = append(versions, n)
 		case strings.HasPrefix(word, "c"):
-			said[word], versions = versions, nil
+			printed[word], versions = versions, nil
 		}
-		to = word == "to"
+		inRange = word == "to"
 	}
-	return maps.EqualFunc(said, lost, slices.Equal[[]int64])
+	return maps.EqualFunc(printed, lost, slices.Equal[[]int64])
 }
 
 func (o *oracle) checkWriteSent(g groups) {
@@ -544,7 +542,7 @@ func (o *oracle) checkWriteSent(g groups) {
 		return f.Process == g["c"] && f.Op == "write" && f.Type == "invoke" && near(g["t"], f.T)
 	})
 	if w == nil || slices.ContainsFunc(o.writes, func(a appliedWrite) bool { return a.value == w.Value }) {
-		o.fail("no such write, or it arrived")
+		o.fail("there is no such write, or it arrived")
 	}
 }
 
@@ -554,11 +552,11 @@ func (o *oracle) checkLeaseEnded(g groups) {
 	}
 }
 
-// checkEvent checks an event of a client.
+// checkEvent checks a client's event.
 func checkEvent(op, kind string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if f := o.findEvent(g["c"], op, kind, g["t"]); f == nil || g["key"] != "" && f.Key != g["key"] {
-			o.fail("no %s %s of %s at that time", op, kind, g["c"])
+			o.fail("no %q event of type %q for %s at that time", op, kind, g["c"])
 		}
 	}
 }
@@ -567,7 +565,7 @@ func (o *oracle) findEvent(client, op, kind, t string) *fact {
 	return o.find(func(f *fact) bool { return f.Process == client && f.Op == op && f.Type == kind && near(t, f.T) })
 }
 
-// checkRemaining checks the remaining time of a lease by the client's own clock.
+// checkRemaining checks the remaining time of a lease by the client's clock.
 func (o *oracle) checkRemaining(g groups) {
 	check := o.findEvent(g["c"], "check", "ok", g["t"])
 	if check == nil {
@@ -576,18 +574,18 @@ func (o *oracle) checkRemaining(g groups) {
 	}
 	i := slices.IndexFunc(o.holds, func(h *hold) bool { return h.session == check.Session })
 	if i < 0 || (g["left"] == "") != (o.holds[i].reportedDeadline == 0) {
-		o.fail("the sentence and the session differ in whether there is a deadline")
+		o.fail("either the sentence or the session has no deadline")
 		return
 	}
 	if g["left"] == "" {
 		return
 	}
-	if left := o.holds[i].local - check.Local; !nearSpan(g["left"], left) {
+	if left := o.holds[i].localDeadline - check.Local; !nearSpan(g["left"], left) {
 		o.fail("%d ns were left", left)
 	}
 }
 
-// parseSpan parses a printed duration into nanoseconds.
+// parseSpan parses a printed duration, in nanoseconds.
 func parseSpan(t string) int64 {
 	d, err := time.ParseDuration(strings.ReplaceAll(t, " ", ""))
 	if err != nil {
@@ -596,7 +594,7 @@ func parseSpan(t string) int64 {
 	return int64(d)
 }
 
-// nearSpan reports whether a duration can be printed as t, which has the form "663.082 ms".
+// nearSpan reports whether a duration can be printed as t, such as "663.082 ms".
 func nearSpan(t string, ns int64) bool {
 	number := strings.TrimRight(t, " nµms")
 	d, err := time.ParseDuration(strings.ReplaceAll(t, " ", ""))
@@ -612,7 +610,7 @@ func nearSpan(t string, ns int64) bool {
 
 func (o *oracle) checkReleases(g groups) {
 	invoke := o.findEvent(g["c"], "release", "invoke", g["t"])
-	for i, f := range o.facts { // or one of its commands, sent later
+	for i, f := range o.facts { // or a command of it that was sent later
 		if float64(f.T) > seconds(g["t"])*1e9+5e5 {
 			break
 		}
@@ -639,7 +637,7 @@ func (o *oracle) checkReleases(g groups) {
 		return f.Process == g["c"] && f.Op == "release" && f.Session == invoke.Session && f.Type != "invoke" && f.T >= invoke.T
 	})
 	if end == nil && kind != "info" || end != nil && end.Type != kind {
-		o.fail("the release ended with %+v", end)
+		o.fail("the release returned %+v", end)
 	}
 }
 
@@ -649,7 +647,7 @@ func (o *oracle) checkReleaseDeleted(g groups) {
 	for _, n := range expand(g["nodes"]) {
 		ok := false
 		for _, f := range o.facts {
-			if f.Life == nil || f.Life.What != "deleted" || f.Process != n || f.Life.By != g["c"]+"-"+n || o.owner[f.Life.Old] != g["other"] {
+			if f.Life == nil || f.Life.What != "deleted" || f.Process != n || f.Life.By != g["c"]+"-"+n || o.owners[f.Life.Old] != g["other"] {
 				continue
 			}
 			at := near(g["t"], f.T) || between(g["from"], g["to"], f.T) || o.row != nil && near(g["t"], f.Sent) || g["first"] != "" && between(g["first"], g["t"], f.T)
@@ -662,9 +660,9 @@ func (o *oracle) checkReleaseDeleted(g groups) {
 			first = first || at && sent && (near(g["t"], f.T) || near(g["t"], f.Sent) || g["from"] != "")
 		}
 		if !ok {
-			o.fail("it did not delete a key of %s on %s at that time", g["other"], n)
+			o.fail("no release deleted a key of %s on %s at that time", g["other"], n)
 		}
-		o.mentioned["key "+n+" deleted "+g["other"]] = true
+		o.mentions["key "+n+" deleted "+g["other"]] = true
 	}
 	for name, is := range ends {
 		if g[name] != "" && !is {
@@ -680,8 +678,7 @@ func between(from, to string, ns int64) bool {
 	return from != "" && (near(from, ns) || near(to, ns) || float64(ns) > seconds(from)*1e9 && float64(ns) < seconds(to)*1e9)
 }
 
-// checkTries checks the attempts of a client, which are rounds of sets with at most one request per
-// node.
+// checkTries checks a client's attempts: rounds of sets with at most one request per node.
 func (o *oracle) checkTries(g groups) {
 	last := g["u"]
 	end := o.find(func(f *fact) bool {
@@ -709,34 +706,34 @@ func (o *oracle) checkTries(g groups) {
 	}
 	merged = slices.DeleteFunc(merged, func(r []fact) bool { return float64(r[0].Sent) > seconds(cmp.Or(last, g["t"]))*1e9+5e5 })
 	if len(merged) != parseTimes(g["times"]) {
-		o.fail("%d rounds of sets", len(merged))
+		o.fail("there were %d rounds of sets", len(merged))
 	}
-	most := 0
+	maxVotes := 0
 	for _, r := range merged {
-		yes := 0
+		votes := 0
 		for _, f := range r {
 			if f.Type == "ok" && f.Answered != 0 && f.Answered-f.Sent <= o.run.Params.NodeTimeout {
-				yes++
+				votes++
 			}
 		}
-		most = max(most, yes)
+		maxVotes = max(maxVotes, votes)
 	}
-	o.checkVotes(g, most)
+	o.checkVotes(g, maxVotes)
 	o.checkReasons(g, merged)
 }
 
-var reason = regexp.MustCompile(`(refused by|nothing sent to|no reply from|a late reply from|an error from) ([nr]\d+(?:–n\d+)?(?:(?:, | and )n\d+(?:–n\d+)?)*)(?: because of (?:(c\d+)'s key|(its own key)))?`)
+var reasonPattern = regexp.MustCompile(`(refused by|nothing sent to|no reply from|a late reply from|an error from) ([nr]\d+(?:–n\d+)?(?:(?:, | and )n\d+(?:–n\d+)?)*)(?: because of (?:(c\d+)'s key|(its own key)))?`)
 
-// checkReasons checks why rounds had too few votes. For each named node, the reason must apply in
-// at least one round.
+// checkReasons checks why rounds had too few votes. The reason given for a node must apply in at
+// least one round.
 func (o *oracle) checkReasons(g groups, rounds [][]fact) {
-	for _, m := range reason.FindAllStringSubmatch(g["reasons"], -1) {
+	for _, m := range reasonPattern.FindAllStringSubmatch(g["reasons"], -1) {
 		why, holder := m[1], m[3]
 		if m[4] != "" {
 			holder = g["c"]
 		}
 		for _, n := range expand(m[2]) {
-			so := slices.ContainsFunc(rounds, func(r []fact) bool {
+			applies := slices.ContainsFunc(rounds, func(r []fact) bool {
 				i := slices.IndexFunc(r, func(f fact) bool { return f.Process == g["c"]+"-"+n })
 				switch {
 				case i < 0:
@@ -750,7 +747,7 @@ func (o *oracle) checkReasons(g groups, rounds [][]fact) {
 				}
 				return why == "an error from" && r[i].Cause != ""
 			})
-			if !so {
+			if !applies {
 				o.fail("not true: %s %s", why, n)
 			}
 		}
@@ -781,36 +778,36 @@ func (o *oracle) checkSummaryLosses(g groups) {
 
 // checkSummary checks which nodes voted for the later holder after the earlier holder's key had
 // ended there in one of the given ways.
-func checkSummary(what ...string) func(*oracle, groups) {
+func checkSummary(endKinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if len(o.holders) != 2 {
-			o.fail("the story has no overlap")
+			o.fail("the description has no overlap")
 			return
 		}
 		a, b := o.holders[0], o.holders[1]
 		if g["a"] != a.client || g["a2"] != a.client || cmp.Or(g["a3"], g["a"]) != a.client || g["b"] != b.client || g["key"] != a.key {
-			o.fail("the story is about %s and %s", a.client, b.client)
+			o.fail("the description is about %s and %s", a.client, b.client)
 		}
 		named := expand(g["nodes"])
-		then := o.voters(b.token, b.acquiredAt)
+		laterVotes := o.voters(b.token, b.acquiredAt)
 		var ends []string
 		for n := range o.voters(a.token, a.acquiredAt) {
-			at, both := then[n]
+			at, both := laterVotes[n]
 			if both && o.find(func(f *fact) bool {
-				return f.Life != nil && f.Process == n && slices.Contains(what, f.Life.What) && f.Life.Old == a.token && f.T <= at
+				return f.Life != nil && f.Process == n && slices.Contains(endKinds, f.Life.What) && f.Life.Old == a.token && f.T <= at
 			}) != nil {
 				ends = append(ends, n)
 			}
 		}
 		slices.Sort(ends)
-		for _, n := range ends { // votes of these nodes let the later holder acquire the lock
+		for _, n := range ends { // the later holder acquired the lock with these nodes' votes
 			if g["nodes"] != "" && !slices.Contains(named, n) {
 				o.fail("%s is not named", n)
 			}
 		}
 		for _, n := range named {
-			if !slices.ContainsFunc(what, func(end string) bool { return o.mentioned["key "+n+" "+end+" "+a.client] }) {
-				o.fail("the story does not mention that %s's key was %s on %s", a.client, what, n)
+			if !slices.ContainsFunc(endKinds, func(end string) bool { return o.mentions["key "+n+" "+end+" "+a.client] }) {
+				o.fail("the description does not mention that %s's key was %s on %s", a.client, endKinds, n)
 			}
 		}
 		for _, n := range expand(o.title["nodes"]) {
@@ -824,40 +821,40 @@ func checkSummary(what ...string) func(*oracle, groups) {
 
 func (o *oracle) checkLostEarly(g groups) {
 	client, _, _ := strings.Cut(g["session"], "/")
-	asked := o.find(func(f *fact) bool {
+	call := o.find(func(f *fact) bool {
 		return f.Session == g["session"] && f.Process == client && f.Type == "invoke" && near(g["t"], f.T)
 	})
-	answered := o.find(func(f *fact) bool {
+	result := o.find(func(f *fact) bool {
 		return f.Session == g["session"] && f.Process == client && f.Type == "fail" && near(g["u"], f.T)
 	})
-	if asked == nil || answered == nil {
-		o.fail("the record has %+v and %+v", asked, answered)
+	if call == nil || result == nil {
+		o.fail("the record has %+v and %+v", call, result)
 		return
 	}
 	acquired := o.find(func(f *fact) bool { return f.Session == g["session"] && f.Type == "ok" && f.Op == "acquire" })
 	for reason := range strings.SplitSeq(g["reasons"], "; ") {
 		what, nodes, _ := strings.Cut(reason, " on n")
 		for _, node := range expand("n" + nodes) {
-			if is := o.describeEnd(node, acquired.Token, client, g["session"], *answered); is != what {
-				o.fail("on %s: %q", node, is)
+			if got := o.describeEnd(node, acquired.Token, client, g["session"], *result); got != what {
+				o.fail("on %s: %q", node, got)
 			}
 		}
 	}
 }
 
-// describeEnd describes what a node had done with a token by the time of its reply.
+// describeEnd says what had happened to a token on a node by the time of its reply.
 func (o *oracle) describeEnd(node, token, client, session string, answered fact) string {
-	is := "no key"
+	description := "no key"
 	for _, f := range o.facts {
 		switch {
 		case f.T > answered.T || f.Process != node || f.Life == nil:
 		case f.Life.Value == token:
-			is = "the key still existed"
+			description = "the key still existed"
 		case f.Life.Old != token:
 		case f.Life.What == "lost":
-			is = "the key was lost in a restart"
+			description = "the key was lost in a restart"
 		case f.Life.What == "expired":
-			is = "the key expired early"
+			description = "the key expired early"
 		case f.Life.What == "deleted":
 			by, _, _ := strings.Cut(f.Life.By, "-")
 			own := o.find(func(x *fact) bool {
@@ -865,27 +862,27 @@ func (o *oracle) describeEnd(node, token, client, session string, answered fact)
 			})
 			switch {
 			case by == client && own != nil:
-				is = fmt.Sprintf("its own release, called at %s s, deleted the key", formatInstant(own.T))
+				description = fmt.Sprintf("its own release, called at %s s, deleted the key", formatInstant(own.T))
 			case by == client:
-				is = fmt.Sprintf("a late release of %s, sent at %s s, deleted the key", client, formatInstant(f.Sent))
+				description = fmt.Sprintf("a late release of %s, sent at %s s, deleted the key", client, formatInstant(f.Sent))
 			default:
-				is = by + " deleted the key"
+				description = by + " deleted the key"
 			}
 		default:
-			is = f.Life.What
+			description = f.Life.What
 		}
 	}
-	return is
+	return description
 }
 
-// formatInstant formats an instant as sentences do.
+// formatInstant formats an instant as in a sentence.
 func formatInstant(t int64) string {
 	return strconv.FormatFloat(math.Round(float64(t)/1e6)/1e3, 'f', -1, 64)
 }
 
 func (o *oracle) checkOverlap(g groups) {
 	if len(o.holders) != 2 || o.holders[0].client != g["a"] || o.holders[1].client != g["b"] {
-		o.fail("the story is about other holds")
+		o.fail("the description is about other holds")
 		return
 	}
 	from, to := o.holders[1].acquiredAt, min(o.holders[0].heldUntil(), o.holders[1].heldUntil())
@@ -894,7 +891,7 @@ func (o *oracle) checkOverlap(g groups) {
 	}
 }
 
-// checkOverrun checks what delayed a client, or its message, until the client's lease had ended.
+// checkOverrun checks what delayed a client or its message until the client's lease had ended.
 func (o *oracle) checkOverrun(g groups) {
 	o.checkSummaryLosses(g)
 	if g["span"] == "" {
@@ -913,7 +910,7 @@ func (o *oracle) checkOverrun(g groups) {
 	}
 }
 
-// checkWriteDelay checks how long a write was in flight that was sent in time.
+// checkWriteDelay checks how long a write that was sent in time was in flight.
 func (o *oracle) checkWriteDelay(g groups) {
 	o.checkSummaryLosses(g)
 	for _, w := range o.writes {
@@ -931,7 +928,7 @@ func (o *oracle) checkWriteDelay(g groups) {
 func (o *oracle) checkTitle(g groups) {
 	p := o.run.Params
 	if g["scenario"] != p.Scenario || g["backend"] != p.Backend || g["seed"] != strconv.FormatUint(p.Seed, 10) {
-		o.fail("it was %s on %s, seed %d", p.Scenario, p.Backend, p.Seed)
+		o.fail("the run was %s on %s, seed %d", p.Scenario, p.Backend, p.Seed)
 	}
 	o.title = g
 }
@@ -944,8 +941,8 @@ func (o *oracle) checkOmitted(g groups) {
 	}
 }
 
-// checkArrow checks an arrow from a client: the client must have sent a command to at least one
-// node in each lane to which the arrow points.
+// checkArrow checks an arrow from a client. The client must have sent a command to at least one
+// node in each lane that the arrow points to.
 func checkArrow(op string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		for _, lane := range o.row.to {
@@ -961,28 +958,28 @@ func checkArrow(op string) func(*oracle, groups) {
 	}
 }
 
-// unreachable reports whether a node was down or its link was cut. In that case the record may not
-// contain a command, because it never reached the link.
+// unreachable reports whether a node was down or its link was cut. Then the record may lack a
+// command, because it never reached the link.
 func (o *oracle) unreachable(client, node, t string) bool {
-	out := false
+	unreachable := false
 	for _, f := range o.facts {
 		if float64(f.T) > seconds(t)*1e9+5e7 {
 			break
 		}
 		if f.Process == "nemesis" && (f.Node == node && slices.Contains([]string{"kill", "shutdown", "pause"}, f.Op) || f.Node == client+"-"+node || f.Node == client) && f.Cause != staysActive && !strings.HasPrefix(f.Op, "clock") {
 			if f.Type == "begin" || f.Type == "end" && float64(f.T) < seconds(t)*1e9 {
-				out = f.Type == "begin"
+				unreachable = f.Type == "begin"
 			}
 		}
 	}
-	return out
+	return unreachable
 }
 
 func (o *oracle) checkGranted(g groups) {
 	for _, to := range o.row.to {
 		h := o.holdAt(to[0], cmp.Or(g["u"], g["t"]))
 		if h == nil {
-			o.fail("%s acquired nothing at that time", to[0])
+			o.fail("%s did not acquire the lock at that time", to[0])
 			continue
 		}
 		o.checkVotes(g, len(o.voters(h.token, h.acquiredAt)))

@@ -21,13 +21,13 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// TestDrawingsAgreeWithRecord reads the texts and diagrams of violations, and compares each name
-// and number with the record. It has its own templates for the sentences and its own model of the
-// record. A sentence that matches no template is an error.
+// TestDrawingsAgreeWithRecord compares every name and number in the texts and diagrams of violations
+// with the record. It has its own templates for the sentences and its own model of the record. A
+// sentence that matches no template is an error.
 func TestDrawingsAgreeWithRecord(t *testing.T) {
-	each := 4
+	numRuns := 4
 	if nightly {
-		each = 80
+		numRuns = 80
 	}
 	var drawings, sentences, values int
 	for _, lock := range []string{"redlock", "hardened", "redsync", "single", "rueidis"} {
@@ -35,26 +35,26 @@ func TestDrawingsAgreeWithRecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		drawn := 0
-		for seed := uint64(7_300_000); drawn < each && seed < 7_310_000; seed++ {
+		numDrawn := 0
+		for seed := uint64(7_300_000); numDrawn < numRuns && seed < 7_310_000; seed++ {
 			o := examineRun(t, choice.Picks[0].Scenario, seed)
 			if o == nil {
 				continue
 			}
-			drawn++
-			if len(o.wrong) > 0 {
-				t.Errorf("%s, seed %d: %q", lock, seed, o.wrong)
+			numDrawn++
+			if len(o.mistakes) > 0 {
+				t.Errorf("%s, seed %d: %q", lock, seed, o.mistakes)
 			}
 			drawings, sentences, values = drawings+1, sentences+o.sentences, values+o.values
 		}
-		if drawn < each {
-			t.Errorf("only %d violations with %s", drawn, lock)
+		if numDrawn < numRuns {
+			t.Errorf("only %d violations with %s", numDrawn, lock)
 		}
 	}
 	t.Logf("%d drawings, %d sentences, %d names and numbers", drawings, sentences, values)
 }
 
-// examineRun runs a scenario and compares the drawings of its violation with its record. It returns
+// examineRun runs a scenario and compares the drawings of its violation with its record, or returns
 // nil if there is no violation.
 func examineRun(t *testing.T, s scenario.Scenario, seed uint64) *oracle {
 	t.Helper()
@@ -70,7 +70,7 @@ func examineRun(t *testing.T, s scenario.Scenario, seed uint64) *oracle {
 	if r := sequence.ShownResult(v); r == nil || r.Outcome != verdict.Violated {
 		return nil
 	}
-	d := sequence.OfVerdict(h, v)
+	d := sequence.ForVerdict(h, v)
 	o, err := examine(lines.Bytes(), d.Title, d.Summary, d.Caption, sequence.Text(d, maxWidth), sequence.Mermaid(d))
 	if err != nil {
 		t.Fatal(err)
@@ -78,40 +78,40 @@ func examineRun(t *testing.T, s scenario.Scenario, seed uint64) *oracle {
 	return o
 }
 
-// maxWidth is large enough that the lines of a diagram are not wrapped.
+// maxWidth is wide enough to keep the lines of a diagram unwrapped.
 const maxWidth = 4000
 
-// An oracle compares drawings and sentences with a record.
+// oracle compares drawings and sentences with a record.
 type oracle struct {
 	*record
-	statement         string // the statement being compared, for messages
+	statement         string // the text being compared, for messages
 	sentences, values int
-	wrong             []string
+	mistakes          []string
 
-	title     groups
-	holders   []*hold // the two holds that overlap, the earlier first; empty for other violations
-	mentioned map[string]bool
-	paused    map[string]int // by client, the number of pauses that the story mentions with their times
-	idle      map[string]int // by client, the number of pauses that had no effect
-	row       *row           // the row of the diagram being compared; nil for a sentence
+	title           groups
+	holders         []*hold // the two overlapping holds, earlier first; empty for other violations
+	mentions        map[string]bool
+	pauseCounts     map[string]int // by client, the number of pauses that the description mentions with their times
+	idlePauseCounts map[string]int // by client, the number of pauses without effect
+	row             *row           // the diagram row being compared, or nil for a sentence
 }
 
 func (o *oracle) fail(format string, args ...any) {
-	o.wrong = append(o.wrong, fmt.Sprintf("%q: ", o.statement)+fmt.Sprintf(format, args...))
+	o.mistakes = append(o.mistakes, fmt.Sprintf("%q: ", o.statement)+fmt.Sprintf(format, args...))
 }
 
-// groups maps the names of a sentence's parts to their texts.
+// groups holds a sentence's parts by name.
 type groups map[string]string
 
-// A template is a sentence that contains parts of the form {name:sort}, and a function that
-// compares the parts with the record.
+// template is a sentence with parts of the form {name:sort}, and a function that compares the parts
+// with the record.
 type template struct {
 	text  string
 	check func(*oracle, groups)
 	*regexp.Regexp
 }
 
-// partPatterns maps the sorts of parts to regular expressions.
+// partPatterns holds the regular expression for each sort of part.
 var partPatterns = map[string]string{
 	"time":     `\d+\.\d+`,
 	"span":     `\d+(?:\.\d+)? ?(?:s|ms|µs|ns)`,
@@ -149,9 +149,9 @@ func compile(all []template) []template {
 	return all
 }
 
-// compare finds the template that matches a sentence, and checks the sentence's parts. given
-// contains parts from elsewhere, such as the instant of a row.
-func (o *oracle) compare(sentence string, all []template, given groups) {
+// compare checks a sentence with the template that it matches. given contains parts from elsewhere,
+// such as a row's instant.
+func (o *oracle) compare(sentence string, all []template, rowParts groups) {
 	o.statement = sentence
 	o.sentences++
 	for _, t := range all {
@@ -160,7 +160,7 @@ func (o *oracle) compare(sentence string, all []template, given groups) {
 			continue
 		}
 		g := groups{}
-		for k, v := range given {
+		for k, v := range rowParts {
 			g[k] = v
 		}
 		for i, name := range t.SubexpNames() {
@@ -175,8 +175,8 @@ func (o *oracle) compare(sentence string, all []template, given groups) {
 	o.fail("no template matches")
 }
 
-// storyTemplates are the sentences of the story. Parts in [[…]] are optional.
-var storyTemplates = compile([]template{
+// descriptionTemplates are the sentences of the description. Parts in [[…]] are optional.
+var descriptionTemplates = compile([]template{
 	{text: "{n:any} was killed at {t:time} s[[ and started again at {u:time} s ({cause:readback})]]", check: checkCrash("kill")},
 	{text: "{n:any} was shut down at {t:time} s[[ and started again at {u:time} s ({cause:readback})]]", check: checkCrash("shutdown")},
 	{text: "{n:any} was paused from {t:time} s to {u:time} s", check: checkFault("pause")},
@@ -219,7 +219,7 @@ var storyTemplates = compile([]template{
 	{text: "A release by {c:client} that was sent [[at {sent:time} s]][[between {sentfrom:time} s and {sentto:time} s]] reached {nodes:servers} [[at {t:time} s]][[between {from:time} s and {to:time} s]] and deleted {other:client}'s key there", check: (*oracle).checkReleaseDeleted},
 })
 
-// summaryTemplates are the forms of the sentence above the story.
+// summaryTemplates are the forms of the sentence above the description.
 var summaryTemplates = compile([]template{
 	{text: "{nodes:servers} restarted without {a:client}'s key, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: checkSummary("lost")},
 	{text: "{a:client}'s key expired early by the clock of {nodes:servers}, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: checkSummary("expired")},
@@ -246,8 +246,8 @@ var omittedTemplates = compile([]template{
 	{text: "Not shown: [[{sessions:count} other sessions of {clients:clients}]][[{session:count} other session of {clients2:clients}]][[, ]][[{faults:count} other faults]][[{fault:count} other fault]].", check: (*oracle).checkOmitted},
 })
 
-// remarkTemplates are the remarks on a row of the diagram, in the terminal and in Mermaid. The row
-// provides the instant.
+// remarkTemplates are the remarks on diagram rows, in the terminal and in Mermaid. The row provides
+// the instant.
 var remarkTemplates = compile([]template{
 	{text: "{n:any} is killed", check: checkCrash("kill")},
 	{text: "{n:any} is shut down", check: checkCrash("shutdown")},
@@ -293,7 +293,7 @@ var remarkTemplates = compile([]template{
 	{text: "no reply[[ until {u:time} s]]", check: (*oracle).checkNoReply},
 })
 
-// labelTemplates are the labels of arrows.
+// labelTemplates are the labels on arrows.
 var labelTemplates = compile([]template{
 	{text: "acquire[[, under way until {u:time} s]]", check: checkArrow("set")},
 	{text: "release[[, under way until {u:time} s]]", check: checkArrow("release")},
@@ -303,22 +303,22 @@ var labelTemplates = compile([]template{
 	{text: "version {base:count}", check: (*oracle).checkReadVersion},
 })
 
-// A row is one line of the diagram, in the terminal or in Mermaid.
+// row is a line of a diagram, in the terminal or in Mermaid.
 type row struct {
 	t    string
-	from string     // the client at which an arrow starts, or ""
-	to   [][]string // the lanes at which the arrow ends
+	from string     // the client that the arrow starts at, or ""
+	to   [][]string // the names in the lanes that the arrow ends at
 }
 
-// examine compares all drawings of a run with the lines of its record.
+// examine compares all drawings of a run with its record.
 func examine(lines []byte, title, summary string, caption []string, text, mermaid string) (*oracle, error) {
 	r, err := readRecord(lines)
 	if err != nil {
 		return nil, err
 	}
-	o := &oracle{record: r, mentioned: map[string]bool{}, paused: map[string]int{}, idle: map[string]int{}}
+	o := &oracle{record: r, mentions: map[string]bool{}, pauseCounts: map[string]int{}, idlePauseCounts: map[string]int{}}
 	o.compare(title, titleTemplates, nil)
-	o.examineStory(caption)
+	o.examineDescription(caption)
 	o.row = nil
 	o.compare(strings.ReplaceAll(summary, "\u00a0", " "), summaryTemplates, nil)
 	o.examineText(text)
@@ -326,10 +326,10 @@ func examine(lines []byte, title, summary string, caption []string, text, mermai
 	return o, nil
 }
 
-// examineStory compares the sentences of the story. It replaces a leading "It" or "Its" with the
-// subject of the previous sentence.
-func (o *oracle) examineStory(caption []string) {
-	subject, owner, before := "", "", 0.0 // subject of the previous sentence, and the process to which "Its" would refer
+// examineDescription compares the description's sentences, after replacing a leading "It" or "Its"
+// with the subject of the sentence before.
+func (o *oracle) examineDescription(caption []string) {
+	subject, owner, lastTime := "", "", 0.0 // subject of the previous sentence, and the process that "Its" would refer to
 	for _, sentence := range caption {
 		o.row = nil
 		full := strings.TrimSuffix(strings.ReplaceAll(sentence, "\u00a0", " "), ".")
@@ -338,33 +338,32 @@ func (o *oracle) examineStory(caption []string) {
 		} else if rest, is := strings.CutPrefix(full, "Its "); is {
 			full = owner + "'s " + rest
 		}
-		o.compare(full, storyTemplates, nil)
+		o.compare(full, descriptionTemplates, nil)
 		subject = ""
-		if m := subjects.FindStringSubmatch(full); m != nil {
+		if m := subjectPattern.FindStringSubmatch(full); m != nil {
 			subject = m[1]
 		}
 		owner = subject
-		if m := possessive.FindStringSubmatch(full); m != nil {
+		if m := possessivePattern.FindStringSubmatch(full); m != nil {
 			owner = m[1]
 		}
-		if t := instant.FindString(readback.ReplaceAllString(full, "")); t != "" && !strings.HasPrefix(full, "A release") {
-			if seconds(t) < before {
+		if t := instantPattern.FindString(readbackPattern.ReplaceAllString(full, "")); t != "" && !strings.HasPrefix(full, "A release") {
+			if seconds(t) < lastTime {
 				o.fail("the sentence is out of order")
 			}
-			before = seconds(t)
+			lastTime = seconds(t)
 		}
 	}
 }
 
 var (
-	subjects   = regexp.MustCompile(`^(The clock of [cn]\d+|The (?:repl(?:y|ies) from .*? to c\d+'s \w+|\w+ from c\d+ to .*?)|c\d+'s \w+ on n\d+|[cn]\d+)(?: |$)`)
-	possessive = regexp.MustCompile(`^([cn]\d+)'s `)
-	readback   = regexp.MustCompile(`\(.*\)`)
-	instant    = regexp.MustCompile(`\d+\.\d\d\d\d*`)
+	subjectPattern    = regexp.MustCompile(`^(The clock of [cn]\d+|The (?:repl(?:y|ies) from .*? to c\d+'s \w+|\w+ from c\d+ to .*?)|c\d+'s \w+ on n\d+|[cn]\d+)(?: |$)`)
+	possessivePattern = regexp.MustCompile(`^([cn]\d+)'s `)
+	readbackPattern   = regexp.MustCompile(`\(.*\)`)
+	instantPattern    = regexp.MustCompile(`\d+\.\d\d\d\d*`)
 )
 
-// examineRow compares one row of a diagram. text is what is written on the row's arrow and next to
-// it.
+// examineRow compares a diagram row. text is the label of its arrow, the remark next to it, or both.
 func (o *oracle) examineRow(r *row, text string) {
 	o.row = r
 	label, remark := "", text
@@ -381,11 +380,11 @@ func (o *oracle) examineRow(r *row, text string) {
 
 var (
 	labelPattern     = regexp.MustCompile(`^((?:acquire|release|write|read|ok \d+/\d+|version \d+)(?:, under way until [\d.]+ s)?)(?:: |$)`)
-	laneDef          = regexp.MustCompile(`^  participant (p\d+) as (?:client|locks|storage) (.*)$`)
-	noteRow          = regexp.MustCompile(`^  Note over (p\d+)(?:,p\d+)?: ([\d.]+) s (?:! )?(.*)$`)
-	arrow            = regexp.MustCompile(`^  (p\d+)(?:->>|-->>|-x|--x|-\))(p\d+): ([\d.]+) s (?:! )?(.*)$`)
-	frame            = regexp.MustCompile(`^(sequenceDiagram|  rect rgba\(213, 94, 0, 0\.15\)|  end)$`)
-	escaped          = strings.NewReplacer("#35;", "#", "#58;", ":", "#59;", ";", "#39;", "'", "#40;", "(", "#41;", ")", "#34;", `"`, "#44;", ",")
+	lanePattern      = regexp.MustCompile(`^  participant (p\d+) as (?:client|locks|storage) (.*)$`)
+	notePattern      = regexp.MustCompile(`^  Note over (p\d+)(?:,p\d+)?: ([\d.]+) s (?:! )?(.*)$`)
+	arrowPattern     = regexp.MustCompile(`^  (p\d+)(?:->>|-->>|-x|--x|-\))(p\d+): ([\d.]+) s (?:! )?(.*)$`)
+	framePattern     = regexp.MustCompile(`^(sequenceDiagram|  rect rgba\(213, 94, 0, 0\.15\)|  end)$`)
+	unescaper        = strings.NewReplacer("#35;", "#", "#58;", ":", "#59;", ";", "#39;", "'", "#40;", "(", "#41;", ")", "#34;", `"`, "#44;", ",")
 	moreFactsPattern = regexp.MustCompile(`^  Note over .*: (?:… )?(\d+) more facts?`)
 )
 
@@ -393,20 +392,20 @@ func (o *oracle) examineMermaid(text string) {
 	lanes := map[string][]string{}
 	before := 0.0
 	for line := range strings.Lines(text) {
-		line = escaped.Replace(strings.TrimRight(line, "\n"))
+		line = unescaper.Replace(strings.TrimRight(line, "\n"))
 		r := &row{}
 		said := ""
-		if m := laneDef.FindStringSubmatch(line); m != nil {
+		if m := lanePattern.FindStringSubmatch(line); m != nil {
 			lanes[m[1]] = expand(m[2])
 			o.checkNames(line, lanes[m[1]])
 			continue
-		} else if m := noteRow.FindStringSubmatch(line); m != nil {
+		} else if m := notePattern.FindStringSubmatch(line); m != nil {
 			r.t, said = m[2], m[3]
-		} else if m := arrow.FindStringSubmatch(line); m != nil {
+		} else if m := arrowPattern.FindStringSubmatch(line); m != nil {
 			r.t, said, r.from, r.to = m[3], m[4], lanes[m[1]][0], [][]string{lanes[m[2]]}
 		} else {
 			o.statement = line
-			if !frame.MatchString(line) && !moreFactsPattern.MatchString(line) {
+			if !framePattern.MatchString(line) && !moreFactsPattern.MatchString(line) {
 				o.fail("unknown kind of line")
 			}
 			continue
@@ -420,7 +419,7 @@ func (o *oracle) examineMermaid(text string) {
 	}
 }
 
-// checkNames checks that the processes named in a lane exist.
+// checkNames checks that a lane's processes exist.
 func (o *oracle) checkNames(statement string, names []string) {
 	o.statement = statement
 	p := o.run.Params
@@ -433,13 +432,13 @@ func (o *oracle) checkNames(statement string, names []string) {
 }
 
 var (
-	laneHead    = regexp.MustCompile(`(?:client|locks|storage) [cnr]\d+(?:[ –][nr]\d+)*`)
-	textRow     = regexp.MustCompile(`^ *([\d.]+) `)
-	wordPattern = regexp.MustCompile(`[a-z0-9/]+(?: [\d/]+)?`)
+	laneHeadPattern = regexp.MustCompile(`(?:client|locks|storage) [cnr]\d+(?:[ –][nr]\d+)*`)
+	textRowPattern  = regexp.MustCompile(`^ *([\d.]+) `)
+	wordPattern     = regexp.MustCompile(`[a-z0-9/]+(?: [\d/]+)?`)
 )
 
-// examineText compares a diagram as drawn in a terminal. Each line below the names of the lanes is
-// a row, with its remark on the right.
+// examineText compares a diagram for the terminal. Each line below the names of the lanes is a row
+// with a remark on the right.
 func (o *oracle) examineText(text string) {
 	var at []int // columns of the lanes
 	var lanes [][]string
@@ -450,7 +449,7 @@ func (o *oracle) examineText(text string) {
 		runes := []rune(line)
 		if at == nil {
 			if strings.HasPrefix(strings.TrimSpace(line), "seconds ") {
-				for _, m := range laneHead.FindAllStringIndex(line, -1) {
+				for _, m := range laneHeadPattern.FindAllStringIndex(line, -1) {
 					at = append(at, len([]rune(line[:m[0]])))
 					_, names, _ := strings.Cut(line[m[0]:m[1]], " ")
 					lanes = append(lanes, expand(names))
@@ -462,7 +461,7 @@ func (o *oracle) examineText(text string) {
 		if strings.HasPrefix(line, "Not shown: ") {
 			o.compare(line, omittedTemplates, nil)
 		}
-		m := textRow.FindStringSubmatch(line)
+		m := textRowPattern.FindStringSubmatch(line)
 		if m == nil {
 			continue
 		}
@@ -485,7 +484,7 @@ func (o *oracle) examineText(text string) {
 	}
 }
 
-// drawnArrow returns the client at which an arrow starts, and the lanes at which its heads are.
+// drawnArrow returns the client that an arrow starts at, and the lanes with its heads.
 func drawnArrow(line []rune, at []int, lanes [][]string) (from string, to [][]string) {
 	source := -1
 	for i, column := range at {
@@ -507,16 +506,16 @@ func drawnArrow(line []rune, at []int, lanes [][]string) (from string, to [][]st
 func (o *oracle) checkUnderWay(groups) {}
 
 func (o *oracle) checkNoReply(g groups) {
-	asked := o.find(func(f *fact) bool {
+	command := o.find(func(f *fact) bool {
 		c, server := f.link()
 		return c == o.row.from && f.Op != "acquire" && (server != "" && f.Sent != 0 && f.Answered == 0 && near(g["t"], f.Sent) || f.Process == c && f.Type == "invoke" && near(g["t"], f.T))
 	})
-	if until := g["u"]; until != "" && asked != nil && o.findEvent(o.row.from, asked.Op, "ok", until) != nil {
+	if until := g["u"]; until != "" && command != nil && o.findEvent(o.row.from, command.Op, "ok", until) != nil {
 		return
 	}
-	if asked == nil || o.find(func(f *fact) bool {
-		return f.Process == o.row.from && f.Op == asked.Op && f.Session == asked.Session && f.Type != "invoke" && f.Type != "info" && f.T >= asked.T
+	if command == nil || o.find(func(f *fact) bool {
+		return f.Process == o.row.from && f.Op == command.Op && f.Session == command.Session && f.Type != "invoke" && f.Type != "info" && f.T >= command.T
 	}) != nil {
-		o.fail("all commands sent at that time were answered")
+		o.fail("every command sent at that time got a reply")
 	}
 }

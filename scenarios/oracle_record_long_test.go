@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A fact is one line of a record. The oracle parses lines with its own code. It shares the file
-// format with the drawing code, but nothing else.
+// fact is a line of a record. The oracle parses lines itself, so that it shares only the file
+// format with the drawing code.
 type fact struct {
 	N, T                                         int64
 	Process, Type, Op                            string
@@ -39,49 +39,48 @@ type fact struct {
 	}
 }
 
-// link returns the two ends of a link such as c1-n3.
+// link splits the name of a link such as c1-n3. server is "" for other processes.
 func (f fact) link() (client, server string) {
 	client, server, _ = strings.Cut(f.Process, "-")
 	return client, server
 }
 
-// A hold is a session that acquired the lock, with the times between which its client considered
-// itself the holder. Times are nanoseconds since the run began.
+// hold is a session that acquired the lock. Times are nanoseconds since the run began.
 type hold struct {
 	client, session, key, token string
 	acquiredAt                  int64 // when the acquire returned
-	reportedDeadline            int64 // the deadline that the lock reported, converted to true time as if the clock were correct; 0 if the lock reported none
-	deadline                    int64 // when the client's clock showed that deadline; never if there is none
-	believedUntil               int64 // when the client stopped considering itself the holder: at the deadline, its release, its death, or the notification of a loss
-	released                    int64 // when its release began, or never
-	lost                        int64 // when the lock notified the client of a loss, or never
-	local                       int64 // the reported deadline on the client's own clock
+	reportedDeadline            int64 // the deadline reported by the lock, in true time if the clock were correct; 0 if there is none
+	deadline                    int64 // when the client's clock showed that deadline, or never
+	believedUntil               int64 // when the client stopped considering itself the holder: at the deadline, its release, its death or the notification of a loss
+	releaseTime                 int64 // when the client called release, or never
+	lossTime                    int64 // when the lock notified the client of a loss, or never
+	localDeadline               int64 // the reported deadline by the client's clock
 }
 
-// heldUntil returns the time until which the client must have held the lock, according to the
-// replies it received. A release that is refused may have been refused as soon as it was called.
-func (h *hold) heldUntil() int64 { return min(h.deadline, h.released) }
+// heldUntil returns until when the client must have held the lock, according to the replies it
+// received. A refused release may have been refused as soon as it was called.
+func (h *hold) heldUntil() int64 { return min(h.deadline, h.releaseTime) }
 
 const never = math.MaxInt64
 
-// An appliedWrite is a write that the resource accepted. It was based on version base, and created
+// appliedWrite is a write that the resource accepted. It was based on version base and created
 // version result.
 type appliedWrite struct {
 	client, session, value string
 	at, base, result       int64
 }
 
-// A record is the oracle's model of a run.
+// record is the oracle's model of a run.
 type record struct {
 	facts  []fact
 	run    fact
-	owner  map[string]string // for each token, the client that sent it
+	owners map[string]string // clients by the tokens they sent
 	holds  []*hold
 	writes []appliedWrite
 }
 
 func readRecord(lines []byte) (*record, error) {
-	r := &record{owner: map[string]string{}}
+	r := &record{owners: map[string]string{}}
 	for line := range bytes.Lines(lines) {
 		var f fact
 		if err := json.Unmarshal(line, &f); err != nil {
@@ -100,37 +99,37 @@ func readRecord(lines []byte) (*record, error) {
 	for _, f := range r.facts {
 		switch client, server := f.link(); {
 		case server != "" && f.Op == "set" && f.Token != "":
-			r.owner[f.Token] = client
+			r.owners[f.Token] = client
 		case f.Op == "acquire" && f.Type == "ok":
-			h := &hold{client: f.Process, session: f.Session, key: f.Key, token: f.Token, acquiredAt: f.T, reportedDeadline: f.ValidUntil, deadline: never, believedUntil: never, released: never, lost: never}
-			if h.token == "" { // the lock does not report its token: use that of the last granted set
+			h := &hold{client: f.Process, session: f.Session, key: f.Key, token: f.Token, acquiredAt: f.T, reportedDeadline: f.ValidUntil, deadline: never, believedUntil: never, releaseTime: never, lossTime: never}
+			if h.token == "" { // the lock does not report its token, so use the last granted one
 				h.token = r.lastToken(f.Process, f.T)
 			}
 			if f.ValidUntil != 0 {
-				h.local = f.Local + f.ValidUntil - f.T
+				h.localDeadline = f.Local + f.ValidUntil - f.T
 				h.deadline = r.whenClockShows(f.Process, f.Wall, f.T, f.Local+f.ValidUntil-f.T)
 			}
 			sessions[f.Session] = h
 			r.holds = append(r.holds, h)
 		case sessions[f.Session] == nil || server != "":
 		case f.Op == "release" && f.Type == "invoke" && f.Value == "":
-			sessions[f.Session].released = min(sessions[f.Session].released, f.T)
+			sessions[f.Session].releaseTime = min(sessions[f.Session].releaseTime, f.T)
 		case f.Op == "lost":
-			sessions[f.Session].lost = min(sessions[f.Session].lost, f.T)
+			sessions[f.Session].lossTime = min(sessions[f.Session].lossTime, f.T)
 		case f.Op == "extend" && f.Type == "ok" && f.ValidUntil != 0:
 			h := sessions[f.Session]
-			h.local = f.Local + f.ValidUntil - f.T
+			h.localDeadline = f.Local + f.ValidUntil - f.T
 			h.reportedDeadline, h.deadline = f.ValidUntil, r.whenClockShows(f.Process, f.Wall, f.T, f.Local+f.ValidUntil-f.T)
 		}
 	}
 	for _, h := range r.holds {
-		h.believedUntil = min(h.deadline, h.released, h.lost, r.timeOfDeath(h.client, h.acquiredAt))
+		h.believedUntil = min(h.deadline, h.releaseTime, h.lossTime, r.timeOfDeath(h.client, h.acquiredAt))
 	}
 	r.readWrites()
 	return r, nil
 }
 
-// lastToken returns the token of the client's last set that was granted by an instant.
+// lastToken returns the token of a client's last set that was granted before an instant.
 func (r *record) lastToken(client string, by int64) (token string) {
 	for _, f := range r.facts {
 		if c, server := f.link(); c == client && server != "" && f.Op == "set" && f.Type == "ok" && f.Answered != 0 && f.Answered <= by {
@@ -140,18 +139,17 @@ func (r *record) lastToken(client string, by int64) (token string) {
 	return token
 }
 
-// holderOf returns the client whose key is on a node at an instant, or "".
+// holderOf returns the client whose key a node had at an instant, or "".
 func (r *record) holderOf(node, key string, at int64) (client string) {
 	for _, f := range r.facts {
 		if f.Life != nil && f.Process == node && f.Key == key && f.T <= at && f.Life.What != "kept" && f.Life.What != "expiry" {
-			client = r.owner[f.Life.Value]
+			client = r.owners[f.Life.Value]
 		}
 	}
 	return client
 }
 
-// readWrites reads the writes that the resource accepted and numbers their versions, starting with
-// 1.
+// readWrites reads the writes that the resource accepted. Their versions start at 1.
 func (r *record) readWrites() {
 	log := slices.DeleteFunc(slices.Clone(r.facts), func(f fact) bool { return f.Op != "log" || f.Type != "ok" || f.Cause != "write" })
 	slices.SortStableFunc(log, func(a, b fact) int { return int(max(min(a.Applied-b.Applied, 1), -1)) })
@@ -161,7 +159,7 @@ func (r *record) readWrites() {
 	}
 }
 
-// timeOfDeath returns the first time at or after an instant at which a client was killed, or never.
+// timeOfDeath returns when a client was first killed at or after an instant, or never.
 func (r *record) timeOfDeath(client string, from int64) int64 {
 	for _, f := range r.facts {
 		if f.Process == "nemesis" && f.Op == "kill" && f.Type == "begin" && f.Node == client && f.T >= from {
@@ -171,12 +169,11 @@ func (r *record) timeOfDeath(client string, from int64) int64 {
 	return never
 }
 
-// whenClockShows returns the first instant at or after from at which a clock shows the given
-// reading.
+// whenClockShows returns the first instant, not before from, when a clock shows the given reading.
 func (r *record) whenClockShows(process string, wall bool, from, reading int64) int64 {
 	at, shown, rate := from, int64(0), 1.0
 	known := false
-	for _, f := range r.facts { // the clock's reading at from, according to the last change before that
+	for _, f := range r.facts { // the reading at from, according to the last change before
 		if f.Op == "clock" && f.Node == process && f.Wall == wall && f.T <= from {
 			shown, rate, known = f.Local+int64(math.Round(float64(from-f.T)*(1+float64(f.Drift)/1e9))), 1+float64(f.Drift)/1e9, true
 		}
@@ -199,68 +196,68 @@ func (r *record) whenClockShows(process string, wall bool, from, reading int64) 
 	return max(at+int64(math.Ceil(float64(reading-shown)/rate)), from)
 }
 
-// initialReading returns what a client's clock showed at the beginning of the run.
+// initialReading returns a client's clock reading at the start of the run.
 func (r *record) initialReading(process string, wall bool) int64 {
-	turned := int64(never)
+	firstChange := int64(never)
 	for _, f := range r.facts {
 		if f.Op == "clock" && f.Node == process && f.Wall == wall {
-			turned = f.T
+			firstChange = f.T
 			break
 		}
 	}
 	for _, f := range r.facts {
-		if f.Process == process && f.Local != 0 && f.Wall == wall && f.T < turned && f.Life == nil {
+		if f.Process == process && f.Local != 0 && f.Wall == wall && f.T < firstChange && f.Life == nil {
 			return f.Local - f.T
 		}
 	}
 	return r.run.Params.Epoch
 }
 
-// voters returns the nodes that had granted a token by an instant, with the times of the grants. A
-// grant does not count if the client has released it since, or if the node later refused the token,
-// because a lock may use one token for many attempts.
+// voters returns the nodes that had granted a token before an instant, with the times of the
+// grants. A lock may use one token for many attempts, so a grant does not count if the client has
+// released it or the node has refused the token after it.
 func (r *record) voters(token string, by int64) map[string]int64 {
 	nodes := map[string]int64{}
-	asked := map[string]int64{}
+	sentTimes := map[string]int64{}
 	for _, f := range r.facts {
 		_, server := f.link()
 		switch {
-		case server == "" || f.Token != token || f.Sent > by || f.Sent < asked[server]:
+		case server == "" || f.Token != token || f.Sent > by || f.Sent < sentTimes[server]:
 		case f.Op == "set" && f.Type == "ok" && f.Answered != 0 && f.Answered <= by:
-			nodes[server], asked[server] = f.Applied, f.Sent
+			nodes[server], sentTimes[server] = f.Applied, f.Sent
 		case f.Op == "set" || f.Op == "release":
 			delete(nodes, server)
-			asked[server] = f.Sent
+			sentTimes[server] = f.Sent
 		}
 	}
 	return nodes
 }
 
-// find returns the first fact that satisfies a predicate.
-func (r *record) find(is func(f *fact) bool) *fact {
+// find returns the first matching fact, or nil.
+func (r *record) find(matches func(f *fact) bool) *fact {
 	for i := range r.facts {
-		if is(&r.facts[i]) {
+		if matches(&r.facts[i]) {
 			return &r.facts[i]
 		}
 	}
 	return nil
 }
 
-// faultBegin finds the beginning of a fault on a target at a printed instant.
+// faultBegin finds a fault that began on a target at a printed instant.
 func (r *record) faultBegin(target, t string, kinds ...string) *fact {
 	return r.find(func(f *fact) bool {
 		return f.Process == "nemesis" && f.Type == "begin" && f.Node == target && slices.Contains(kinds, f.Op) && near(t, f.T)
 	})
 }
 
-// faultEnd finds the end of a fault on a target at a printed instant.
+// faultEnd finds a fault that ended on a target at a printed instant.
 func (r *record) faultEnd(target, t string, kinds ...string) *fact {
 	return r.find(func(f *fact) bool {
 		return f.Process == "nemesis" && f.Type == "end" && f.Node == target && slices.Contains(kinds, f.Op) && near(t, f.T)
 	})
 }
 
-// near reports whether an instant can be printed as t, rounded or truncated to its last digit.
+// near reports whether an instant can be printed as t, rounded or truncated.
 func near(t string, ns int64) bool {
 	_, fraction, _ := strings.Cut(t, ".")
 	unit := math.Pow10(9 - len(fraction))
@@ -275,7 +272,8 @@ func seconds(t string) float64 {
 	return s
 }
 
-// expand returns the names in a printed list: "n1", "n1 and n2", "n1, n3 and n5", "n1–n3 and n5", "n1 n2–n4".
+// expand returns the names in a printed list, such as "n1", "n1, n3 and n5", "n1–n3 and n5" or "n1
+// n2–n4".
 func expand(list string) (names []string) {
 	for _, part := range strings.Fields(strings.NewReplacer(" and ", " ", ",", " ").Replace(list)) {
 		first, last, span := strings.Cut(part, "–")

@@ -1,12 +1,10 @@
-// Package scenarios contains the catalog of scenarios. Each is a YAML file that is embedded in the
-// program.
+// Package scenarios contains the catalog of scenarios, YAML files that are embedded in the program.
 //
-// Each file shows a timeline of its schedule at the top, and states its claim, the source of the
-// claim and the expected result. Names lists the files in the order of the catalog: first the
-// faults that a lock must survive, then those that break it, with the fix as a variant. Find
-// resolves a name to scenarios.
+// Each file starts with a drawing of its timeline, and states a claim, its source and the expected
+// result. Names lists the files in catalog order: first faults that a lock must survive, then faults
+// that break it, with the fix as a variant. Find resolves a name to scenarios.
 //
-// The file format is defined by package harness/scenario.
+// Package harness/scenario defines the file format.
 package scenarios
 
 import (
@@ -21,12 +19,11 @@ import (
 	"lockpick/internal/files"
 )
 
-// Files contains NAME.yaml for each name in Names.
+// Files contains NAME.yaml for each of the Names.
 //
 //go:embed *.yaml
 var Files embed.FS
 
-// catalogOrder lists the names in the order of the catalog.
 var catalogOrder = []string{
 	"baseline",
 	"skewed-clocks",
@@ -111,55 +108,55 @@ var catalogOrder = []string{
 	"random-faults",
 }
 
-// Names lists the names of the scenarios in the order of the catalog.
+// Names lists the scenarios in catalog order.
 func Names() []string { return slices.Clone(catalogOrder) }
 
-// Read returns the text of a scenario's file.
+// Read returns a scenario's file.
 func Read(name string) ([]byte, error) {
 	if !slices.Contains(catalogOrder, name) {
-		return nil, fmt.Errorf("find scenario %q: the catalog has %s", name, strings.Join(catalogOrder, ", "))
+		return nil, fmt.Errorf("no scenario %q; the catalog contains %s", name, strings.Join(catalogOrder, ", "))
 	}
 	return Files.ReadFile(name + ".yaml")
 }
 
-// Found is a scenario, together with the name that the user gave for its file.
+// Found is a scenario and where it was found.
 type Found struct {
-	From              string `json:"from"` // a path, or a name in the catalog
+	File              string `json:"from"` // the path of a file, or a name in the catalog
 	scenario.Scenario `json:"scenario"`
 	Unsuitable        string `json:"-"` // see scenario.Parsed
 }
 
-// Exact returns a name with which Find returns this scenario and no other.
-func (f Found) Exact() string { return f.From + "/" + f.Variant }
+// ExactName returns the name that selects exactly this scenario.
+func (f Found) ExactName() string { return f.File + "/" + f.Variant }
 
-// Choose resolves names, or selects the whole catalog if there are none, and returns the scenarios
-// that have all of the tags. A scenario that is named twice is returned once. If err is not nil,
-// failed is the name that caused it.
-func Choose(names, tags []string, known scenario.Known, o scenario.Overrides) (all []Found, failed string, err error) {
+// Choose returns the scenarios with the given names, or the whole catalog if there are none, that
+// have all of the tags. It returns each scenario once. If a name causes an error, failed is that
+// name.
+func Choose(names, tags []string, known scenario.KnownNames, o scenario.ParseOptions) (all []Found, failed string, err error) {
 	if len(names) == 0 {
 		names = []string{"*"}
 	}
 	seen := map[string]bool{}
 	for _, name := range names {
-		found, err := Find(name, known, o)
+		matches, err := Find(name, known, o)
 		if err != nil {
 			return nil, name, err
 		}
-		for _, f := range found {
+		for _, f := range matches {
 			untagged := slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(f.Tags, tag) })
-			if !seen[f.Exact()] && !untagged {
+			if !seen[f.ExactName()] && !untagged {
 				all = append(all, f)
 			}
-			seen[f.Exact()] = true
+			seen[f.ExactName()] = true
 		}
 	}
 	return all, "", nil
 }
 
-// Find resolves a name: NAME for a scenario with all variants, NAME/VARIANT, NAME/ for only the
-// base, globs of these, or the path of a file instead of NAME. The overrides need to be valid only
-// for the scenarios that the name selects.
-func Find(name string, known scenario.Known, o scenario.Overrides) ([]Found, error) {
+// Find resolves a name: NAME selects a scenario with all its variants, NAME/VARIANT one variant,
+// and NAME/ just the base scenario. NAME may be the path of a file. Names in the catalog and
+// variants may be globs. The options must be valid for the selected scenarios.
+func Find(name string, known scenario.KnownNames, o scenario.ParseOptions) ([]Found, error) {
 	if file, variant, ok := existingFile(name); ok {
 		text, err := files.Read(file, scenario.MaxFile)
 		if err != nil {
@@ -167,12 +164,12 @@ func Find(name string, known scenario.Known, o scenario.Overrides) ([]Found, err
 		}
 		found, err := parse(file, file, text, variant, known, o)
 		if err == nil && len(found) == 0 {
-			err = fmt.Errorf("%s has no variant %q; see its variants: section, or use %s/ for only the base scenario", file, variant, file)
+			err = fmt.Errorf("%s has no variant %q; see its variants: section, or use %s/ for the base scenario", file, variant, file)
 		}
 		return found, err
 	}
-	base, variant, exact := strings.Cut(name, "/")
-	if !exact {
+	base, variant, hasVariant := strings.Cut(name, "/")
+	if !hasVariant {
 		variant = "*"
 	}
 	var out []Found
@@ -196,8 +193,8 @@ func Find(name string, known scenario.Known, o scenario.Overrides) ([]Found, err
 	return out, nil
 }
 
-func parse(from, name string, text []byte, variant string, known scenario.Known, o scenario.Overrides) ([]Found, error) {
-	all, err := scenario.ParseWith(name, text, known, o, func(v string) bool { return matches(variant, v) })
+func parse(from, name string, text []byte, variant string, known scenario.KnownNames, o scenario.ParseOptions) ([]Found, error) {
+	all, err := scenario.ParseWithOptions(name, text, known, o, func(v string) bool { return matches(variant, v) })
 	if err != nil {
 		return nil, err
 	}
@@ -213,8 +210,8 @@ func matches(pattern, name string) bool {
 	return err == nil && ok
 }
 
-// existingFile splits FILE, FILE/VARIANT or FILE/ into file and variant. ok is false if the file
-// does not exist.
+// existingFile splits FILE, FILE/VARIANT or FILE/ into file and variant. ok is false if there is no
+// such file.
 func existingFile(name string) (file, variant string, ok bool) {
 	isFile := func(p string) bool {
 		info, err := os.Stat(p)

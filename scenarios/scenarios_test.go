@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// catalogOrder lists each embedded file exactly once.
 func TestNamesMatchFiles(t *testing.T) {
 	files, err := fs.Glob(Files, "*.yaml")
 	if err != nil {
@@ -35,7 +34,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s.yaml has a different name", name)
 		}
 		if !strings.HasPrefix(string(data), "# ") {
-			t.Errorf("%s.yaml does not begin with a drawing of its schedule", name)
+			t.Errorf("%s.yaml does not start with a drawing of its timeline", name)
 		}
 	}
 	if _, err := Read("../go"); err == nil {

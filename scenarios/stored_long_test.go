@@ -24,8 +24,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// For each run of the catalog, the stored history leads to the same verdict as the run itself, and
-// other tools can read it. The nightly test also draws the reports.
+// For each scenario in the catalog, the stored history gives the same verdict as the run, and other
+// tools can read it. The nightly test writes the reports too.
 func TestStoredRuns(t *testing.T) {
 	reports := campaign.KeepNone
 	if nightly {
@@ -48,9 +48,8 @@ func TestStoredRuns(t *testing.T) {
 	}
 }
 
-// rejudge reads the stored history of a run and judges it. The verdict must be the same as that for
-// the history in memory. It also checks that a property does not hold if nothing in the run
-// exercised it.
+// rejudge reads a run's stored history and judges it. The verdict must equal the one for the history
+// in memory, and no property may hold unless the run exercised it.
 func rejudge(t *testing.T, o outcome.Outcome) *history.History {
 	t.Helper()
 	h, err := history.ReadFile(filepath.Join(o.Dir, campaign.PackedFile))
@@ -68,12 +67,12 @@ func rejudge(t *testing.T, o outcome.Outcome) *history.History {
 	return h
 }
 
-// readAsJepsen reads a history with a third-party library, as Jepsen's tools do, and then judges it
+// readAsJepsen reads a history with a third-party library, as Jepsen's tools would, and judges it
 // like a history recorded by Jepsen.
 func readAsJepsen(t *testing.T, text []byte, v verdict.Verdict) {
 	t.Helper()
 	d := goedn.NewDecoder(bytes.NewReader(text))
-	last, open := int64(0), map[int64]goedn.Keyword{}
+	last, calls := int64(0), map[int64]goedn.Keyword{}
 	acquires := false
 	for n := int64(0); ; n++ {
 		var op map[goedn.Keyword]any
@@ -94,24 +93,24 @@ func readAsJepsen(t *testing.T, text []byte, v verdict.Verdict) {
 		f := op["f"].(goedn.Keyword)
 		acquires = acquires || f == "acquire"
 		if op["type"] == goedn.Keyword("invoke") {
-			if open[p] != "" {
-				t.Fatalf("line %d: process %d calls again before it returned", n+1, p)
+			if calls[p] != "" {
+				t.Fatalf("line %d: process %d calls again before its call has returned", n+1, p)
 			}
-			open[p] = f
-		} else if open[p] != f {
-			t.Fatalf("line %d: process %d returns from %s, called %q", n+1, p, f, open[p])
+			calls[p] = f
+		} else if calls[p] != f {
+			t.Fatalf("line %d: process %d returns from %s, but called %q", n+1, p, f, calls[p])
 		} else {
-			open[p] = ""
+			calls[p] = ""
 		}
 	}
 	if !acquires {
 		return
 	}
-	back, _, err := edn.Read(bytes.NewReader(text), 0)
+	reread, _, err := edn.Read(bytes.NewReader(text), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, want := checker.Check(back, verdict.MutualExclusion).Results[0], v.Result(verdict.MutualExclusion)
+	got, want := checker.Check(reread, verdict.MutualExclusion).Results[0], v.Result(verdict.MutualExclusion)
 	if want.Outcome == verdict.Undecided || got.Outcome == verdict.Undecided {
 		return
 	}
@@ -122,7 +121,7 @@ func readAsJepsen(t *testing.T, text []byte, v verdict.Verdict) {
 	if m := mutex.Check(mutex.OwnerMutex, ops).Results[0]; m.Outcome != got.Outcome && !(m.Outcome == verdict.Holds && got.Outcome == verdict.NotExercised) {
 		t.Errorf("as %s: %s (%s), as a lease: %s (%s)", m.Property, m.Outcome, m.Because, got.Outcome, got.Because)
 	}
-	// A history in Jepsen's format has no TTL, so it exercises fewer properties.
+	// Jepsen's format has no TTL, so the history exercises fewer properties.
 	if (got.Outcome == verdict.Violated) != (want.Outcome == verdict.Violated) || got.Outcome == verdict.Holds && want.Outcome != verdict.Holds {
 		t.Errorf("as a Jepsen history: %s (%s), as our own: %s (%s)", got.Outcome, got.Because, want.Outcome, want.Because)
 	}

@@ -19,12 +19,11 @@
 //	no match in the record, or the record contradicts it       unexplained
 //
 // If a key ended early but would have expired before the second grant anyway, the early end does
-// not matter. The cause combines the rows for all shared nodes (explanation.Losses), each with the
-// report and the planned steps behind it, and is named after the row that applies to the most
-// nodes. If a record contains no reports from the nodes (Params.Life), its overlaps are
-// unexplained.
+// not matter. The rows for all shared nodes are combined (explanation.Losses), each with the report
+// and the planned steps behind it. The cause is named after the row that applies to the most nodes.
+// If the nodes did not report their keys (Params.Life), overlaps are unexplained.
 //
-// Whether two sessions held the same lock at once is decided elsewhere.
+// Other packages decide whether two sessions held the same lock at once.
 package cause
 
 import (
@@ -46,21 +45,21 @@ type explanation struct {
 	Node       string
 	Text       string
 	Losses     []verdict.Loss
-	SpareVotes int              // votes that the second session did not need
+	SpareVotes int              // number of votes that the second session did not need
 	Events     []*history.Event // evidence
 }
 
-// causeOrder ranks causes that apply to equally many nodes.
+// causeOrder decides between causes that apply to equally many nodes.
 var causeOrder = []string{verdict.RestartedAndForgot, verdict.LostUnsynced, verdict.FailedOver, verdict.DeletedByOther, verdict.ReleasedEarly, verdict.DeletedByHarness,
 	verdict.Flushed, verdict.Evicted, verdict.ClientClock, verdict.NotifiedLate, verdict.GrantedLate, verdict.GivenShorter, verdict.ClocksDisagree, verdict.ExpiredEarly,
 	verdict.Overwritten, verdict.Unexplained}
 
-// Explain finds the cause of an overlap of two sessions. Any two quorums share a node, so either
-// one session had no quorum, or at least one node voted for both. On that node the key that was set
-// first was gone before the other one was set, and the node reported how.
+// Explain finds the cause of an overlap of two sessions. Any two quorums share a node, so unless
+// one session had no quorum, at least one node voted for both. On that node, the key that was set
+// first was gone before the other was set, and the node reported how.
 func Explain(r *facts.Facts, a, b *facts.Session) explanation {
-	if !r.Params.Life {
-		return explainWithoutFacts(r, a, b)
+	if !r.Params.ReportsKeys {
+		return explainWithoutReports(r, a, b)
 	}
 	votes := map[*facts.Session]map[string]*facts.KeyInterval{a: votes(r, a), b: votes(r, b)}
 	for _, s := range []*facts.Session{a, b} {
@@ -86,28 +85,27 @@ func Explain(r *facts.Facts, a, b *facts.Session) explanation {
 	return x.summarize()
 }
 
-// explainWithoutFacts explains an overlap in a record that contains no information about the nodes.
-// What happened to the keys is unknown, but the record shows when a holder was notified of its
-// loss.
-func explainWithoutFacts(r *facts.Facts, both ...*facts.Session) explanation {
+// explainWithoutReports explains an overlap without reports from the nodes. Nobody knows what
+// happened to the keys, but the record shows when a holder was notified of its loss.
+func explainWithoutReports(r *facts.Facts, sessions ...*facts.Session) explanation {
 	x := explanation{Cause: verdict.Unexplained, Text: "the record contains no information about the nodes"}
-	for _, s := range both {
-		if lost := r.Loss(s); lost != nil {
-			x.Text += fmt.Sprintf(", and %s was notified of its loss at %s", s.Client(), facts.Seconds(lost.T))
-			x.Events = append(x.Events, lost)
+	for _, s := range sessions {
+		if notice := r.Loss(s); notice != nil {
+			x.Text += fmt.Sprintf(", and %s was notified of its loss at %s", s.Client(), facts.Seconds(notice.T))
+			x.Events = append(x.Events, notice)
 		}
 	}
 	return x
 }
 
-// explainNoQuorum explains a session whose keys were on too few nodes for a quorum.
+// explainNoQuorum explains an overlap with a session whose keys were on too few nodes for a quorum.
 func explainNoQuorum(r *facts.Facts, s *facts.Session, votes map[string]*facts.KeyInterval) explanation {
 	x := explanation{Cause: verdict.NeverSet}
 	for _, n := range r.Params.Nodes {
 		if v := votes[n]; v != nil {
 			x.Events = append(x.Events, v.Start)
 		} else if g := r.Lives().Gap(n, s.Acquire.Call.T, s.Acquire.Return.T); g != nil {
-			return explanation{Cause: verdict.Unexplained, Node: n, Text: fmt.Sprintf("facts from %s may be missing for the time at which %s set its keys", n, s.Client()), Events: []*history.Event{g}}
+			return explanation{Cause: verdict.Unexplained, Node: n, Text: fmt.Sprintf("reports from %s may be missing for the time when %s set its keys", n, s.Client()), Events: []*history.Event{g}}
 		}
 	}
 	x.Text = fmt.Sprintf("%s took the lock with %d of %d votes, but a quorum is %d", s.Client(), len(votes), len(r.Params.Nodes), r.Params.Quorum)
@@ -115,22 +113,22 @@ func explainNoQuorum(r *facts.Facts, s *facts.Session, votes map[string]*facts.K
 }
 
 // votes returns, by node, the last key that the session's own link set during the session's
-// acquire. Extending a key that the session already had counts as a vote. A lock may use one token
-// for all attempts of an acquire, so a key that was gone before the winning attempt began is not a
-// vote.
+// acquire. Extending a key that the session already had counts as a vote. A key that was gone
+// before the winning attempt began is not a vote, because a lock may use one token for all attempts
+// of an acquire.
 func votes(r *facts.Facts, s *facts.Session) map[string]*facts.KeyInterval {
 	votes := map[string]*facts.KeyInterval{}
 	winningFrom := int64(math.MinInt64)
 	if w := r.AttemptsByLock()[s.Key()]; w != nil && w.LastAttempt[s] != nil && w.LastAttempt[s].Won {
 		winningFrom = w.LastAttempt[s].From
 	}
-	within := func(e *history.Event) bool {
+	isDuringAcquire := func(e *history.Event) bool {
 		ε := facts.TimestampError(e)
-		return facts.LinkClient(e.Life.By) == s.Client() && e.T >= s.Acquire.Call.T-ε && e.T <= s.Acquire.Return.T+ε
+		return facts.LinkClient(e.Life.Sender) == s.Client() && e.T >= s.Acquire.Call.T-ε && e.T <= s.Acquire.Return.T+ε
 	}
 	for _, n := range r.Params.Nodes {
 		for _, v := range r.Lives().Intervals(n, s.Key()) {
-			if v.Holds(s.Token()) && (within(v.Start) || within(v.ExpirySet)) && v.To() >= winningFrom {
+			if v.HasToken(s.Token()) && (isDuringAcquire(v.Start) || isDuringAcquire(v.ExpiryEvent)) && v.To() >= winningFrom {
 				votes[n] = v
 			}
 		}
@@ -138,31 +136,31 @@ func votes(r *facts.Facts, s *facts.Session) map[string]*facts.KeyInterval {
 	return votes
 }
 
-// summarize names the explanation after the cause that applies to the most nodes, and begins its
-// text with the first loss that has this cause.
+// summarize names the explanation after the cause that applies to the most nodes. Its text begins
+// with the first loss that has this cause.
 func (x explanation) summarize() explanation {
-	count := map[string]int{}
+	counts := map[string]int{}
 	for _, l := range x.Losses {
-		count[l.Cause]++
+		counts[l.Cause]++
 	}
-	best := slices.MinFunc(x.Losses, func(a, b verdict.Loss) int {
-		return cmp.Or(count[b.Cause]-count[a.Cause], slices.Index(causeOrder, a.Cause)-slices.Index(causeOrder, b.Cause))
+	mainLoss := slices.MinFunc(x.Losses, func(a, b verdict.Loss) int {
+		return cmp.Or(counts[b.Cause]-counts[a.Cause], slices.Index(causeOrder, a.Cause)-slices.Index(causeOrder, b.Cause))
 	})
-	x.Cause, x.Node, x.Text = best.Cause, best.Node, best.Text
-	var same []string
+	x.Cause, x.Node, x.Text = mainLoss.Cause, mainLoss.Node, mainLoss.Text
+	var sameCauseNodes []string
 	for _, l := range x.Losses {
 		x.Events = append(x.Events, l.Events...)
 		switch {
-		case l.Node == best.Node:
-		case l.Cause == best.Cause:
-			same = append(same, l.Node)
+		case l.Node == mainLoss.Node:
+		case l.Cause == mainLoss.Cause:
+			sameCauseNodes = append(sameCauseNodes, l.Node)
 		}
 	}
-	if len(same) > 0 {
-		x.Text += "; likewise on " + verdict.JoinNames(same)
+	if len(sameCauseNodes) > 0 {
+		x.Text += "; likewise on " + verdict.JoinNames(sameCauseNodes)
 	}
 	for _, l := range x.Losses {
-		if l.Cause != best.Cause {
+		if l.Cause != mainLoss.Cause {
 			x.Text += "; " + l.Text
 		}
 	}
@@ -170,54 +168,54 @@ func (x explanation) summarize() explanation {
 }
 
 // explainLoss explains why the first session's key was gone from a node when the node granted the
-// second session.
-func explainLoss(r *facts.Facts, first, second *facts.Session, vote, other *facts.KeyInterval) verdict.Loss {
-	for _, next := range r.Lives().Intervals(vote.Node, first.Key()) { // its own client changed it, and it still belongs to the session
-		own := next.Start == vote.End && next.SetBy(first)
-		if own && next.Start.Life.Seq < other.Start.Life.Seq {
-			vote = next
+// second session the lock.
+func explainLoss(r *facts.Facts, first, second *facts.Session, firstVote, secondVote *facts.KeyInterval) verdict.Loss {
+	for _, next := range r.Lives().Intervals(firstVote.Node, first.Key()) { // its own client may have changed the key, which then still belongs to the session
+		isOwn := next.Start == firstVote.End && next.IsSetBy(first)
+		if isOwn && next.Start.Life.Seq < secondVote.Start.Life.Seq {
+			firstVote = next
 		}
 	}
-	x := lossCase{&verdict.Loss{Node: vote.Node, First: first.Name(), Second: second.Name()}, first, second, vote, other, vote.ExpiresAt()}
-	x.Events = []*history.Event{vote.Start, other.Start}
-	end := vote.End
-	if end == nil || end.Life.Seq > other.Start.Life.Seq {
+	x := lossCase{&verdict.Loss{Node: firstVote.Node, First: first.Name(), Second: second.Name()}, first, second, firstVote, secondVote, firstVote.ExpiresAt()}
+	x.Events = []*history.Event{firstVote.Start, secondVote.Start}
+	end := firstVote.End
+	if end == nil || end.Life.Seq > secondVote.Start.Life.Seq {
 		x.Cause, x.Text = verdict.Unexplained, fmt.Sprintf("%s granted both, and the record does not show how %s's key ended", x.Node, first.Client())
 	} else {
-		x.Fact, x.Put = end.N, other.Start.N
-		x.Events = append(x.Events, vote.ExpirySet, end)
+		x.Fact, x.SetEvent = end.N, secondVote.Start.N
+		x.Events = append(x.Events, firstVote.ExpiryEvent, end)
 		fillInLoss(r, x, end)
 	}
-	if g := r.Lives().Gap(x.Node, vote.Start.T, other.Start.T); g != nil && x.Cause == verdict.Unexplained {
-		x.Text += "; facts from that node may be missing"
+	if g := r.Lives().Gap(x.Node, firstVote.Start.T, secondVote.Start.T); g != nil && x.Cause == verdict.Unexplained {
+		x.Text += "; reports from that node may be missing"
 		x.Events = append(x.Events, g)
 	}
 	return *x.Loss
 }
 
-// fillInLoss applies the decision table: it fills in the loss from the first row that matches.
+// fillInLoss fills in the loss according to the first matching row of the decision table.
 func fillInLoss(r *facts.Facts, x lossCase, end *history.Event) {
-	first, other, what := x.first, x.other, end.Life.What
+	first, secondVote, change := x.first, x.secondVote, end.Life.Kind
 	switch {
-	case shortenedByClocks(r, x):
-	case other.Start.T+facts.TimestampError(other.Start) >= x.expires:
+	case isShortenedByClocks(r, x):
+	case secondVote.Start.T+facts.TimestampError(secondVote.Start) >= x.expiryTime:
 		explainOutlivedKey(r, x)
-	case what == history.KeyDeleted:
+	case change == history.KeyDeleted:
 		explainDeletion(r, x, end)
-	case what == history.KeyFlushed:
+	case change == history.KeyFlushed:
 		x.Cause, x.Text = verdict.Flushed, fmt.Sprintf("%s flushed %s at %s, which deleted %s's key along with all others", facts.Issuer(end), x.Node, facts.Seconds(end.T), first.Client())
-	case what == history.KeyEvicted:
+	case change == history.KeyEvicted:
 		x.Cause, x.Text = verdict.Evicted, fmt.Sprintf("%s ran out of memory and evicted %s's key at %s", x.Node, first.Client(), facts.Seconds(end.T))
-	case what == history.KeyLost, what == history.KeyReverted:
+	case change == history.KeyLost, change == history.KeyReverted:
 		explainOutage(r, x, end)
-	case what == history.KeyExpired:
+	case change == history.KeyExpired:
 		explainEarlyExpiry(r, x, end)
-	case facts.LinkClient(end.Life.By) != "":
+	case facts.LinkClient(end.Life.Sender) != "":
 		x.Cause = verdict.Overwritten
 		x.Text = fmt.Sprintf("%s of %s overwrote %s's key on %s at %s, which would have existed until %s",
-			describeCommand(end), facts.Issuer(end), first.Client(), x.Node, facts.Seconds(end.T), describeExpiry(x.expires))
+			describeCommand(end), facts.Issuer(end), first.Client(), x.Node, facts.Seconds(end.T), describeExpiry(x.expiryTime))
 	default:
-		x.Cause, x.Text = verdict.Unexplained, fmt.Sprintf("%s reported %s's key as %s at %s", x.Node, first.Client(), what, facts.Seconds(end.T))
+		x.Cause, x.Text = verdict.Unexplained, fmt.Sprintf("%s reported %s's key as %s at %s", x.Node, first.Client(), change, facts.Seconds(end.T))
 	}
 }
 
@@ -230,16 +228,16 @@ const tick = int64(time.Millisecond)
 // session's key ended.
 type lossCase struct {
 	*verdict.Loss
-	first, second *facts.Session
-	vote, other   *facts.KeyInterval
-	expires       int64 // when the first session's key expired by a correct clock
+	first, second         *facts.Session
+	firstVote, secondVote *facts.KeyInterval
+	expiryTime            int64 // when the first session's key should have expired, by a correct clock
 }
 
-func describeExpiry(due int64) string {
-	if due == facts.Never {
+func describeExpiry(expiry int64) string {
+	if expiry == facts.Never {
 		return "it was deleted"
 	}
-	return facts.Seconds(due)
+	return facts.Seconds(expiry)
 }
 
 func describeCommand(e *history.Event) string {
@@ -250,49 +248,49 @@ func describeCommand(e *history.Event) string {
 	return word
 }
 
-// shortenedByClocks reports whether a key lived for less than its lock's TTL because the clocks of
-// its client and its node disagree, and explains the loss if so. The client computes the expiry
+// isShortenedByClocks reports whether a key lived for less than its lock's TTL because the clocks of
+// its client and its node disagree. If so, it fills in the loss. The client computes the expiry
 // time by its own clock, and the node applies it by another. A lock should not compare the two
 // clocks, whichever of them is wrong.
-func shortenedByClocks(r *facts.Facts, x lossCase) bool {
-	at := x.vote.ExpirySet
-	claimed := facts.Deadline(x.first.Acquire.Return)
-	if x.first.HasExtension() || x.expires == facts.Never || claimed <= x.expires || x.other.Start.T < x.expires-tick {
+func isShortenedByClocks(r *facts.Facts, x lossCase) bool {
+	at := x.firstVote.ExpiryEvent
+	claimedDeadline := facts.Deadline(x.first.Acquire.Return)
+	if x.first.HasExtension() || x.expiryTime == facts.Never || claimedDeadline <= x.expiryTime || x.secondVote.Start.T < x.expiryTime-tick {
 		return false
 	}
-	short := int64(r.Params.TTL) - x.vote.Lifetime()
+	shortfall := int64(r.Params.TTL) - x.firstVote.Lifetime()
 	node, client := clockError(r, x.Node, at), clockError(r, x.first.Client(), at)
-	if short <= tick || node-client < short/2 || node-client > 2*short { // the clocks are not the reason
+	if shortfall <= tick || node-client < shortfall/2 || node-client > 2*shortfall { // the clocks are not the reason
 		return false
 	}
-	wrong := []string{}
-	for name, by := range map[string]int64{x.Node: node, x.first.Client(): client} {
-		if by > tick || by < -tick {
-			wrong = append(wrong, fmt.Sprintf("%s's clock was %s", name, describeOffset(by)))
+	wrongClocks := []string{}
+	for name, offset := range map[string]int64{x.Node: node, x.first.Client(): client} {
+		if offset > tick || offset < -tick {
+			wrongClocks = append(wrongClocks, fmt.Sprintf("%s's clock was %s", name, describeOffset(offset)))
 			x.Steps = append(x.Steps, clockSteps(r, name, math.MinInt64, at.T)...)
 		}
 	}
-	slices.Sort(wrong)
+	slices.Sort(wrongClocks)
 	slices.Sort(x.Steps)
-	x.Fact = 0 // it ended at the instant that the client had sent
+	x.Fact = 0 // the key ended when the client had asked for it
 	x.Cause = verdict.ClocksDisagree
-	got := "got " + facts.Seconds(x.vote.Lifetime()) + " instead of " + facts.Seconds(int64(r.Params.TTL))
-	if x.vote.Lifetime() <= 0 {
-		got = "had expired when it was set"
+	lifetimeText := "got " + facts.Seconds(x.firstVote.Lifetime()) + " instead of " + facts.Seconds(int64(r.Params.TTL))
+	if x.firstVote.Lifetime() <= 0 {
+		lifetimeText = "had expired when it was set"
 	}
-	x.Text = fmt.Sprintf("%s's key on %s %s, because %s", x.first.Client(), x.Node, got, verdict.JoinNames(wrong))
+	x.Text = fmt.Sprintf("%s's key on %s %s, because %s", x.first.Client(), x.Node, lifetimeText, verdict.JoinNames(wrongClocks))
 	return true
 }
 
-func describeOffset(by int64) string {
-	if by < 0 {
-		return facts.Seconds(-by) + " behind"
+func describeOffset(offset int64) string {
+	if offset < 0 {
+		return facts.Seconds(-offset) + " behind"
 	}
-	return facts.Seconds(by) + " ahead"
+	return facts.Seconds(offset) + " ahead"
 }
 
 // clockError returns how far the wall clock of a node or client was from true time when a node
-// reported an event, or 0 if the record does not show it.
+// reported an event. It returns 0 if the record does not show it.
 func clockError(r *facts.Facts, name string, at *history.Event) int64 {
 	if at.Process == name {
 		if r.Params.Epoch == 0 {
@@ -306,70 +304,69 @@ func clockError(r *facts.Facts, name string, at *history.Event) int64 {
 // explainOutlivedKey explains a session that claimed the lock for longer than its key lived. The
 // node did everything right.
 func explainOutlivedKey(r *facts.Facts, x lossCase) {
-	x.Fact = 0 // it ended in time
+	x.Fact = 0 // the key did not end early
 	first := x.first
-	lived := x.vote.Lifetime()
-	lapse := x.vote.ExpiredAt(r.ClockChangesOf(x.Node))
-	key := fmt.Sprintf("%s's key on %s lived for its %s, until %s", first.Client(), x.Node, facts.Seconds(lived), facts.Seconds(lapse))
-	if end := x.vote.End; end.Life.What != history.KeyExpired && end.T < lapse-tick {
-		key = fmt.Sprintf("%s's key on %s was gone at %s, before its TTL of %s ended at %s", first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(lived), facts.Seconds(lapse))
+	lifetime := x.firstVote.Lifetime()
+	expiry := x.firstVote.ExpiredAt(r.ClockChangesOf(x.Node))
+	key := fmt.Sprintf("%s's key on %s lived for its %s, until %s", first.Client(), x.Node, facts.Seconds(lifetime), facts.Seconds(expiry))
+	if end := x.firstVote.End; end.Life.Kind != history.KeyExpired && end.T < expiry-tick {
+		key = fmt.Sprintf("%s's key on %s was gone at %s, before its TTL of %s ended at %s", first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(lifetime), facts.Seconds(expiry))
 	}
-	claimed := facts.Deadline(first.Acquire.Return)
-	lost := r.Loss(first)
+	claimedDeadline := facts.Deadline(first.Acquire.Return)
+	notice := r.Loss(first)
 	switch {
-	case lost != nil && lost.T == claimed && lost.T > x.expires:
-		x.Cause, x.Text = verdict.NotifiedLate, key+fmt.Sprintf(", and %s was notified of its loss at %s", first.Client(), facts.Seconds(lost.T))
-		x.Steps = stepsHitting(r, first.Client(), x.expires, lost.T)
+	case notice != nil && notice.T == claimedDeadline && notice.T > x.expiryTime:
+		x.Cause, x.Text = verdict.NotifiedLate, key+fmt.Sprintf(", and %s was notified of its loss at %s", first.Client(), facts.Seconds(notice.T))
+		x.Steps = stepsHitting(r, first.Client(), x.expiryTime, notice.T)
 	case clockFellBehind(r, first) && !withinDrift(r, x):
 		x.Cause, x.Text = verdict.ClientClock, key+fmt.Sprintf(", but %s's clock fell behind", first.Client())
-		x.Steps = clockSteps(r, first.Client(), first.Acquire.Call.T, x.other.Start.T)
-	case !first.HasExtension() && claimed != facts.Never && claimed-first.Acquire.Return.T > lived+tick: // even an immediate return would have been too late
-		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.Client(), facts.Seconds(claimed))
+		x.Steps = clockSteps(r, first.Client(), first.Acquire.Call.T, x.secondVote.Start.T)
+	case !first.HasExtension() && claimedDeadline != facts.Never && claimedDeadline-first.Acquire.Return.T > lifetime+tick: // even an immediate return would have been too late
+		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.Client(), facts.Seconds(claimedDeadline))
 	case x.second.Acquire.Return.T < first.Acquire.Return.T:
 		x.Cause = verdict.GrantedLate
-		x.Text = key + fmt.Sprintf(", but its acquire returned only at %s, when %s held the lock", facts.Seconds(first.Acquire.Return.T), x.second.Client())
+		x.Text = key + fmt.Sprintf(", but its acquire did not return until %s, when %s held the lock", facts.Seconds(first.Acquire.Return.T), x.second.Client())
 		x.Steps = stepsHitting(r, first.Client(), first.Acquire.Call.T, first.Acquire.Return.T)
-	case claimed == facts.Never && !deadlineFromExtension(first):
+	case claimedDeadline == facts.Never && !deadlineFromExtension(first):
 		x.Cause, x.Text = verdict.NotifiedLate, key+fmt.Sprintf(", and %s, whose lock has no deadline, was not notified", first.Client())
 	case lastHeldAnswer(first) != nil:
 		x.Cause = verdict.NotifiedLate
 		x.Text = key + fmt.Sprintf(", but %s checked its lock at %s, and the lock answered that it was held", first.Client(), facts.Seconds(lastHeldAnswer(first).T))
-		x.Steps = stepsHitting(r, first.Client(), x.expires, lastHeldAnswer(first).T)
+		x.Steps = stepsHitting(r, first.Client(), x.expiryTime, lastHeldAnswer(first).T)
 	case first.HasExtension():
 		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock for longer", first.Client())
 	default:
-		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.Client(), facts.Seconds(claimed))
+		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.Client(), facts.Seconds(claimedDeadline))
 	}
 }
 
-// overclaim returns the event in which the first session made its last claim, and by how much the
-// claim, measured by its own clock, exceeded the TTL minus the drift since its key's expiry was
-// set.
-func overclaim(r *facts.Facts, x lossCase) (claim *history.Event, over int64) {
+// overclaim returns the event that contains the first session's last claim, and by how much the
+// claim was too long. By the session's own clock, the claim may last for the TTL minus the drift,
+// counted from when the key's expiry was set.
+func overclaim(r *facts.Facts, x lossCase) (claim *history.Event, excess int64) {
 	if x.first.Granted() {
 		claim = x.first.Acquire.Return
 	}
 	for e := range x.first.Calls(history.OpExtend) {
-		if e.Outcome() == history.OK && e.Return.ValidUntil != 0 && e.Return.T < x.other.Start.T {
+		if e.Outcome() == history.OK && e.Return.ValidUntil != 0 && e.Return.T < x.secondVote.Start.T {
 			claim = e.Return
 		}
 	}
 	if claim == nil || claim.ValidUntil == 0 || r.Params.Drift == 0 {
 		return nil, 0
 	}
-	limit := x.vote.ExpirySet.T + facts.TimestampError(x.vote.ExpirySet) + int64(r.Params.TTL-r.Params.Drift)
+	limit := x.firstVote.ExpiryEvent.T + facts.TimestampError(x.firstVote.ExpiryEvent) + int64(r.Params.TTL-r.Params.Drift)
 	return claim, claim.T + r.ElapsedOnClock(claim, claim.ValidUntil) - limit - 2*tick
 }
 
-// withinDrift reports whether the first session claimed its lock for too long although its clock
+// withinDrift reports whether the first session claimed its lock for too long, although its clock
 // lost no more time than the drift that a lock must allow for.
 func withinDrift(r *facts.Facts, x lossCase) bool {
-	by, over := overclaim(r, x)
-	return over > 0 && by.ValidUntil-by.T-r.ElapsedOnClock(by, by.ValidUntil) <= int64(r.Params.Drift)
+	claim, excess := overclaim(r, x)
+	return excess > 0 && claim.ValidUntil-claim.T-r.ElapsedOnClock(claim, claim.ValidUntil) <= int64(r.Params.Drift)
 }
 
-// lastHeldAnswer returns the last time the lock said it was still held although its deadline had
-// passed, or nil if it never did.
+// lastHeldAnswer returns the last answer to a check that the session still held the lock, or nil.
 func lastHeldAnswer(s *facts.Session) (answer *history.Event) {
 	for x := range s.Calls(history.OpExtend) {
 		if x.Call.Value == history.OpCheck && x.Outcome() == history.OK {
@@ -390,91 +387,91 @@ func deadlineFromExtension(s *facts.Session) bool {
 	return false
 }
 
-// clockFellBehind reports whether the clock of a session's client advanced by less than true time,
-// even after allowing for the bound on its rate and a millisecond for reading it. True time is
-// stamped before the client's clock is read, so a pause between the two can hide a loss, but it
-// cannot invent one, because readings are compared with the smallest lead so far. A clock change is
-// also a reading: it shows what the clock reads from then on. Clock errors before the acquire do
-// not matter.
+// clockFellBehind reports whether the clock of a session's client advanced by less than true time
+// since the acquire. It allows for the bound on the clock's rate, and a millisecond for reading it.
+// True time is stamped before the client's clock is read, so a pause between the two can hide a
+// loss. It cannot invent one, because readings are compared with the smallest lead so far. A clock
+// change counts as a reading: it shows what the clock reads from then on. Clock errors before the
+// acquire do not matter.
 func clockFellBehind(r *facts.Facts, s *facts.Session) bool {
 	end, _ := r.LastMoment(s)
 	for w := range r.Windows(s) {
 		end = w.To
 	}
-	var base, change *history.Event
-	lost := func(at, shows int64) bool {
-		return base != nil && at >= s.Acquire.Call.T &&
-			(base.Local-base.T)-(shows-at) > int64(r.Params.Rate*float64(at-base.T))+tick
+	var reference, change *history.Event
+	isBehind := func(at, reading int64) bool {
+		return reference != nil && at >= s.Acquire.Call.T &&
+			(reference.Local-reference.T)-(reading-at) > int64(r.Params.Rate*float64(at-reference.T))+tick
 	}
 	for i := range r.Events {
 		e := &r.Events[i]
 		changed := e.Op == history.OpClock && e.Node == s.Client()
-		if e.Process != s.Client() && !changed || e.Local == 0 || e.T > end || e.Wall != s.Acquire.Return.Wall {
+		if e.Process != s.Client() && !changed || e.Local == 0 || e.T > end || e.WallClock != s.Acquire.Return.WallClock {
 			continue
 		}
 		if changed {
 			change = e
 		}
 		if changed && e.T < s.Acquire.Call.T {
-			base = nil
+			reference = nil
 		}
-		if lost(e.T, e.Local) {
+		if isBehind(e.T, e.Local) {
 			return true
 		}
-		if base == nil || e.Local-e.T < base.Local-base.T {
-			base = e
+		if reference == nil || e.Local-e.T < reference.Local-reference.T {
+			reference = e
 		}
 	}
-	return change != nil && lost(end, change.Local+end-change.T+int64(float64(end-change.T)*(float64(change.Drift)/1e9)))
+	return change != nil && isBehind(end, change.Local+end-change.T+int64(float64(end-change.T)*(float64(change.Drift)/1e9)))
 }
 
-// explainDeletion determines whose command deleted the key: a late release of an earlier attempt of
-// the same client, another session's release, one of several releases by the holder itself, or a
-// command that does not belong to the lock.
+// explainDeletion determines whose command deleted the key: a late release of the same client's
+// earlier attempt, another session's release, one of the holder's own releases, or a command from
+// outside the lock.
 func explainDeletion(r *facts.Facts, x lossCase, end *history.Event) {
-	by := end.Life.By
-	client := facts.LinkClient(by)
-	if by == "" || by == history.Harness || !slices.Contains(r.Params.Clients, client) {
+	issuer := end.Life.Sender
+	client := facts.LinkClient(issuer)
+	if issuer == "" || issuer == history.Harness || !slices.Contains(r.Params.Clients, client) {
 		x.Cause = verdict.DeletedByHarness
 		x.Text = fmt.Sprintf("%s deleted %s's key on %s at %s", facts.Issuer(end), x.first.Client(), x.Node, facts.Seconds(end.T))
-		if by != "" && by != history.Harness {
-			x.Cause, x.Text = verdict.DeletedByOther, fmt.Sprintf("%s of %s, which is not a client of this run, deleted %s's key on %s at %s", describeCommand(end), by, x.first.Client(), x.Node, facts.Seconds(end.T))
+		if issuer != "" && issuer != history.Harness {
+			x.Cause, x.Text = verdict.DeletedByOther, fmt.Sprintf("%s of %s, which is not a client of this run, deleted %s's key on %s at %s", describeCommand(end), issuer, x.first.Client(), x.Node, facts.Seconds(end.T))
 		}
 		return
 	}
 	x.Cause = verdict.DeletedByOther
-	whose := describeCommand(end) + " of a failed attempt of " + client
+	command := describeCommand(end) + " of a failed attempt of " + client
 	token := ""
 	if d := r.ReleaseOf(end); d != nil {
 		x.Events = append(x.Events, d)
 		if isInnerRelease(x.first, client, d) {
 			x.Cause = verdict.ReleasedEarly
-			x.Text = fmt.Sprintf("%s had acquired the lock twice, and its first release, sent on %s at %s, deleted its key on %s at %s", client, by, facts.Seconds(end.Sent), x.Node, facts.Seconds(end.T))
+			x.Text = fmt.Sprintf("%s had acquired the lock twice, and its first release, sent on %s at %s, deleted its key on %s at %s", client, issuer, facts.Seconds(end.SentAt), x.Node, facts.Seconds(end.T))
 			return
 		}
-		whose, token = "the release of "+describeReleaser(r, x.first, client, d), " without a token"
+		command, token = "the release of "+describeReleaser(r, x.first, client, d), " without a token"
 		if d.Token != "" {
 			token = " with token " + d.Token
 		}
 	}
-	x.Text = fmt.Sprintf("%s%s, sent on %s at %s, deleted %s's key on %s at %s", whose, token, by, facts.Seconds(end.Sent), x.first.Client(), x.Node, facts.Seconds(end.T))
-	x.Steps = stepsDelaying(r, by, end)
+	x.Text = fmt.Sprintf("%s%s, sent on %s at %s, deleted %s's key on %s at %s", command, token, issuer, facts.Seconds(end.SentAt), x.first.Client(), x.Node, facts.Seconds(end.T))
+	x.Steps = stepsDelaying(r, issuer, end)
 }
 
 // isInnerRelease reports whether a release command belongs to a lock that its holder had acquired
 // more than once and therefore still held.
 func isInnerRelease(s *facts.Session, client string, d *history.Event) bool {
 	for x := range s.Calls(history.OpExtend) {
-		if x.Call.Value == history.OpRelease && client == s.Client() && d.Sent >= x.Call.T && d.Sent <= x.ReturnedAt() {
+		if x.Call.Value == history.OpRelease && client == s.Client() && d.SentAt >= x.Call.T && d.SentAt <= x.ReturnedAt() {
 			return true
 		}
 	}
 	return false
 }
 
-// describeReleaser names the issuer of a release command.
+// describeReleaser names the session or attempt that issued a release command.
 func describeReleaser(r *facts.Facts, first *facts.Session, client string, d *history.Event) string {
-	if client == first.Client() && d.Sent < first.Acquire.Return.T {
+	if client == first.Client() && d.SentAt < first.Acquire.Return.T {
 		return "an earlier attempt of " + client
 	}
 	if s := sessionOfRelease(r, client, d); s != nil {
@@ -483,29 +480,29 @@ func describeReleaser(r *facts.Facts, first *facts.Session, client string, d *hi
 	return "a failed attempt of " + client
 }
 
-// sessionOfRelease returns the session that a release command belongs to, or nil.
+// sessionOfRelease returns the session to which a release command belongs, or nil.
 func sessionOfRelease(r *facts.Facts, client string, d *history.Event) *facts.Session {
-	var last *facts.Session
+	var session *facts.Session
 	for s := range r.Sessions() {
 		if s.Client() != client || s.Key() != d.Key {
 			continue
 		}
-		if call := s.FirstRelease(); call != nil && call.T <= d.Sent {
-			last = s
+		if call := s.FirstRelease(); call != nil && call.T <= d.SentAt {
+			session = s
 		}
 	}
-	return last
+	return session
 }
 
-// explainOutage explains how an outage made a node lose a key or return with an older value of it.
+// explainOutage explains how an outage made a node lose a key or revert it to an older value.
 func explainOutage(r *facts.Facts, x lossCase, end *history.Event) {
 	f := outageBefore(r, x.Node, end)
 	key := x.first.Client() + "'s key"
-	if end.Life.What == history.KeyReverted {
+	if end.Life.Kind == history.KeyReverted {
 		key += " (an older value returned)"
 	}
 	switch {
-	case end.Life.Why == history.Failover:
+	case end.Life.Replacement == history.Failover:
 		x.Cause, x.Text = verdict.FailedOver, fmt.Sprintf("%s failed over to a replica without %s", x.Node, key)
 	case f != nil && f.Kind == facts.PowerLoss && r.Params.Persistence != "none":
 		x.Cause, x.Text = verdict.LostUnsynced, fmt.Sprintf("%s lost power before it had synced %s", x.Node, key)
@@ -518,27 +515,27 @@ func explainOutage(r *facts.Facts, x lossCase, end *history.Event) {
 	}
 }
 
-// explainEarlyExpiry explains a key that expired on its node too early. The node's clock must have
-// gained at least as much time.
+// explainEarlyExpiry explains why a key expired too early on its node. The node's clock must have
+// gained at least the missing time.
 func explainEarlyExpiry(r *facts.Facts, x lossCase, end *history.Event) {
-	from := x.vote.ExpirySet
+	from := x.firstVote.ExpiryEvent
 	gain := (end.Local - end.T) - (from.Local - from.T)
-	if short := x.expires - end.T; gain < short-tick-facts.TimestampError(end)-facts.TimestampError(from) {
+	if shortfall := x.expiryTime - end.T; gain < shortfall-tick-facts.TimestampError(end)-facts.TimestampError(from) {
 		x.Cause = verdict.Unexplained
-		x.Text = fmt.Sprintf("%s's key expired on %s at %s, %s early, but that node's clock had gained only %s",
-			x.first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(short), facts.Seconds(gain))
+		x.Text = fmt.Sprintf("%s's key expired on %s at %s, %s early, but the node's clock had gained only %s",
+			x.first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(shortfall), facts.Seconds(gain))
 		return
 	}
-	if by, over := overclaim(r, x); over > 0 && gain <= int64(r.Params.Drift) {
+	if claim, excess := overclaim(r, x); excess > 0 && gain <= int64(r.Params.Drift) {
 		x.Fact = 0 // a lock must allow for this drift
 		x.Cause = verdict.GivenShorter
 		x.Text = fmt.Sprintf("%s's clock gained %s, which is within the drift of %s that a lock must allow for, but %s claimed the lock until %s, %s too long",
-			x.Node, facts.Seconds(gain), facts.Seconds(int64(r.Params.Drift)), x.first.Client(), facts.Seconds(facts.Deadline(by)), facts.Seconds(over))
+			x.Node, facts.Seconds(gain), facts.Seconds(int64(r.Params.Drift)), x.first.Client(), facts.Seconds(facts.Deadline(claim)), facts.Seconds(excess))
 		return
 	}
 	x.Cause = verdict.ExpiredEarly
-	x.Text = fmt.Sprintf("%s's clock gained %s, and %s's key was gone there by %s, before its %s were over",
-		x.Node, facts.Seconds(gain), x.first.Client(), facts.Seconds(end.T), facts.Seconds(x.vote.Lifetime()))
+	x.Text = fmt.Sprintf("%s's clock gained %s, and %s's key was gone there by %s, before its TTL of %s had passed",
+		x.Node, facts.Seconds(gain), x.first.Client(), facts.Seconds(end.T), facts.Seconds(x.firstVote.Lifetime()))
 	x.Steps = clockSteps(r, x.Node, from.T, end.T)
 	for _, f := range r.Faults {
 		if f.Target == x.Node && f.ChangesClock() && f.Begin != nil {
@@ -549,8 +546,8 @@ func explainEarlyExpiry(r *facts.Facts, x lossCase, end *history.Event) {
 	}
 }
 
-// DescribeKeys describes what had happened to a session's keys when a call that its client made
-// between from and to returned that the client did not hold the lock.
+// DescribeKeys describes what had happened to a session's keys when its client was told that it did
+// not hold the lock. The client made that call and got the answer between from and to.
 func DescribeKeys(r *facts.Facts, s *facts.Session, from, to int64) string {
 	var call facts.Operation
 	for x := range s.Actions() {
@@ -559,32 +556,32 @@ func DescribeKeys(r *facts.Facts, s *facts.Session, from, to int64) string {
 			break
 		}
 	}
-	if !r.Params.Life || call.Call == nil || s.Token() == "" {
+	if !r.Params.ReportsKeys || call.Call == nil || s.Token() == "" {
 		return "the record does not show why"
 	}
-	var order, parts []string
+	var descriptions, parts []string
 	nodes := map[string][]string{}
 	for _, n := range r.Params.Nodes {
 		var key *facts.KeyInterval
 		for _, y := range r.Lives().Intervals(n, s.Key()) {
-			if y.SetBy(s) && y.From() <= call.Return.T {
+			if y.IsSetBy(s) && y.From() <= call.Return.T {
 				key = y
 			}
 		}
 		if key == nil {
 			continue
 		}
-		what := "the key still existed"
+		description := "the key still existed"
 		if end := key.End; end != nil && end.T <= call.Return.T {
-			what = describeEnd(s, call, key)
+			description = describeEnd(s, call, key)
 		}
-		if !slices.Contains(order, what) {
-			order = append(order, what)
+		if !slices.Contains(descriptions, description) {
+			descriptions = append(descriptions, description)
 		}
-		nodes[what] = append(nodes[what], n)
+		nodes[description] = append(nodes[description], n)
 	}
-	for _, what := range order {
-		parts = append(parts, what+" on "+verdict.JoinNames(nodes[what]))
+	for _, description := range descriptions {
+		parts = append(parts, description+" on "+verdict.JoinNames(nodes[description]))
 	}
 	if len(parts) == 0 {
 		return "no node had its key"
@@ -595,8 +592,8 @@ func DescribeKeys(r *facts.Facts, s *facts.Session, from, to int64) string {
 // describeEnd describes how a session's key ended before a call was answered.
 func describeEnd(s *facts.Session, call facts.Operation, key *facts.KeyInterval) string {
 	end := key.End
-	client := facts.LinkClient(end.Life.By)
-	switch end.Life.What {
+	client := facts.LinkClient(end.Life.Sender)
+	switch end.Life.Kind {
 	case history.KeyDeleted:
 	case history.KeyExpired:
 		if end.T < key.ExpiresAt()-tick {
@@ -608,7 +605,7 @@ func describeEnd(s *facts.Session, call facts.Operation, key *facts.KeyInterval)
 	case history.KeyEvicted:
 		return "the key was evicted"
 	case history.KeyLost, history.KeyReverted:
-		return "the key was lost in a " + cmp.Or(end.Life.Why, history.Restart)
+		return "the key was lost in a " + cmp.Or(end.Life.Replacement, history.Restart)
 	default:
 		return facts.Issuer(end) + " overwrote the key"
 	}
@@ -617,7 +614,7 @@ func describeEnd(s *facts.Session, call facts.Operation, key *facts.KeyInterval)
 	}
 	for x := range s.Actions() {
 		switch {
-		case end.Sent < x.Call.T || end.Sent > x.ReturnedAt() || end.Sent == 0:
+		case end.SentAt < x.Call.T || end.SentAt > x.ReturnedAt() || end.SentAt == 0:
 		case x.Call.Op == history.OpRelease:
 			return "its own release, called at " + facts.Seconds(x.Call.T) + ", deleted the key"
 		case x == call:
@@ -626,18 +623,18 @@ func describeEnd(s *facts.Session, call facts.Operation, key *facts.KeyInterval)
 			return "its extension, called at " + facts.Seconds(x.Call.T) + ", deleted the key"
 		}
 	}
-	return "a late release of " + client + ", sent at " + facts.Seconds(end.Sent) + ", deleted the key"
+	return "a late release of " + client + ", sent at " + facts.Seconds(end.SentAt) + ", deleted the key"
 }
 
-// The steps of the plan that caused a fact. An unplanned fault has no step. It is listed as
+// The planned steps that caused a report. An unplanned fault has no step. It is listed as
 // history.UnplannedStep.
 
 // mayBeActive reports whether a fault may have been active during a span.
 func mayBeActive(f *facts.Fault, from, to int64) bool {
-	return f.Begin != nil && f.First().T <= to && (f.End == nil || f.End.T >= from)
+	return f.Begin != nil && f.FirstEvent().T <= to && (f.End == nil || f.End.T >= from)
 }
 
-// stepsWhere returns the steps of the faults that match, in ascending order.
+// stepsWhere returns the steps of the matching faults in ascending order.
 func stepsWhere(r *facts.Facts, match func(*facts.Fault) bool) (all []int) {
 	for _, f := range r.Faults {
 		if f.Step != 0 && match(f) {
@@ -648,15 +645,15 @@ func stepsWhere(r *facts.Facts, match func(*facts.Fault) bool) (all []int) {
 	return slices.Compact(all)
 }
 
-// clockSteps returns the steps that made the clock of a node or a client wrong, or corrected it,
+// clockSteps returns the steps that made the clock of a node or client wrong, or corrected it,
 // during a span. A jump sets a clock when it begins and sets it back when it ends.
 func clockSteps(r *facts.Facts, name string, from, to int64) []int {
 	return stepsWhere(r, func(f *facts.Fault) bool {
 		if f.Target != name || !f.ChangesClock() || !mayBeActive(f, from, to) {
 			return false
 		}
-		begins, ends := f.Begin.T >= from, f.End != nil && f.End.T <= to
-		return f.Kind != facts.ClockJump || begins || ends
+		startsWithin, endsWithin := f.Begin.T >= from, f.End != nil && f.End.T <= to
+		return f.Kind != facts.ClockJump || startsWithin || endsWithin
 	})
 }
 
@@ -669,21 +666,21 @@ func stepsHitting(r *facts.Facts, client string, from, to int64) []int {
 // flight.
 func stepsDelaying(r *facts.Facts, link string, e *history.Event) []int {
 	return stepsWhere(r, func(f *facts.Fault) bool {
-		return (f.Target == link || f.Target == facts.LinkClient(link) || f.Target == e.Process) && e.Sent != 0 && mayBeActive(f, e.Sent, e.T)
+		return (f.Target == link || f.Target == facts.LinkClient(link) || f.Target == e.Process) && e.SentAt != 0 && mayBeActive(f, e.SentAt, e.T)
 	})
 }
 
-// outageBefore returns the fault that took a node down before the node reported the loss of a key:
-// the last fault of a matching kind that had begun by then.
+// outageBefore returns the fault that made a node lose a key: the last fault of a matching kind
+// that had begun when the node reported the loss.
 func outageBefore(r *facts.Facts, node string, e *history.Event) *facts.Fault {
-	var last *facts.Fault
+	var outage *facts.Fault
 	for _, f := range r.Faults {
 		switch f.Kind {
 		case facts.Kill, facts.Shutdown, facts.PowerLoss, facts.Failover:
-			if f.Target == node && f.Begin != nil && f.First().T <= e.T && (f.Kind == facts.Failover) == (e.Life.Why == history.Failover) {
-				last = f
+			if f.Target == node && f.Begin != nil && f.FirstEvent().T <= e.T && (f.Kind == facts.Failover) == (e.Life.Replacement == history.Failover) {
+				outage = f
 			}
 		}
 	}
-	return last
+	return outage
 }

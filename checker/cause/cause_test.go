@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// In each row c1 holds the lock from 0.013 s on, and c2 gets it too. n2 is the node that granted both.
+	// In each row, c1 holds the lock from 0.013 s on, and c2 gets it, too. n2 grants it to both.
 	causePrelude = `
 params clients=c1,c2,c3 nodes=n1,n2,n3 quorum=2 ttl=10s rate=0.01 epoch=1000
 0.001 c3 invoke acquire session=c3/1
@@ -31,13 +31,13 @@ func secondGrant(at string) string {
 	return "\n" + at + " n2,n3 life set value=B by=c2\n" + at + "1 c2 ok acquire session=c2/1 token=B until=40"
 }
 
-// causeRow is a history after the prelude, and the expected explanation.
+// causeRow is a history after the prelude, with the expected explanation.
 type causeRow struct {
 	name    string
 	history string
 	cause   string
 	node    string
-	text    string // a part of it
+	text    string // part of the text
 	steps   []int
 }
 
@@ -84,11 +84,11 @@ var causeRows = []causeRow{
 0.013 c1 ok acquire session=c1/1 token=A until=30
 1.040 n2 life lost old=A why=restart` + secondGrant("1.10"),
 		verdict.RestartedAndForgot, "n2", "", nil},
-	{"the vote of a node with missing facts", `
+	{"the vote of a node with missing reports", `
 0.012 n1 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
 0.020 n2 life gap lo=0.009 hi=0.015` + secondGrant("1.10"),
-		verdict.Unexplained, "n2", "facts from n2 may be missing", nil},
+		verdict.Unexplained, "n2", "reports from n2 may be missing", nil},
 
 	{"a late release", firstGrant + `
 1.000 nemesis begin delay node=c3-n2 step=4
@@ -190,7 +190,7 @@ var causeRows = []causeRow{
 0.012 n1,n2 life set value=A by=c1
 10.050 n2 life expired old=A` + secondGrant("10.10") + `
 10.200 c1 ok acquire session=c1/1 token=A until=20`,
-		verdict.GrantedLate, "n2", "its acquire returned only at 10.2 s, when c2 held the lock", nil},
+		verdict.GrantedLate, "n2", "its acquire did not return until 10.2 s, when c2 held the lock", nil},
 	{"a later end of an expired key is no cause", firstGrant + `
 10.020 nemesis begin kill node=n2 step=1
 10.050 nemesis end kill node=n2 step=1
@@ -256,7 +256,7 @@ var causeRows = []causeRow{
 0.500 nemesis begin clock-jump node=n2 step=2 cause=TIME is right
 1.000 nemesis begin clock-jump node=n2 step=5
 1.050 n2 life expired old=A local=1011.2` + secondGrant("1.10"),
-		verdict.ExpiredEarly, "n2", "n2's clock gained 10.15 s, and c1's key was gone there by 1.05 s, before its 10 s were over", []int{2, 5}},
+		verdict.ExpiredEarly, "n2", "n2's clock gained 10.15 s, and c1's key was gone there by 1.05 s, before its TTL of 10 s had passed", []int{2, 5}},
 	{"a clock set before the grant and set back after the end is no cause", `
 0.005 nemesis begin clock-jump node=n2 step=1
 0.012 n1 life set value=A by=c1
@@ -269,7 +269,7 @@ var causeRows = []causeRow{
 	{"a clock that gained too little", firstGrant + `
 1.000 nemesis begin clock-jump node=n2 step=5
 1.050 n2 life expired old=A local=1003` + secondGrant("1.10"),
-		verdict.Unexplained, "n2", "expired on n2 at 1.05 s, 8.962 s early, but that node's clock had gained only 1.95 s", nil},
+		verdict.Unexplained, "n2", "expired on n2 at 1.05 s, 8.962 s early, but the node's clock had gained only 1.95 s", nil},
 	{"an expiry instant with a clock that is ahead", clockAhead8s + `
 2.050 n2 life expired old=A local=1010.05` + secondGrant("2.10"),
 		verdict.ClocksDisagree, "n2", "c1's key on n2 got 2 s instead of 10 s, because n2's clock was 8 s ahead", []int{2}},
@@ -291,7 +291,7 @@ var causeRows = []causeRow{
 0.012 n1,n2 life set value=A by=c1
 10.050 n2 life expired old=A` + secondGrant("10.10") + `
 10.5 c1 ok acquire session=c1/1 token=A until=20.5005`,
-		verdict.GrantedLate, "n2", "its acquire returned only at 10.5 s", nil},
+		verdict.GrantedLate, "n2", "its acquire did not return until 10.5 s", nil},
 	{"a clock that gained enough except for a part of a millisecond", firstGrant + `
 1.000 nemesis begin clock-jump node=n2 step=5
 1.050 n2 life expired old=A local=1010.0115` + secondGrant("1.10"),
@@ -332,9 +332,9 @@ var causeRows = []causeRow{
 1.101 c2 ok acquire session=c2/1 token=A until=40
 5.000 n2 life deleted old=A by=c3`,
 		verdict.Unexplained, "n2", "the record does not show how c1's key ended", nil},
-	{"an end that may be missing in the facts", firstGrant + `
+	{"an end that may be missing from the reports", firstGrant + `
 1.050 n2 life gap lo=1.040 hi=1.060` + secondGrant("1.10"),
-		verdict.Unexplained, "n2", "facts from that node may be missing", nil},
+		verdict.Unexplained, "n2", "reports from that node may be missing", nil},
 	{"the cause on most nodes comes first, then the others", `
 0.012 n1,n2,n3 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
@@ -345,8 +345,8 @@ var causeRows = []causeRow{
 		verdict.DeletedByOther, "n2", "likewise on n3; n1 restarted and forgot c1's key", nil},
 }
 
-// explainHistory explains the overlap of c1/1 and c2/1. The order of the two sessions must not matter, unless
-// both share one key.
+// explainHistory explains the overlap of c1/1 and c2/1. The order of the two sessions must not
+// matter, unless both share one key.
 func explainHistory(t *testing.T, text string) explanation {
 	t.Helper()
 	h, err := histories.Parse(causePrelude + text + "\n50 harness end run")
@@ -354,13 +354,13 @@ func explainHistory(t *testing.T, text string) explanation {
 		t.Fatal(err)
 	}
 	r := facts.Read(h)
-	if r.Malformed != "" {
-		t.Fatal(r.Malformed)
+	if r.Defect != "" {
+		t.Fatal(r.Defect)
 	}
 	a, b := r.SessionByName("c1/1"), r.SessionByName("c2/1")
-	x, other := Explain(r, a, b), Explain(r, b, a)
-	if both := func(l verdict.Loss) bool { return l.Events[0] == l.Events[1] }; !reflect.DeepEqual(x, other) && !slices.ContainsFunc(x.Losses, both) {
-		t.Errorf("%+v\nand in the other order\n%+v", x, other)
+	x, reversed := Explain(r, a, b), Explain(r, b, a)
+	if sharesKey := func(l verdict.Loss) bool { return l.Events[0] == l.Events[1] }; !reflect.DeepEqual(x, reversed) && !slices.ContainsFunc(x.Losses, sharesKey) {
+		t.Errorf("%+v\nand in the other order\n%+v", x, reversed)
 	}
 	return x
 }
@@ -390,7 +390,7 @@ func TestEveryCauseHasTestRow(t *testing.T) {
 			found = found || row.cause == cause
 		}
 		if !found {
-			t.Errorf("no row of the test gives %s", cause)
+			t.Errorf("no row of the test has cause %s", cause)
 		}
 		if !slices.Contains(verdict.Causes(), cause) {
 			t.Errorf("%s is not among Causes", cause)
@@ -398,9 +398,9 @@ func TestEveryCauseHasTestRow(t *testing.T) {
 	}
 }
 
-// Without information about the nodes an overlap has no cause: the answers that clients received do
-// not determine it.
-func TestNoCauseWithoutNodeFacts(t *testing.T) {
+// Without information about the nodes, an overlap has no cause: the answers that clients received
+// do not determine it.
+func TestNoCauseWithoutNodeReports(t *testing.T) {
 	got := explainHistory(t, `
 0.012 c1-n1,n2 ok set token=A
 0.013 c1 ok acquire session=c1/1 token=A until=30
@@ -413,14 +413,14 @@ func TestNoCauseWithoutNodeFacts(t *testing.T) {
 	}
 }
 
-// Refused sets, at any time, change neither the cause nor its text.
+// Refused sets change neither the cause nor its text, whenever they occur.
 func TestRefusedSetsChangeNothing(t *testing.T) {
 	for _, row := range causeRows {
 		want := explainHistory(t, row.history)
 		for _, at := range []string{"0.0005", "0.0121", "0.030", "1.055", "1.2", "9"} {
 			got := explainHistory(t, row.history+"\n"+at+" c3-n2 fail set token=X\n"+at+" c3-n3 fail set token=X cause=LOADING")
 			if got.Cause != want.Cause || got.Text != want.Text {
-				t.Errorf("%s, a set refused at %s: %s %q, without %s %q", row.name, at, got.Cause, got.Text, want.Cause, want.Text)
+				t.Errorf("%s: with a set refused at %s: %s %q, without it: %s %q", row.name, at, got.Cause, got.Text, want.Cause, want.Text)
 			}
 		}
 	}
@@ -428,22 +428,22 @@ func TestRefusedSetsChangeNothing(t *testing.T) {
 
 // SpareVotes is the number of votes that the second session did not need.
 func TestSpareVotes(t *testing.T) {
-	const both = `
+	const lostKeys = `
 0.012 n1,n2,n3 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
 1.045 n1,n2,n3 life lost old=A why=restart`
-	for set, want := range map[string]int{"n2,n3": 0, "n1,n2,n3": 1} {
-		got := explainHistory(t, both+"\n1.100 "+set+" life set value=B by=c2\n1.101 c2 ok acquire session=c2/1 token=B until=40")
+	for nodes, want := range map[string]int{"n2,n3": 0, "n1,n2,n3": 1} {
+		got := explainHistory(t, lostKeys+"\n1.100 "+nodes+" life set value=B by=c2\n1.101 c2 ok acquire session=c2/1 token=B until=40")
 		if got.SpareVotes != want || len(got.Losses) != 2+want {
-			t.Errorf("c2 set %s: %d spare votes, %d losses", set, got.SpareVotes, len(got.Losses))
+			t.Errorf("c2 set %s: %d spare votes, %d losses", nodes, got.SpareVotes, len(got.Losses))
 		}
 	}
 }
 
-// A clock that gained no more than the allowed drift is the cause only if the lock did allow for
+// If a clock gained no more than the allowed drift, it is the cause only if the lock did allow for
 // the drift, as measured by the lock's own clock.
 func TestDriftAllowance(t *testing.T) {
-	const drifting = `
+	const driftingClock = `
 0.012 n1 life set value=A by=c1
 0.012 n2 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=UNTIL local=500.013
@@ -462,7 +462,7 @@ CLOCK
 		"it is slow, and claims the whole TTL":    {"10.010", "1010.015", "0.500 nemesis info clock node=c1 local=500.500 drift=-10000000", verdict.GivenShorter, "that a lock must allow for"},
 	} {
 		text := strings.Replace(causePrelude, "rate=0.01", "rate=0.0005 drift=100ms", 1) +
-			strings.NewReplacer("UNTIL", row.until, "LOCAL", row.local, "CLOCK", row.clock).Replace(drifting) + "\n50 harness end run"
+			strings.NewReplacer("UNTIL", row.until, "LOCAL", row.local, "CLOCK", row.clock).Replace(driftingClock) + "\n50 harness end run"
 		h, err := histories.Parse(text)
 		if err != nil {
 			t.Fatal(err)
@@ -474,29 +474,29 @@ CLOCK
 	}
 }
 
-// For a lease that ended early, DescribeKeys says what happened to its keys.
+// If a lease ended early, DescribeKeys says what happened to its keys.
 func TestDescribeKeys(t *testing.T) {
-	const released = "\n2.000 c1 invoke release session=c1/1\nENDS\n2.100 c1 fail release session=c1/1"
-	const extended = "\n2.000 c1 invoke extend session=c1/1\nENDS\n2.100 c1 fail extend session=c1/1"
+	const release = "\n2.000 c1 invoke release session=c1/1\nENDS\n2.100 c1 fail release session=c1/1"
+	const extension = "\n2.000 c1 invoke extend session=c1/1\nENDS\n2.100 c1 fail extend session=c1/1"
 	for name, row := range map[string]struct{ call, ends, want string }{
-		"its own release": {released, "2.050 n1,n2 life deleted old=A by=c1 sent=2.010", "its own release, called at 2 s, deleted the key on n1 and n2"},
-		"an earlier release of its own": {"\n1.000 c1 invoke release session=c1/1\n1.5 c1 info release session=c1/1" + released,
+		"its own release": {release, "2.050 n1,n2 life deleted old=A by=c1 sent=2.010", "its own release, called at 2 s, deleted the key on n1 and n2"},
+		"an earlier release of its own": {"\n1.000 c1 invoke release session=c1/1\n1.5 c1 info release session=c1/1" + release,
 			"1.900 n1,n2 life deleted old=A by=c1 sent=1.010", "its own release, called at 1 s, deleted the key on n1 and n2"},
-		"the extension itself": {extended, "2.050 n1,n2 life deleted old=A by=c1 sent=2.010", "the extension itself deleted the key on n1 and n2"},
-		"a late release":       {extended, "2.050 n1,n2 life deleted old=A by=c1 sent=0.008", "a late release of c1, sent at 0.008 s, deleted the key on n1 and n2"},
-		"another client":       {released, "1.900 n1,n2 life deleted old=A by=c3 sent=1.010", "c3 deleted the key on n1 and n2"},
-		"nothing":              {released, "", "the key still existed on n1 and n2"},
-		"two different ends":   {released, "1.900 n1 life lost old=A why=restart\n1.9 n2 life evicted old=A", "the key was lost in a restart on n1; the key was evicted on n2"},
-		"a wrong clock":        {released, "1.900 n1,n2 life expired old=A local=1012", "the key expired early on n1 and n2"},
-		"after the answer":     {released + "\n2.200 n1,n2 life deleted old=A by=c3 sent=2.150", "", "the key still existed on n1 and n2"},
+		"the extension itself": {extension, "2.050 n1,n2 life deleted old=A by=c1 sent=2.010", "the extension itself deleted the key on n1 and n2"},
+		"a late release":       {extension, "2.050 n1,n2 life deleted old=A by=c1 sent=0.008", "a late release of c1, sent at 0.008 s, deleted the key on n1 and n2"},
+		"another client":       {release, "1.900 n1,n2 life deleted old=A by=c3 sent=1.010", "c3 deleted the key on n1 and n2"},
+		"nothing":              {release, "", "the key still existed on n1 and n2"},
+		"two different ends":   {release, "1.900 n1 life lost old=A why=restart\n1.9 n2 life evicted old=A", "the key was lost in a restart on n1; the key was evicted on n2"},
+		"a wrong clock":        {release, "1.900 n1,n2 life expired old=A local=1012", "the key expired early on n1 and n2"},
+		"after the answer":     {release + "\n2.200 n1,n2 life deleted old=A by=c3 sent=2.150", "", "the key still existed on n1 and n2"},
 	} {
 		h, err := histories.Parse(causePrelude + firstGrant + strings.Replace(row.call, "ENDS", row.ends, 1) + "\n50 harness end run")
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := facts.Read(h)
-		if r.Malformed != "" {
-			t.Fatal(name, r.Malformed)
+		if r.Defect != "" {
+			t.Fatal(name, r.Defect)
 		}
 		if got := DescribeKeys(r, r.SessionByName("c1/1"), 2e9, 2.1e9); got != row.want {
 			t.Errorf("%s: %s", name, got)

@@ -9,11 +9,11 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// clockAhead8s is c1's grant while n2's clock is 8 s ahead, so c1's key lives there for only 2 s,
-// until 2.012 s.
+// In clockAhead8s, c1 is granted the lock while n2's clock is 8 s ahead, so c1's key lives there
+// for only 2 s, until 2.012 s.
 var clockAhead8s = wrongClock("1008.012", "2")
 
-// wrongClock returns c1's grant while n2's clock is wrong: at 0.012 s it shows local instead of
+// wrongClock grants c1 the lock while n2's clock is wrong: at 0.012 s it shows local instead of
 // 1000.012 s, and the key has ttl seconds left.
 func wrongClock(local, ttl string) string {
 	return `
@@ -23,7 +23,7 @@ func wrongClock(local, ttl string) string {
 0.013 c1 ok acquire session=c1/1 token=A until=9.9`
 }
 
-// acquiredTwice is c1's grant with a second acquire, and one release from 1.01 s to 1.052 s.
+// In acquiredTwice, c1 acquires the lock twice and releases it once, from 1.01 s to 1.052 s.
 const acquiredTwice = firstGrant + `
 0.020 c1 invoke extend session=c1/1 value=acquire
 0.021 n1,n2 life changed value=A+1 old=A by=c1
@@ -31,7 +31,7 @@ const acquiredTwice = firstGrant + `
 1.010 c1 invoke extend session=c1/1 value=release
 1.052 c1 ok extend session=c1/1 value=release until=31`
 
-// neighborRows are histories in which a small change would lead to another cause or to other steps.
+// In each of neighborRows, a small change would lead to a different cause or to different steps.
 var neighborRows = []causeRow{
 	{"a key that was set before the acquire was called is no vote", `
 0.005 n2 life set value=A by=c1
@@ -94,14 +94,14 @@ var neighborRows = []causeRow{
 1.051 c3-n2 ok release sent=0.005 applied=1.050
 1.050 n2 life deleted old=A by=c3 sent=0.005 command=del` + secondGrant("1.10"),
 		verdict.DeletedByOther, "n2", "the release of session c3/1 without a token", nil},
-	{"a release sent after that of a session of another lock", firstGrant + `
+	{"a release sent after the release of another lock's session", firstGrant + `
 1.001 c3 invoke acquire session=c3/2 key=lock-2
 1.002 c3 ok acquire session=c3/2 key=lock-2
 1.003 c3 invoke release session=c3/2 key=lock-2
 1.051 c3-n2 ok release sent=1.010 applied=1.050
 1.050 n2 life deleted old=A by=c3 sent=1.010 command=del` + secondGrant("1.10"),
 		verdict.DeletedByOther, "n2", "the release of session c3/1 without a token", nil},
-	{"a release sent before that of the client's next session", firstGrant + `
+	{"a release sent before the release of the client's next session", firstGrant + `
 1.011 c3 invoke acquire session=c3/2
 1.012 c3 info acquire session=c3/2
 1.013 c3 invoke release session=c3/2
@@ -109,7 +109,7 @@ var neighborRows = []causeRow{
 1.051 c3-n2 ok release sent=1.010 applied=1.050
 1.050 n2 life deleted old=A by=c3 sent=1.010 command=del` + secondGrant("1.10"),
 		verdict.DeletedByOther, "n2", "the release of session c3/1 without a token", nil},
-	{"a release sent after that of the client's next session", firstGrant + `
+	{"a release sent after the release of the client's next session", firstGrant + `
 1.001 c3 invoke acquire session=c3/2
 1.002 c3 info acquire session=c3/2
 1.003 c3 invoke release session=c3/2
@@ -235,7 +235,7 @@ params persistence=always` + firstGrant + `
 		verdict.ExpiredEarly, "n2", "", nil},
 	{"a key that expired early by more than either timestamp error", firstGrant + `
 9.900 n2 life expired old=A lo=9.8 hi=9.95` + secondGrant("9.95"),
-		verdict.Unexplained, "n2", "0.112 s early, but that node's clock had gained only 0 s", nil},
+		verdict.Unexplained, "n2", "0.112 s early, but the node's clock had gained only 0 s", nil},
 	{"a key that may have been replaced after its expiry, by the timestamp error", firstGrant + `
 10.0090 n2 life expired old=A
 10.0101 n2,n3 life set value=B by=c2 lo=10.005 hi=10.0121
@@ -363,7 +363,7 @@ params epoch=0
 5.000 nemesis info clock node=c1 local=107.000
 10.050 n2 life expired old=A` + secondGrant("10.10"),
 		verdict.ClientClock, "n2", "c1's clock fell behind", nil},
-	{"the last of two answers that it is held", `
+	{"the last of two answers that the lock is held", `
 0.012 n1,n2 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=9.9
 10.050 n2 life expired old=A` + secondGrant("10.10") + `
@@ -389,16 +389,16 @@ params epoch=0
 		verdict.DeletedByOther, "n2", "", []int{4}},
 }
 
-// The evidence of a loss shows how the session's last key was set and how it ended, and how the
+// The evidence for a loss shows how the session's last key was set and how it ended, and how the
 // other session's key was set.
 func TestEventsOfLoss(t *testing.T) {
 	for _, row := range []struct{ name, history, shows string }{
 		{"a deleted key", firstGrant + `
 1.050 n2 life deleted old=A by=c3` + secondGrant("1.10"), "0.012 1.05 1.1"},
-		{"a gap in the facts before the end", firstGrant + `
+		{"a gap in the reports before the end", firstGrant + `
 1.020 n2 life gap lo=1.01 hi=1.03
 1.050 n2 life deleted old=A by=c3` + secondGrant("1.10"), "0.012 1.05 1.1"},
-		{"a step that also sets another node's clock", firstGrant + `
+		{"a step that sets another node's clock, too", firstGrant + `
 1.000 nemesis begin clock-jump node=n2 step=5
 1.001 nemesis begin clock-jump node=n1 step=5
 1.050 n2 life expired old=A local=1011.2` + secondGrant("1.10"), "0.012 1 1.05 1.1"},
@@ -425,8 +425,8 @@ func TestEventsOfLoss(t *testing.T) {
 			}
 		}
 		slices.Sort(at)
-		if shows := strings.Join(slices.Compact(at), " "); shows != row.shows {
-			t.Errorf("%s (%s): evidence at %s, want %s", row.name, got.Cause, shows, row.shows)
+		if times := strings.Join(slices.Compact(at), " "); times != row.shows {
+			t.Errorf("%s (%s): evidence at %s, want %s", row.name, got.Cause, times, row.shows)
 		}
 	}
 }

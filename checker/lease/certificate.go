@@ -10,92 +10,91 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// verifyCertificate describes what contradicts the result that lease-linearizable holds, or returns
-// "" if nothing does. It assigns one span to each session that must have held the lock: a firm hold
-// gets its forced span, and a brief hold the first free instant. Then it checks each operation on
-// its own against these spans. It uses no other result of the search, so it detects mistakes in the
-// search.
+// verifyCertificate returns what contradicts the result that lease-linearizable holds, or "". It
+// assigns a span to each session that must have held the lock: the required span to a firm hold,
+// and the first free instant to a brief hold. Then it checks each operation on its own against
+// these spans. It uses no other result of the search, so it detects mistakes in the search.
 func (k *leaseKey) verifyCertificate() string {
-	instants := make([]spans.Window, 0, len(k.brief))
-	inOrder := map[string][]hold{} // holds of each client with a brief hold, by the first call that shows them
-	slices.SortFunc(k.brief, compareFirst)
-	for _, h := range k.brief {
+	instants := make([]spans.Window, 0, len(k.briefHolds))
+	briefByClient := map[string][]hold{} // brief holds by client, ordered by the first call that shows them
+	slices.SortFunc(k.briefHolds, compareFirst)
+	for _, h := range k.briefHolds {
 		at := h.From
-		if of := inOrder[h.Session.Client()]; len(of) > 0 {
-			at = max(at, of[len(of)-1].To)
+		if clientHolds := briefByClient[h.Session.Client()]; len(clientHolds) > 0 {
+			at = max(at, clientHolds[len(clientHolds)-1].To)
 		}
-		if firm := enclosingWindow(k.firm, spans.Window{From: at, To: at}); firm != nil {
-			at = firm.To
+		if enclosing := enclosingWindow(k.firmHolds, spans.Window{From: at, To: at}); enclosing != nil {
+			at = enclosing.To
 		}
 		if at > h.To {
 			return h.Session.Name() + " has no free instant"
 		}
 		h.From, h.To = at, at
 		instants = append(instants, h.Window)
-		inOrder[h.Session.Client()] = append(inOrder[h.Session.Client()], h)
+		briefByClient[h.Session.Client()] = append(briefByClient[h.Session.Client()], h)
 	}
 	slices.SortFunc(instants, func(a, b spans.Window) int { return cmp.Compare(a.From, b.From) })
-	for _, list := range [][]spans.Window{k.firm, instants} {
+	for _, list := range [][]spans.Window{k.firmHolds, instants} {
 		for _, w := range list {
-			if why := findUnexplained(w, k.operations(w.Session)); why != "" {
-				return w.Session.Name() + ": " + why
+			if reason := findUnexplained(w, k.operations(w.Session)); reason != "" {
+				return w.Session.Name() + ": " + reason
 			}
 		}
 	}
-	if why := k.findDisorder(inOrder); why != "" {
-		return why
+	if reason := k.findDisorder(briefByClient); reason != "" {
+		return reason
 	}
-	return overlappingHolds(k.firm, instants)
+	return overlappingHolds(k.firmHolds, instants)
 }
 
-// findDisorder describes a client that held the lock in one session before it held it in an earlier
-// session, or returns "" if there is none. brief contains the brief holds of the clients to check.
-func (k *leaseKey) findDisorder(brief map[string][]hold) string {
-	for _, w := range k.firm {
-		of, ok := brief[w.Session.Client()]
+// findDisorder describes a client that held the lock first in a later session and then in an
+// earlier one. It returns "" if there is none. briefByClient contains the clients to check, with their
+// brief holds.
+func (k *leaseKey) findDisorder(briefByClient map[string][]hold) string {
+	for _, w := range k.firmHolds {
+		clientHolds, ok := briefByClient[w.Session.Client()]
 		if !ok {
 			continue
 		}
 		k.evidence.read(k.operations(w.Session))
-		brief[w.Session.Client()] = append(of, hold{Window: w, first: k.evidence.first.Call})
+		briefByClient[w.Session.Client()] = append(clientHolds, hold{Window: w, first: k.evidence.firstProof.Call})
 	}
-	for _, of := range brief {
-		slices.SortFunc(of, compareFirst)
-		for i := 1; i < len(of); i++ {
-			if of[i-1].To > of[i].From {
-				return fmt.Sprintf("%s held the lock before %s, but was called after it", of[i].Session.Name(), of[i-1].Session.Name())
+	for _, clientHolds := range briefByClient {
+		slices.SortFunc(clientHolds, compareFirst)
+		for i := 1; i < len(clientHolds); i++ {
+			if clientHolds[i-1].To > clientHolds[i].From {
+				return fmt.Sprintf("%s held the lock before %s, but was called after it", clientHolds[i].Session.Name(), clientHolds[i-1].Session.Name())
 			}
 		}
 	}
 	return ""
 }
 
-// overlappingHolds describes two spans that share more than an endpoint, or returns "" if there are
-// none. Both lists are ordered by time.
-func overlappingHolds(firm, instants []spans.Window) string {
-	for i := 1; i < len(firm); i++ {
-		if firm[i-1].To > firm[i].From {
-			return fmt.Sprintf("%s and %s hold the lock at the same time", firm[i-1].Session.Name(), firm[i].Session.Name())
+// overlappingHolds describes two spans that share more than an endpoint. It returns "" if there are
+// none. Both lists must be sorted.
+func overlappingHolds(firmHolds, instants []spans.Window) string {
+	for i := 1; i < len(firmHolds); i++ {
+		if firmHolds[i-1].To > firmHolds[i].From {
+			return fmt.Sprintf("%s and %s hold the lock at the same time", firmHolds[i-1].Session.Name(), firmHolds[i].Session.Name())
 		}
 	}
 	for _, at := range instants {
-		for len(firm) > 0 && firm[0].To <= at.From {
-			firm = firm[1:]
+		for len(firmHolds) > 0 && firmHolds[0].To <= at.From {
+			firmHolds = firmHolds[1:]
 		}
-		if len(firm) > 0 && firm[0].From < at.From {
-			return fmt.Sprintf("%s and %s hold the lock at the same time", firm[0].Session.Name(), at.Session.Name())
+		if len(firmHolds) > 0 && firmHolds[0].From < at.From {
+			return fmt.Sprintf("%s and %s hold the lock at the same time", firmHolds[0].Session.Name(), at.Session.Name())
 		}
 	}
 	return ""
 }
 
-// findUnexplained describes an operation of a session that does not fit a hold with the window's
-// span, or reports that nothing can have ended the hold at the end of the window. It returns "" if
-// everything is explained. Each operation takes effect after the preceding one, as early as
-// possible.
+// findUnexplained describes an operation that does not fit a hold during the window, or says that
+// nothing can have ended the hold at the end of the window. It returns "" if everything is
+// explained. Each operation takes effect after the preceding one, as early as possible.
 func findUnexplained(w spans.Window, ops []leaseOp) string {
 	at, lapse := int64(spans.DistantPast), int64(facts.Never)
-	held, refused, ends := false, false, w.To == facts.Never
+	held, refused, hasEnd := false, false, w.To == facts.Never
 	for _, o := range ops {
 		from, to := max(at, o.call), o.ret
 		switch {
@@ -111,10 +110,10 @@ func findUnexplained(w spans.Window, ops []leaseOp) string {
 		case o.outcome == history.Fail:
 			to = min(to, w.From)
 		case o.outcome == history.Info:
-			ends = ends || from <= w.To && !o.late && !refused
+			hasEnd = hasEnd || from <= w.To && !o.late && !refused
 			continue
 		case o.op == history.OpRelease:
-			from, to, ends, held = max(from, w.To), min(to, w.To), true, true
+			from, to, hasEnd, held = max(from, w.To), min(to, w.To), true, true
 		default:
 			from, to, lapse, held = max(from, w.From), min(to, w.To), o.lapse, true
 		}
@@ -126,7 +125,7 @@ func findUnexplained(w spans.Window, ops []leaseOp) string {
 			at = from
 		}
 	}
-	if !ends && lapse > w.To {
+	if !hasEnd && lapse > w.To {
 		return "nothing can have ended its hold at " + facts.Seconds(w.To)
 	}
 	return ""

@@ -9,13 +9,12 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestLeaseExhaustively enumerates all cases of two sessions of one or two clients. Each session
+// TestLeaseExhaustively enumerates all cases of two sessions with one or two clients. Each session
 // has an acquire, and there are up to two releases, or an extension and a release. The cases cover
 // every order of calls and returns, each at the same instant as the previous one or later, every
 // outcome, and a lapse between any two of these instants. Cases with an extension contain no equal
-// instants.
-// Without the build tag exhaustive, only every leaseStride-th case is compared, and with -short
-// only every shortStride-th.
+// instants. Without the build tag exhaustive, the test compares every leaseStride-th case, and with
+// -short every shortStride-th.
 func TestLeaseExhaustively(t *testing.T) {
 	e := &enumeration{t: t, stride: leaseStride}
 	if testing.Short() {
@@ -24,13 +23,13 @@ func TestLeaseExhaustively(t *testing.T) {
 	for _, s := range leaseShapes() {
 		e.shape(s)
 	}
-	t.Logf("%d of %d cases compared, %d violated", e.compared, e.cases, e.violated)
-	if e.violated < e.compared/10 || e.violated > e.compared*9/10 {
-		t.Errorf("%d of %d are violated; the comparison is one-sided", e.violated, e.compared)
+	t.Logf("%d of %d cases compared, %d violated", e.numCompared, e.numCases, e.numViolated)
+	if e.numViolated < e.numCompared/10 || e.numViolated > e.numCompared*9/10 {
+		t.Errorf("%d of %d cases are violated; the comparison is one-sided", e.numViolated, e.numCompared)
 	}
 }
 
-// shape lists the operations of each client, in order and without instants.
+// shape lists each client's operations in order, without instants.
 type shape struct {
 	clients       [][]shapeOp
 	equalInstants bool
@@ -43,7 +42,7 @@ type shapeOp struct {
 
 func leaseShapes() []shape {
 	outcomes := []history.Type{history.OK, history.Fail, history.Info}
-	sometimes := func(session string) [][]shapeOp {
+	optionalRelease := func(session string) [][]shapeOp {
 		all := [][]shapeOp{nil}
 		for _, o := range outcomes {
 			all = append(all, []shapeOp{{session, history.OpRelease, o}})
@@ -53,56 +52,57 @@ func leaseShapes() []shape {
 	acquire := func(session string, o history.Type) shapeOp { return shapeOp{session, history.OpAcquire, o} }
 	var shapes []shape
 	for _, a := range []history.Type{history.OK, history.Info} {
-		for _, r := range sometimes("1") {
+		for _, r := range optionalRelease("1") {
 			for _, b := range []history.Type{history.OK, history.Info} {
-				for _, q := range sometimes("2") {
-					one, two := append([]shapeOp{acquire("1", a)}, r...), append([]shapeOp{acquire("2", b)}, q...)
-					shapes = append(shapes, shape{[][]shapeOp{one, two}, true})
-					for _, all := range singleClientOrders(one, two) {
+				for _, q := range optionalRelease("2") {
+					firstOps, secondOps := append([]shapeOp{acquire("1", a)}, r...), append([]shapeOp{acquire("2", b)}, q...)
+					shapes = append(shapes, shape{[][]shapeOp{firstOps, secondOps}, true})
+					for _, all := range singleClientOrders(firstOps, secondOps) {
 						shapes = append(shapes, shape{[][]shapeOp{all}, true})
 					}
 				}
 			}
 			for _, x := range outcomes[:2] {
-				one := append([]shapeOp{acquire("1", a), {"1", history.OpExtend, x}}, r...)
-				shapes = append(shapes, shape{[][]shapeOp{one, {acquire("2", history.OK)}}, false})
+				firstOps := append([]shapeOp{acquire("1", a), {"1", history.OpExtend, x}}, r...)
+				shapes = append(shapes, shape{[][]shapeOp{firstOps, {acquire("2", history.OK)}}, false})
 			}
 		}
 	}
 	return shapes
 }
 
-// singleClientOrders returns the orders in which one client can perform the operations of two sessions.
-func singleClientOrders(one, two []shapeOp) [][]shapeOp {
-	all := [][]shapeOp{slices.Concat(one, two)}
-	if len(one) > 1 {
-		all = append(all, slices.Concat(one[:1], two, one[1:]), slices.Concat(one[:1], two[:1], one[1:], two[1:]))
+// singleClientOrders returns the orders in which one client can perform the operations of two
+// sessions.
+func singleClientOrders(firstOps, secondOps []shapeOp) [][]shapeOp {
+	all := [][]shapeOp{slices.Concat(firstOps, secondOps)}
+	if len(firstOps) > 1 {
+		all = append(all, slices.Concat(firstOps[:1], secondOps, firstOps[1:]), slices.Concat(firstOps[:1], secondOps[:1], firstOps[1:], secondOps[1:]))
 	}
 	return all
 }
 
 // enumeration enumerates all instants of each shape.
 type enumeration struct {
-	t                         *testing.T
-	stride                    int
-	cases, compared, violated int
-	current                   shape
-	events                    []history.Event
+	t                                  *testing.T
+	stride                             int
+	numCases, numCompared, numViolated int
+	currentShape                       shape
+	events                             []history.Event
 }
 
 func (e *enumeration) shape(s shape) {
-	e.current = s
-	e.place(make([]int, len(s.clients)), 2)
+	e.currentShape = s
+	e.placeNext(make([]int, len(s.clients)), 2)
 }
 
-// place puts the next call or return of each client at the instant at, or at the next one.
-func (e *enumeration) place(done []int, at int64) {
-	placed := true
-	for c, ops := range e.current.clients {
+// placeNext puts each client's next call or return at the instant at, or at the next instant.
+func (e *enumeration) placeNext(done []int, at int64) {
+	allPlaced := true
+	for c, ops := range e.currentShape.clients {
 		if done[c] == 2*len(ops) {
 			continue
 		}
-		placed = false
+		allPlaced = false
 		o := ops[done[c]/2]
 		v := history.Event{Process: fmt.Sprint("c", c+1), Type: history.Invoke, Op: o.op, Session: o.session, Key: "k"}
 		if done[c]%2 == 1 {
@@ -110,22 +110,22 @@ func (e *enumeration) place(done []int, at int64) {
 		}
 		done[c]++
 		for _, v.T = range []int64{at, at + 2} {
-			if v.T == at && (!e.current.equalInstants || len(e.events) == 0) {
+			if v.T == at && (!e.currentShape.equalInstants || len(e.events) == 0) {
 				continue
 			}
 			e.events = append(e.events, v)
-			e.place(done, v.T)
+			e.placeNext(done, v.T)
 			e.events = e.events[:len(e.events)-1]
 		}
 		done[c]--
 	}
-	if placed {
+	if allPlaced {
 		e.lapse(0, at)
 	}
 }
 
-// lapse tries, for each return from the i-th event on, a lapse at each odd instant and no lapse at
-// all.
+// lapse tries a lapse at each odd instant, and no lapse at all, for each return from the i-th event
+// on.
 func (e *enumeration) lapse(i int, end int64) {
 	if i == len(e.events) {
 		e.compare()
@@ -145,23 +145,23 @@ func (e *enumeration) lapse(i int, end int64) {
 }
 
 func (e *enumeration) compare() {
-	e.cases++
-	if e.cases%e.stride != 0 {
+	e.numCases++
+	if e.numCases%e.stride != 0 {
 		return
 	}
-	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2"}[:len(e.current.clients)]}, Events: slices.Clone(e.events)}
+	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2"}[:len(e.currentShape.clients)]}, Events: slices.Clone(e.events)}
 	for i := range h.Events {
 		h.Events[i].N = int64(i + 1)
 	}
-	e.compared++
-	if judgeLease(h).k.worst != nil {
-		e.violated++
+	e.numCompared++
+	if judgeLease(h).k.worstConflict != nil {
+		e.numViolated++
 	}
-	judged := againstBruteForce
-	if e.compared%porcupineStride == 0 {
-		judged = contradiction
+	compareWith := bruteForceContradiction
+	if e.numCompared%porcupineStride == 0 {
+		compareWith = contradiction
 	}
-	if why := judged(h); why != "" {
-		e.t.Fatalf("case %d: %s:\n%s", e.cases, why, histories.Lines(h))
+	if reason := compareWith(h); reason != "" {
+		e.t.Fatalf("case %d: %s:\n%s", e.numCases, reason, histories.FormatLines(h))
 	}
 }

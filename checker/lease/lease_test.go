@@ -11,22 +11,21 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// leaseCase is the judged history of one key.
+// leaseCase is a history of one key together with its judgment.
 type leaseCase struct {
 	*facts.Facts
 	k *leaseKey
 }
 
-// judgeLease judges the case's only key.
 func judgeLease(h *history.History) *leaseCase {
 	r := facts.Read(h)
-	in := &reader{ε: int64(r.Params.StampError), gone: goneClients(r), lapsesAnytime: r.Params.NoLossNotice}
-	return &leaseCase{r, judge(r, in, r.Locks[0], nil)}
+	opReader := &reader{ε: int64(r.Params.StampError), goneTimes: goneClients(r), lapsesAnytime: r.Params.NoLossNotice}
+	return &leaseCase{r, judge(r, opReader, r.Locks[0], nil)}
 }
 
-// parseLease parses operations, each written as SESSION OP OUTCOME CALL-RETURN [LAPSE] and
-// separated by semicolons. A return of * or a missing lapse means never. Sessions 1, 1a and 1b
-// belong to client c1.
+// parseLease parses operations separated by semicolons. Each is written as SESSION OP OUTCOME
+// CALL-RETURN [LAPSE]. A return of * or a missing lapse means never. Sessions 1, 1a and 1b belong
+// to client c1.
 func parseLease(t testing.TB, text string) *history.History {
 	t.Helper()
 	h := &history.History{Params: history.Params{MayBeIdle: true}}
@@ -92,13 +91,13 @@ func TestConflicts(t *testing.T) {
 		{"1 acquire ok 1-2 5; 1 extend ok 8-9 20; 2 acquire ok 5-6 7; 2 release ok 7-8", verdict.Overlap, "1 2"},
 		{"1 acquire info 1-*; 1 release ok 8-9; 2 acquire ok 3-4 5; 2 release ok 5-6", "", ""},
 		{"1 acquire ok 1-2 20; 2 acquire ok 3-9 4", verdict.Buried, "1 2"},
-		{"1 acquire ok 1-2 20; 1 release fail 9-10; 2 acquire fail 1-2; 2 release ok 3-4", verdict.Phantom, "2"}, // shows the earliest
+		{"1 acquire ok 1-2 20; 1 release fail 9-10; 2 acquire fail 1-2; 2 release ok 3-4", verdict.Phantom, "2"}, // reports the earliest
 		{"1 acquire ok 1-2 9; 2 acquire ok 3-9 4", "", ""},
 		{"1 acquire ok 3-4 20; 2 acquire ok 3-5 4", "", ""},
 		{"1 acquire ok 1-2 4; 2 acquire ok 3-6 4; 3 acquire ok 3-4 9", "", ""},
 		{"1 acquire ok 1-2 5; 2 acquire ok 3-6 4; 3 acquire ok 3-4 9", verdict.Overlap, "1 3"},
-		{"1 acquire ok 1-2 30; 2 acquire ok 3-4 6; 3 acquire ok 9-10 20", verdict.Overlap, "1 3"}, // shows the longest
-		{"1 acquire ok 1-2 30; 2 acquire ok 3-4 6; 3 acquire ok 9-10 12", verdict.Overlap, "1 2"}, // shows the earliest of equally long ones
+		{"1 acquire ok 1-2 30; 2 acquire ok 3-4 6; 3 acquire ok 9-10 20", verdict.Overlap, "1 3"}, // reports the longest
+		{"1 acquire ok 1-2 30; 2 acquire ok 3-4 6; 3 acquire ok 9-10 12", verdict.Overlap, "1 2"}, // reports the earliest of equally long conflicts
 		// one client with two handles
 		{"1a acquire ok 1-2; 1b acquire ok 3-4; 1a release ok 5-6", verdict.Overlap, "1a 1b"},
 		{"1a acquire ok 3-3; 1b acquire ok 3-3; 1a release ok 3-3; 1b release ok 3-3", verdict.Overlap, "1a 1b"},
@@ -115,8 +114,8 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// A client that has called its release no longer holds the lock, even if another session acquires it
-// before the release returns. The answer "not held" to the release is a separate conflict.
+// A client that has called release no longer holds the lock, even if another session acquires the
+// lock before the release returns. The answer "not held" to the release is a separate conflict.
 func TestReleasesInProgress(t *testing.T) {
 	for _, row := range []conflictRow{
 		{"1 acquire ok 1-2 99; 1 release fail 10-14; 2 acquire ok 11-12 99", verdict.LostEarly, "1"},
@@ -138,24 +137,24 @@ func (row conflictRow) check(t *testing.T) {
 	c := judgeLease(h)
 	k := c.k
 	kind, sessions := "", []string(nil)
-	if k.worst != nil {
-		kind = k.worst.kind
-		for _, s := range k.worst.sessions {
+	if k.worstConflict != nil {
+		kind = k.worstConflict.kind
+		for _, s := range k.worstConflict.sessions {
 			sessions = append(sessions, s.Name())
 		}
-		if because := k.worst.reason(c.End); !strings.Contains(because, " k") {
-			t.Errorf("%s: because %q", row.ops, because)
+		if description := k.worstConflict.reason(c.End); !strings.Contains(description, " k") {
+			t.Errorf("%s: because %q", row.ops, description)
 		}
 	}
 	if kind != row.kind || strings.Join(sessions, " ") != row.sessions || (kind == "") != (len(k.conflicts) == 0) {
-		t.Errorf("%s: got %q by %s, %d incidents; want %q by %s", row.ops, kind, sessions, len(k.conflicts), row.kind, row.sessions)
+		t.Errorf("%s: got %q between sessions %s, %d incidents; want %q between sessions %s", row.ops, kind, sessions, len(k.conflicts), row.kind, row.sessions)
 	}
-	if why := contradiction(h); why != "" {
-		t.Errorf("%s: %s", row.ops, why)
+	if reason := contradiction(h); reason != "" {
+		t.Errorf("%s: %s", row.ops, reason)
 	}
 }
 
-// TestIncidents checks that connected conflicts count as one incident.
+// Connected conflicts count as one incident.
 func TestIncidents(t *testing.T) {
 	for ops, want := range map[string]int{
 		"1 acquire ok 1-2 9; 2 acquire ok 3-4 9; 3 acquire ok 5-6 9":                                   1,
@@ -164,10 +163,10 @@ func TestIncidents(t *testing.T) {
 		"1 acquire ok 1-2 5; 2 acquire ok 3-4 5; 3 acquire ok 11-12 19; 3 release fail 14-15":          2,
 		"1 acquire ok 1-2 20; 2 acquire ok 3-9 4; 3 acquire ok 30-31 40; 3 release fail 34-35":         2,
 		"1 acquire ok 1-2 9; 1 release ok 3-4; 1 release ok 5-6; 2 acquire fail 1-2; 2 release ok 7-8": 2,
-		// a session that lost early and overlaps none, but touches sessions that do
+		// a session that lost the lock early, and touches overlapping sessions without overlapping them
 		"1 acquire ok 1-2 5; 2 acquire ok 3-4 5; 3 acquire ok 4-5 9; 3 release fail 6-7": 2,
 		"1 acquire ok 1-2 5; 1 release fail 3-4; 2 acquire ok 4-5 9; 3 acquire ok 5-6 9": 2,
-		// a session that lost early and overlaps only one that began long before
+		// a session that lost the lock early, and overlaps a session that began long before
 		"1 acquire ok 1-2 20; 2 acquire ok 3-4 6; 3 acquire ok 8-9 15; 3 release fail 10-11": 1,
 	} {
 		if got := len(judgeLease(parseLease(t, ops)).k.conflicts); got != want {
@@ -176,7 +175,7 @@ func TestIncidents(t *testing.T) {
 	}
 }
 
-// TestCertificate checks that the certificate detects holds that do not explain the answers.
+// The certificate rejects holds that do not explain the answers.
 func TestCertificate(t *testing.T) {
 	const ops = "1 acquire ok 1-2 5; 1 extend ok 4-6 9; 1 release ok 12-14; 2 acquire ok 11-16 20; 3 acquire ok 13-30 15"
 	rows := []struct {
@@ -184,16 +183,16 @@ func TestCertificate(t *testing.T) {
 		want  string
 	}{
 		{func(k *leaseKey) {}, ""},
-		{func(k *leaseKey) { k.firm[0].From = 3 }, "1: acquire ok between 1 ns and 2 ns does not fit a hold from 3 ns to 12 ns"},
-		{func(k *leaseKey) { k.firm[0].To = 11 }, "1: release ok between"},
-		{func(k *leaseKey) { k.firm[0].To = 17 }, "1: release ok between"},
-		{func(k *leaseKey) { k.firm[1].To = 19 }, "2: nothing can have ended its hold at 19 ns"},
-		{func(k *leaseKey) { k.firm[1].From = 11 }, "1 and 2 hold the lock at the same time"},
-		{func(k *leaseKey) { k.brief[0].From, k.brief[0].To = 17, 18 }, "3 has no free instant"},
-		{func(k *leaseKey) { k.brief[0].From, k.brief[0].To = 14, 14 }, "3: nothing can have ended its hold at 14 ns"},
+		{func(k *leaseKey) { k.firmHolds[0].From = 3 }, "1: acquire ok between 1 ns and 2 ns does not fit a hold from 3 ns to 12 ns"},
+		{func(k *leaseKey) { k.firmHolds[0].To = 11 }, "1: release ok between"},
+		{func(k *leaseKey) { k.firmHolds[0].To = 17 }, "1: release ok between"},
+		{func(k *leaseKey) { k.firmHolds[1].To = 19 }, "2: nothing can have ended its hold at 19 ns"},
+		{func(k *leaseKey) { k.firmHolds[1].From = 11 }, "1 and 2 hold the lock at the same time"},
+		{func(k *leaseKey) { k.briefHolds[0].From, k.briefHolds[0].To = 17, 18 }, "3 has no free instant"},
+		{func(k *leaseKey) { k.briefHolds[0].From, k.briefHolds[0].To = 14, 14 }, "3: nothing can have ended its hold at 14 ns"},
 	}
-	const extended = "1 acquire ok 1-2 5; 1 extend ok 3-4 6; 1 extend ok 5-7 20; 2 acquire info 21-*; 2 release fail 24-26; 2 extend ok 28-29 40"
-	moved := []struct {
+	const extendedOps = "1 acquire ok 1-2 5; 1 extend ok 3-4 6; 1 extend ok 5-7 20; 2 acquire info 21-*; 2 release fail 24-26; 2 extend ok 28-29 40"
+	movedHolds := []struct {
 		session  int
 		from, to int64
 		want     string
@@ -204,28 +203,28 @@ func TestCertificate(t *testing.T) {
 		{1, 23, 40, "2: release fail between"},
 		{1, 30, 40, "2: extend ok between"},
 	}
-	for _, m := range moved {
-		k := judgeLease(parseLease(t, extended)).k
-		k.firm[m.session].From, k.firm[m.session].To = m.from, m.to
+	for _, m := range movedHolds {
+		k := judgeLease(parseLease(t, extendedOps)).k
+		k.firmHolds[m.session].From, k.firmHolds[m.session].To = m.from, m.to
 		if got := k.verifyCertificate(); !strings.HasPrefix(got, m.want) || (m.want == "") != (got == "") {
 			t.Errorf("hold %d from %d to %d: got %q, want %q", m.session, m.from, m.to, got, m.want)
 		}
 	}
-	const refused = "1 acquire ok 1-2 5; 1 release fail 6-8"
-	k := judgeLease(parseLease(t, refused)).k
-	k.firm[0].To = 9
+	const refusedOps = "1 acquire ok 1-2 5; 1 release fail 6-8"
+	k := judgeLease(parseLease(t, refusedOps)).k
+	k.firmHolds[0].To = 9
 	if got := k.verifyCertificate(); !strings.HasPrefix(got, "1: release fail between") {
 		t.Errorf("a hold past the answer \"not held\": got %q", got)
 	}
-	k = judgeLease(parseLease(t, "1a acquire ok 3-5 4; 1b acquire ok 11-12 30")).k // a brief hold, and a firm one
-	k.brief[0].From, k.brief[0].To = 15, 15
-	if got := k.findDisorder(map[string][]hold{"c1": k.brief}); got != "1b held the lock before 1a, but was called after it" {
+	k = judgeLease(parseLease(t, "1a acquire ok 3-5 4; 1b acquire ok 11-12 30")).k // a brief hold and a firm hold
+	k.briefHolds[0].From, k.briefHolds[0].To = 15, 15
+	if got := k.findDisorder(map[string][]hold{"c1": k.briefHolds}); got != "1b held the lock before 1a, but was called after it" {
 		t.Errorf("a hold before an earlier one: got %q", got)
 	}
 	for i, row := range rows {
 		k := judgeLease(parseLease(t, ops)).k
-		if len(k.firm) != 2 || len(k.brief) != 1 || k.worst != nil {
-			t.Fatalf("%d firm holds, %d brief ones, %+v", len(k.firm), len(k.brief), k.worst)
+		if len(k.firmHolds) != 2 || len(k.briefHolds) != 1 || k.worstConflict != nil {
+			t.Fatalf("%d firm holds, %d brief holds, %+v", len(k.firmHolds), len(k.briefHolds), k.worstConflict)
 		}
 		row.spoil(k)
 		if got := k.verifyCertificate(); !strings.HasPrefix(got, row.want) || (row.want == "") != (got == "") {

@@ -2,7 +2,7 @@
 
 package lease
 
-// All cases of the enumeration, and two million random histories, one in twenty also judged by porcupine.
+// All cases of the enumeration, and two million random histories. Porcupine judges one in twenty.
 const (
 	leaseStride     = 1
 	shortStride     = 1

@@ -2,8 +2,8 @@
 
 package lease
 
-// How many cases the comparisons cover. The strides are primes so that no loop of the enumeration is in
-// step with them.
+// Number of cases that the comparisons cover. The strides are primes so that no loop of the
+// enumeration is in step with them.
 const (
 	leaseStride     = 83
 	shortStride     = 331

@@ -20,29 +20,29 @@ type lockState struct {
 	lock        *facts.Lock
 	name        string
 	attempts    *facts.LockAttempts     // nil if the links recorded no command for this lock
-	keptByFault map[string][]spans.Span // node → spans in which a fault kept a key there
-	keptByHost  map[string][]spans.Span // node → spans in which a key may have stayed because the host was slow
+	keptByFault map[string][]spans.Span // by node: spans during which a fault kept a key there
+	keptByHost  map[string][]spans.Span // by node: spans during which a key may have stayed because the host was slow
 
-	sessions            iter.Seq[*facts.Session]      // the lock's sessions by call time
-	callersMemo         *callers                      // memo of callers
-	grantsMemo          []*facts.Session              // memo of grants
-	nextGrantMemo       []int                         // memo of grantAfter: for each grant, the index of the next different one
-	byClientMemo        map[string][]*facts.Session   // memo of byClient
-	clientNames         []string                      // names of these clients by first call
-	holdersMemo         []holder                      // memo of holders
-	holdMemo            map[*facts.Session]cachedHold // memo of hold
-	majorityMemo        map[string][]spans.Span       // memo of majority, by client
-	availableMemo       map[string][]spans.Span       // memo of availableSpans, by client
-	certainMajorityMemo map[string][]spans.Span       // memo of certainMajority, by client
-	keylessMemo         map[string][]spans.Span       // memo of keylessSpans, by client
+	sessions            iter.Seq[*facts.Session]      // the lock's sessions, ordered by call time
+	callersMemo         *callers                      // cached result of callers
+	grantsMemo          []*facts.Session              // cached result of grants
+	nextGrantMemo       []int                         // cached result of grantAfter: for each grant, the index of the next different grant
+	byClientMemo        map[string][]*facts.Session   // cached result of byClient
+	clientNames         []string                      // the clients, ordered by first call
+	holdersMemo         []holder                      // cached result of holders
+	holdMemo            map[*facts.Session]cachedHold // cached result of hold
+	majorityMemo        map[string][]spans.Span       // cached result of majority, by client
+	availableMemo       map[string][]spans.Span       // cached result of availableSpans, by client
+	certainMajorityMemo map[string][]spans.Span       // cached result of certainMajority, by client
+	keylessMemo         map[string][]spans.Span       // cached result of keylessSpans, by client
 
-	longestPause func() int64 // memo of longestPause
+	longestPause func() int64 // cached result of longestPause
 
-	lostRoundsMemo map[string][]spans.Span   // memo of lostRounds
-	delaySpansMemo map[string]spans.Measured // memo of delaySpans
+	lostRoundsMemo map[string][]spans.Span        // cached result of lostRounds
+	delaySpansMemo map[string]spans.MeasuredSpans // cached result of delaySpans
 }
 
-// memoize returns the memoized value for a key, and computes it on first use.
+// memoize returns the value stored for a key, or computes and stores it.
 func memoize[K comparable, V any](memo map[K]V, key K, make func() V) V {
 	value, ok := memo[key]
 	if !ok {
@@ -52,16 +52,16 @@ func memoize[K comparable, V any](memo map[K]V, key K, make func() V) V {
 	return value
 }
 
-// newLockStates returns the states of the locks in a record, in the order in which the locks were
-// first used.
+// newLockStates returns the states of a record's locks in the order in which the locks were first
+// used.
 func newLockStates(r *conditions) []*lockState {
 	var locks []*lockState
-	wires := r.AttemptsByLock()
+	attemptsByLock := r.AttemptsByLock()
 	for _, l := range r.Locks {
 		c := &lockState{
-			conditions: r, lock: l, name: l.Name, attempts: wires[l.Name], sessions: r.Sessions(),
+			conditions: r, lock: l, name: l.Name, attempts: attemptsByLock[l.Name], sessions: r.Sessions(),
 			holdMemo: map[*facts.Session]cachedHold{}, majorityMemo: map[string][]spans.Span{}, availableMemo: map[string][]spans.Span{},
-			certainMajorityMemo: map[string][]spans.Span{}, keylessMemo: map[string][]spans.Span{}, delaySpansMemo: map[string]spans.Measured{},
+			certainMajorityMemo: map[string][]spans.Span{}, keylessMemo: map[string][]spans.Span{}, delaySpansMemo: map[string]spans.MeasuredSpans{},
 		}
 		c.longestPause = sync.OnceValue(func() int64 { return longestPause(c) })
 		c.keptByFault, c.keptByHost = findKeptKeys(r, c.attempts)
@@ -70,24 +70,24 @@ func newLockStates(r *conditions) []*lockState {
 	if len(locks) < 2 {
 		return locks
 	}
-	of := map[string]*[]*facts.Session{}
+	sessionsByLock := map[string]*[]*facts.Session{}
 	for _, c := range locks {
-		of[c.name] = &[]*facts.Session{}
+		sessionsByLock[c.name] = &[]*facts.Session{}
 	}
-	key, listed := locks[0].name, of[locks[0].name]
+	key, currentSessions := locks[0].name, sessionsByLock[locks[0].name]
 	for s := range r.Sessions() {
 		if s.Key() != key {
-			key, listed = s.Key(), of[s.Key()]
+			key, currentSessions = s.Key(), sessionsByLock[s.Key()]
 		}
-		*listed = append(*listed, s)
+		*currentSessions = append(*currentSessions, s)
 	}
 	for _, c := range locks {
-		c.sessions = slices.Values(*of[c.name])
+		c.sessions = slices.Values(*sessionsByLock[c.name])
 	}
 	return locks
 }
 
-// callers returns the sessions by call time, with the spans in which each was waiting.
+// callers returns the sessions ordered by call time.
 func (c *lockState) callers() *callers {
 	if c.callersMemo == nil {
 		c.byClient()
@@ -96,7 +96,8 @@ func (c *lockState) callers() *callers {
 	return c.callersMemo
 }
 
-// grants returns the sessions that acquired the lock, in the order in which their acquires returned.
+// grants returns the sessions that acquired the lock, in the order in which their acquires
+// returned.
 func (c *lockState) grants() []*facts.Session {
 	if c.grantsMemo == nil {
 		for s := range c.lock.Sessions() {
@@ -109,8 +110,8 @@ func (c *lockState) grants() []*facts.Session {
 }
 
 // grantAfter returns the first grant after an instant, or nil. It skips grants to the given session
-// or to its client with the same token, because such a grant does not show that the lock was free.
-func (c *lockState) grantAfter(at int64, except *facts.Session) *facts.Session {
+// or to its client with the same token, because these do not show that the lock was free.
+func (c *lockState) grantAfter(at int64, excluded *facts.Session) *facts.Session {
 	grants := c.grants()
 	if c.nextGrantMemo == nil {
 		c.nextGrantMemo = make([]int, len(grants))
@@ -122,7 +123,7 @@ func (c *lockState) grantAfter(at int64, except *facts.Session) *facts.Session {
 		}
 	}
 	i := searchSessions(grants, func(s *facts.Session) bool { return s.Acquire.Return.T > at })
-	if i < len(grants) && sameGrant(grants[i], except) {
+	if i < len(grants) && sameGrant(grants[i], excluded) {
 		i = c.nextGrantMemo[i]
 	}
 	if i == len(grants) {
@@ -131,12 +132,12 @@ func (c *lockState) grantAfter(at int64, except *facts.Session) *facts.Session {
 	return grants[i]
 }
 
-// sameGrant reports whether a grant gives a client what it already had through another grant.
-func sameGrant(grant, had *facts.Session) bool {
-	return grant.Client() == had.Client() && (grant == had || grant.Token() == had.Token())
+// sameGrant reports whether a grant gave a client what it already had from another grant.
+func sameGrant(grant, other *facts.Session) bool {
+	return grant.Client() == other.Client() && (grant == other || grant.Token() == other.Token())
 }
 
-// byClient returns the sessions of each client by call time.
+// byClient returns each client's sessions, ordered by call time.
 func (c *lockState) byClient() map[string][]*facts.Session {
 	if c.byClientMemo == nil {
 		c.byClientMemo = map[string][]*facts.Session{}
@@ -150,39 +151,39 @@ func (c *lockState) byClient() map[string][]*facts.Session {
 	return c.byClientMemo
 }
 
-// waitingSpans returns the spans in which a client was trying to acquire the lock and that overlap
-// a span.
-func (c *lockState) waitingSpans(client string, in spans.Span) []spans.Span {
+// waitingSpans returns the spans during which a client was trying to acquire the lock, if they
+// overlap a given span.
+func (c *lockState) waitingSpans(client string, span spans.Span) []spans.Span {
 	var list []spans.Span
-	for _, s := range endingAfter(c.byClient()[client], in.From) {
-		if s.Acquire.Call.T >= in.To {
+	for _, s := range endingAfter(c.byClient()[client], span.From) {
+		if s.Acquire.Call.T >= span.To {
 			break
 		}
 		wait := spans.Wait(c.Facts, s)
-		wait.To = max(wait.To, wait.From+1) // an acquire that fails at once counts as an attempt
+		wait.To = max(wait.To, wait.From+1) // count an acquire that fails at once as an attempt
 		list = append(list, wait)
 	}
 	return list
 }
 
 // couldAcquire returns the parts of a span in which a client was trying to acquire the lock and
-// reached enough nodes. A client that retries within a retry delay of a failure is still trying.
-func (c *lockState) couldAcquire(waits []spans.Span, in spans.Span, reached []spans.Span) []spans.Span {
-	return spans.Intersect(spans.Intersect(spans.Join(waits, int64(c.Params.RetryMax)), reached), []spans.Span{in})
+// reached enough nodes. A client that retries within a retry delay after a failure is still trying.
+func (c *lockState) couldAcquire(waitSpans []spans.Span, span spans.Span, reachable []spans.Span) []spans.Span {
+	return spans.Intersect(spans.Intersect(spans.Join(waitSpans, int64(c.Params.RetryMax)), reachable), []spans.Span{span})
 }
 
-// cachedHold is the memo entry for a session's hold.
+// cachedHold is a session's hold as stored in holdMemo.
 type cachedHold struct {
 	hold
-	ok         bool  // whether the session held or may have held the lock
-	certainEnd int64 // from when on the session certainly held nothing
+	ok         bool  // the session held or may have held the lock
+	certainEnd int64 // from then on the session certainly held nothing
 }
 
-// hold returns the hold of a session. It is memoized because some callers need it often.
+// hold returns a session's hold. Some callers need it often, so it is cached.
 func (c *lockState) hold(s *facts.Session) cachedHold {
 	return memoize(c.holdMemo, s, func() (h cachedHold) {
-		h.hold, h.ok = findHold(c.Facts, c.keys, s, c.attempts)
-		h.certainEnd = certainEnd(c.Facts, s, c.attempts, h.lapse)
+		h.hold, h.ok = findHold(c.Facts, c.lapses, s, c.attempts)
+		h.certainEnd = certainEnd(c.Facts, s, c.attempts, h.lapseTime)
 		return h
 	})
 }
@@ -190,98 +191,99 @@ func (c *lockState) hold(s *facts.Session) cachedHold {
 // holders returns all holds of the lock, in the order in which their acquires ended.
 func (c *lockState) holders() []holder {
 	if c.holdersMemo == nil {
-		c.holdersMemo = findHolders(c.Facts, c.keys, c.sessions, c.attempts)
+		c.holdersMemo = findHolders(c.Facts, c.lapses, c.sessions, c.attempts)
 	}
 	return c.holdersMemo
 }
 
-// majority returns the spans in which a client is running and reaches a majority of nodes that can
-// grant it this lock once the holder releases it, because no fault prevents them.
+// majority returns the spans during which a client is running and reaches a majority of nodes that
+// can grant it this lock, because no fault prevents them. Keys of the current holder do not matter.
 func (c *lockState) majority(client string) []spans.Span {
-	return memoize(c.majorityMemo, client, func() []spans.Span { return c.down.majorityWithout(client, c.keptByFault) })
+	return memoize(c.majorityMemo, client, func() []spans.Span { return c.outages.majorityWithout(client, c.keptByFault) })
 }
 
-// availableSpans returns the parts of majority in which the client has also had time to notice the
-// end of the last outage.
+// availableSpans returns the parts of majority in which the client has had time to notice the end
+// of the last outage.
 func (c *lockState) availableSpans(client string) []spans.Span {
 	return memoize(c.availableMemo, client, func() []spans.Span {
-		return spans.Intersect(c.down.trimRecovery(c.down.majority(client)), c.majority(client))
+		return spans.Intersect(c.outages.trimRecovery(c.outages.majority(client)), c.majority(client))
 	})
 }
 
-// certainMajority is like majority, but also excludes nodes while they have a key that stayed
-// because the host was slow.
+// certainMajority is like majority, but excludes nodes while they have a key that stayed because
+// the host was slow.
 func (c *lockState) certainMajority(client string) []spans.Span {
 	if len(c.keptByHost) == 0 {
 		return c.majority(client)
 	}
-	return memoize(c.certainMajorityMemo, client, func() []spans.Span { return c.down.majorityWithout(client, c.leftoverSpans()) })
+	return memoize(c.certainMajorityMemo, client, func() []spans.Span { return c.outages.majorityWithout(client, c.leftoverSpans()) })
 }
 
-// certainlyAvailableSpans returns the parts of certainMajority in which the client has also had
-// time to notice the end of the last outage.
+// certainlyAvailableSpans returns the parts of certainMajority in which the client has had time to
+// notice the end of the last outage.
 func (c *lockState) certainlyAvailableSpans(client string) []spans.Span {
 	return spans.Intersect(c.availableSpans(client), c.certainMajority(client))
 }
 
-// keylessSpans returns the spans in which a client reached a majority of nodes that had no key of
+// keylessSpans returns the spans during which a client reached a majority of nodes without a key of
 // this lock.
 func keylessSpans(c *lockState, client string) []spans.Span {
 	return memoize(c.keylessMemo, client, func() []spans.Span {
-		had := map[string][]spans.Span{}
+		keySpans := map[string][]spans.Span{}
 		for _, n := range c.Params.Nodes {
 			for _, s := range c.Lives().Intervals(n, c.name) {
-				had[n] = append(had[n], spans.Of(s.From(), s.To()))
+				keySpans[n] = append(keySpans[n], spans.New(s.From(), s.To()))
 			}
 		}
-		uniteAll(had)
-		return c.down.majorityWithout(client, had)
+		uniteAll(keySpans)
+		return c.outages.majorityWithout(client, keySpans)
 	})
 }
 
-// leftoverSpans returns, by node, the spans in which a key stayed because of a fault or a slow host.
+// leftoverSpans returns, by node, the spans during which a key stayed because of a fault or a slow
+// host.
 func (c *lockState) leftoverSpans() map[string][]spans.Span {
-	left := map[string][]spans.Span{}
+	leftovers := map[string][]spans.Span{}
 	for _, n := range c.Params.Nodes {
 		if list := slices.Concat(c.keptByFault[n], c.keptByHost[n]); len(list) > 0 {
-			left[n] = spans.Union(list)
+			leftovers[n] = spans.Union(list)
 		}
 	}
-	return left
+	return leftovers
 }
 
-// blockedSpans returns the spans in which keys left behind by faults or a slow host kept every
+// blockedSpans returns the spans during which keys left behind by faults or a slow host kept every
 // client from reaching a majority.
 func (c *lockState) blockedSpans() []spans.Span {
-	left := c.leftoverSpans()
-	if len(left) == 0 {
+	leftovers := c.leftoverSpans()
+	if len(leftovers) == 0 {
 		return nil
 	}
 	var lists [][]spans.Span
 	for _, n := range c.Params.Nodes {
-		lists = append(lists, left[n])
+		lists = append(lists, leftovers[n])
 	}
 	return spans.AtLeast(len(lists)-quorumSize(&c.Params)+1, lists...)
 }
 
-// findKeptKeys finds, by node, the spans in which the key of an attempt may have stayed there for
-// reasons beyond the lock's control, so that no other client could get the node's vote. The key
-// stays until it is known to have been deleted or has lapsed. A fault kept it if
+// findKeptKeys returns, by node, the spans during which an attempt's key may have stayed for
+// reasons beyond the lock's control, so that no other client could get the node's vote. Such a span
+// lasts until the key is known to have been deleted or has lapsed. A fault kept the key if
 //
 //   - the client, the node or the link was down before the attempt was over,
 //   - or a fault delayed the set or the release for longer than a client waits, or forever.
 //
-// A slow host may have kept it if, without a fault, the set, the release or the answer to the set
-// took longer than a client waits, or the release never arrived and the host stalled when it was
-// due. In virtual time the host is never slow.
+// A slow host may have kept the key if there was no fault, but the set, the release or the answer
+// to the set took longer than a client waits, or the release never arrived and the host stalled
+// when it was due. In virtual time the host is never slow.
 //
-// Any other key that a failed attempt leaves behind is the lock's own doing. So is a key that
-// remains after its holder's release, because a fault that has healed by then explains nothing.
-// Nor does a fault explain a key that was sent after its attempt had been given up.
-func findKeptKeys(r *conditions, w *facts.LockAttempts) (kept, slow map[string][]spans.Span) {
-	kept, slow = map[string][]spans.Span{}, map[string][]spans.Span{}
+// The lock is responsible for any other key that a failed attempt leaves behind. The same is true
+// of a key that remains after its holder's release, because a fault that was over before explains
+// nothing, and of a key that was sent after its attempt had been given up.
+func findKeptKeys(r *conditions, w *facts.LockAttempts) (byFault, byHost map[string][]spans.Span) {
+	byFault, byHost = map[string][]spans.Span{}, map[string][]spans.Span{}
 	if w == nil {
-		return kept, slow
+		return byFault, byHost
 	}
 	for _, a := range w.Attempts {
 		for _, e := range a.Sets {
@@ -290,33 +292,34 @@ func findKeptKeys(r *conditions, w *facts.LockAttempts) (kept, slow map[string][
 			}
 			k := keptAfterAttempt(r, w, a, e)
 			if len(k.byFault) > 0 {
-				kept[e.Node] = append(kept[e.Node], k.byFault...)
+				byFault[e.Node] = append(byFault[e.Node], k.byFault...)
 			}
 			if len(k.byHost) > 0 {
-				slow[e.Node] = append(slow[e.Node], k.byHost...)
+				byHost[e.Node] = append(byHost[e.Node], k.byHost...)
 			}
 		}
 	}
-	uniteAll(kept)
-	uniteAll(slow)
-	return kept, slow
+	uniteAll(byFault)
+	uniteAll(byHost)
+	return byFault, byHost
 }
 
-// neverApplied reports whether a node's own data shows that it never applied a set whose outcome
-// the link does not know, for example because it was lost.
+// neverApplied reports whether a node's own data shows that it never applied a set whose outcome is
+// unknown to the link, for example because the set was lost.
 func neverApplied(r *conditions, a *facts.Attempt, set *history.Event) bool {
-	until := r.keys.latestLapse(facts.Applied(set))
-	if set.Type == history.OK || !r.Params.Life || r.Lives().Gap(set.Node, set.Sent, until) != nil {
+	until := r.lapses.latestLapse(facts.AppliedAt(set))
+	if set.Type == history.OK || !r.Params.ReportsKeys || r.Lives().Gap(set.Node, set.SentAt, until) != nil {
 		return false
 	}
-	return !slices.ContainsFunc(r.Lives().During(set.Node, set.Key, set.Sent, until), func(s *facts.KeyInterval) bool { return s.Holds(a.Token) })
+	return !slices.ContainsFunc(r.Lives().IntervalsBetween(set.Node, set.Key, set.SentAt, until), func(s *facts.KeyInterval) bool { return s.HasToken(a.Token) })
 }
 
-// keptSpans holds the spans in which an attempt's key stayed on its node, by what kept it there.
+// keptSpans holds the spans during which an attempt's key stayed on its node, by what kept it
+// there.
 type keptSpans struct{ byFault, byHost []spans.Span }
 
-// add records a span for which a message was late or lost. Without a fault that can have caused
-// this, the host was slow if the run was in real time.
+// add records a span for which a message was late or lost. If no fault can have caused that and the
+// run was in real time, the host was slow.
 func (k *keptSpans) add(r *conditions, span spans.Span, fault bool) {
 	if fault || !r.isRealTime() {
 		k.byFault = append(k.byFault, span)
@@ -330,109 +333,109 @@ func keptAfterAttempt(r *conditions, w *facts.LockAttempts, a *facts.Attempt, e 
 		return k
 	}
 	if a.Won {
-		if releasing, called := releaseSpan(r.Facts, a.Session); called {
-			return keptAfterHold(r, w, a, e, releasing)
+		if release, called := releaseSpan(r.Facts, a.Session); called {
+			return keptAfterHold(r, w, a, e, release)
 		}
 	}
 	timeout := int64(r.Params.NodeTimeout)
-	at, set := facts.Applied(e), int64(0)
+	at, lastExtension := facts.AppliedAt(e), int64(0)
 	if a.Won {
-		set = w.LastExtension[a.Session]
+		lastExtension = w.LastExtension[a.Session]
 	}
-	deleted, sent := a.Deletion(e)
-	asking := spans.Of(e.Sent, spans.Plus(a.End, timeout))
-	down, touched := spans.Meets(r.down.linkDown(a.Session.Client(), e.Node), asking), spans.Meets(r.down.singleMessages[e.Process], asking)
-	span := spans.Of(at, min(deleted, r.keys.latestLapse(max(at, set))))
+	deletionTime, releaseSent := a.Deletion(e)
+	requestSpan := spans.New(e.SentAt, spans.Add(a.End, timeout))
+	isDown, isTouched := spans.Meets(r.outages.linkDown(a.Session.Client(), e.Node), requestSpan), spans.Meets(r.outages.messageSpans[e.Process], requestSpan)
+	span := spans.New(at, min(deletionTime, r.lapses.latestLapse(max(at, lastExtension))))
 	switch {
-	case down || at-e.Sent > timeout || sent != 0 && deleted-sent > timeout || e.Answered == 0 && !touched:
-		k.add(r, span, down || touched)
-	case r.isRealTime() && e.Answered-e.Sent > timeout && !touched, sent == 0 && spans.Meets(r.stalls, spans.Of(a.To, spans.Plus(a.To, timeout))):
+	case isDown || at-e.SentAt > timeout || releaseSent != 0 && deletionTime-releaseSent > timeout || e.AnsweredAt == 0 && !isTouched:
+		k.add(r, span, isDown || isTouched)
+	case r.isRealTime() && e.AnsweredAt-e.SentAt > timeout && !isTouched, releaseSent == 0 && spans.Meets(r.stalls, spans.New(a.To, spans.Add(a.To, timeout))):
 		k.add(r, span, false)
 	}
 	return k
 }
 
-// keptAfterHold is like keptAfterAttempt for a lock that was held and has been released, or whose
-// release is in progress:
+// keptAfterHold is like keptAfterAttempt, for a lock that was held and has been released or is
+// being released:
 //
 //	set           acquire returned           release called      over
 //	 |~~~~~~~~~~~~~~~~~~|---------------------------|~~~~~~~~~~~~~~|
 //
-// A fault can explain the key if it was active before the client held the lock, because no other
+// A fault explains the key if it was active before the client held the lock, because no other
 // client could get the lock then, or if it kept the release from reaching the node. A restart of
-// the node can explain it, too, if the node has not answered the client since, because the restart
-// breaks the client's connection. So can a cut, if the lock has not reported a successful release.
-func keptAfterHold(r *conditions, w *facts.LockAttempts, a *facts.Attempt, e *history.Event, releasing spans.Span) (k keptSpans) {
+// the node explains the key unless the node has answered the client since, because a restart breaks
+// the client's connection. A cut explains it unless the lock has reported a successful release.
+func keptAfterHold(r *conditions, w *facts.LockAttempts, a *facts.Attempt, e *history.Event, release spans.Span) (k keptSpans) {
 	timeout := int64(r.Params.NodeTimeout)
-	link, messageFaults := r.down.linkDown(a.Session.Client(), e.Node), r.down.singleMessages[e.Process]
-	at, acquired := facts.Applied(e), a.Session.Acquire.ReturnedAt()
-	deleted, sent := a.Deletion(e)
-	gone := min(deleted, r.keys.latestLapse(max(at, w.LastExtension[a.Session])))
-	if asking := (spans.Of(e.Sent, acquired)); spans.Meets(link, asking) {
-		k.add(r, spans.Of(at, min(gone, acquired)), true)
+	linkDown, messageFaults := r.outages.linkDown(a.Session.Client(), e.Node), r.outages.messageSpans[e.Process]
+	at, acquireEnd := facts.AppliedAt(e), a.Session.Acquire.ReturnedAt()
+	deletionTime, releaseSent := a.Deletion(e)
+	goneTime := min(deletionTime, r.lapses.latestLapse(max(at, w.LastExtension[a.Session])))
+	if requestSpan := (spans.New(e.SentAt, acquireEnd)); spans.Meets(linkDown, requestSpan) {
+		k.add(r, spans.New(at, min(goneTime, acquireEnd)), true)
 	}
-	asking, returning := spans.Of(e.Sent, spans.Plus(acquired, timeout)), spans.Of(releasing.From, spans.Plus(releasing.To, timeout))
-	span := spans.Of(max(at, releasing.From), gone)
-	down := spans.Meets(link, returning) || sent == 0 && disconnected(r.Facts, a.Session, e, releasing.From)
-	touched := spans.Meets(messageFaults, asking) || spans.Meets(messageFaults, returning)
-	unanswered := e.Answered == 0 && !spans.Meets(messageFaults, asking) && !spans.Meets(link, asking)
+	requestSpan, returnSpan := spans.New(e.SentAt, spans.Add(acquireEnd, timeout)), spans.New(release.From, spans.Add(release.To, timeout))
+	span := spans.New(max(at, release.From), goneTime)
+	isDown := spans.Meets(linkDown, returnSpan) || releaseSent == 0 && wasDisconnected(r.Facts, a.Session, e, release.From)
+	isTouched := spans.Meets(messageFaults, requestSpan) || spans.Meets(messageFaults, returnSpan)
+	unanswered := e.AnsweredAt == 0 && !spans.Meets(messageFaults, requestSpan) && !spans.Meets(linkDown, requestSpan)
 	switch {
-	case down || at-e.Sent > timeout && at > releasing.From || sent != 0 && deleted-sent > timeout || unanswered:
-		k.add(r, span, down || touched)
-	case sent == 0 && spans.Meets(r.stalls, spans.Of(releasing.From, spans.Plus(releasing.From, timeout))):
+	case isDown || at-e.SentAt > timeout && at > release.From || releaseSent != 0 && deletionTime-releaseSent > timeout || unanswered:
+		k.add(r, span, isDown || isTouched)
+	case releaseSent == 0 && spans.Meets(r.stalls, spans.New(release.From, spans.Add(release.From, timeout))):
 		k.add(r, span, false)
 	}
 	return k
 }
 
-// disconnected reports whether, after a key had been set on a node, the node was down or cut off
-// from the client and did not answer the client between then and the time until.
-func disconnected(r *facts.Facts, s *facts.Session, set *history.Event, until int64) bool {
-	downSince, claimed := int64(spans.DistantPast), false
+// wasDisconnected reports whether a node was down or cut off from the client after a key was set on
+// it, and then did not answer the client before the time until.
+func wasDisconnected(r *facts.Facts, s *facts.Session, set *history.Event, until int64) bool {
+	lastOutage, reportedRelease := int64(spans.DistantPast), false
 	for x := range s.Calls(history.OpRelease) {
-		claimed = claimed || x.Return != nil && x.Return.Type == history.OK
+		reportedRelease = reportedRelease || x.Return != nil && x.Return.Type == history.OK
 	}
 	for _, f := range r.Faults {
-		stops := f.Kind == facts.Kill || f.Kind == facts.Shutdown || f.Kind == facts.PowerLoss || f.Kind == facts.Failover
-		if stops && f.Target == set.Node || !claimed && f.Kind == facts.Cut && f.Target == set.Process {
-			if s := faultSpan(r, f); s.From >= set.Sent && s.From < until {
-				downSince = max(downSince, s.From)
+		terminates := f.Kind == facts.Kill || f.Kind == facts.Shutdown || f.Kind == facts.PowerLoss || f.Kind == facts.Failover
+		if terminates && f.Target == set.Node || !reportedRelease && f.Kind == facts.Cut && f.Target == set.Process {
+			if s := faultSpan(r, f); s.From >= set.SentAt && s.From < until {
+				lastOutage = max(lastOutage, s.From)
 			}
 		}
 	}
-	return downSince != spans.DistantPast && !slices.ContainsFunc(r.LockCommands, func(e *history.Event) bool {
-		return e.Process == set.Process && e.Sent > downSince && e.Sent < until && e.Answered != 0
+	return lastOutage != spans.DistantPast && !slices.ContainsFunc(r.LockCommands, func(e *history.Event) bool {
+		return e.Process == set.Process && e.SentAt > lastOutage && e.SentAt < until && e.AnsweredAt != 0
 	})
 }
 
-// loss records that a client held or may have held a lock and, from some instant on, could not
-// release it before its lease ended, because it was killed, cut off from a majority, or paused.
+// loss records that a client held or may have held a lock and was then killed, paused, or cut off
+// from a majority, so that it could not release the lock before its lease ended.
 type loss struct {
-	fault    *facts.Fault
-	lock     *lockState
-	session  *facts.Session
-	at       int64 // when the client was certainly lost
-	keysGone int64 // time by which its keys must be gone
-	lastSet  *history.Event
+	fault        *facts.Fault
+	lock         *lockState
+	session      *facts.Session
+	at           int64 // when the client was certainly lost
+	keysGoneTime int64 // when its keys must be gone at the latest
+	lastSet      *history.Event
 }
 
-// lossKinds lists the kinds of fault by which a holder is lost, in the order used in reports.
+// lossKinds lists the kinds of fault that cause losses, in the order used in reports.
 var lossKinds = []string{facts.Kill, facts.Cut, facts.Pause}
 
-// lossWords contains the words that describe a loss by each kind of fault.
+// lossWords contains the words for a loss by kind of fault.
 var lossWords = map[string]struct{ verb, noun, holder string }{
 	facts.Kill:  {"was killed", "holder death", "dead holder"},
 	facts.Cut:   {"was cut off", "holder cut-off", "cut-off holder"},
 	facts.Pause: {"was paused", "holder pause", "paused holder"},
 }
 
-// findLosses returns the losses of a record, in the order of the faults.
+// findLosses returns the losses in a record, in the order of the faults.
 func findLosses(r *conditions, locks []*lockState) []loss {
 	var all []loss
-	wanted := sync.OnceValue(func() map[string]*clientSessions { return sessionsByClient(locks) })
+	sessionsOf := sync.OnceValue(func() map[string]*clientSessions { return sessionsByClient(locks) })
 	add := func(f *facts.Fault, client string, at, until int64) {
-		for _, d := range wanted()[client].heldAt(at, f.First().T) {
-			if d.fault = f; d.keysGone <= until {
+		for _, d := range sessionsOf()[client].locksHeldAt(at, f.FirstEvent().T) {
+			if d.fault = f; d.keysGoneTime <= until {
 				all = append(all, d)
 			}
 		}
@@ -442,17 +445,17 @@ func findLosses(r *conditions, locks []*lockState) []loss {
 		clients[c] = true
 	}
 	for _, f := range r.Faults {
-		if stops := f.Kind == facts.Kill || f.Kind == facts.Pause; stops && f.Begin != nil && clients[f.Target] {
+		if stopsClient := f.Kind == facts.Kill || f.Kind == facts.Pause; stopsClient && f.Begin != nil && clients[f.Target] {
 			add(f, f.Target, f.Begin.T, f.To())
 		}
 	}
 	for client, cuts := range cutsByClient(r.Facts) {
-		by := map[int64]*facts.Fault{}
+		faultByStart := map[int64]*facts.Fault{}
 		for _, f := range slices.Backward(cuts) {
-			by[f.Begin.T] = f
+			faultByStart[f.Begin.T] = f
 		}
-		for _, s := range isolatedSpans(r.down, client, cuts) {
-			add(by[s.From], client, s.From, s.To)
+		for _, s := range isolatedSpans(r.outages, client, cuts) {
+			add(faultByStart[s.From], client, s.From, s.To)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b loss) int { return verdict.ByTime(a.fault.Begin, b.fault.Begin) })
@@ -470,64 +473,62 @@ func cutsByClient(r *facts.Facts) map[string][]*facts.Fault {
 	return cuts
 }
 
-// isolatedSpans returns the spans in which a client was certainly cut off from so many nodes that
-// no majority was left. A client that can never reach a majority is not isolated.
-func isolatedSpans(down *outages, client string, cuts []*facts.Fault) []spans.Span {
-	cut := map[string][]spans.Span{} // link → spans
+// isolatedSpans returns the spans during which cuts certainly left a client without a majority. A
+// client that can never reach a majority is not isolated.
+func isolatedSpans(faultOutages *outages, client string, cuts []*facts.Fault) []spans.Span {
+	cutSpans := map[string][]spans.Span{} // spans by link
 	for _, f := range cuts {
-		cut[f.Target] = append(cut[f.Target], spans.Of(f.Begin.T, f.To()))
+		cutSpans[f.Target] = append(cutSpans[f.Target], spans.New(f.Begin.T, f.To()))
 	}
 	var lists [][]spans.Span
-	for _, n := range down.nodes {
-		list := cut[client+"-"+n]
-		if down.neverReaches(client, n) {
-			list = append(list, spans.Of(spans.DistantPast, facts.Never))
+	for _, n := range faultOutages.nodes {
+		list := cutSpans[client+"-"+n]
+		if faultOutages.neverReaches(client, n) {
+			list = append(list, spans.New(spans.DistantPast, facts.Never))
 		}
 		lists = append(lists, spans.Union(list))
 	}
-	n := len(down.nodes)
-	found := spans.AtLeast(n-down.quorum+1, lists...)
+	n := len(faultOutages.nodes)
+	found := spans.AtLeast(n-faultOutages.quorum+1, lists...)
 	return slices.DeleteFunc(found, func(s spans.Span) bool { return s.From == spans.DistantPast })
 }
 
-// lockSession is a session and its lock.
 type lockSession struct {
 	session *facts.Session
 	lock    *lockState
 }
 
-// clientSessions lists a client's sessions of all locks by call time, and in the order of the locks
-// if called at the same time.
+// clientSessions lists a client's sessions of all locks, ordered by call time and then by lock.
 type clientSessions struct {
 	all    []lockSession
-	lapses []int64 // for each session, when the last known key of it or of an earlier session has lapsed
+	lapses []int64 // for each session, when the last known key of this or an earlier session has lapsed
 }
 
-// heldAt returns the locks that a client held or may have held at an instant. For each lock it
-// picks the session whose keys disappear last, provided that this is later than after. For sessions
-// before the client's last one, only recorded keys count. If none is recorded for the last session,
-// a key is assumed to have been set at the given instant.
-func (w *clientSessions) heldAt(at, after int64) (all []loss) {
+// locksHeldAt returns the locks that a client held or may have held at an instant. For each lock it
+// returns the session whose keys disappear last, unless they disappear before after. Before the
+// client's last session, only recorded keys count. If none is recorded for the last session, a key
+// is assumed to have been set at that instant.
+func (w *clientSessions) locksHeldAt(at, after int64) (all []loss) {
 	if w == nil {
 		return nil
 	}
 	last := sort.Search(len(w.all), func(i int) bool { return w.all[i].session.Acquire.Call.T > at }) - 1
 	for i := last; i >= 0 && (i == last || w.lapses[i] > after); i-- {
-		of := w.all[i]
-		h := of.lock.hold(of.session)
-		d := loss{lock: of.lock, session: of.session, at: at, lastSet: h.lastSet, keysGone: h.lapse}
+		current := w.all[i]
+		h := current.lock.hold(current.session)
+		d := loss{lock: current.lock, session: current.session, at: at, lastSet: h.lastSet, keysGoneTime: h.lapseTime}
 		if h.lastSet == nil {
-			d.keysGone = of.lock.keys.latestLapse(at)
+			d.keysGoneTime = current.lock.lapses.latestLapse(at)
 		}
-		if !h.ok || h.certainEnd <= at || d.keysGone <= after || h.lastSet == nil && i < last {
+		if !h.ok || h.certainEnd <= at || d.keysGoneTime <= after || h.lastSet == nil && i < last {
 			continue
 		}
-		same := slices.IndexFunc(all, func(o loss) bool { return o.lock == d.lock })
+		index := slices.IndexFunc(all, func(o loss) bool { return o.lock == d.lock })
 		switch {
-		case same < 0:
+		case index < 0:
 			all = append(all, d)
-		case d.keysGone > all[same].keysGone:
-			all[same] = d
+		case d.keysGoneTime > all[index].keysGoneTime:
+			all[index] = d
 		}
 	}
 	return all
@@ -537,57 +538,57 @@ func sessionsByClient(locks []*lockState) map[string]*clientSessions {
 	all := map[string]*clientSessions{}
 	for _, c := range locks {
 		for s := range c.sessions {
-			of := all[s.Client()]
-			if of == nil {
-				of = new(clientSessions)
-				all[s.Client()] = of
+			list := all[s.Client()]
+			if list == nil {
+				list = new(clientSessions)
+				all[s.Client()] = list
 			}
-			of.all = append(of.all, lockSession{s, c})
+			list.all = append(list.all, lockSession{s, c})
 		}
 	}
-	for _, of := range all {
-		slices.SortStableFunc(of.all, func(a, b lockSession) int { return cmp.Compare(a.session.Acquire.Call.T, b.session.Acquire.Call.T) })
+	for _, list := range all {
+		slices.SortStableFunc(list.all, func(a, b lockSession) int { return cmp.Compare(a.session.Acquire.Call.T, b.session.Acquire.Call.T) })
 		lapse := int64(spans.DistantPast)
-		for _, x := range of.all {
+		for _, x := range list.all {
 			if h := x.lock.hold(x.session); h.ok && h.lastSet != nil {
-				lapse = max(lapse, h.lapse)
+				lapse = max(lapse, h.lapseTime)
 			}
-			of.lapses = append(of.lapses, lapse)
+			list.lapses = append(list.lapses, lapse)
 		}
 	}
 	return all
 }
 
-// majorityFreed returns when, after a session's call of release, a majority of nodes no longer had
-// its key. It is needed if the release returned late or never, because the nodes may have deleted
-// the keys although the client does not know it. It returns Never if release was not called or the
-// record does not show the deletion.
+// majorityFreeTime returns when, after a session called release, a majority of nodes no longer had its
+// key. It matters if the release returned late or never, because the nodes may have deleted the
+// keys without the client's knowledge. It returns Never if release was not called or the record
+// does not show the deletion.
 //
 //	call             n1    n2       n3                      the client gives up
 //	  |---------------x-----x--------x-------------------------------?
 //	                        two of three are free
-func majorityFreed(r *facts.Facts, s *facts.Session, w *facts.LockAttempts, lapse int64) int64 {
+func majorityFreeTime(r *facts.Facts, s *facts.Session, w *facts.LockAttempts, lapse int64) int64 {
 	call := s.FirstRelease()
-	if call == nil || w == nil || len(r.Params.Nodes) == 0 || w.LastAttempt[s] == nil || s.ReleasedAt() <= spans.Plus(call.T, int64(r.Params.NodeTimeout)) {
+	if call == nil || w == nil || len(r.Params.Nodes) == 0 || w.LastAttempt[s] == nil || s.ReleasedAt() <= spans.Add(call.T, int64(r.Params.NodeTimeout)) {
 		return facts.Never
 	}
-	var left []int64 // for each node that had a key at the call, until when
+	var freeTimes []int64 // when each node that had a key at the call was free
 	for _, n := range r.Params.Nodes {
-		if until := nodeFreed(r, n, s, w, lapse); until > call.T {
-			left = append(left, until)
+		if until := nodeFreeTime(r, n, s, w, lapse); until > call.T {
+			freeTimes = append(freeTimes, until)
 		}
 	}
-	slices.Sort(left)
-	spare := len(r.Params.Nodes) - quorumSize(&r.Params)
-	if len(left) <= spare {
+	slices.Sort(freeTimes)
+	numSpare := len(r.Params.Nodes) - quorumSize(&r.Params)
+	if len(freeTimes) <= numSpare {
 		return call.T
 	}
-	return left[len(left)-1-spare]
+	return freeTimes[len(freeTimes)-1-numSpare]
 }
 
-// nodeFreed returns the latest time at which a node still had a session's key, according to the
-// node's own data or its answers on the links. It may be before the session called release.
-func nodeFreed(r *facts.Facts, node string, s *facts.Session, w *facts.LockAttempts, lapse int64) int64 {
+// nodeFreeTime returns the latest time at which a node still had a session's key, according to the
+// node's own data or its answers on the links. That may be before the session called release.
+func nodeFreeTime(r *facts.Facts, node string, s *facts.Session, w *facts.LockAttempts, lapse int64) int64 {
 	a, call := w.LastAttempt[s], s.FirstRelease()
 	at := int64(spans.DistantPast)
 	for _, e := range a.Sets {
@@ -596,37 +597,36 @@ func nodeFreed(r *facts.Facts, node string, s *facts.Session, w *facts.LockAttem
 			at = max(at, min(deleted, lapse))
 		}
 	}
-	if !r.Params.Life || r.Lives().Gap(node, a.From, lapse) != nil {
+	if !r.Params.ReportsKeys || r.Lives().Gap(node, a.From, lapse) != nil {
 		if at == spans.DistantPast && w.LastExtension[s] != 0 {
-			return lapse // an extension may have set it
+			return lapse // an extension may have set the key
 		}
 		return at
 	}
 	until := int64(spans.DistantPast)
-	stays := r.Lives().Intervals(node, s.Key())
-	i := sort.Search(len(stays), func(i int) bool { return stays[i].To() > a.From })
-	for _, y := range stays[i:] {
-		if y.From() > max(call.T, lastKeySet(a)) {
+	intervals := r.Lives().Intervals(node, s.Key())
+	i := sort.Search(len(intervals), func(i int) bool { return intervals[i].To() > a.From })
+	for _, y := range intervals[i:] {
+		if y.From() > max(call.T, lastSetTime(a)) {
 			break
 		}
-		if y.Holds(a.Token) {
+		if y.HasToken(a.Token) {
 			until = max(until, min(y.To(), lapse))
 		}
 	}
 	return until
 }
 
-// lastKeySet returns when the last key of an attempt was set.
-func lastKeySet(a *facts.Attempt) int64 {
+func lastSetTime(a *facts.Attempt) int64 {
 	at := int64(spans.DistantPast)
 	for _, e := range a.Sets {
-		at = max(at, facts.Applied(e))
+		at = max(at, facts.AppliedAt(e))
 	}
 	return at
 }
 
-// releaseSpan returns the span from the call of a session's first release until the last release
-// ended or the client was gone, and whether the session called release.
+// releaseSpan returns the span from a session's first call of release until its last release ended or
+// its client disappeared. It reports false if the session never called release.
 func releaseSpan(r *facts.Facts, s *facts.Session) (spans.Span, bool) {
 	var span spans.Span
 	called := false
@@ -642,39 +642,40 @@ func releaseSpan(r *facts.Facts, s *facts.Session) (spans.Span, bool) {
 	return span, called
 }
 
-// startSent returns when the command that set a value was sent or, if unknown, when the value first existed.
-func startSent(s *facts.KeyInterval) int64 { return cmp.Or(s.Start.Sent, s.From()) }
+// startSentTime returns when the command that set a value was sent or, if unknown, when the value first
+// existed.
+func startSentTime(s *facts.KeyInterval) int64 { return cmp.Or(s.Start.SentAt, s.From()) }
 
-// hold is the span in which a session held or may have held a lock:
+// hold is the span during which a session held or may have held a lock:
 //
 //	first key set      acquire returned      belief ends       release done, or the last key has lapsed
 //	     |----------------------|=================|=====================|
-//	    from                  since            believed                 to
+//	    From                acquireEnd        beliefEnd                To
 //
 // While an acquire is in progress its client holds nothing, however long that takes: a client that
 // has set keys and is still contacting nodes does not have the lock, and neither does any other
 // client.
 //
-// A release without a definite answer, or one still in progress, ends the hold when a majority of
-// nodes has deleted the key (majorityFreed). Otherwise the lock may be held until the last key that
-// was set or extended for it has lapsed, TTL·(1+ρ) later. The same applies to a client that died or
-// never got an answer. A failed attempt holds nothing, whatever keys it leaves behind.
+// If a release is in progress or got no definite answer, the hold ends when a majority of nodes has
+// deleted the key (majorityFreeTime). Otherwise the lock may be held until the last key that was set
+// or extended for it has lapsed, TTL·(1+ρ) later. The same is true if the client died or never got
+// an answer. A failed attempt holds nothing, whatever keys it leaves behind.
 type hold struct {
 	spans.Span
-	acquireEnd int64          // when acquire ended: it returned, or its client was gone
-	beliefEnd  int64          // when the client's own belief ended; From if it never began
-	lastSet    *history.Event // the last key set for it; nil if unknown
-	lapse      int64          // time by which the last of its keys must have lapsed
+	acquireEnd int64          // when the acquire returned or its client disappeared
+	beliefEnd  int64          // when the client's own belief ended, or From if it never began
+	lastSet    *history.Event // the last key set for the hold, or nil if unknown
+	lapseTime  int64          // when the last of its keys must have lapsed
 }
 
-// holder is a session's hold from the end of its acquire on. There may be millions of them.
+// holder is a session's hold, starting when its acquire ended. There may be millions of holders.
 type holder struct {
 	spans.Span
-	holdStart int64 // start of the hold itself
+	holdStart int64 // when the hold itself began
 	session   *facts.Session
 }
 
-// findHold returns the hold of a session, and whether the session held or may have held the lock.
+// findHold returns a session's hold. It reports false if the session cannot have held the lock.
 func findHold(r *facts.Facts, keys lapses, s *facts.Session, w *facts.LockAttempts) (hold, bool) {
 	t := hold{acquireEnd: spans.Wait(r, s).To}
 	t.beliefEnd = spans.DistantPast
@@ -694,44 +695,44 @@ func findHold(r *facts.Facts, keys lapses, s *facts.Session, w *facts.LockAttemp
 	if w != nil {
 		a := w.LastAttempt[s]
 		if a == nil && !s.Granted() {
-			return t, false // it died before it contacted a node
+			return t, false // the client died before it contacted a node
 		}
 		at = t.addKeys(s, a, w.LastExtension[s])
 	} else if !s.Granted() {
 		at = facts.Never
 	}
-	t.lapse = keys.latestLapse(at)
-	t.To = max(t.beliefEnd, min(t.lapse, s.ReleasedAt(), majorityFreed(r, s, w, t.lapse)))
+	t.lapseTime = keys.latestLapse(at)
+	t.To = max(t.beliefEnd, min(t.lapseTime, s.ReleasedAt(), majorityFreeTime(r, s, w, t.lapseTime)))
 	return t, t.From < t.To
 }
 
-// addKeys adds the keys of a session's last attempt, and returns when the last key was set or
+// addKeys adds the keys set in a session's last attempt, and returns when the last key was set or
 // extended.
-func (t *hold) addKeys(s *facts.Session, a *facts.Attempt, extended int64) int64 {
+func (t *hold) addKeys(s *facts.Session, a *facts.Attempt, lastExtension int64) int64 {
 	if a == nil {
-		return cmp.Or(extended, t.From)
+		return cmp.Or(lastExtension, t.From)
 	}
-	at := max(extended, a.From)
+	at := max(lastExtension, a.From)
 	if !s.Granted() {
 		t.From = a.From
 	}
 	for _, e := range a.Sets {
-		t.From = min(t.From, facts.Applied(e))
-		at = max(at, facts.Applied(e))
-		if t.lastSet == nil || facts.Applied(e) > facts.Applied(t.lastSet) {
+		t.From = min(t.From, facts.AppliedAt(e))
+		at = max(at, facts.AppliedAt(e))
+		if t.lastSet == nil || facts.AppliedAt(e) > facts.AppliedAt(t.lastSet) {
 			t.lastSet = e
 		}
 	}
 	return at
 }
 
-// certainEnd returns the time from which a session certainly held nothing, according to its client
+// certainEnd returns the time after which a session certainly held nothing, according to its client
 // or the nodes.
 func certainEnd(r *facts.Facts, s *facts.Session, w *facts.LockAttempts, lapse int64) int64 {
 	if s.Acquire.Outcome() == history.Fail {
 		return spans.DistantPast
 	}
-	at := majorityFreed(r, s, w, lapse)
+	at := majorityFreeTime(r, s, w, lapse)
 	for x := range s.Calls(history.OpRelease) {
 		at = min(at, x.OutcomeAt())
 	}
@@ -739,25 +740,26 @@ func certainEnd(r *facts.Facts, s *facts.Session, w *facts.LockAttempts, lapse i
 }
 
 // findHolders returns all holds of a lock, in the order in which their acquires ended.
-func findHolders(r *facts.Facts, keys lapses, called iter.Seq[*facts.Session], w *facts.LockAttempts) []holder {
+func findHolders(r *facts.Facts, keys lapses, sessions iter.Seq[*facts.Session], w *facts.LockAttempts) []holder {
 	all := []holder{}
-	for s := range called {
+	for s := range sessions {
 		if t, ok := findHold(r, keys, s, w); ok {
-			all = append(all, holder{spans.Of(max(t.From, t.acquireEnd), t.To), t.From, s})
+			all = append(all, holder{spans.New(max(t.From, t.acquireEnd), t.To), t.From, s})
 		}
 	}
-	begin := func(a, b holder) int { return cmp.Compare(a.From, b.From) }
-	if !slices.IsSortedFunc(all, begin) {
-		slices.SortStableFunc(all, begin)
+	compareStart := func(a, b holder) int { return cmp.Compare(a.From, b.From) }
+	if !slices.IsSortedFunc(all, compareStart) {
+		slices.SortStableFunc(all, compareStart)
 	}
 	return all
 }
 
-// heldSpans returns the spans in which some client held or may have held a lock, or was acquiring it.
+// heldSpans returns the spans during which a client held or may have held a lock, or was acquiring
+// it.
 func heldSpans(holders []holder) []spans.Span {
 	var list []spans.Span
 	for _, t := range holders {
-		list = append(list, spans.Of(t.holdStart, t.To))
+		list = append(list, spans.New(t.holdStart, t.To))
 	}
 	return spans.Union(list)
 }

@@ -11,16 +11,16 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// impactOf returns the impact of one fault. A clock jump on a client changes only its wall clock,
-// which determines neither how long anyone waits nor how long keys live. A delayed link disables
-// little if an answer still arrives within the node timeout when both directions are delayed.
+// impactOf returns a fault's impact. A clock jump on a client changes nothing but the client's wall
+// clock, which determines neither how long anyone waits nor how long keys live. A delayed link
+// disables little if answers still arrive within the node timeout when both directions are delayed.
 func impactOf(r *facts.Facts, noFailover map[string]bool, f *facts.Fault) impact {
 	if i := f.Step - 1; i >= 0 && i < len(r.Params.Steps) {
 		step := r.Params.Steps[i]
-		if declared, ok := impactByName[step.Impact]; ok {
-			return declared
+		if declaredImpact, ok := impactByName[step.Impact]; ok {
+			return declaredImpact
 		}
-		if late := step.Delay; f.Kind == "delay" && late > 0 && 2*late < r.Params.NodeTimeout {
+		if delay := step.Delay; f.Kind == "delay" && delay > 0 && 2*delay < r.Params.NodeTimeout {
 			return impactMessages
 		}
 	}
@@ -33,141 +33,139 @@ func impactOf(r *facts.Facts, noFailover map[string]bool, f *facts.Fault) impact
 	return impactAll
 }
 
-// outages holds the spans in which faults disabled clients, nodes and links.
+// outages holds the spans during which faults disabled clients, nodes and links.
 type outages struct {
-	byTarget       map[string][]spans.Span // client, node or link → spans without answers
-	everyone       []spans.Span            // spans in which nothing is guaranteed to anyone
-	singleMessages map[string][]spans.Span // link → spans in which a fault affected single messages
-	nodes          []string
-	quorum         int
-	reachable      map[string]map[string]bool // client → reachable nodes, for clients that cannot reach every node
-	linkMemo       map[string][]spans.Span    // memo of link
-	majorityMemo   map[string][]spans.Span    // memo of majority
+	spansByTarget map[string][]spans.Span // spans without answers, by client, node or link
+	globalSpans   []spans.Span            // spans during which nobody is guaranteed anything
+	messageSpans  map[string][]spans.Span // spans during which a fault affected single messages, by link
+	nodes         []string
+	quorum        int
+	reachable     map[string]map[string]bool // reachable nodes, by client; omits clients that can reach every node
+	linkMemo      map[string][]spans.Span    // cached result of linkDown
+	majorityMemo  map[string][]spans.Span    // cached result of majority
 
-	noticeTime int64 // time that a client may need to notice the end of a fault
+	noticeTime int64 // how long a client may need to notice the end of a fault
 }
 
 func newOutages(r *facts.Facts, impactOf func(*facts.Fault) impact) *outages {
-	o := &outages{byTarget: map[string][]spans.Span{}, linkMemo: map[string][]spans.Span{}, reachable: map[string]map[string]bool{}, singleMessages: map[string][]spans.Span{}, nodes: r.Params.Nodes, quorum: quorumSize(&r.Params), majorityMemo: map[string][]spans.Span{},
+	o := &outages{spansByTarget: map[string][]spans.Span{}, linkMemo: map[string][]spans.Span{}, reachable: map[string]map[string]bool{}, messageSpans: map[string][]spans.Span{}, nodes: r.Params.Nodes, quorum: quorumSize(&r.Params), majorityMemo: map[string][]spans.Span{},
 		noticeTime: int64(r.Params.NodeTimeout + r.Params.RetryMax + r.Params.Slack)}
 	for _, f := range r.Faults {
 		switch impactOf(f) {
 		case impactAnswers:
-			o.byTarget[f.Target] = append(o.byTarget[f.Target], faultSpan(r, f))
+			o.spansByTarget[f.Target] = append(o.spansByTarget[f.Target], faultSpan(r, f))
 		case impactAll:
-			o.everyone = append(o.everyone, faultSpan(r, f))
+			o.globalSpans = append(o.globalSpans, faultSpan(r, f))
 		case impactNone:
 		default:
-			o.singleMessages[f.Target] = append(o.singleMessages[f.Target], faultSpan(r, f))
+			o.messageSpans[f.Target] = append(o.messageSpans[f.Target], faultSpan(r, f))
 		}
 	}
-	uniteAll(o.singleMessages)
-	uniteAll(o.byTarget)
-	o.everyone = spans.Union(o.everyone)
-	for _, reach := range r.Params.Reach {
-		o.reachable[reach.Client] = map[string]bool{}
-		for _, n := range reach.Nodes {
-			o.reachable[reach.Client][n] = true
+	uniteAll(o.messageSpans)
+	uniteAll(o.spansByTarget)
+	o.globalSpans = spans.Union(o.globalSpans)
+	for _, clientReach := range r.Params.Reach {
+		o.reachable[clientReach.Client] = map[string]bool{}
+		for _, n := range clientReach.Nodes {
+			o.reachable[clientReach.Client][n] = true
 		}
 	}
 	return o
 }
 
-// uniteAll replaces each list of spans with its union.
-func uniteAll(of map[string][]spans.Span) {
-	for name, list := range of {
-		of[name] = spans.Union(list)
+func uniteAll(spansByName map[string][]spans.Span) {
+	for name, list := range spansByName {
+		spansByName[name] = spans.Union(list)
 	}
 }
 
-// clientDown returns the spans in which a client did nothing, or in which nothing is guaranteed to
-// it.
+// clientDown returns the spans during which a client did nothing or was guaranteed nothing.
 func (o *outages) clientDown(name string) []spans.Span {
-	return spans.Union(slices.Concat(o.byTarget[name], o.everyone))
+	return spans.Union(slices.Concat(o.spansByTarget[name], o.globalSpans))
 }
 
-// linkDown returns the spans in which a client could get no answer from a node, whichever of the
-// client, the node and the link was down.
+// linkDown returns the spans during which a client could get no answer from a node, because the
+// client, the node or the link was down.
 func (o *outages) linkDown(client, node string) []spans.Span {
 	name := client + "-" + node
 	return memoize(o.linkMemo, name, func() []spans.Span {
 		if o.neverReaches(client, node) {
 			return []spans.Span{{From: spans.DistantPast, To: facts.Never}}
 		}
-		return spans.Union(slices.Concat(o.byTarget[name], o.byTarget[node], o.byTarget[client], o.everyone))
+		return spans.Union(slices.Concat(o.spansByTarget[name], o.spansByTarget[node], o.spansByTarget[client], o.globalSpans))
 	})
 }
 
-// neverReaches reports whether a client cannot reach a node at any time.
+// neverReaches reports whether a client can't ever reach a node.
 func (o *outages) neverReaches(client, node string) bool {
 	nodes, ok := o.reachable[client]
 	return ok && !nodes[node]
 }
 
-// majority returns the spans in which a client is running and as many nodes as the lock needs can
-// answer it.
+// majority returns the spans during which a client is running and can get answers from as many
+// nodes as the lock needs.
 func (o *outages) majority(client string) []spans.Span {
 	return memoize(o.majorityMemo, client, func() []spans.Span { return o.majorityWithout(client, nil) })
 }
 
-// majorityWithout is like majority, but also excludes each node during the spans that kept lists
-// for it.
-func (o *outages) majorityWithout(client string, kept map[string][]spans.Span) []spans.Span {
+// majorityWithout is like majority, but excludes each node during the spans that excluded lists for
+// it.
+func (o *outages) majorityWithout(client string, excluded map[string][]spans.Span) []spans.Span {
 	if len(o.nodes) == 0 {
 		return nil
 	}
-	var lost [][]spans.Span
+	var downSpans [][]spans.Span
 	for _, n := range o.nodes {
 		list := o.linkDown(client, n)
-		if more := kept[n]; len(more) > 0 {
-			list = spans.Union(slices.Concat(list, more))
+		if excludedSpans := excluded[n]; len(excludedSpans) > 0 {
+			list = spans.Union(slices.Concat(list, excludedSpans))
 		}
-		lost = append(lost, list)
+		downSpans = append(downSpans, list)
 	}
 	tooMany := len(o.nodes) - o.quorum + 1
-	return spans.Complement(spans.Union(slices.Concat(spans.AtLeast(tooMany, lost...), o.clientDown(client))))
+	return spans.Complement(spans.Union(slices.Concat(spans.AtLeast(tooMany, downSpans...), o.clientDown(client))))
 }
 
-// trimRecovery removes from the start of each span the time that a client may need to notice that a
-// fault has ended: an attempt that waits for its node timeout, a retry delay, and slack. A span
-// without an earlier fault keeps its start.
+// trimRecovery cuts off the start of each span while clients may not have noticed the end of a
+// fault yet: an attempt that waits for its node timeout, a retry delay, and slack. A span that does
+// not follow a fault keeps its start.
 func (o *outages) trimRecovery(list []spans.Span) []spans.Span {
-	var left []spans.Span
+	var trimmed []spans.Span
 	for _, s := range list {
 		if s.From != spans.DistantPast {
 			s.From += o.noticeTime
 		}
 		if s.From < s.To {
-			left = append(left, s)
+			trimmed = append(trimmed, s)
 		}
 	}
-	return left
+	return trimmed
 }
 
 // conditions is a record together with the effects of its faults on what a lock needs.
 type conditions struct {
 	*facts.Facts
-	down         *outages
-	lenient      *outages // like down, but treats links that are only slow, or lose less than half of the messages, as up
-	maxLinkDelay int64    // maximum delay that such a link adds to a request and its reply
-	keys         lapses
-	stalls       []spans.Span // host stalls
+	outages        *outages
+	lenientOutages *outages // ignores faults that only slow down a link or make it lose less than half of its messages
+	maxLinkDelay   int64    // the longest delay that such a link adds to a request and its reply
+	lapses         lapses
+	stalls         []spans.Span // host stalls
 }
 
 func newConditions(r *facts.Facts) *conditions {
 	noFailover := nodesWithoutFailover(r)
-	c := &conditions{Facts: r, keys: newLapses(r, noFailover), stalls: spans.Union(spans.Stalls(r))}
-	c.down = newOutages(r, func(f *facts.Fault) impact { return impactOf(r, noFailover, f) })
+	c := &conditions{Facts: r, lapses: newLapses(r, noFailover), stalls: spans.Union(spans.Stalls(r))}
+	c.outages = newOutages(r, func(f *facts.Fault) impact { return impactOf(r, noFailover, f) })
 	for _, step := range r.Params.Steps {
-		if late := 2 * int64(step.Delay); step.Fault == "delay" && late < roundsBound(&r.Params) {
-			c.maxLinkDelay = max(c.maxLinkDelay, late)
+		if roundTripDelay := 2 * int64(step.Delay); step.Fault == "delay" && roundTripDelay < roundsBound(&r.Params) {
+			c.maxLinkDelay = max(c.maxLinkDelay, roundTripDelay)
 		}
 	}
-	answered := mostlyAnswered(r)
-	c.lenient = newOutages(r, func(f *facts.Fault) impact {
+	wasAnswered := mostlyAnswered(r)
+	c.lenientOutages = newOutages(r, func(f *facts.Fault) impact {
 		i := f.Step - 1
-		slow := f.Kind == "delay" && i >= 0 && i < len(r.Params.Steps) && 2*int64(r.Params.Steps[i].Delay) < roundsBound(&r.Params)
-		if slow || f.Kind == "lose" && answered(f) {
+		isSlow := f.Kind == "delay" && i >= 0 && i < len(r.Params.Steps) && 2*int64(r.Params.Steps[i].Delay) < roundsBound(&r.Params)
+		if isSlow || f.Kind == "lose" && wasAnswered(f) {
 			return impactMessages
 		}
 		return impactOf(r, noFailover, f)
@@ -176,36 +174,35 @@ func newConditions(r *facts.Facts) *conditions {
 }
 
 // mostlyAnswered returns a function that reports whether more than half of the commands sent on a
-// link during a fault were answered. The record does not contain the share of messages that a link
-// loses.
+// link during a fault were answered. The record does not say what share of messages a link loses.
 func mostlyAnswered(r *facts.Facts) func(f *facts.Fault) bool {
-	type times struct{ sent, answered []int64 } // when commands were sent: all commands, and the answered ones
+	type times struct{ sent, answered []int64 } // send times of all commands and of answered ones
 	links := sync.OnceValue(func() map[string]*times {
 		links := map[string]*times{}
 		for _, e := range r.SentCommands() {
 			l := memoize(links, e.Process, func() *times { return &times{} })
-			l.sent = append(l.sent, e.Sent)
-			if e.Answered != 0 {
-				l.answered = append(l.answered, e.Sent)
+			l.sent = append(l.sent, e.SentAt)
+			if e.AnsweredAt != 0 {
+				l.answered = append(l.answered, e.SentAt)
 			}
 		}
 		return links
 	})
 	return func(f *facts.Fault) bool {
-		l, in := links()[f.Target], faultSpan(r, f)
+		l, span := links()[f.Target], faultSpan(r, f)
 		if l == nil {
 			return false
 		}
-		within := func(list []int64) int { return spans.CountUpTo(list, in.To) - spans.CountUpTo(list, in.From) }
-		return 2*within(l.answered) > within(l.sent)
+		count := func(list []int64) int { return spans.CountUpTo(list, span.To) - spans.CountUpTo(list, span.From) }
+		return 2*count(l.answered) > count(l.sent)
 	}
 }
 
-// isRealTime reports whether the run was in real time, so that the host can be slow.
+// isRealTime reports whether the run was in real time, where the host can be slow.
 func (c *conditions) isRealTime() bool { return c.Params.StampError > 0 || len(c.stalls) > 0 }
 
-// A host stall is not a fault: it extends a bound by its own length and by what it can have delayed,
-// but suspends no guarantee.
+// A host stall is not a fault: it extends a bound by its length and by the rounds that it can have
+// cost, but it suspends no guarantee.
 //
 //	bound        |==============|
 //	stalls         ▒▒      ▒       ▒▒▒
@@ -213,39 +210,39 @@ func (c *conditions) isRealTime() bool { return c.Params.StampError > 0 || len(c
 //	gap          |------------------------------|     violated: stalls do not explain the remainder
 //	gap          |------------------|                 undecided: only stalls may explain it
 //
-// A stall can have delayed an attempt in progress. If so many answers were late that the attempt
-// may have failed for that reason alone, its client has lost a round. Keys that stayed on a node
-// because the host was slow are in lockState.keptByHost.
+// A stall can delay an attempt in progress. If so many answers were late that the attempt may have
+// failed for that reason alone, its client has lost a round. Keys that stayed on a node because the
+// host was slow are in lockState.keptByHost.
 
-// stallDelay returns how long the host stalled, or attempts of these clients were lost to stalls,
-// during a span and during the time before it that clients may need to notice the end of an outage.
-func (c *lockState) stallDelay(clients []string, in spans.Span) int64 {
+// stallDelay returns how long the host stalled or these clients lost rounds to stalls. It counts
+// the time during a span, and before the span the time that clients may need to notice the end of
+// an outage.
+func (c *lockState) stallDelay(clients []string, span spans.Span) int64 {
 	if len(c.stalls) == 0 {
 		return 0
 	}
-	if in.From > spans.DistantPast+c.down.noticeTime {
-		in.From -= c.down.noticeTime
+	if span.From > spans.DistantPast+c.outages.noticeTime {
+		span.From -= c.outages.noticeTime
 	}
 	if len(clients) == 1 {
-		return c.delaySpans(clients[0]).Share(in)
+		return c.delaySpans(clients[0]).Share(span)
 	}
 	var all []spans.Span
 	for _, client := range clients {
-		all = append(all, spans.After(c.lostRounds()[client], in.From)...)
+		all = append(all, spans.EndingAfter(c.lostRounds()[client], span.From)...)
 	}
-	return spans.Share(spans.Union(append(all, spans.After(c.stalls, in.From)...)), in)
+	return spans.Share(spans.Union(append(all, spans.EndingAfter(c.stalls, span.From)...)), span)
 }
 
-// delaySpans returns the spans in which the host stalled or the client's attempts were lost to a
-// stall.
-func (c *lockState) delaySpans(client string) spans.Measured {
-	return memoize(c.delaySpansMemo, client, func() spans.Measured {
+// delaySpans returns the spans during which the host stalled or the client lost a round to a stall.
+func (c *lockState) delaySpans(client string) spans.MeasuredSpans {
+	return memoize(c.delaySpansMemo, client, func() spans.MeasuredSpans {
 		return spans.Measure(spans.Union(slices.Concat(c.stalls, c.lostRounds()[client])))
 	})
 }
 
-// lostRounds returns, by client, the rounds lost to stalls: each lasts from the start of an attempt
-// to the latest time at which its client retries.
+// lostRounds returns the rounds that each client lost to stalls. Each lasts from the start of an
+// attempt to the latest time at which the client retries.
 func (c *lockState) lostRounds() map[string][]spans.Span {
 	if c.lostRoundsMemo != nil {
 		return c.lostRoundsMemo
@@ -256,9 +253,9 @@ func (c *lockState) lostRounds() map[string][]spans.Span {
 	}
 	timeout, retry := int64(c.Params.NodeTimeout), int64(c.Params.RetryMax)
 	for _, a := range c.attempts.Attempts {
-		if !a.Won && spans.Meets(c.stalls, spans.Of(a.From, a.To+1)) && c.couldHaveWon(a) {
+		if !a.Won && spans.Meets(c.stalls, spans.New(a.From, a.To+1)) && c.couldHaveWon(a) {
 			client := a.Session.Client()
-			c.lostRoundsMemo[client] = append(c.lostRoundsMemo[client], spans.Of(a.From, max(a.To, a.From+timeout)+retry))
+			c.lostRoundsMemo[client] = append(c.lostRoundsMemo[client], spans.New(a.From, max(a.To, a.From+timeout)+retry))
 		}
 	}
 	uniteAll(c.lostRoundsMemo)
@@ -266,33 +263,33 @@ func (c *lockState) lostRounds() map[string][]spans.Span {
 }
 
 // couldHaveWon reports whether an attempt had too few votes, but would have had enough if each node
-// whose answer was late had voted for it. Nodes that a fault made unreachable do not count as late.
+// that answered late had voted for it. Nodes that a fault made unreachable do not count as late.
 func (c *lockState) couldHaveWon(a *facts.Attempt) bool {
 	answers := map[string]*history.Event{}
 	for _, e := range a.AllSets {
 		answers[e.Node] = e
 	}
-	votes, late := 0, 0
+	numVotes, numLate := 0, 0
 	for _, n := range c.Params.Nodes {
 		switch e := answers[n]; {
 		case e != nil && !c.timedOut(e):
 			if e.Type == history.OK {
-				votes++
+				numVotes++
 			}
-		case !spans.Meets(c.down.linkDown(a.Session.Client(), n), spans.Of(a.From, a.To+1)):
-			late++
+		case !spans.Meets(c.outages.linkDown(a.Session.Client(), n), spans.New(a.From, a.To+1)):
+			numLate++
 		}
 	}
 	quorum := quorumSize(&c.Params)
-	return votes < quorum && votes+late >= quorum
+	return numVotes < quorum && numVotes+numLate >= quorum
 }
 
-// stallMessage says how long the host stalled in a span, and that this may be the reason.
-func (c *lockState) stallMessage(in spans.Span) string {
-	return "the host stalled for " + facts.Seconds(spans.Share(c.stalls, in)) + " meanwhile, which may be why"
+// stallMessage says how long the host stalled during a span, and that this may be the reason.
+func (c *lockState) stallMessage(span spans.Span) string {
+	return "the host stalled for " + facts.Seconds(spans.Share(c.stalls, span)) + " in the meantime, which may be why"
 }
 
-// impact is what a kind of fault disables while it is active.
+// impact is what a fault disables while it is active.
 type impact int
 
 const (
@@ -301,18 +298,18 @@ const (
 	// impactMessages: nothing that a lock needs is unavailable for longer than a node timeout. A
 	// client has other connections, and the timestamps of a delayed message show the delay.
 	impactMessages
-	// impactAnswers: the client or node does nothing, or the link carries nothing. It does not matter
-	// here that a killed node may restart without its keys: it can vote, and forgotten keys can
-	// only free a lock.
+	// impactAnswers: the client or node does nothing, or the link carries nothing. If a killed node
+	// restarts without its keys, that does not matter here: it can vote, and forgotten keys can do
+	// no more than free a lock.
 	impactAnswers
-	// impactAll: nothing is guaranteed to anyone, whatever the fault's target.
+	// impactAll: nobody is guaranteed anything, whatever the fault's target.
 	impactAll
 )
 
-// impactByKind is the impact of each kind of fault. A kind that is not listed has impactAll. That
-// includes most clock faults, because they lengthen the lives of keys and the waits of clients by
-// an amount that the record does not contain. For clock jumps see impactOf. A host stall is not a
-// fault; it extends bounds (lockState.stallDelay).
+// impactByKind is the impact of each kind of fault. Kinds that are not listed have impactAll. That
+// includes most clock faults, because they prolong keys and waits by an amount that the record does
+// not contain. impactOf deals with clock jumps. A host stall is not a fault; it extends bounds
+// (lockState.stallDelay).
 var impactByKind = map[string]impact{
 	history.OpStall: impactNone,
 	facts.Kill:      impactAnswers, facts.Shutdown: impactAnswers, facts.PowerLoss: impactAnswers, facts.Failover: impactAnswers, // on a client or node
@@ -323,7 +320,7 @@ var impactByKind = map[string]impact{
 	"touch": impactMessages, // another key
 }
 
-// impactByName maps the impact that a record declares for a fault.
+// impactByName maps the impacts that a record can declare for a fault.
 var impactByName = map[string]impact{history.ImpactNone: impactNone, history.ImpactMessages: impactMessages, history.ImpactAnswers: impactAnswers}
 
 // quorumSize returns how many votes the lock needs: the number in the record, or a majority.
@@ -339,7 +336,8 @@ func roundsBound(p *history.Params) int64 {
 	return int64(p.Rounds)*int64(p.NodeTimeout+p.RetryMax) + int64(p.Slack)
 }
 
-// missingParam names a parameter that the liveness bounds need and the history does not contain.
+// missingParam names a parameter that the liveness bounds need but the history does not contain. It
+// returns "" if none is missing.
 func missingParam(p *history.Params) string {
 	switch {
 	case p.TTL == 0:
@@ -352,21 +350,21 @@ func missingParam(p *history.Params) string {
 	return ""
 }
 
-// setBack records that a node's clock was set back. Keys on this node live longer by the amount by
-// which it was set back.
+// setBack records that a node's clock was set back. Keys on the node live longer by the same
+// amount.
 type setBack struct {
-	spans.Span // when it happened
-	by         int64
+	spans.Span // when the clock was set back
+	amount     int64
 }
 
-// setBacks indexes the steps back of one node's clock, so that the extra lifetime of a key can be
-// found without examining each step.
+// setBacks indexes the steps back of a node's clock. It finds the extra lifetime of a key without
+// examining each step.
 type setBacks struct {
 	steps         []setBack       // sorted by start
-	sumBefore     []int64         // for each step, the sum of all earlier ones; then the total
+	sumBefore     []int64         // for each step, the sum of all earlier steps; finally the total
 	ends          []setBack       // sorted by end
-	endSumBefore  []int64         // prefix sums of ends, as in sumBefore
-	shiftedStarts history.MaxTree // start of each step, minus the sum of all earlier ones
+	endSumBefore  []int64         // like sumBefore, for ends
+	shiftedStarts history.MaxTree // start of each step minus its sumBefore
 	mayOverflow   bool            // the sums may overflow
 }
 
@@ -376,25 +374,25 @@ func newSetBacks(steps []setBack) *setBacks {
 	slices.SortStableFunc(b.steps, func(x, y setBack) int { return cmp.Compare(x.From, y.From) })
 	slices.SortStableFunc(b.ends, func(x, y setBack) int { return cmp.Compare(x.To, y.To) })
 	b.sumBefore, b.endSumBefore = prefixSums(b.steps), prefixSums(b.ends)
-	begins := make([]int64, len(steps))
+	starts := make([]int64, len(steps))
 	for i, s := range b.steps {
-		begins[i] = s.From - b.sumBefore[i]
-		b.mayOverflow = b.mayOverflow || max(s.From, -s.From, s.by, b.sumBefore[i+1], -b.sumBefore[i+1]) > facts.Never/8 || s.From == spans.DistantPast
+		starts[i] = s.From - b.sumBefore[i]
+		b.mayOverflow = b.mayOverflow || max(s.From, -s.From, s.amount, b.sumBefore[i+1], -b.sumBefore[i+1]) > facts.Never/8 || s.From == spans.DistantPast
 	}
-	b.shiftedStarts = history.NewMaxTree(begins)
+	b.shiftedStarts = history.NewMaxTree(starts)
 	return b
 }
 
 func prefixSums(steps []setBack) []int64 {
 	sums := make([]int64, len(steps)+1)
 	for i, s := range steps {
-		sums[i+1] = sums[i] + s.by
+		sums[i+1] = sums[i] + s.amount
 	}
 	return sums
 }
 
-// latestLapse returns the time by which a key that was set at an instant must have lapsed, given
-// the time at which it would lapse if the clock were not set back.
+// latestLapse returns the latest time at which a key that was set at an instant lapses. lapse is
+// the time at which it would lapse if the clock were never set back.
 func (b *setBacks) latestLapse(at, lapse int64) int64 {
 	if lapse == facts.Never {
 		return facts.Never
@@ -402,32 +400,32 @@ func (b *setBacks) latestLapse(at, lapse int64) int64 {
 	if b.mayOverflow {
 		for _, s := range b.steps {
 			if s.To >= at && s.From <= lapse {
-				lapse = spans.Plus(lapse, s.by)
+				lapse = spans.Add(lapse, s.amount)
 			}
 		}
 		return lapse
 	}
 	first := sort.Search(len(b.steps), func(i int) bool { return b.steps[i].From >= at })
-	done := sort.Search(len(b.ends), func(i int) bool { return b.ends[i].To >= at })
-	if lapse = spans.Plus(lapse, b.sumBefore[first]-b.endSumBefore[done]); lapse == facts.Never { // steps in progress at the instant
+	numDone := sort.Search(len(b.ends), func(i int) bool { return b.ends[i].To >= at })
+	if lapse = spans.Add(lapse, b.sumBefore[first]-b.endSumBefore[numDone]); lapse == facts.Never { // add the steps in progress at that instant
 		return facts.Never
 	}
-	after := b.shiftedStarts.Next(first, lapse-b.sumBefore[first]+1) // the first step after the key's lapse
-	return spans.Plus(lapse, b.sumBefore[after]-b.sumBefore[first])
+	nextStep := b.shiftedStarts.Next(first, lapse-b.sumBefore[first]+1) // the first step after the lapse
+	return spans.Add(lapse, b.sumBefore[nextStep]-b.sumBefore[first])
 }
 
-// clockJump returns how far a fault sets a node's clock forward, or back if negative. It is 0 if
-// the fault does more than that or the record does not contain the amount. After a failover to a
-// replica the node has a different clock, so noFailover must not contain this node.
+// clockJump returns how far a fault sets a node's clock forward, or back if negative. It returns 0
+// if the fault is no simple jump or the record does not contain the amount. A node that failed over
+// to a replica has a different clock, so noFailover must not contain it.
 func clockJump(r *facts.Facts, noFailover map[string]bool, f *facts.Fault) int64 {
 	i := f.Step - 1
 	if f.Kind != facts.ClockJump || i < 0 || i >= len(r.Params.Steps) || !noFailover[f.Target] {
 		return 0
 	}
-	return int64(r.Params.Steps[i].By)
+	return int64(r.Params.Steps[i].Offset)
 }
 
-// nodesWithoutFailover returns the nodes that no replica replaced.
+// nodesWithoutFailover returns the nodes that were never replaced by a replica.
 func nodesWithoutFailover(r *facts.Facts) map[string]bool {
 	noFailover := map[string]bool{}
 	for _, n := range r.Params.Nodes {
@@ -441,11 +439,11 @@ func nodesWithoutFailover(r *facts.Facts) map[string]bool {
 	return noFailover
 }
 
-// faultSpan returns the span in which a fault may have been active: from its first event until its
-// end has certainly taken effect. The end is timestamped before it is carried out, and a node then
-// takes time to start.
+// faultSpan returns the span during which a fault may have been active: from its first event until
+// its end has certainly taken effect. The end is timestamped before it is carried out, and a node
+// then takes time to start.
 func faultSpan(r *facts.Facts, f *facts.Fault) spans.Span {
-	s := spans.Of(f.First().T, facts.Never)
+	s := spans.New(f.FirstEvent().T, facts.Never)
 	if f.End != nil {
 		s.To = f.End.T + int64(r.Params.Slack)
 	}
@@ -454,8 +452,8 @@ func faultSpan(r *facts.Facts, f *facts.Fault) spans.Span {
 
 // lapses computes when keys have lapsed on every node.
 type lapses struct {
-	maxLife  int64                // maximum lifetime of a key on a correct clock
-	setBacks map[string]*setBacks // node → steps back of its clock
+	maxLife  int64                // maximum lifetime of a key, by a correct clock
+	setBacks map[string]*setBacks // steps back of the clocks, by node
 }
 
 // newLapses finds the steps back in a record. A clock that was set forward is set back when the
@@ -467,13 +465,13 @@ func newLapses(r *facts.Facts, noFailover map[string]bool) lapses {
 	}
 	all := map[string][]setBack{}
 	for _, f := range r.Faults {
-		switch by := clockJump(r, noFailover, f); {
-		case by < 0 && f.Begin != nil:
-			all[f.Target] = append(all[f.Target], setBack{spans.Of(f.First().T, f.Begin.T), -by})
-		case by < 0: // it may have been set back at any time
-			all[f.Target] = append(all[f.Target], setBack{spans.Of(f.First().T, facts.Never), -by})
-		case by > 0 && f.End != nil:
-			all[f.Target] = append(all[f.Target], setBack{spans.Of(f.End.T, faultSpan(r, f).To), by})
+		switch amount := clockJump(r, noFailover, f); {
+		case amount < 0 && f.Begin != nil:
+			all[f.Target] = append(all[f.Target], setBack{spans.New(f.FirstEvent().T, f.Begin.T), -amount})
+		case amount < 0: // the clock may have been set back at any time
+			all[f.Target] = append(all[f.Target], setBack{spans.New(f.FirstEvent().T, facts.Never), -amount})
+		case amount > 0 && f.End != nil:
+			all[f.Target] = append(all[f.Target], setBack{spans.New(f.End.T, faultSpan(r, f).To), amount})
 		}
 	}
 	for node, steps := range all {
@@ -482,22 +480,22 @@ func newLapses(r *facts.Facts, noFailover map[string]bool) lapses {
 	return l
 }
 
-// latestLapse returns the time by which a key that was set or extended at an instant must have lapsed:
+// latestLapse returns the latest time at which a key lapses that was set or extended at an instant:
 // TTL·(1+ρ) later, plus the amount by which its node's clock was set back in the meantime.
 func (l lapses) latestLapse(at int64) int64 {
-	alone := spans.Plus(at, l.maxLife)
-	latest := alone
-	for _, back := range l.setBacks {
-		latest = max(latest, back.latestLapse(at, alone))
+	undisturbed := spans.Add(at, l.maxLife)
+	latest := undisturbed
+	for _, nodeSteps := range l.setBacks {
+		latest = max(latest, nodeSteps.latestLapse(at, undisturbed))
 	}
 	return latest
 }
 
 // maxLifetime returns how long any key may have lived.
 func (l lapses) maxLifetime() int64 {
-	most := int64(0)
-	for _, back := range l.setBacks {
-		most = max(most, back.sumBefore[len(back.steps)])
+	maxExtra := int64(0)
+	for _, nodeSteps := range l.setBacks {
+		maxExtra = max(maxExtra, nodeSteps.sumBefore[len(nodeSteps.steps)])
 	}
-	return spans.Plus(l.maxLife, most)
+	return spans.Add(l.maxLife, maxExtra)
 }

@@ -14,9 +14,9 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestAvailability draws when c1 reaches a majority of three nodes, one character per second: "#" if it
-// does, "." if not. A fault's end takes another second (the slack), and after an outage the client
-// has two more seconds to notice.
+// TestAvailability draws when c1 reaches a majority of three nodes, one character per second: "#"
+// if it does, "." if not. A fault's end takes another second (the slack), and after an outage the
+// client has two more seconds to notice.
 func TestAvailability(t *testing.T) {
 	const begin = "params clients=c1,c2 nodes=n1,n2,n3 slack=1s nodeTimeout=500ms retryMax=500ms\n"
 	faultEvents := func(fault string, from, to int, targets ...string) string {
@@ -45,15 +45,15 @@ func TestAvailability(t *testing.T) {
 		{"another client", faultEvents("pause", 3, 8, "c2"), "####################"},
 		{"the resource", faultEvents("cut", 3, 8, "c1-r1"), "####################"},
 		{"a single message", faultEvents("hold", 3, 8, "c1-n1", "c1-n2"), "####################"},
-		{"a clock", faultEvents("clock", 3, 8, "n1"), "###........#########"},
+		{"a node's clock", faultEvents("clock", 3, 8, "n1"), "###........#########"},
 		{"the host", faultEvents("stall", 3, 8, "machine"), "####################"},
 		{"unknown fault on another client", faultEvents("earthquake", 3, 8, "c2"), "###........#########"},
 		{"fault that could not be injected", "3 nemesis invoke kill node=n1\n3 nemesis fail kill node=n1\n" + faultEvents("kill", 5, 8, "n2"), "#####.............."[:5] + strings.Repeat(".", 6) + "#########"},
 		{"up for less time than clients need to notice", faultEvents("kill", 3, 5, "n1", "n2") + faultEvents("kill", 7, 9, "n1", "n2"), "###.........########"},
 	} {
 		r := newConditions(facts.Read(histories.MustParse(begin + row.faults + "20 harness end run")))
-		up := r.down.trimRecovery(r.down.majority("c1"))
-		if got := draw(up); got != row.want {
+		available := r.outages.trimRecovery(r.outages.majority("c1"))
+		if got := draw(available); got != row.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", row.name, got, row.want)
 		}
 	}
@@ -62,7 +62,7 @@ func TestAvailability(t *testing.T) {
 func draw(list []spans.Span) string {
 	var b strings.Builder
 	for at := range int64(20) {
-		if spans.Meets(list, spans.Of(at*1e9+5e8, at*1e9+5e8+1)) {
+		if spans.Meets(list, spans.New(at*1e9+5e8, at*1e9+5e8+1)) {
 			b.WriteByte('#')
 		} else {
 			b.WriteByte('.')
@@ -84,24 +84,25 @@ func TestAvailabilityWithUnreachableNode(t *testing.T) {
 	} {
 		h.Params.Reach = []history.Reach{{Client: "c1", Nodes: row.reach}}
 		r := newConditions(facts.Read(h))
-		if got := draw(r.down.trimRecovery(r.down.majority("c1"))); got != row.want {
+		if got := draw(r.outages.trimRecovery(r.outages.majority("c1"))); got != row.want {
 			t.Errorf("%v:\ngot  %s\nwant %s", row.reach, got, row.want)
 		}
 	}
 }
 
-// TestIsolatedSpansAgainstNaive compares the spans in which a client was cut off from a majority with a
-// count of its links at each instant. A client that can never reach a majority is not cut off.
+// TestIsolatedSpansAgainstNaive compares the spans during which a client was cut off from a
+// majority with a count of its links at each instant. A client that can never reach a majority is
+// not cut off.
 func TestIsolatedSpansAgainstNaive(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
-	cutOff, neverConnected := 0, 0
+	numCutOff, numNeverConnected := 0, 0
 	for range 2000 {
-		nodes := histories.Names("n", 1+rnd.IntN(5))
-		down := &outages{nodes: nodes, quorum: 1 + rnd.IntN(len(nodes)), reachable: map[string]map[string]bool{}}
+		nodes := histories.NumberedNames("n", 1+rnd.IntN(5))
+		faultOutages := &outages{nodes: nodes, quorum: 1 + rnd.IntN(len(nodes)), reachable: map[string]map[string]bool{}}
 		if rnd.IntN(2) == 0 {
-			down.reachable["c1"] = map[string]bool{}
+			faultOutages.reachable["c1"] = map[string]bool{}
 			for _, n := range nodes {
-				down.reachable["c1"][n] = rnd.IntN(3) > 0
+				faultOutages.reachable["c1"][n] = rnd.IntN(3) > 0
 			}
 		}
 		var cuts []*facts.Fault
@@ -112,47 +113,47 @@ func TestIsolatedSpansAgainstNaive(t *testing.T) {
 			}
 			cuts = append(cuts, f)
 		}
-		reached := func(at int64) (n int) {
+		numReachable := func(at int64) (n int) {
 			for _, node := range nodes {
-				up := !down.neverReaches("c1", node)
+				isUp := !faultOutages.neverReaches("c1", node)
 				for _, f := range cuts {
-					up = up && !(f.Target == "c1-"+node && f.Begin.T <= at && (f.End == nil || at < f.End.T))
+					isUp = isUp && !(f.Target == "c1-"+node && f.Begin.T <= at && (f.End == nil || at < f.End.T))
 				}
-				if up {
+				if isUp {
 					n++
 				}
 			}
 			return n
 		}
-		got := isolatedSpans(down, "c1", cuts)
+		got := isolatedSpans(faultOutages, "c1", cuts)
 		for at := int64(-1); at < 30; at++ {
-			want := reached(at) < down.quorum && reached(-1) >= down.quorum
-			if spans.Meets(got, spans.Of(at, at+1)) != want {
-				t.Fatalf("at %d of %v: cut off = %v, want %v; %d of %d nodes are reachable, quorum %d", at, got, !want, want, reached(at), len(nodes), down.quorum)
+			want := numReachable(at) < faultOutages.quorum && numReachable(-1) >= faultOutages.quorum
+			if spans.Meets(got, spans.New(at, at+1)) != want {
+				t.Fatalf("at %d in %v: cut off = %v, want %v; %d of %d nodes are reachable, quorum %d", at, got, !want, want, numReachable(at), len(nodes), faultOutages.quorum)
 			}
 			if want {
-				cutOff++
+				numCutOff++
 			}
 		}
-		if reached(-1) < down.quorum {
-			neverConnected++
+		if numReachable(-1) < faultOutages.quorum {
+			numNeverConnected++
 		}
 	}
-	if cutOff < 2000 || neverConnected < 100 {
-		t.Errorf("cut off at %d instants, never connected in %d cases: too few for a meaningful comparison", cutOff, neverConnected)
+	if numCutOff < 2000 || numNeverConnected < 100 {
+		t.Errorf("cut off at %d instants, never connected in %d cases: too few for a meaningful comparison", numCutOff, numNeverConnected)
 	}
 }
 
 // A key kept by a fault stays until it is deleted or lapses a TTL after its last extension.
 func TestKeptKeys(t *testing.T) {
-	const holds = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms
+	const holder = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms
 0 c1 begin client
 1 c1 invoke acquire session=c1/1
 1.01 c1-n1 ok set token=A sent=1.001 applied=1.005 answered=1.01
 1.01 c1 ok acquire session=c1/1 token=A until=11
 `
-	const extends = "5 c1 invoke extend session=c1/1\n5.01 c1-n1 ok extend token=A sent=5.001 applied=5.005 answered=5.01\n5.01 c1 ok extend session=c1/1 until=15\n"
-	const dies = "6 nemesis begin kill node=c1\n"
+	const extension = "5 c1 invoke extend session=c1/1\n5.01 c1-n1 ok extend token=A sent=5.001 applied=5.005 answered=5.01\n5.01 c1 ok extend session=c1/1 until=15\n"
+	const death = "6 nemesis begin kill node=c1\n"
 	const lostRelease = "6.9 nemesis begin cut node=c1-n1\n7 c1 invoke release session=c1/1\n7.2 c1 info release session=c1/1\n"
 	const lateRelease = "7 c1 invoke release session=c1/1\n7.01 c1 info release session=c1/1\n8 nemesis begin cut node=c1-n1\n" +
 		"8.1 c1 invoke release session=c1/1\n8.3 c1 info release session=c1/1\n"
@@ -160,22 +161,22 @@ func TestKeptKeys(t *testing.T) {
 		text string
 		want string
 	}{
-		"holder running":                       {holds, ""},
-		"holder died":                          {holds + dies, "from 1.005 s to 11.005 s (10 s)"},
-		"holder extended it and died":          {holds + extends + dies, "from 1.005 s to 15.005 s (14 s)"},
-		"release lost":                         {holds + lostRelease, "from 7 s to 11.005 s (4.005 s)"},
-		"extended, release lost":               {holds + extends + lostRelease, "from 7 s to 15.005 s (8.005 s)"},
-		"second of two releases lost":          {holds + lateRelease, "from 7 s to 11.005 s (4.005 s)"},
-		"deleted late, after a cut had healed": {holds + lostRelease + "8 nemesis end cut node=c1-n1\n8.5 c1-n1 ok release token=A sent=7.1 applied=8.4 answered=8.5\n", "from 7 s to 8.4 s (1.4 s)"},
+		"holder running":                       {holder, ""},
+		"holder died":                          {holder + death, "from 1.005 s to 11.005 s (10 s)"},
+		"holder extended it and died":          {holder + extension + death, "from 1.005 s to 15.005 s (14 s)"},
+		"release lost":                         {holder + lostRelease, "from 7 s to 11.005 s (4.005 s)"},
+		"extended, release lost":               {holder + extension + lostRelease, "from 7 s to 15.005 s (8.005 s)"},
+		"second of two releases lost":          {holder + lateRelease, "from 7 s to 11.005 s (4.005 s)"},
+		"deleted late, after a cut had healed": {holder + lostRelease + "8 nemesis end cut node=c1-n1\n8.5 c1-n1 ok release token=A sent=7.1 applied=8.4 answered=8.5\n", "from 7 s to 8.4 s (1.4 s)"},
 	} {
 		r := facts.Read(histories.MustParse(row.text + "20 harness end run"))
-		kept, slow := findKeptKeys(newConditions(r), r.AttemptsByLock()["lock-1"])
+		byFault, byHost := findKeptKeys(newConditions(r), r.AttemptsByLock()["lock-1"])
 		got := ""
-		for _, s := range kept["n1"] {
+		for _, s := range byFault["n1"] {
 			got += facts.FromTo(s.From, s.To)
 		}
-		if got != row.want || len(slow) > 0 || r.Malformed != "" {
-			t.Errorf("%s: kept by a fault %q, want %q; kept by a slow host %v, want none %s", name, got, row.want, slow, r.Malformed)
+		if got != row.want || len(byHost) > 0 || r.Defect != "" {
+			t.Errorf("%s: kept by a fault %q, want %q; kept by a slow host %v, want none %s", name, got, row.want, byHost, r.Defect)
 		}
 	}
 }
@@ -198,7 +199,7 @@ func TestJainIndex(t *testing.T) {
 	}
 }
 
-// A delayed link counts as down only if answers cannot arrive within the node timeout.
+// A delayed link counts as down unless answers can arrive within the node timeout.
 func TestDelayWithinNodeTimeout(t *testing.T) {
 	for delay, want := range map[time.Duration]string{
 		0:                      "###........#########",
@@ -213,7 +214,7 @@ step 1 delay c1-n1 at 3s
 20 harness end run`)
 		h.Params.Steps[0].Delay = delay
 		r := newConditions(facts.Read(h))
-		if got := draw(r.down.trimRecovery(r.down.majority("c1"))); got != want {
+		if got := draw(r.outages.trimRecovery(r.outages.majority("c1"))); got != want {
 			t.Errorf("delay %v:\ngot  %s\nwant %s", delay, got, want)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestLapseAfterClockSetBack checks the time, in seconds, by which a key with a TTL of 10 s that
-// was set at 10 s must have lapsed.
+// A key with a TTL of 10 s is set at 10 s. want is the time, in seconds, by which it must have
+// lapsed.
 func TestLapseAfterClockSetBack(t *testing.T) {
 	jump := func(step, from, to int, node string) string {
 		text := fmt.Sprintf("%d nemesis invoke clock-jump node=%s step=%d\n%d.1 nemesis begin clock-jump node=%s step=%d\n", from, node, step, from, node, step)
@@ -23,7 +23,7 @@ func TestLapseAfterClockSetBack(t *testing.T) {
 	}
 	for _, row := range []struct {
 		name, faults string
-		by           []time.Duration // of each step
+		by           []time.Duration // clock offset of each step
 		want         float64
 	}{
 		{"no fault", "", nil, 20},
@@ -39,16 +39,16 @@ func TestLapseAfterClockSetBack(t *testing.T) {
 		{"set back, then replaced by a replica", jump(1, 12, 0, "n1") + "14 nemesis begin failover node=n1 step=2\n", []time.Duration{-20 * time.Second, 0}, 20},
 	} {
 		h := histories.MustParse("params clients=c1 nodes=n1,n2,n3 ttl=10s slack=500ms\n" + row.faults + "60 harness end run")
-		for i, by := range row.by {
-			h.Params.Steps = append(h.Params.Steps, history.PlannedStep{Step: i + 1, By: by})
+		for i, offset := range row.by {
+			h.Params.Steps = append(h.Params.Steps, history.PlannedStep{Step: i + 1, Offset: offset})
 		}
 		r := newConditions(facts.Read(h))
-		if got := history.Seconds(r.keys.latestLapse(10e9)); got != row.want {
-			t.Errorf("%s: has lapsed by %v s, want %v s", row.name, got, row.want)
+		if got := history.Seconds(r.lapses.latestLapse(10e9)); got != row.want {
+			t.Errorf("%s: the key has lapsed by %v s, want %v s", row.name, got, row.want)
 		}
-		// A fully recorded jump suspends no guarantee; any other jump suspends them all.
+		// A fully recorded jump suspends no guarantee. Any other jump suspends them all.
 		recorded := row.faults == "" || row.by[0] != 0 && !strings.Contains(row.faults, "failover")
-		if suspended := len(r.down.everyone) > 0; suspended == recorded {
+		if suspended := len(r.outages.globalSpans) > 0; suspended == recorded {
 			t.Errorf("%s: guarantees suspended = %v", row.name, suspended)
 		}
 	}

@@ -14,59 +14,59 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// TestModelsAgainstPorcupine compares each judge with porcupine and with an exhaustive search, over
-// random histories of a few operations. A violation must be reported at the first return that
+// TestModelsAgainstPorcupine compares each judge with porcupine and with an exhaustive search,
+// using random histories of a few operations. A violation must be reported at the first return that
 // neither of these can explain.
 func TestModelsAgainstPorcupine(t *testing.T) {
-	const cases = 60_000 // of each model
+	const cases = 60_000 // per model
 	for _, model := range Models() {
 		t.Run(model, func(t *testing.T) {
 			t.Parallel()
 			rnd := rand.New(rand.NewPCG(11, 12))
-			violated := 0
+			numViolated := 0
 			for i := range cases {
 				ops := randomOperations(rnd)
 				c := walk(ops, newJudge(model))
 				if c != nil {
-					violated++
+					numViolated++
 				}
-				if why := disagreement(model, ops, c); why != "" {
-					t.Fatalf("case %d: %s:\n%s", i, why, format(ops))
+				if reason := disagreement(model, ops, c); reason != "" {
+					t.Fatalf("case %d: %s:\n%s", i, reason, format(ops))
 				}
 			}
-			t.Logf("%d of %d are violated", violated, cases)
-			if violated < cases/5 || violated > cases*4/5 {
-				t.Errorf("%d of %d are violated: the comparison needs both kinds", violated, cases)
+			t.Logf("%d of %d histories are violated", numViolated, cases)
+			if numViolated < cases/5 || numViolated > cases*4/5 {
+				t.Errorf("%d of %d histories are violated; the comparison is one-sided", numViolated, cases)
 			}
 		})
 	}
 }
 
-// disagreement describes how a judge differs from the other two, or returns "" if it does not.
+// disagreement describes how a judge differs from the other two, or returns "" if they agree.
 func disagreement(model string, ops []facts.Operation, c *contradiction) string {
-	if got := linearizable(model, ops); got != (c == nil) {
-		return fmt.Sprintf("the judge says %v, and porcupine %v", c == nil, got)
+	if got := isLinearizable(model, ops); got != (c == nil) {
+		return fmt.Sprintf("the judge finds an explanation: %v; porcupine finds one: %v", c == nil, got)
 	}
 	if c == nil {
 		if !hasExplanation(model, ops) {
-			return "the judge says that it holds, but no order explains it"
+			return "the judge finds an explanation, but no order is one"
 		}
 		return ""
 	}
 	at := c.ops[len(c.ops)-1].Return.T
 	if hasExplanation(model, operationsUntil(ops, at)) {
-		return "an order explains everything up to: " + c.because
+		return "an order explains everything, including this result: " + c.reason
 	}
 	if !hasExplanation(model, operationsUntil(ops, at-1)) {
-		return "no order explains the operations before: " + c.because
+		return "no order explains the operations before this result: " + c.reason
 	}
 	return ""
 }
 
-// operationsUntil returns the operations called by the given time. Operations that fail later are
-// already treated as failed.
+// operationsUntil returns the operations called by the given time. An operation that succeeds later
+// has not returned yet; one that fails later is treated as failed.
 func operationsUntil(ops []facts.Operation, at int64) []facts.Operation {
-	var seen []facts.Operation
+	var visible []facts.Operation
 	for _, o := range ops {
 		if o.Call.T > at {
 			continue
@@ -74,13 +74,13 @@ func operationsUntil(ops []facts.Operation, at int64) []facts.Operation {
 		if o.Outcome() == history.OK && o.Return.T > at {
 			o.Return = nil
 		}
-		seen = append(seen, o)
+		visible = append(visible, o)
 	}
-	return seen
+	return visible
 }
 
-// apply returns the holder after an operation, and whether the operation can take effect. 0 means free;
-// OwnerMutex tells holders apart.
+// apply returns the holder after an operation, and whether the operation can take effect. 0 means
+// free. Only OwnerMutex distinguishes holders.
 func apply(model string, holder int, o facts.Operation) (int, bool) {
 	p := 1
 	if model == OwnerMutex {
@@ -93,7 +93,7 @@ func apply(model string, holder int, o facts.Operation) (int, bool) {
 }
 
 // hasExplanation tries all orders. The next operation may be any that was called before the first
-// return of the remaining ones. Sets of operations that lead nowhere are cached.
+// return of the remaining operations. Sets of operations that lead nowhere are cached.
 func hasExplanation(model string, ops []facts.Operation) bool {
 	type state struct{ had, holder int }
 	failed := map[state]bool{}
@@ -116,7 +116,7 @@ func hasExplanation(model string, ops []facts.Operation) bool {
 			if at.had&(1<<i) != 0 || o.Call.T > first || o.Outcome() == history.Fail {
 				continue
 			}
-			if holder, can := apply(model, at.holder, o); can && search(state{at.had | 1<<i, holder}) {
+			if holder, ok := apply(model, at.holder, o); ok && search(state{at.had | 1<<i, holder}) {
 				return true
 			}
 		}
@@ -125,54 +125,55 @@ func hasExplanation(model string, ops []facts.Operation) bool {
 	return search(state{})
 }
 
-// linearizable asks porcupine. An operation of unknown outcome that cannot take effect is skipped.
-func linearizable(model string, ops []facts.Operation) bool {
+// isLinearizable reports whether porcupine finds an order. An operation of unknown outcome that
+// cannot take effect is skipped.
+func isLinearizable(model string, ops []facts.Operation) bool {
 	m := porcupine.Model{
 		Init: func() any { return 0 },
 		Step: func(state, input, _ any) (bool, any) {
 			o := input.(facts.Operation)
-			if holder, can := apply(model, state.(int), o); can {
+			if holder, ok := apply(model, state.(int), o); ok {
 				return true, holder
 			}
 			return o.Outcome() == history.Info, state
 		},
 	}
-	var of []porcupine.Operation
+	var operations []porcupine.Operation
 	for i, o := range ops {
 		if o.Outcome() != history.Fail {
-			of = append(of, porcupine.Operation{ClientId: i, Input: o, Call: o.Call.T, Return: o.OutcomeAt()})
+			operations = append(operations, porcupine.Operation{ClientId: i, Input: o, Call: o.Call.T, Return: o.OutcomeAt()})
 		}
 	}
-	return porcupine.CheckOperations(m, of)
+	return porcupine.CheckOperations(m, operations)
 }
 
-// randomOperations returns operations of up to five processes. In two cases of three they mostly alternate
-// acquire and release. A process stops after an unknown outcome.
+// randomOperations returns operations by up to five processes. In two thirds of the cases, they
+// mostly alternate acquire and release. A process stops after an unknown outcome.
 func randomOperations(rnd *rand.Rand) []facts.Operation {
 	var ops []facts.Operation
-	open, holds, gone := map[int]int{}, map[int]bool{}, map[int]bool{}
-	processes, events, sane := 1+rnd.IntN(5), 2+rnd.IntN(17), rnd.IntN(3) > 0
+	openOps, isHolder, stopped := map[int]int{}, map[int]bool{}, map[int]bool{}
+	processes, events, alternating := 1+rnd.IntN(5), 2+rnd.IntN(17), rnd.IntN(3) > 0
 	for t := int64(1); t <= int64(events); t++ {
 		p := rnd.IntN(processes)
 		e := &history.Event{N: t, T: t, Process: fmt.Sprint("p", p), Key: "lock", Type: history.Invoke}
-		i, busy := open[p]
+		i, busy := openOps[p]
 		switch {
-		case gone[p]:
+		case stopped[p]:
 		case !busy:
 			e.Op = history.OpAcquire
-			if released := rnd.IntN(2) == 0; sane && holds[p] && rnd.IntN(12) > 0 || (!sane || rnd.IntN(12) == 0) && released {
+			if releases := rnd.IntN(2) == 0; alternating && isHolder[p] && rnd.IntN(12) > 0 || (!alternating || rnd.IntN(12) == 0) && releases {
 				e.Op = history.OpRelease
 			}
-			open[p] = len(ops)
+			openOps[p] = len(ops)
 			ops = append(ops, facts.Operation{Call: e})
 		default:
-			delete(open, p)
+			delete(openOps, p)
 			e.Op = ops[i].Call.Op
 			e.Type = []history.Type{history.OK, history.OK, history.OK, history.OK, history.OK, history.Fail, history.Info}[rnd.IntN(7)]
 			if e.Type == history.OK {
-				holds[p] = e.Op == history.OpAcquire
+				isHolder[p] = e.Op == history.OpAcquire
 			}
-			gone[p] = e.Type == history.Info
+			stopped[p] = e.Type == history.Info
 			ops[i].Return = e
 		}
 	}
@@ -187,11 +188,10 @@ func format(ops []facts.Operation) string {
 	return b.String()
 }
 
-// TestCheck checks the explanation and the witness.
 func TestCheck(t *testing.T) {
 	for _, c := range checks {
 		var ops []facts.Operation
-		open := map[string]int{}
+		openOps := map[string]int{}
 		n := int64(0)
 		for line := range strings.Lines(c.events) {
 			n++
@@ -201,18 +201,18 @@ func TestCheck(t *testing.T) {
 				e.Key = w[3]
 			}
 			if e.Type == history.Invoke {
-				open[e.Process] = len(ops)
+				openOps[e.Process] = len(ops)
 				ops = append(ops, facts.Operation{Call: e})
 				continue
 			}
-			ops[open[e.Process]].Return = e
+			ops[openOps[e.Process]].Return = e
 		}
 		for _, model := range Models() {
 			v := Check(model, ops)
 			res := v.Results[0]
 			want, ok := c.want[model]
 			if !ok {
-				want = expected{verdict.Holds, "could have given these results", nil}
+				want = expected{verdict.Holds, "could have produced these results", nil}
 			}
 			var witness []int64
 			if res.Witness != nil {
@@ -235,11 +235,11 @@ const twoHolders = "p0 invoke acquire\np0 ok acquire\np1 invoke acquire\np1 ok a
 
 var checks = []struct {
 	name, events string
-	want         map[string]expected // models that are violated or undecided
+	want         map[string]expected // by model; missing if the model holds
 }{
 	{"two holders", twoHolders, map[string]expected{
 		Mutex: {verdict.Violated, "p1's acquire (operations 3 and 4) returned ok at 4 s, but lock was held since p0's acquire (operations 1 and 2), " +
-			"and no release called by then could have come between", []int64{1, 2, 3, 4}},
+			"and no release called by then could have come in between", []int64{1, 2, 3, 4}},
 		OwnerMutex: {verdict.Violated, "p1's acquire (operations 3 and 4) returned ok at 4 s, but p0 held lock since p0's acquire (operations 1 and 2) " +
 			"and had not called release by then", []int64{1, 2, 3, 4}},
 	}},

@@ -9,8 +9,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// BenchmarkCheck checks a million operations of ten contending processes. One in twenty releases has no
-// outcome.
+// BenchmarkCheck checks a million operations of ten contending processes. One release in twenty has
+// no outcome.
 func BenchmarkCheck(b *testing.B) {
 	ops := contendedOperations(1_000_000)
 	for _, model := range Models() {

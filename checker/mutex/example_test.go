@@ -8,7 +8,7 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// One process acquires the lock, and another one releases it.
+// One process acquires the lock, and another releases it.
 func ExampleCheck() {
 	event := func(n int64, process string, typ history.Type, op string) *history.Event {
 		return &history.Event{N: n, T: n * 1e9, Process: process, Type: typ, Op: op, Key: "lock-1"}
@@ -22,6 +22,6 @@ func ExampleCheck() {
 		fmt.Printf("%s %s: %s\n", r.Property, r.Outcome, r.Because)
 	}
 	// Output:
-	// mutex holds: one mutex could have given these results, 2 of them ok
+	// mutex holds: a single mutex could have produced these results, 2 of them ok
 	// owner-mutex violated: p1's release (operations 3 and 4) returned ok at 4 s, but it did not hold lock-1: it had not acquired it
 }

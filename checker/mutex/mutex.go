@@ -1,22 +1,23 @@
-// Package mutex checks histories of locks without leases, such as Jepsen's: could a single mutex have
-// produced these results?
+// Package mutex checks histories of locks without leases, such as Jepsen's: could a single mutex
+// have produced these results?
 //
-// Check supports two models. Both have one state per lock, which an operation changes atomically at one
-// instant between its call and its return:
+// Check supports two models. In both, each lock has one state, which an operation changes
+// atomically at some instant between its call and its return:
 //
 //	Mutex        acquire: free → held            release: held → free, whoever calls it
 //	OwnerMutex   acquire: free → held by p       release: held by p → free, by p alone
 //
-// Mutex is Knossos' model of that name. OwnerMutex is not re-entrant: an acquire by the holder waits for
-// the holder's own release. Failed operations did not happen. Operations without an outcome happened at
-// some instant after their call, or never. Leases don't exist here: a lease that expired and was granted
-// again looks like a second holder. Package checker judges locks with leases.
+// Mutex is Knossos' model of that name. OwnerMutex is not re-entrant: an acquire by the holder
+// waits for the holder's own release. Failed operations did not happen. Operations without an
+// outcome happened at some instant after their call, or never. There are no leases: if a lease
+// expires and is granted again, that looks like a second holder. Package checker judges locks with
+// leases.
 //
 // The judges receive the calls and returns of one lock in chronological order. Both are exact and
 // take O(n log n) time, so there is no second judge. They report a violation at the first return
-// that no order of operations can explain; everything before it can be explained.
+// that no order of operations can explain.
 //
-// Handles, deadlines and all other properties are left to package checker.
+// Package checker deals with handles, deadlines and all other properties.
 package mutex
 
 import (
@@ -30,8 +31,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Names of the models. The property that a model checks has the same name: a single such lock could
-// have produced these results.
+// Names of the models. Each is also the name of the property that the model checks: a single such
+// lock could have produced these results.
 const (
 	Mutex      = "mutex"
 	OwnerMutex = "owner-mutex"
@@ -40,20 +41,21 @@ const (
 // Models returns the names of all models.
 func Models() []string { return []string{Mutex, OwnerMutex} }
 
-// Check checks operations against a model. They must be in the order of their calls, no two events may
-// share an instant, and each process must be sequential and stop after an operation without an outcome.
+// Check checks operations against a model. The operations must be ordered by their calls, and no
+// two events may share an instant. Each process must be sequential and stop after an operation
+// without an outcome.
 func Check(model string, ops []facts.Operation) verdict.Verdict {
 	res := verdict.Result{Property: model, Outcome: verdict.Holds}
 	v := verdict.Verdict{Schema: verdict.Schema, Model: model, Second: verdict.Undecided}
 	locks, names := byLock(ops)
-	granted := 0
+	numGranted := 0
 	for _, name := range names {
 		for _, o := range locks[name] {
 			if o.Outcome() == history.OK {
 				res.Occasions++
 			}
 			if isAcquire(o) && o.Outcome() == history.OK {
-				granted++
+				numGranted++
 			}
 		}
 		c := walk(locks[name], newJudge(model))
@@ -62,16 +64,16 @@ func Check(model string, ops []facts.Operation) verdict.Verdict {
 		}
 		res.Incidents++
 		if w := c.witness(name); res.Witness == nil || w.To < res.Witness.To {
-			res.Outcome, res.Because, res.Witness = verdict.Violated, c.because, w
+			res.Outcome, res.Because, res.Witness = verdict.Violated, c.reason, w
 		}
 	}
 	switch {
 	case res.Outcome == verdict.Violated:
-	case granted == 0:
+	case numGranted == 0:
 		v.Assumption = "nobody acquired a lock"
 		res.Outcome, res.Because = verdict.Undecided, "the run is vacuous: "+v.Assumption
 	default:
-		res.Because = fmt.Sprintf("one %s could have given these results, %d of them ok", model, res.Occasions)
+		res.Because = fmt.Sprintf("a single %s could have produced these results, %d of them ok", model, res.Occasions)
 	}
 	v.Results = []verdict.Result{res}
 	return v
@@ -84,26 +86,26 @@ func newJudge(model string) judge {
 	return &mutexJudge{}
 }
 
-// byLock groups operations by lock. names lists the locks in the order of their first calls.
+// byLock groups operations by lock and returns the locks' names in the order of their first calls.
 func byLock(ops []facts.Operation) (locks map[string][]facts.Operation, names []string) {
 	locks = map[string][]facts.Operation{}
 	for _, o := range ops {
-		of, ok := locks[o.Call.Key]
+		operations, ok := locks[o.Call.Key]
 		if !ok {
 			names = append(names, o.Call.Key)
 		}
-		locks[o.Call.Key] = append(of, o)
+		locks[o.Call.Key] = append(operations, o)
 	}
 	return locks, names
 }
 
 // contradiction is a result that no order of operations explains.
 type contradiction struct {
-	because string            // one sentence
-	ops     []facts.Operation // the operations that prove it; the unexplained one is last
+	reason string            // one sentence
+	ops    []facts.Operation // the operations that prove it, ending with the unexplained one
 }
 
-// witness returns the events that prove the violation.
+// witness returns the witness of the violation.
 func (c *contradiction) witness(lock string) *verdict.Witness {
 	w := &verdict.Witness{Key: lock}
 	var events []*history.Event
@@ -119,9 +121,9 @@ func (c *contradiction) witness(lock string) *verdict.Witness {
 	return w
 }
 
-// ownerJudge judges by OwnerMutex. Processes are sequential, so a process must have held the lock from the
-// return of its acquire to the call of its next release, and no other process may have held it then.
-// Conversely, if these spans are disjoint, holding the lock in exactly these spans explains every result:
+// ownerJudge judges by OwnerMutex. Processes are sequential, so a process must have held the lock
+// from the return of its acquire to the call of its next release, and no other process may have
+// held it in that span. Conversely, if these spans are disjoint, they explain every result:
 //
 //	p0   acquire |==============| release
 //	p1                acquire  - - - - |====| release     must begin after p0's has ended
@@ -129,9 +131,9 @@ func (c *contradiction) witness(lock string) *verdict.Witness {
 // An acquire without an outcome is the last operation of its process, and need not have happened. A
 // release without an outcome may have happened at once.
 type ownerJudge struct {
-	holder        *facts.Operation                    // the acquire that must hold now, or nil
-	lastRelease   map[string]*facts.Operation         // each process's release that ended its last hold
-	strayReleases map[*facts.Operation]*contradiction // releases called by a process that did not hold the lock
+	holder        *facts.Operation                    // the acquire that must hold the lock now, or nil
+	lastRelease   map[string]*facts.Operation         // the release that ended each process's last hold
+	strayReleases map[*facts.Operation]*contradiction // releases by processes that did not hold the lock
 }
 
 func (w *ownerJudge) observeCall(o *facts.Operation) {
@@ -160,42 +162,41 @@ func (w *ownerJudge) observeReturn(o *facts.Operation) *contradiction {
 		w.holder = o
 		return nil
 	}
-	who := "it"
+	holderName := "it"
 	if w.holder.Call.Process != o.Call.Process {
-		who = w.holder.Call.Process
+		holderName = w.holder.Call.Process
 	}
-	return &contradiction{ops: []facts.Operation{*w.holder, *o}, because: fmt.Sprintf("%s returned ok at %s, but %s held %s since %s and had not called release by then",
-		describeOperation(o), facts.Seconds(o.Return.T), who, o.Call.Key, describeOperation(w.holder))}
+	return &contradiction{ops: []facts.Operation{*w.holder, *o}, reason: fmt.Sprintf("%s returned ok at %s, but %s held %s since %s and had not called release by then",
+		describeOperation(o), facts.Seconds(o.Return.T), holderName, o.Call.Key, describeOperation(w.holder))}
 }
 
-// unheldRelease explains a release by a process that did not hold the lock.
 func (w *ownerJudge) unheldRelease(o *facts.Operation) *contradiction {
 	c := &contradiction{ops: []facts.Operation{*o}}
-	why := "it had not acquired it"
-	if before := w.lastRelease[o.Call.Process]; before != nil {
-		c.ops = []facts.Operation{*before, *o}
-		why = "it had released it by " + describeOperation(before)
+	reason := "it had not acquired it"
+	if earlier := w.lastRelease[o.Call.Process]; earlier != nil {
+		c.ops = []facts.Operation{*earlier, *o}
+		reason = "it had released it by " + describeOperation(earlier)
 	}
-	c.because = fmt.Sprintf("%s returned ok at %s, but it did not hold %s: %s", describeOperation(o), facts.Seconds(o.Return.T), o.Call.Key, why)
+	c.reason = fmt.Sprintf("%s returned ok at %s, but it did not hold %s: %s", describeOperation(o), facts.Seconds(o.Return.T), o.Call.Key, reason)
 	return c
 }
 
 // mutexJudge judges by Mutex. In every order that explains the results, acquires and releases
 // alternate. The judge places each operation as late as possible: at its return. If an operation of
-// the other kind must come first, the judge places a pending one: the one that returns first,
-// because it can wait the shortest time. If there is none, no order explains the result.
+// the other kind must come first, it picks the pending one that returns first, because that one can
+// be postponed least. If none is pending, no order explains the result.
 //
-// This finds an order whenever there is one. Suppose an order places an operation earlier than necessary.
-// Then it has a neighbor of the other kind, and the state is the same without that pair, so both can be
-// placed later.
+// This finds an order whenever there is one. Suppose an order places an operation earlier than
+// necessary. Then it has a neighbor of the other kind, and the state is the same without that pair,
+// so both can be placed later.
 type mutexJudge struct {
-	last    *facts.Operation // the last operation placed; nil if there is none and the lock is free
-	placed  map[*facts.Operation]bool
-	waiting [2]queue // called but not placed yet: releases, acquires
+	lastOperation *facts.Operation // the last operation placed; nil if there is none and the lock is free
+	placed        map[*facts.Operation]bool
+	pending       [2]queue // called but not placed yet: releases and acquires
 }
 
 func (p *mutexJudge) observeCall(o *facts.Operation) {
-	heap.Push(&p.waiting[kind(o)], o)
+	heap.Push(&p.pending[kind(o)], o)
 }
 
 func (p *mutexJudge) observeReturn(o *facts.Operation) *contradiction {
@@ -204,7 +205,7 @@ func (p *mutexJudge) observeReturn(o *facts.Operation) *contradiction {
 		return nil
 	}
 	if p.isHeld() == isAcquire(*o) { // the other kind must come first
-		other := p.waiting[1-kind(o)].popPending(o.Return.T)
+		other := p.pending[1-kind(o)].popPending(o.Return.T)
 		if other == nil {
 			return p.contradict(o)
 		}
@@ -213,25 +214,25 @@ func (p *mutexJudge) observeReturn(o *facts.Operation) *contradiction {
 		}
 		p.placed[other] = true
 	}
-	p.last = o
+	p.lastOperation = o
 	return nil
 }
 
-func (p *mutexJudge) isHeld() bool { return p.last != nil && isAcquire(*p.last) }
+func (p *mutexJudge) isHeld() bool { return p.lastOperation != nil && isAcquire(*p.lastOperation) }
 
 func (p *mutexJudge) contradict(o *facts.Operation) *contradiction {
 	c := &contradiction{ops: []facts.Operation{*o}}
-	since := "from the beginning"
-	if p.last != nil {
-		c.ops = []facts.Operation{*p.last, *o}
-		since = "since " + describeOperation(p.last)
+	sinceText := "from the beginning"
+	if p.lastOperation != nil {
+		c.ops = []facts.Operation{*p.lastOperation, *o}
+		sinceText = "since " + describeOperation(p.lastOperation)
 	}
 	state, other := "free", history.OpAcquire
 	if p.isHeld() {
 		state, other = "held", history.OpRelease
 	}
-	c.because = fmt.Sprintf("%s returned ok at %s, but %s was %s %s, and no %s called by then could have come between",
-		describeOperation(o), facts.Seconds(o.Return.T), o.Call.Key, state, since, other)
+	c.reason = fmt.Sprintf("%s returned ok at %s, but %s was %s %s, and no %s called by then could have come in between",
+		describeOperation(o), facts.Seconds(o.Return.T), o.Call.Key, state, sinceText, other)
 	return c
 }
 
@@ -242,11 +243,11 @@ func kind(o *facts.Operation) int {
 	return 0
 }
 
-// queue is a heap of operations, ordered by their returns.
+// queue is a heap of operations ordered by their returns.
 type queue []*facts.Operation
 
-// popPending removes and returns the operation that returns first, skipping those that have
-// returned by now. It returns nil if none is pending.
+// popPending removes and returns the operation that returns next. It drops operations that have
+// already returned, and returns nil if none is pending.
 func (q *queue) popPending(now int64) *facts.Operation {
 	for q.Len() > 0 {
 		if o := heap.Pop(q).(*facts.Operation); o.OutcomeAt() > now {
@@ -270,10 +271,10 @@ func (q *queue) Pop() any {
 // operations. Operations without an outcome never return.
 type judge interface {
 	observeCall(o *facts.Operation)
-	observeReturn(o *facts.Operation) *contradiction // nil if it can be explained
+	observeReturn(o *facts.Operation) *contradiction // nil if the result can be explained
 }
 
-// walk passes operations to a judge until the judge finds one that cannot be explained.
+// walk passes operations to a judge until one contradicts the model.
 func walk(ops []facts.Operation, j judge) *contradiction {
 	type step struct {
 		at      int64
@@ -304,8 +305,7 @@ func walk(ops []facts.Operation, j judge) *contradiction {
 
 func isAcquire(o facts.Operation) bool { return o.Call.Op == history.OpAcquire }
 
-// describeOperation names an operation for use in a sentence, by its process and its place in the
-// file.
+// describeOperation names an operation by its process and its position in the file.
 func describeOperation(o *facts.Operation) string {
 	n := fmt.Sprint("operation ", o.Call.N)
 	if o.Return != nil {

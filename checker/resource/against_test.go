@@ -19,7 +19,7 @@ import (
 func TestFencingAgainstNaive(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	seen := map[string]int{}
-	n := histories.Cases(20_000)
+	n := histories.NumCases(20_000)
 	for i := range n {
 		h := randomFencedHistory(rnd)
 		r := Read(facts.Read(h))
@@ -29,7 +29,7 @@ func TestFencingAgainstNaive(t *testing.T) {
 		}
 		want := naiveFencing(h)
 		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Fatalf("history %d: got %v, want %v:\n%s", i, got, want, histories.Lines(h))
+			t.Fatalf("history %d: got %v, want %v:\n%s", i, got, want, histories.FormatLines(h))
 		}
 		for class := range want {
 			seen[class]++
@@ -49,86 +49,87 @@ func TestFencingAgainstNaive(t *testing.T) {
 func randomFencedHistory(rnd *rand.Rand) *history.History {
 	h := histories.Random(rnd)
 	h.Params.Fence, h.Params.StampError = "token", time.Duration(histories.Beat*int64(rnd.IntN(4)/3))
-	var granted []history.Event
+	var grantEvents []history.Event
 	for i := range h.Events {
 		e := &h.Events[i]
 		if e.Op != history.OpAcquire || e.Type != history.OK {
 			continue
 		}
-		e.Fence, e.Token = max(0, int64(len(granted)+rnd.IntN(4)-1)), []string{"", e.Session, "shared"}[rnd.IntN(3)]
-		granted = append(granted, *e)
+		e.Fence, e.Token = max(0, int64(len(grantEvents)+rnd.IntN(4)-1)), []string{"", e.Session, "shared"}[rnd.IntN(3)]
+		grantEvents = append(grantEvents, *e)
 	}
 	add := func(e history.Event) {
 		e.N, e.Key = int64(len(h.Events)+1), "k"
 		h.Events = append(h.Events, e)
 	}
 	end := h.Events[len(h.Events)-1].T
-	for _, g := range granted {
+	for _, g := range grantEvents {
 		for range rnd.IntN(3) {
 			at := max(0, g.T-histories.Beat*int64(rnd.IntN(6)-1))
-			add(history.Event{T: end, Process: g.Process + "-n1", Node: "n1", Type: history.OK, Op: history.OpSet, Token: g.Token, Sent: at})
+			add(history.Event{T: end, Process: g.Process + "-n1", Node: "n1", Type: history.OK, Op: history.OpSet, Token: g.Token, SentAt: at})
 		}
 	}
-	top := int64(0)
+	highest := int64(0)
 	for range rnd.IntN(5) {
-		if len(granted) == 0 {
+		if len(grantEvents) == 0 {
 			break
 		}
-		g := granted[rnd.IntN(len(granted))]
+		g := grantEvents[rnd.IntN(len(grantEvents))]
 		e := history.Event{T: end, Process: "r1", Type: history.OK, Op: history.OpLog, Cause: history.OpWrite, Session: g.Session,
-			Fence: int64(rnd.IntN(6)), Applied: g.T + histories.Beat/2 + histories.Beat*int64(rnd.IntN(6))}
-		if right := rnd.IntN(6) > 0; right == (e.Fence < top) { // mostly the resource is right
+			Fence: int64(rnd.IntN(6)), AppliedAt: g.T + histories.Beat/2 + histories.Beat*int64(rnd.IntN(6))}
+		if isRight := rnd.IntN(6) > 0; isRight == (e.Fence < highest) { // usually the resource is right
 			e.Type = history.Fail
 		} else {
-			top = max(top, e.Fence)
+			highest = max(highest, e.Fence)
 		}
 		add(e)
 	}
 	return h
 }
 
-// naiveFencing counts violations by class, as the doc comment of FencingOrder defines them.
+// naiveFencing counts violations by class, as defined in the comment on FencingOrder.
 func naiveFencing(h *history.History) map[string]int {
 	counts := map[string]int{}
 	margin := 2 * int64(h.Params.StampError)
 	var grants []*fencedGrant
 	for i := range h.Events {
 		if e := &h.Events[i]; e.Op == history.OpAcquire && e.Type == history.OK && e.Fence != 0 {
-			grants = append(grants, &fencedGrant{session: &facts.Session{Acquire: facts.Operation{Call: naiveCall(h, e.Session), Return: e}}, token: e.Fence, start: naiveBegin(h, e), end: e.T})
+			grants = append(grants, &fencedGrant{session: &facts.Session{Acquire: facts.Operation{Call: naiveCall(h, e.Session), Return: e}}, token: e.Fence, start: naiveStart(h, e), end: e.T})
 		}
 	}
-	// Of two grants with the same token, the one that began later is the violation; if they began together, the one that returned later.
+	// If two grants have the same token, the violation is the grant that began later or, if both
+	// began at the same time, the grant that returned later.
 	slices.SortStableFunc(grants, func(a, b *fencedGrant) int { return int(a.start - b.start) })
 	for i, g := range grants {
-		higher, same := false, false
+		hasHigher, hasSame := false, false
 		for j, o := range grants {
-			higher = higher || o.end+margin < g.start && o.token > g.token
-			same = same || j < i && o.token == g.token
+			hasHigher = hasHigher || o.end+margin < g.start && o.token > g.token
+			hasSame = hasSame || j < i && o.token == g.token
 		}
-		if higher {
+		if hasHigher {
 			counts[verdict.TokenOrder]++
-		} else if same {
+		} else if hasSame {
 			counts[verdict.TokenTwice]++
 		}
 	}
-	var before []history.Event
+	var earlier []history.Event
 	for _, e := range h.Events {
 		if e.Op != history.OpLog {
 			continue
 		}
-		var top *history.Event
-		for i, b := range before {
-			if b.Type == history.OK && (top == nil || b.Fence > top.Fence) {
-				top = &before[i]
+		var highest *history.Event
+		for i, b := range earlier {
+			if b.Type == history.OK && (highest == nil || b.Fence > highest.Fence) {
+				highest = &earlier[i]
 			}
 		}
-		before = append(before, e)
-		switch below := top != nil && e.Fence < top.Fence; {
-		case e.Type == history.OK && below:
+		earlier = append(earlier, e)
+		switch isBelow := highest != nil && e.Fence < highest.Fence; {
+		case e.Type == history.OK && isBelow:
 			counts[verdict.StaleAccepted]++
-		case e.Type == history.Fail && !below:
+		case e.Type == history.Fail && !isBelow:
 			counts[verdict.FreshRefused]++
-		case e.Type == history.Fail && naiveHolder(h, e.Session, e.Applied, top.Session, margin):
+		case e.Type == history.Fail && naiveHolder(h, e.Session, e.AppliedAt, highest.Session, margin):
 			counts[verdict.HolderRefused]++
 		}
 	}
@@ -140,34 +141,36 @@ func naiveCall(h *history.History, session string) *history.Event {
 	return &h.Events[i]
 }
 
-// naiveBegin returns the time of the earliest set with the winning token that can belong to the acquire.
-func naiveBegin(h *history.History, ret *history.Event) int64 {
+// naiveStart returns the send time of the earliest set that has the winning token and can belong to
+// the acquire.
+func naiveStart(h *history.History, ret *history.Event) int64 {
 	call, margin := naiveCall(h, ret.Session).T, 2*int64(h.Params.StampError)
-	begin := int64(facts.Never)
+	start := int64(facts.Never)
 	for _, e := range h.Events {
 		if e.Op != history.OpSet || e.Process != ret.Process+"-n1" || ret.Token == "" || e.Token != ret.Token {
 			continue
 		}
-		if e.Sent == 0 {
-			begin = min(begin, call)
-		} else if call <= e.Sent+margin && e.Sent <= ret.T+margin {
-			begin = min(begin, e.Sent)
+		if e.SentAt == 0 {
+			start = min(start, call)
+		} else if call <= e.SentAt+margin && e.SentAt <= ret.T+margin {
+			start = min(start, e.SentAt)
 		}
 	}
-	if begin == facts.Never {
+	if start == facts.Never {
 		return call
 	}
-	return begin
+	return start
 }
 
-// naiveHolder checks each instant: the refused session must have believed without a break, from its
-// grant until it was refused, that it held the lock, and the other session only before that.
-func naiveHolder(h *history.History, session string, refused int64, other string, margin int64) bool {
+// naiveHolder checks each instant. The refused session must have believed it held the lock from its
+// grant until the refusal, without a break. The other session must not have believed so after that
+// grant.
+func naiveHolder(h *history.History, session string, refusalTime int64, other string, margin int64) bool {
 	if session == other {
 		other = ""
 	}
 	end := h.Events[len(h.Events)-1].T
-	in := func(s string, at int64) bool { return at < end && bruteforce.ConsidersItselfHolder(h, s, at) }
+	holds := func(s string, at int64) bool { return at < end && bruteforce.BelievedHolder(h, s, at) }
 	var from int64
 	for _, e := range h.Events {
 		if e.Op == history.OpAcquire && e.Type == history.OK {
@@ -176,8 +179,8 @@ func naiveHolder(h *history.History, session string, refused int64, other string
 			}
 		}
 	}
-	for at := from; at < refused+margin; at += histories.Beat {
-		if !in(session, at+histories.Beat/2) {
+	for at := from; at < refusalTime+margin; at += histories.Beat {
+		if !holds(session, at+histories.Beat/2) {
 			return false
 		}
 	}
@@ -185,7 +188,7 @@ func naiveHolder(h *history.History, session string, refused int64, other string
 		return true
 	}
 	var to int64
-	for to = from; in(session, to+histories.Beat/2); to += histories.Beat {
+	for to = from; holds(session, to+histories.Beat/2); to += histories.Beat {
 	}
 	for _, e := range h.Events {
 		if e.Op == history.OpAcquire && e.Type == history.OK && e.Session == other && e.T+margin >= from {
@@ -193,7 +196,7 @@ func naiveHolder(h *history.History, session string, refused int64, other string
 		}
 	}
 	for at := int64(0); at <= end; at += histories.Beat {
-		if in(other, at+histories.Beat/2) && at < to+margin && at+histories.Beat+margin > from {
+		if holds(other, at+histories.Beat/2) && at < to+margin && at+histories.Beat+margin > from {
 			return false
 		}
 	}

@@ -20,90 +20,91 @@ const (
 	refusedWrite = "refused write"
 )
 
-// Log is a record with the log of its resource and what can be derived from it.
+// Log is a record together with what its resource's log shows.
 type Log struct {
 	*facts.Facts
-	index   indexCache
-	stalled spans.Measured // spans in which the host stalled
+	index  indexCache
+	stalls spans.MeasuredSpans // host stalls
 
-	applied       []facts.Write             // in the order of the log
-	values        map[string]*history.Event // value to log entry, for applied writes
-	writes        int                       // applied and refused
-	refused       int
-	outsideBelief int      // applied outside their session's belief
-	lost          []damage // lost updates
+	appliedWrites    []facts.Write             // applied writes, in the order of the log
+	entriesByValue   map[string]*history.Event // log entries of the applied writes, by value
+	numWrites        int                       // number of writes, applied or refused
+	numRefused       int                       // number of refused writes
+	numOutsideBelief int                       // number of writes applied outside their session's belief
+	lostUpdates      []damage                  // lost updates
 }
 
-// Read indexes the resource log of a record.
-func Read(of *facts.Facts) *Log {
-	r := &Log{Facts: of, values: map[string]*history.Event{}, stalled: spans.Measure(spans.Union(spans.Stalls(of)))}
-	r.index = indexCache{r: r.Facts, cached: map[*facts.Session]*sessionIndex{}}
+// Read reads the resource's log in a record.
+func Read(record *facts.Facts) *Log {
+	r := &Log{Facts: record, entriesByValue: map[string]*history.Event{}, stalls: spans.Measure(spans.Union(spans.Stalls(record)))}
+	r.index = indexCache{r: r.Facts, indexes: map[*facts.Session]*sessionIndex{}}
 	for _, w := range r.Writes() {
-		r.writes++
+		r.numWrites++
 		if w.Type != history.OK {
-			r.refused++
+			r.numRefused++
 			continue
 		}
-		r.applied = append(r.applied, w)
-		r.values[w.Value] = w.Event
-		if !workedWithinLease(r, workSpan{w.Session, facts.Applied(w.Event), facts.Applied(w.Event)}) {
-			r.outsideBelief++
+		r.appliedWrites = append(r.appliedWrites, w)
+		r.entriesByValue[w.Value] = w.Event
+		if !workedWithinLease(r, workSpan{w.Session, facts.AppliedAt(w.Event), facts.AppliedAt(w.Event)}) {
+			r.numOutsideBelief++
 		}
 	}
-	r.lost = lostUpdates(r)
+	r.lostUpdates = lostUpdates(r)
 	return r
 }
 
-// workSpan is the time in which a session worked on the resource: from its read to its applied write.
+// workSpan is the span during which a session worked on the resource: from its read to its applied
+// write.
 type workSpan struct {
 	session  string
 	from, to int64
 }
 
 func workSpanAt(w facts.Write) workSpan {
-	s := workSpan{session: w.Session, from: facts.Applied(w.Event), to: facts.Applied(w.Event)}
+	s := workSpan{session: w.Session, from: facts.AppliedAt(w.Event), to: facts.AppliedAt(w.Event)}
 	if w.Read != nil {
-		s.from = facts.Applied(w.Read)
+		s.from = facts.AppliedAt(w.Read)
 	}
 	return s
 }
 
-// workedWithinLease reports whether a session worked inside one of its belief windows.
+// workedWithinLease reports whether a session did all of its work within one of its belief windows.
 func workedWithinLease(r *Log, s workSpan) bool {
 	owner := r.SessionByName(s.session)
 	if owner == nil {
 		return false
 	}
-	w, ok := r.index.of(owner).windowUntil(s.to)
+	w, ok := r.index.lookup(owner).windowUntil(s.to)
 	return ok && w.From <= s.from
 }
 
-// lostUpdates finds writes that overwrote a write of another session that they had not seen: they were
-// based on version k and applied to a later version.
+// lostUpdates finds writes that overwrote another session's write without having seen it: they were
+// based on version k, but applied to a later version.
 func lostUpdates(r *Log) []damage {
 	var damages []damage
-	before := map[string]*appliedWrites{} // by key
-	for _, w := range r.applied {
-		earlier := before[w.Key]
-		if earlier == nil {
-			earlier = &appliedWrites{}
-			before[w.Key] = earlier
+	writesByKey := map[string]*appliedWrites{} // by key
+	for _, w := range r.appliedWrites {
+		earlierWrites := writesByKey[w.Key]
+		if earlierWrites == nil {
+			earlierWrites = &appliedWrites{}
+			writesByKey[w.Key] = earlierWrites
 		}
-		if other, ok := earlier.firstUnseen(w); ok {
+		if other, ok := earlierWrites.firstUnseen(w); ok {
 			damages = append(damages, damage{
 				kind: lostUpdate, class: classify(r, []workSpan{workSpanAt(other), workSpanAt(w)}), key: w.Key,
-				at: w.Event, from: facts.Applied(other.Event), sessions: orderedNames(r.Facts, other.Session, w.Session),
+				event: w.Event, from: facts.AppliedAt(other.Event), sessions: orderedNames(r.Facts, other.Session, w.Session),
 				events: []*history.Event{other.Read, other.Event, w.Read, w.Event},
 				text: fmt.Sprintf("%s's write, based on version %d, was applied at %s to version %d, so what %s had written at %s is lost",
-					sessionName(r.Facts, w.Session), w.Version, facts.Seconds(facts.Applied(w.Event)), w.VersionBefore, sessionName(r.Facts, other.Session), facts.Seconds(facts.Applied(other.Event))),
+					sessionName(r.Facts, w.Session), w.Version, facts.Seconds(facts.AppliedAt(w.Event)), w.VersionBefore, sessionName(r.Facts, other.Session), facts.Seconds(facts.AppliedAt(other.Event))),
 			})
 		}
-		earlier.add(w)
+		earlierWrites.add(w)
 	}
 	return damages
 }
 
-// appliedWrites holds the applied writes of a key, in the order of versions.
+// appliedWrites holds the applied writes of a key, ordered by version.
 type appliedWrites struct {
 	writes    []facts.Write
 	handovers []int // indices of writes whose predecessor belongs to another session
@@ -116,16 +117,15 @@ func (a *appliedWrites) add(w facts.Write) {
 	a.writes = append(a.writes, w)
 }
 
-// firstUnseen returns the first earlier write of another session that is newer than the version w
-// is based on.
+// firstUnseen returns another session's first write after the version that w is based on.
 func (a *appliedWrites) firstUnseen(w facts.Write) (facts.Write, bool) {
 	i, _ := slices.BinarySearchFunc(a.writes, w.Version+1, func(x facts.Write, v int64) int { return cmp.Compare(x.VersionAfter, v) })
 	if i < len(a.writes) && a.writes[i].Session == w.Session {
-		turn, _ := slices.BinarySearch(a.handovers, i+1)
-		if turn == len(a.handovers) {
+		handover, _ := slices.BinarySearch(a.handovers, i+1)
+		if handover == len(a.handovers) {
 			return facts.Write{}, false
 		}
-		i = a.handovers[turn]
+		i = a.handovers[handover]
 	}
 	if i == len(a.writes) {
 		return facts.Write{}, false
@@ -135,36 +135,36 @@ func (a *appliedWrites) firstUnseen(w facts.Write) (facts.Write, bool) {
 
 // interleavings finds sessions that wrote again after another session had written.
 func interleavings(r *Log) []damage {
-	type seen struct {
+	type sessionWrites struct {
 		last  facts.Write // the session's last write
-		after facts.Write // the first write of another session after it; zero if there is none
+		after facts.Write // another session's first write after it, or zero
 	}
 	type section struct{ key, session string }
 	var damages []damage
-	sections := map[section]*seen{}
-	current := map[string]string{} // key to the session that wrote last
-	for _, w := range r.applied {
-		before := sections[section{w.Key, current[w.Key]}]
-		if before != nil && current[w.Key] != w.Session && before.after.Event == nil {
-			before.after = w
+	sections := map[section]*sessionWrites{}
+	lastWriter := map[string]string{} // by key: the session that wrote last
+	for _, w := range r.appliedWrites {
+		previous := sections[section{w.Key, lastWriter[w.Key]}]
+		if previous != nil && lastWriter[w.Key] != w.Session && previous.after.Event == nil {
+			previous.after = w
 		}
-		if s := sections[section{w.Key, w.Session}]; s != nil && current[w.Key] != w.Session {
+		if s := sections[section{w.Key, w.Session}]; s != nil && lastWriter[w.Key] != w.Session {
 			other := s.after
 			damages = append(damages, damage{
 				kind: interleaving, class: classify(r, []workSpan{workSpanAt(s.last), workSpanAt(other), workSpanAt(w)}), key: w.Key,
-				at: w.Event, from: facts.Applied(s.last.Event), sessions: orderedNames(r.Facts, s.last.Session, other.Session),
+				event: w.Event, from: facts.AppliedAt(s.last.Event), sessions: orderedNames(r.Facts, s.last.Session, other.Session),
 				events: []*history.Event{s.last.Event, other.Event, w.Event},
 				text: fmt.Sprintf("%s wrote at %s between two writes of %s, at %s and %s",
-					sessionName(r.Facts, other.Session), facts.Seconds(facts.Applied(other.Event)), sessionName(r.Facts, w.Session), facts.Seconds(facts.Applied(s.last.Event)), facts.Seconds(facts.Applied(w.Event))),
+					sessionName(r.Facts, other.Session), facts.Seconds(facts.AppliedAt(other.Event)), sessionName(r.Facts, w.Session), facts.Seconds(facts.AppliedAt(s.last.Event)), facts.Seconds(facts.AppliedAt(w.Event))),
 			})
 		}
-		sections[section{w.Key, w.Session}] = &seen{last: w}
-		current[w.Key] = w.Session
+		sections[section{w.Key, w.Session}] = &sessionWrites{last: w}
+		lastWriter[w.Key] = w.Session
 	}
 	return damages
 }
 
-// contradictions finds writes whose result contradicts the log.
+// contradictions finds writes whose answer contradicts the log.
 func contradictions(r *Log) []damage {
 	var damages []damage
 	for s := range r.Sessions() {
@@ -172,8 +172,8 @@ func contradictions(r *Log) []damage {
 			if w.Call.Value == "" {
 				continue
 			}
-			entry := r.values[w.Call.Value]
-			h := damage{class: verdict.Unexplained, key: s.Key(), at: w.Return, from: w.Call.T, sessions: []string{s.Name()}, events: []*history.Event{w.Call, w.Return, entry}}
+			entry := r.entriesByValue[w.Call.Value]
+			h := damage{class: verdict.Unexplained, key: s.Key(), event: w.Return, from: w.Call.T, sessions: []string{s.Name()}, events: []*history.Event{w.Call, w.Return, entry}}
 			switch {
 			case w.Outcome() == history.OK && entry == nil:
 				h.kind, h.text = missingWrite, fmt.Sprintf("%s's write was acknowledged, but the resource's log does not contain it", s.Client())
@@ -189,7 +189,7 @@ func contradictions(r *Log) []damage {
 	return damages
 }
 
-// workSpanOf returns the span in which a session worked, by its client's events.
+// workSpanOf returns the span during which a session worked, according to its client's events.
 func workSpanOf(s *facts.Session, w facts.Operation) workSpan {
 	from := w.Call.T
 	for read := range s.Calls(history.OpRead) {
@@ -200,18 +200,18 @@ func workSpanOf(s *facts.Session, w facts.Operation) workSpan {
 	return workSpan{s.Name(), from, w.Return.T}
 }
 
-// stalledOverrun is the class of damage that host stalls may explain: each session that worked past
-// its lease did so by no more than the host stalled in the meantime. No verdict has this class.
+// stalledOverrun is the class of damage that host stalls may explain: sessions worked past their
+// leases, but by no more than the host stalled in the meantime. No verdict has this class.
 const stalledOverrun = "stalled-overrun"
 
-// classify blames the fence if there is one, the lock if all sessions worked within their leases,
-// and otherwise the session that worked past its lease.
-func classify(r *Log, work []workSpan) string {
+// classify decides what to blame: the fence if there is one, the lock if all sessions worked within
+// their leases, or otherwise the session that worked past its lease.
+func classify(r *Log, workSpans []workSpan) string {
 	if hasFence(r.Facts) {
 		return verdict.FenceBroken
 	}
 	class := verdict.LockBroken
-	for _, s := range work {
+	for _, s := range workSpans {
 		switch {
 		case workedWithinLease(r, s):
 		case r.overrun(s) > r.stallTime(s):
@@ -220,81 +220,82 @@ func classify(r *Log, work []workSpan) string {
 			class = stalledOverrun
 		}
 	}
-	if len(work) == 0 {
+	if len(workSpans) == 0 {
 		return verdict.Unexplained
 	}
 	return class
 }
 
-// overrun returns how long a session worked past its lease, or Never if its lease had ended before
-// it began to work.
+// overrun returns how long a session worked past its lease, or Never if the lease had ended before
+// the work began.
 func (r *Log) overrun(s workSpan) int64 {
 	owner := r.SessionByName(s.session)
 	if owner == nil {
 		return facts.Never
 	}
-	w, ok := r.index.of(owner).windowUntil(s.from)
+	w, ok := r.index.lookup(owner).windowUntil(s.from)
 	if !ok || w.From > s.from {
 		return facts.Never
 	}
 	return s.to - w.To
 }
 
-// stallTime returns how long the host stalled while a session worked.
-func (r *Log) stallTime(s workSpan) int64 { return r.stalled.Share(spans.Of(s.from, s.to)) }
+// stallTime returns how long the host stalled during a session's work.
+func (r *Log) stallTime(s workSpan) int64 { return r.stalls.Share(spans.New(s.from, s.to)) }
 
-// hasFence reports whether the resource can refuse anything.
+// hasFence reports whether the resource has a fence, so that it can refuse requests.
 func hasFence(r *facts.Facts) bool { return r.Params.Fence != "" && r.Params.Fence != "none" }
 
-// sessionIndex indexes what a session did, because the resource's log may have thousands of its writes.
+// sessionIndex indexes a session's operations, because the resource's log may have thousands of its
+// writes.
 type sessionIndex struct {
-	windows []facts.Window             // sorted by time
-	writes  map[string]facts.Operation // by value; the first write of each
-	read    facts.Operation            // the last read
-	reads   int
-	claims  []claim // sorted by time
+	windows  []facts.Window             // sorted by time
+	writes   map[string]facts.Operation // the first write of each value
+	lastRead facts.Operation            // the last read
+	numReads int                        // number of reads
+	claims   []claim                    // sorted by time
 }
 
 // claim is the deadline that a session has from an instant on.
 type claim struct{ from, deadline int64 }
 
 type indexCache struct {
-	r       *facts.Facts
-	cached  map[*facts.Session]*sessionIndex // indexes of long sessions
-	session *facts.Session                   // the session of the last call
-	last    *sessionIndex
+	r           *facts.Facts
+	indexes     map[*facts.Session]*sessionIndex // indexes of long sessions
+	lastSession *facts.Session                   // the session of the last lookup
+	lastIndex   *sessionIndex                    // its index
 }
 
 // cacheThreshold is the number of actions above which a session's index is cached. There may be
-// millions of shorter sessions, and indexing one of them is cheap.
+// millions of shorter sessions, but they are cheap to index.
 const cacheThreshold = 16
 
-func (cs *indexCache) of(s *facts.Session) *sessionIndex {
-	if s == cs.session {
-		return cs.last
+func (cs *indexCache) lookup(s *facts.Session) *sessionIndex {
+	if s == cs.lastSession {
+		return cs.lastIndex
 	}
-	cs.session, cs.last = s, cs.cached[s]
-	if cs.last == nil {
+	cs.lastSession, cs.lastIndex = s, cs.indexes[s]
+	if cs.lastIndex == nil {
 		var actions int
-		if cs.last, actions = indexSession(cs.r, s); actions > cacheThreshold {
-			cs.cached[s] = cs.last
+		if cs.lastIndex, actions = indexSession(cs.r, s); actions > cacheThreshold {
+			cs.indexes[s] = cs.lastIndex
 		}
 	}
-	return cs.last
+	return cs.lastIndex
 }
 
 // indexSession indexes a session and counts its actions.
 func indexSession(r *facts.Facts, s *facts.Session) (c *sessionIndex, actions int) {
 	c = &sessionIndex{windows: slices.Collect(r.Windows(s)), writes: map[string]facts.Operation{}}
 	if s.Granted() {
-		c.claims = append(c.claims, claim{spans.DistantPast, s.Until})
+		c.claims = append(c.claims, claim{spans.DistantPast, s.Deadline})
 	}
 	for x := range s.Actions() {
 		actions++
 		switch {
 		case x.Call.Op == history.OpRead:
-			c.read = x
-			c.reads++
+			c.lastRead = x
+			c.numReads++
 		case x.Call.Op == history.OpWrite && x.Call.Value != "":
 			if _, ok := c.writes[x.Call.Value]; !ok {
 				c.writes[x.Call.Value] = x
@@ -315,18 +316,18 @@ func (c *sessionIndex) windowUntil(at int64) (facts.Window, bool) {
 	return c.windows[i], true
 }
 
-// deadlineAt returns the deadline of a granted session at an instant.
+// deadlineAt returns a granted session's deadline as of an instant.
 func (c *sessionIndex) deadlineAt(at int64) int64 {
 	i := sort.Search(len(c.claims), func(i int) bool { return c.claims[i].from > at })
 	return c.claims[i-1].deadline
 }
 
-// answeredBy returns the operation that a log entry answers: the write of its value, or the session's
-// only read.
+// answeredBy returns the operation to which a log entry is the answer: the write of the same value,
+// or the session's only read.
 func (c *sessionIndex) answeredBy(e *history.Event) (found facts.Operation, ok bool) {
 	if e.Cause == history.OpWrite {
 		found, ok = c.writes[e.Value]
 		return found, ok
 	}
-	return c.read, c.reads == 1
+	return c.lastRead, c.numReads == 1
 }

@@ -14,7 +14,7 @@ import (
 // TestIndexAgainstLinearSearch compares the sorted data structures with a linear search; see
 // histories.Compare.
 func TestIndexAgainstLinearSearch(t *testing.T) {
-	histories.Compare(t, func(h *history.History) (*Log, bool) { r := facts.Read(h); return Read(r), r.Malformed == "" }, map[string]func(*rand.Rand, *Log) (got, want string){
+	histories.Compare(t, func(h *history.History) (*Log, bool) { r := facts.Read(h); return Read(r), r.Defect == "" }, map[string]func(*rand.Rand, *Log) (got, want string){
 		"courses": compareIndexes, "unseen writes": compareUnseen,
 	})
 }
@@ -26,7 +26,7 @@ func compareIndexes(rng *rand.Rand, r *Log) (got, want string) {
 		if !s.Granted() {
 			continue
 		}
-		c := r.index.of(s)
+		c := r.index.lookup(s)
 		w, ok := c.windowUntil(at)
 		got += fmt.Sprint(w.From, w.To, ok, c.deadlineAt(at))
 		w, ok = facts.Window{}, false
@@ -72,7 +72,7 @@ func answer(s *facts.Session, e *history.Event) (found facts.Operation, ok bool)
 
 func compareUnseen(_ *rand.Rand, r *Log) (got, want string) {
 	a := &appliedWrites{}
-	for i, w := range r.applied {
+	for i, w := range r.appliedWrites {
 		w.VersionAfter, w.Version = int64(i+1), int64(i)-w.Version%5
 		x, ok := a.firstUnseen(w)
 		got += fmt.Sprint(x.VersionAfter, ok, " ")

@@ -1,12 +1,11 @@
 // Package resource judges, from the log of the resource that the locks protect, whether the
 // resource was damaged and whether fencing tokens rise and are enforced.
 //
-// Log is a record with the log of its resource and what can be derived from it. A damage value is
-// one violation by at most two sessions, a workSpan is the time in which a session worked on the
-// resource, and a sessionIndex answers questions about the writes of one session. FencingOrder is
-// in fencing.go.
+// A Log is a record together with what its resource's log shows. A damage is one violation by at
+// most two sessions, a workSpan is the span during which a session worked on the resource, and a
+// sessionIndex answers questions about one session's writes. FencingOrder is in fencing.go.
 //
-// Why a lock was broken is left to package cause.
+// Package cause explains why a lock was broken.
 package resource
 
 import (
@@ -21,8 +20,8 @@ import (
 
 // Safety checks that the resource was not damaged. The resource applied writes in the order of its
 // log. Damage is a lost update, an interleaving, a write that was acknowledged but is missing, or a
-// write that was refused but applied. A write outside its session's belief that damaged nothing is
-// counted in the numbers and not judged. Each write on a key that another client uses as well is an
+// write that was applied but refused. If a write outside its session's belief damaged nothing, it
+// is counted in the numbers but not judged. Each write on a key that another client used is an
 // occasion.
 func (r *Log) Safety() verdict.Finding {
 	if len(r.Log) == 0 && r.UsedResource {
@@ -31,42 +30,42 @@ func (r *Log) Safety() verdict.Finding {
 	if len(r.Log) == 0 && r.Params.Resource == "" {
 		return verdict.Finding{Undecided: "the history contains no resource"}
 	}
-	damages, stalled := r.damages()
+	damages, excused := r.damages()
 	f := newFinding(r.Facts, damages)
 	f.Occasions = countContended(r.Facts)
 	switch {
-	case r.Cut != "" && r.UsedResource:
+	case r.Truncation != "" && r.UsedResource:
 		f.Undecided = "the resource's log may not have been read back completely"
-	case stalled != nil && len(damages) == 0:
-		return excusedDamage(*stalled)
+	case excused != nil && len(damages) == 0:
+		return excusedDamage(*excused)
 	}
-	f.Because = fmt.Sprintf("the resource was not damaged, in %s", verdict.Plural(r.writes, "write")) + otherClients(r.writes, f.Occasions)
+	f.Because = fmt.Sprintf("the resource was not damaged, in %s", verdict.Plural(r.numWrites, "write")) + otherClients(r.numWrites, f.Occasions)
 	return f
 }
 
-// damages returns the damage that host stalls cannot explain, and the first damage that they may
-// explain, or nil.
-func (r *Log) damages() (damages []damage, stalled *damage) {
-	all := slices.Concat(r.lost, interleavings(r))
-	if r.Cut == "" { // a truncated log may continue
+// damages returns the damage that host stalls cannot explain. excused is the first damage that they
+// may explain, or nil.
+func (r *Log) damages() (damages []damage, excused *damage) {
+	all := slices.Concat(r.lostUpdates, interleavings(r))
+	if r.Truncation == "" { // a truncated log may continue
 		all = append(all, contradictions(r)...)
 	}
 	for _, h := range all {
 		if h.class != stalledOverrun {
 			damages = append(damages, h)
-		} else if stalled == nil {
-			stalled = &h
+		} else if excused == nil {
+			excused = &h
 		}
 	}
-	return eachOnce(damages), stalled
+	return dropDuplicates(damages), excused
 }
 
-// excusedDamage reports damage that a host stall may explain, so resource safety is undecided.
+// excusedDamage returns an undecided finding for damage that a host stall may explain.
 func excusedDamage(h damage) verdict.Finding {
-	return verdict.Finding{Undecided: fmt.Sprintf("the host stalled while a client worked, which may be why it worked past its lease: %s: %s", h.kind, h.text)}
+	return verdict.Finding{Undecided: fmt.Sprintf("the host stalled while a client worked, which may be why the client worked past its lease: %s: %s", h.kind, h.text)}
 }
 
-// otherClients describes how many of the writes were on keys that another client used as well.
+// otherClients describes how many of the writes were on keys that another client used.
 func otherClients(writes, contended int) string {
 	switch {
 	case writes == 0:
@@ -74,49 +73,49 @@ func otherClients(writes, contended int) string {
 	case contended == 0:
 		return "; no other client used the resource"
 	}
-	return fmt.Sprintf(", %d of them on keys that another client used as well", contended)
+	return fmt.Sprintf(", %d of them on keys that another client used, too", contended)
 }
 
-// judgeWithoutLog judges by the clients' events. If two sessions' writes, both based on the same
-// version, were acknowledged, one of them is lost, whatever their order.
+// judgeWithoutLog judges by the clients' events. If two sessions based writes on the same version
+// and both writes were acknowledged, one of them is lost, whatever their order.
 func judgeWithoutLog(r *Log) verdict.Finding {
 	type base struct {
 		key     string
 		version int64
 	}
-	type acked struct {
+	type ackedWrite struct {
 		session *facts.Session
 		write   facts.Operation
 	}
-	first := map[base]acked{}
-	var stalled *damage
+	firstWrites := map[base]ackedWrite{}
+	var excused *damage
 	for s := range r.Sessions() {
 		for w := range s.Calls(history.OpWrite) {
 			if w.Outcome() != history.OK {
 				continue
 			}
 			at := base{s.Key(), w.Call.Version}
-			other, taken := first[at]
-			if !taken {
-				first[at] = acked{s, w}
+			other, found := firstWrites[at]
+			if !found {
+				firstWrites[at] = ackedWrite{s, w}
 				continue
 			}
 			if o := other.session; o != s {
 				h := damage{
 					kind: lostUpdate, class: classify(r, []workSpan{workSpanOf(o, other.write), workSpanOf(s, w)}), key: s.Key(),
-					at: laterEvent(other.write.Return, w.Return), from: min(other.write.Call.T, w.Call.T), sessions: []string{o.Name(), s.Name()},
+					event: laterEvent(other.write.Return, w.Return), from: min(other.write.Call.T, w.Call.T), sessions: []string{o.Name(), s.Name()},
 					events: []*history.Event{other.write.Call, other.write.Return, w.Call, w.Return},
 					text:   fmt.Sprintf("writes of %s and %s, both based on version %d, were acknowledged, so one is lost", o.Client(), s.Client(), at.version),
 				}
 				if h.class != stalledOverrun {
 					return newFinding(r.Facts, []damage{h})
 				}
-				stalled = &h
+				excused = &h
 			}
 		}
 	}
-	if stalled != nil {
-		return excusedDamage(*stalled)
+	if excused != nil {
+		return excusedDamage(*excused)
 	}
 	return verdict.Finding{Undecided: "the resource's log was not read back"}
 }
@@ -126,27 +125,28 @@ type damage struct {
 	kind     string
 	class    string
 	text     string
-	at       *history.Event // the event that did the damage
-	from     int64          // when it became possible
+	event    *history.Event // the event that did the damage
+	from     int64          // when the damage became possible
 	key      string
-	sessions []string // the earlier one first
+	sessions []string // the earlier session first
 	events   []*history.Event
 }
 
-// severity orders classes: first those that blame the lock, then the others of resource-safety, then those
-// of fencing-order, beginning with those that reached the resource.
+// severity orders classes by severity: first what blames the lock, then other resource-safety
+// violations, then fencing-order violations, beginning with those that reached the resource.
 var severity = []string{verdict.LockBroken, verdict.FenceBroken, verdict.Overrun, verdict.Unexplained, verdict.StaleAccepted, verdict.HolderRefused, verdict.FreshRefused, verdict.TokenOrder, verdict.TokenTwice}
 
-// newFinding lists damages as incidents. It shows the worst, or the first of equal ones.
+// newFinding turns damages into incidents. It reports the worst of them, or the first of equally
+// bad ones.
 func newFinding(r *facts.Facts, damages []damage) (f verdict.Finding) {
 	for _, h := range damages {
 		f.Incidents = append(f.Incidents, verdict.Incident{From: h.from, Describe: func() verdict.Result { return newResult(r, h) }})
 	}
 	if len(damages) > 0 {
 		worst := slices.MinFunc(damages, func(x, y damage) int {
-			return cmp.Or(slices.Index(severity, x.class)-slices.Index(severity, y.class), verdict.ByTime(x.at, y.at))
+			return cmp.Or(slices.Index(severity, x.class)-slices.Index(severity, y.class), verdict.ByTime(x.event, y.event))
 		})
-		f.Worst = func() verdict.Result { return newResult(r, worst) }
+		f.DescribeWorst = func() verdict.Result { return newResult(r, worst) }
 	}
 	return f
 }
@@ -161,11 +161,11 @@ func newResult(r *facts.Facts, h damage) verdict.Result {
 	}
 	return verdict.Result{
 		Outcome: verdict.Violated, Cause: h.class, Because: fmt.Sprintf("%s: %s", h.kind, h.text),
-		Witness: &verdict.Witness{Events: verdict.EventNumbers(events), Sessions: h.sessions, Key: h.key, From: h.from, To: facts.Applied(h.at)},
+		Witness: &verdict.Witness{Events: verdict.EventNumbers(events), Sessions: h.sessions, Key: h.key, From: h.from, To: facts.AppliedAt(h.event)},
 	}
 }
 
-// writesOf returns the session's own calls and returns of the writes in a case of damage.
+// writesOf returns the session's calls and returns of the writes in a damage's events.
 func writesOf(s *facts.Session, damage []*history.Event) []*history.Event {
 	var events []*history.Event
 	for w := range s.Calls(history.OpWrite) {
@@ -176,14 +176,14 @@ func writesOf(s *facts.Session, damage []*history.Event) []*history.Event {
 	return events
 }
 
-// eachOnce keeps one damage per event. A write that overwrites another one within a critical
+// dropDuplicates keeps one damage per event. A write that overwrites another one within a critical
 // section is one case of damage, not two.
-func eachOnce(damages []damage) []damage {
+func dropDuplicates(damages []damage) []damage {
 	seen := map[*history.Event]bool{}
 	return slices.DeleteFunc(damages, func(h damage) bool {
-		twice := seen[h.at]
-		seen[h.at] = true
-		return twice
+		duplicate := seen[h.event]
+		seen[h.event] = true
+		return duplicate
 	})
 }
 
@@ -194,7 +194,7 @@ func laterEvent(a, b *history.Event) *history.Event {
 	return b
 }
 
-// sessionName returns a session's name for use in a sentence.
+// sessionName names a session by its client if the session is known.
 func sessionName(r *facts.Facts, session string) string {
 	if s := r.SessionByName(session); s != nil {
 		return s.Client()
@@ -202,7 +202,7 @@ func sessionName(r *facts.Facts, session string) string {
 	return "session " + session
 }
 
-// orderedNames returns two sessions' names, sorted by the calls of their acquires.
+// orderedNames returns the names of two sessions, ordered by the calls of their acquires.
 func orderedNames(r *facts.Facts, a, b string) []string {
 	x, y := r.SessionByName(a), r.SessionByName(b)
 	if x != nil && y != nil && y.Acquire.Call.T < x.Acquire.Call.T {
@@ -216,24 +216,24 @@ func (r *Log) Numbers(n map[string]float64) {
 	if len(r.Log) == 0 {
 		return
 	}
-	n["writes"] = float64(r.writes)
-	n["refused-writes"] = float64(r.refused)
-	n["writes-outside-belief"] = float64(r.outsideBelief)
-	n["lost-updates"] = float64(len(r.lost))
+	n["writes"] = float64(r.numWrites)
+	n["refused-writes"] = float64(r.numRefused)
+	n["writes-outside-belief"] = float64(r.numOutsideBelief)
+	n["lost-updates"] = float64(len(r.lostUpdates))
 	if hasFence(r.Facts) {
 		n["refused-holders"] = float64(refusedHolders(r))
 	}
 }
 
-// refusedHolders counts refusals of sessions that believed they held the lock, in any mode of the fence and
-// for any reason.
+// refusedHolders counts refusals of sessions that believed they held the lock, in any fence mode
+// and for any reason.
 func refusedHolders(r *Log) int {
 	n := 0
 	for _, e := range r.Log {
 		if e.Type != history.Fail {
 			continue
 		}
-		if _, held := heldWhenRefused(r, e); held {
+		if _, held := windowAtRefusal(r, e); held {
 			n++
 		}
 	}
@@ -242,28 +242,28 @@ func refusedHolders(r *Log) int {
 
 // countContended counts the log's writes on keys that more than one client used.
 func countContended(r *facts.Facts) int {
-	several := sharedKeys(r.Log, func(e *history.Event) string { return sessionName(r, e.Session) })
+	shared := sharedKeys(r.Log, func(e *history.Event) string { return sessionName(r, e.Session) })
 	n := 0
 	for _, e := range r.Log {
-		if _, ok := several[e.Key]; ok && e.Cause == history.OpWrite {
+		if _, ok := shared[e.Key]; ok && e.Cause == history.OpWrite {
 			n++
 		}
 	}
 	return n
 }
 
-// sharedKeys returns the keys that have entries of more than one owner, each with the index of the
-// second owner's first entry.
+// sharedKeys returns the keys that have entries of several owners. Each is mapped to the index of
+// the second owner's first entry.
 func sharedKeys(log []*history.Event, owner func(*history.Event) string) map[string]int {
 	first, second := map[string]string{}, map[string]int{}
 	for i, e := range log {
 		if _, ok := second[e.Key]; ok {
 			continue
 		}
-		switch one, seen := first[e.Key]; {
-		case !seen:
+		switch firstOwner, found := first[e.Key]; {
+		case !found:
 			first[e.Key] = owner(e)
-		case one != owner(e):
+		case firstOwner != owner(e):
 			second[e.Key] = i
 		}
 	}

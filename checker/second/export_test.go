@@ -1,6 +1,5 @@
 package second
 
-// ResultToDraw exports resultToDraw for the tests of pictures.
 var ResultToDraw = resultToDraw
 
 const (

@@ -17,21 +17,21 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Limits of porcupine's picture. The search is exponential in unknown outcomes, so they have a
-// limit of their own.
+// Limits on porcupine's picture. The search is exponential in the number of unknown outcomes, so
+// these have a separate limit.
 const (
 	pictureOperations = 200
 	pictureUnknown    = 10
-	pictureTimeout    = 10 * time.Second // of real time; the selection takes milliseconds
+	pictureTimeout    = 10 * time.Second // in real time; the selection usually takes milliseconds
 )
 
-// Visualize writes porcupine's page about a verdict's violation as self-contained HTML. The page
-// shows the witness of mutual-exclusion or, if that holds, of lease-linearizable, with neighboring
-// sessions of its lock and the spans in which clients believed they held it. Visualize writes
-// nothing and returns false if neither property is violated, if porcupine does not finish in time,
-// or if a lock without loss notifications violates only mutual-exclusion, which a lease lock may
-// do. Porcupine's order is not deterministic, so the bytes differ from call to call. Do not call it
-// inside a bubble of virtual time.
+// Visualize writes porcupine's page about a violation as self-contained HTML. The page shows the
+// witness against mutual-exclusion or, if that holds, against lease-linearizable, with neighboring
+// sessions of the same lock and the spans during which clients believed they held it. Visualize
+// writes nothing and returns false if neither property is violated, if porcupine does not finish in
+// time, or if a lock without loss notifications violates only mutual-exclusion, which a lease lock
+// may do. Porcupine's order is not deterministic, so the bytes differ from call to call. Do not
+// call it inside a bubble of virtual time.
 func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, err error) {
 	res := resultToDraw(h, v)
 	if res == nil {
@@ -49,7 +49,6 @@ func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, 
 	return shown, nil
 }
 
-// resultToDraw returns the result to draw, or nil.
 func resultToDraw(h *history.History, v verdict.Verdict) *verdict.Result {
 	for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {
 		if r := v.Result(name); r != nil && !isInvisible(h.Params, name) && r.Outcome == verdict.Violated && r.Witness != nil {
@@ -63,7 +62,7 @@ func resultToDraw(h *history.History, v verdict.Verdict) *verdict.Result {
 func draw(w io.Writer, r *facts.Facts, res *verdict.Result) (shown bool, err error) {
 	witnesses := witnesses(r, res.Witness)
 	if len(witnesses) == 0 {
-		return false, errors.New("the witness belongs to another history")
+		return false, errors.New("the witness belongs to a different history")
 	}
 	for _, ss := range [][]*facts.Session{selectSessions(r, res.Witness), witnesses} {
 		model, ops := pictureOps(r, ss)
@@ -91,12 +90,12 @@ func witnesses(r *facts.Facts, w *verdict.Witness) []*facts.Session {
 	return out
 }
 
-// selectSessions returns the sessions of the witness and as many neighbors in time, of the same
-// lock, as fit. It takes whole sessions, because a session without its release would seem to hold
-// the lock.
+// selectSessions returns the witness's sessions and as many of the lock's other sessions as fit,
+// the closest in time first. It takes whole sessions, because a session without its release would
+// seem to hold the lock.
 func selectSessions(r *facts.Facts, w *verdict.Witness) []*facts.Session {
-	chosen := witnesses(r, w)
-	operations, unknown := 0, 0
+	selected := witnesses(r, w)
+	numOperations, numUnknown := 0, 0
 	fits := func(s *facts.Session) bool {
 		ops := questionsOf(r, s, 1)
 		n := 0
@@ -105,37 +104,37 @@ func selectSessions(r *facts.Facts, w *verdict.Witness) []*facts.Session {
 				n++
 			}
 		}
-		if len(ops) == 0 || operations+len(ops) > pictureOperations || n > 0 && unknown+n > pictureUnknown {
+		if len(ops) == 0 || numOperations+len(ops) > pictureOperations || n > 0 && numUnknown+n > pictureUnknown {
 			return false
 		}
-		operations, unknown = operations+len(ops), unknown+n
+		numOperations, numUnknown = numOperations+len(ops), numUnknown+n
 		return true
 	}
-	for _, s := range chosen {
+	for _, s := range selected {
 		fits(s)
 	}
 	var others []*facts.Session
 	for s := range r.Lock(w.Key).Sessions() {
-		if !slices.Contains(chosen, s) {
+		if !slices.Contains(selected, s) {
 			others = append(others, s)
 		}
 	}
 	distance := func(s *facts.Session) int64 { return max(s.Acquire.Call.T-w.To, w.From-s.Acquire.Call.T, 0) }
 	slices.SortStableFunc(others, func(a, b *facts.Session) int { return cmp.Compare(distance(a), distance(b)) })
 	for _, s := range others {
-		if operations == pictureOperations {
+		if numOperations == pictureOperations {
 			break
 		}
 		if fits(s) {
-			chosen = append(chosen, s)
+			selected = append(selected, s)
 		}
 	}
-	slices.SortStableFunc(chosen, func(a, b *facts.Session) int { return verdict.ByTime(a.Acquire.Call, b.Acquire.Call) })
-	return chosen
+	slices.SortStableFunc(selected, func(a, b *facts.Session) int { return verdict.ByTime(a.Acquire.Call, b.Acquire.Call) })
+	return selected
 }
 
-// pictureOps translates sessions for porcupine, with a model that describes them. Each client has a
-// row, and gets another one after an operation that never returned.
+// pictureOps translates sessions for porcupine and returns a model that describes them. Each client
+// has a row, and gets another one after an operation that never returned.
 func pictureOps(r *facts.Facts, ss []*facts.Session) (porcupine.Model, []porcupine.Operation) {
 	names := make([]string, len(ss)+1)
 	var ops []porcupine.Operation
@@ -152,7 +151,7 @@ func pictureOps(r *facts.Facts, ss []*facts.Session) (porcupine.Model, []porcupi
 	return model, ops
 }
 
-// assignRows assigns each operation the first free row of its client.
+// assignRows assigns each operation to the first free row of its client.
 func assignRows(ops []porcupine.Operation) {
 	order := make([]int, len(ops))
 	for i := range order {
@@ -160,7 +159,7 @@ func assignRows(ops []porcupine.Operation) {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(ops[a].Call, ops[b].Call) })
 	rows := map[string][]int{} // by client
-	var ends []int64           // of each row
+	var ends []int64           // by row
 	for _, i := range order {
 		o := &ops[i]
 		client := o.Metadata.(string)
@@ -182,13 +181,13 @@ func (o Question) describe(names []string) string {
 		return text + ": unknown"
 	case o.Outcome == history.Fail:
 		return text + ": not held"
-	case o.Op != history.OpRelease && o.Until != facts.Never:
-		return text + ": ok until " + facts.Seconds(o.Until)
+	case o.Op != history.OpRelease && o.Expiry != facts.Never:
+		return text + ": ok until " + facts.Seconds(o.Expiry)
 	}
 	return text + ": ok"
 }
 
-// describeStates lists the possible states of a lock.
+// describeStates lists a lock's possible states.
 func describeStates(states []lease, names []string) string {
 	var parts []string
 	for _, s := range states {
@@ -209,8 +208,8 @@ func describeStates(states []lease, names []string) string {
 	return strings.Join(parts, ", or ")
 }
 
-// annotations returns the marks that show when clients believed that they held the lock, and the
-// violation.
+// annotations returns marks for the violation and for the spans during which clients believed they
+// held the lock.
 func annotations(r *facts.Facts, ss []*facts.Session, res *verdict.Result) []porcupine.Annotation {
 	ε := int64(r.Params.StampError)
 	var out []porcupine.Annotation
@@ -219,8 +218,8 @@ func annotations(r *facts.Facts, ss []*facts.Session, res *verdict.Result) []por
 			if w.From+ε >= w.To-ε {
 				continue
 			}
-			out = append(out, porcupine.Annotation{Tag: escape(s.Client()) + " believes", Start: w.From + ε, End: w.To - ε,
-				Description: "believes by " + escape(s.Name()), BackgroundColor: "#cfe8cf",
+			out = append(out, porcupine.Annotation{Tag: escape(s.Client()) + "'s belief", Start: w.From + ε, End: w.To - ε,
+				Description: "belief in session " + escape(s.Name()), BackgroundColor: "#cfe8cf",
 				Details: fmt.Sprintf("%s believes that it holds %s, from %s to %s", escape(s.Client()), escape(verdict.LockName(s.Key())), facts.Seconds(w.From+ε), facts.Seconds(w.To-ε))})
 		}
 	}
@@ -231,9 +230,9 @@ func annotations(r *facts.Facts, ss []*facts.Session, res *verdict.Result) []por
 // maxNameLen limits names in a picture, in bytes.
 const maxNameLen = 40
 
-// escape escapes a name so that a page shows it and never interprets it. Porcupine's page contains its data
-// as JSON, which escapes what could end a script, but the script inserts the descriptions of states and
-// clients as HTML.
+// escape escapes a name so that a browser shows it and never interprets it. Porcupine's page
+// contains its data as JSON, which escapes everything that could end the script, but the script
+// inserts the descriptions of states and clients as HTML.
 func escape(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -42,16 +42,16 @@ type drawing struct {
 	}
 }
 
-// dataLine extracts the data, which is on a line of its own because JSON contains no line breaks.
+// dataLine extracts the data, which is on a separate line because JSON contains no line breaks.
 var dataLine = regexp.MustCompile(`(?m)^ *const data = (\{.*\})$`)
 
-// data returns the data of a picture's page.
+// data returns the data in a picture's page.
 func data(t *testing.T, page string) drawing {
 	t.Helper()
 	var d drawing
 	at := dataLine.FindStringSubmatch(page)
 	if at == nil {
-		t.Fatal("no data")
+		t.Fatal("the page contains no data")
 	}
 	if err := json.Unmarshal([]byte(at[1]), &d); err != nil {
 		t.Fatal(err)
@@ -59,12 +59,12 @@ func data(t *testing.T, page string) drawing {
 	return d
 }
 
-// Only violated stories have a picture, which contains the witness.
-func TestPicturesOfStories(t *testing.T) {
+// Only violated histories have a picture, and it contains the witness.
+func TestPicturesOfTestdata(t *testing.T) {
 	pictures := 0
 	files, err := filepath.Glob("../testdata/*.txt")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("find stories: %v, %d files", err, len(files))
+		t.Fatalf("find histories: %v, %d files", err, len(files))
 	}
 	for _, file := range files {
 		a, err := txtar.ParseFile(file)
@@ -95,12 +95,12 @@ func TestPicturesOfStories(t *testing.T) {
 		}
 	}
 	if pictures < 5 {
-		t.Errorf("%d pictures", pictures)
+		t.Errorf("only %d pictures", pictures)
 	}
 }
 
-// crowdedHistory returns a violation among many other sessions with unknown outcomes, which make porcupine's search
-// large.
+// crowdedHistory returns a violation among many other sessions with unknown outcomes, which make
+// porcupine's search large.
 func crowdedHistory(sessions int) *history.History {
 	rnd := rand.New(rand.NewPCG(11, 12))
 	var b strings.Builder
@@ -108,7 +108,7 @@ func crowdedHistory(sessions int) *history.History {
 	for i := range sessions {
 		at, c := float64(i+1)*10, 1+i%3
 		if i == sessions/2+1 {
-			at -= 9.7 // while the previous session holds
+			at -= 9.7 // while the previous session holds the lock
 		}
 		s := fmt.Sprintf("c%d/%d", c, i)
 		fmt.Fprintf(&b, "%.3f c%d invoke acquire session=%s\n", at, c, s)
@@ -127,7 +127,7 @@ func crowdedHistory(sessions int) *history.History {
 	return histories.MustParse(b.String())
 }
 
-// A picture of a long history shows a part of it, which contains the witness.
+// A picture of a long history shows a part of it that contains the witness.
 func TestPictureShowsPartOfLongHistory(t *testing.T) {
 	h := crowdedHistory(400)
 	v := checker.Check(h, verdict.MutualExclusion, verdict.LeaseLinearizable)
@@ -137,7 +137,7 @@ func TestPictureShowsPartOfLongHistory(t *testing.T) {
 	first := visualize(t, h, v)
 	k := data(t, first).Partitions[0]
 	if n := len(k.History); n > second.PictureOperations || n < second.PictureOperations*9/10 {
-		t.Errorf("%d operations; at most %d should be shown", n, second.PictureOperations)
+		t.Errorf("the picture shows %d operations, want at most %d", n, second.PictureOperations)
 	}
 	unknown := 0
 	for _, o := range k.History {
@@ -146,12 +146,12 @@ func TestPictureShowsPartOfLongHistory(t *testing.T) {
 		}
 	}
 	if unknown == 0 || unknown > second.PictureUnknown {
-		t.Errorf("%d of unknown outcome", unknown)
+		t.Errorf("the picture shows %d operations of unknown outcome", unknown)
 	}
 	t.Logf("%d operations, %d linearizations, %d bytes", len(k.History), len(k.PartialLinearizations), len(first))
 }
 
-// Names from a history must stay data, also when the page's script inserts them.
+// Names from a history must stay data, even when the page's script inserts them.
 func TestPictureEscapesHostileNames(t *testing.T) {
 	const hostile = "</script><script>alert(1)</script><img/src=x/onerror=alert(1)>\"'`&lt;\u202e\u2028\n      const data = {}\x00"
 	h := crowdedHistory(6)
@@ -173,7 +173,7 @@ func TestPictureEscapesHostileNames(t *testing.T) {
 	page, plain := visualize(t, h, v), visualize(t, crowdedHistory(6), checker.Check(crowdedHistory(6)))
 	for _, s := range []string{"<script", "</script", "<img", "\u202e", "\u2028", "\n      const data = ", "<"} {
 		if strings.Count(page, s) != strings.Count(plain, s) {
-			t.Errorf("%q is %d times in the page, and %d times without hostile names", s, strings.Count(page, s), strings.Count(plain, s))
+			t.Errorf("%q occurs %d times in the page, but %d times without hostile names", s, strings.Count(page, s), strings.Count(plain, s))
 		}
 	}
 	d := data(t, page)
@@ -191,28 +191,28 @@ func TestPictureEscapesHostileNames(t *testing.T) {
 	}
 }
 
-// Each violation either has a picture or has nothing to draw. The latter happens for locks without loss
+// Each violation has a picture or nothing to draw. There is nothing to draw for locks without loss
 // notifications, whose leases may end without any client's knowledge.
 func TestDrawsEveryViolation(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(13, 14))
-	drawn, notNotified := 0, 0
+	numDrawn, numUnnotified := 0, 0
 	for i := range 1000 {
 		h := histories.Random(rnd)
-		h.Params.NoLossNotice, h.Params.Life = i%2 == 0, i%4 == 0
+		h.Params.NoLossNotice, h.Params.ReportsKeys = i%2 == 0, i%4 == 0
 		v := checker.Check(h)
 		page := visualize(t, h, v)
-		switch broken := v.Result(verdict.MutualExclusion); {
+		switch exclusion := v.Result(verdict.MutualExclusion); {
 		case page != "":
-			drawn++
-		case broken != nil && broken.Outcome == verdict.Violated:
-			notNotified++
+			numDrawn++
+		case exclusion != nil && exclusion.Outcome == verdict.Violated:
+			numUnnotified++
 			if !h.Params.NoLossNotice {
-				t.Errorf("no picture of\n%s", histories.Lines(h))
+				t.Errorf("no picture of\n%s", histories.FormatLines(h))
 			}
 		}
 	}
-	if drawn < 50 || notNotified < 5 {
-		t.Errorf("%d pictures, and %d violations without notification: the test needs both", drawn, notNotified)
+	if numDrawn < 50 || numUnnotified < 5 {
+		t.Errorf("%d pictures and %d violations without notification: the test needs more of both", numDrawn, numUnnotified)
 	}
 }
 
@@ -220,10 +220,10 @@ func TestNothingToDraw(t *testing.T) {
 	h := crowdedHistory(4)
 	for _, v := range []verdict.Verdict{{}, {Results: []verdict.Result{{Property: verdict.MutualExclusion, Outcome: verdict.Holds}, {Property: verdict.ResourceSafety, Outcome: verdict.Violated, Witness: &verdict.Witness{}}}}} {
 		if page := visualize(t, h, v); page != "" {
-			t.Error("a picture of nothing")
+			t.Error("got a picture although there is nothing to draw")
 		}
 	}
-	// A verdict of another history is an error, not a panic.
+	// A verdict on another history is an error, not a panic.
 	other := verdict.Verdict{Results: []verdict.Result{{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Witness: &verdict.Witness{Sessions: []string{"x", "y"}, Key: "z"}}}}
 	var page bytes.Buffer
 	if shown, err := second.Visualize(&page, h, other); shown || err == nil || page.Len() > 0 {

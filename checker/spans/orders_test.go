@@ -14,7 +14,7 @@ import (
 // TestMeetingsAgainstLinearSearch compares the sorted data structures with a linear search; see
 // histories.Compare.
 func TestMeetingsAgainstLinearSearch(t *testing.T) {
-	histories.Compare(t, func(h *history.History) (*facts.Facts, bool) { r := facts.Read(h); return r, r.Malformed == "" }, map[string]func(*rand.Rand, *facts.Facts) (got, want string){
+	histories.Compare(t, func(h *history.History) (*facts.Facts, bool) { r := facts.Read(h); return r, r.Defect == "" }, map[string]func(*rand.Rand, *facts.Facts) (got, want string){
 		"meetings": compareMeetings,
 	})
 }
@@ -22,7 +22,7 @@ func TestMeetingsAgainstLinearSearch(t *testing.T) {
 func compareMeetings(_ *rand.Rand, r *facts.Facts) (got, want string) {
 	ε := int64(r.Params.StampError)
 	for _, l := range r.Locks {
-		ws, n := NewBeliefs(r).Of(l), 0
+		ws, n := NewBeliefs(r).Windows(l), 0
 		for s := range l.Sessions() {
 			wait := Wait(r, s)
 			if slices.ContainsFunc(ws, func(w Window) bool {

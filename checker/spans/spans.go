@@ -1,15 +1,15 @@
-// Package spans does arithmetic on spans of true time and on the windows in which sessions held
+// Package spans does arithmetic on spans of true time and on the windows during which sessions held
 // locks.
 //
 // A list of spans is sorted by time and disjoint. A Spread holds spans that may overlap, and
-// Measured answers many questions about one list. Wait and Stalls extract from a record the spans
-// that several judges need.
+// MeasuredSpans answers repeated questions about one list. Wait and Stalls extract from a record the
+// spans that several judges need.
 //
-// A Window is a span in which a session held its lock, whatever the evidence. Beliefs returns the
-// belief windows of a record's locks, Overlaps finds where they overlap, and Meetings counts the
-// acquires that another session's window delayed.
+// A Window is a span during which a session held its lock, whatever the evidence. Beliefs returns
+// the belief windows of a record's locks, Overlaps finds where they overlap, and Meetings counts
+// the acquires that met another session's window.
 //
-// What an overlap means, and who caused it, is decided elsewhere.
+// Other packages decide what an overlap means and who caused it.
 package spans
 
 import (
@@ -25,8 +25,8 @@ import (
 // Span is the half-open interval [From, To), in nanoseconds since the run began.
 type Span struct{ From, To int64 }
 
-// Of returns the span between two instants.
-func Of(from, to int64) Span { return Span{from, to} }
+// New returns the span between two instants.
+func New(from, to int64) Span { return Span{from, to} }
 
 // DistantPast is earlier than any other instant.
 const DistantPast = math.MinInt64
@@ -45,7 +45,8 @@ func Union(spans []Span) []Span {
 	return Join(spans, 0)
 }
 
-// Join merges the spans of a list sorted by From if the gap between them is at most gap.
+// Join merges spans if the gap between them is at most gap. The spans must be sorted by From. Join
+// drops empty spans.
 func Join(spans []Span, gap int64) []Span {
 	var list []Span
 	for _, s := range spans {
@@ -63,8 +64,8 @@ func Join(spans []Span, gap int64) []Span {
 // Intersect returns the intersection of two lists.
 func Intersect(a, b []Span) []Span {
 	var list []Span
-	if len(a) > 0 && len(b) > 0 { // one list may be short and the other long
-		a, b = After(a, b[0].From), After(b, a[0].From)
+	if len(a) > 0 && len(b) > 0 { // skip most of the longer list
+		a, b = EndingAfter(a, b[0].From), EndingAfter(b, a[0].From)
 	}
 	for len(a) > 0 && len(b) > 0 {
 		if s := (Span{max(a[0].From, b[0].From), min(a[0].To, b[0].To)}); s.From < s.To {
@@ -95,7 +96,7 @@ func Complement(list []Span) []Span {
 	return gaps
 }
 
-// AtLeast returns the spans covered by at least k of the lists.
+// AtLeast returns the spans that at least k of the lists cover.
 func AtLeast(k int, lists ...[]Span) []Span {
 	if k <= 0 {
 		return []Span{{DistantPast, facts.Never}}
@@ -125,14 +126,14 @@ func AtLeast(k int, lists ...[]Span) []Span {
 	return Join(found, 0)
 }
 
-// After returns the part of a list that starts with the first span that ends after an instant.
-func After(list []Span, at int64) []Span {
+// EndingAfter returns the part of a list that begins with the first span ending after an instant.
+func EndingAfter(list []Span, at int64) []Span {
 	return list[sort.Search(len(list), func(i int) bool { return list[i].To > at }):]
 }
 
 // Meets reports whether a list overlaps a span.
 func Meets(list []Span, s Span) bool {
-	list = After(list, s.From)
+	list = EndingAfter(list, s.From)
 	return len(list) > 0 && list[0].From < s.To
 }
 
@@ -141,20 +142,20 @@ func Covers(list []Span, s Span) bool {
 	if s.From >= s.To {
 		return true
 	}
-	list = After(list, s.From)
+	list = EndingAfter(list, s.From)
 	return len(list) > 0 && list[0].From <= s.From && list[0].To >= s.To
 }
 
-// Measured is a list with prefix sums of its lengths. They make Share take logarithmic time, which
-// matters for many long spans.
-type Measured struct {
+// MeasuredSpans is a list with prefix sums of the spans' lengths. With these, Share takes logarithmic
+// time, which matters for many long spans.
+type MeasuredSpans struct {
 	list []Span
 	sums []int64
 }
 
 // Measure computes the prefix sums of a bounded list.
-func Measure(list []Span) Measured {
-	m := Measured{list: list, sums: make([]int64, len(list)+1)}
+func Measure(list []Span) MeasuredSpans {
+	m := MeasuredSpans{list: list, sums: make([]int64, len(list)+1)}
 	for i, s := range list {
 		m.sums[i+1] = m.sums[i] + s.To - s.From
 	}
@@ -162,11 +163,13 @@ func Measure(list []Span) Measured {
 }
 
 // Share returns how much of a span the list covers.
-func (m Measured) Share(s Span) int64 { return max(0, m.before(s.To)-m.before(s.From)) }
+func (m MeasuredSpans) Share(s Span) int64 {
+	return max(0, m.lengthBefore(s.To)-m.lengthBefore(s.From))
+}
 
-// before returns the total length of the list before an instant.
-func (m Measured) before(at int64) int64 {
-	i := len(m.list) - len(After(m.list, at))
+// lengthBefore returns the total length of the list before an instant.
+func (m MeasuredSpans) lengthBefore(at int64) int64 {
+	i := len(m.list) - len(EndingAfter(m.list, at))
 	if i < len(m.list) && m.list[i].From < at {
 		return m.sums[i] + at - m.list[i].From
 	}
@@ -176,7 +179,7 @@ func (m Measured) before(at int64) int64 {
 // Share returns how much of a span a list covers.
 func Share(list []Span, s Span) int64 {
 	sum := int64(0)
-	for _, x := range After(list, s.From) {
+	for _, x := range EndingAfter(list, s.From) {
 		if x.From >= s.To {
 			break
 		}
@@ -185,7 +188,7 @@ func Share(list []Span, s Span) int64 {
 	return sum
 }
 
-// Wait returns the span in which a session's client was trying to acquire.
+// Wait returns the span during which a session's client was trying to acquire the lock.
 func Wait(r *facts.Facts, s *facts.Session) Span {
 	if s.Acquire.Return != nil {
 		return Span{s.CalledAt, s.EndedAt}
@@ -197,7 +200,7 @@ func Wait(r *facts.Facts, s *facts.Session) Span {
 	return Span{s.CalledAt, to}
 }
 
-// Stalls returns the spans in which the host stalled, sorted by time.
+// Stalls returns the spans during which the host stalled, sorted by time.
 func Stalls(r *facts.Facts) []Span {
 	var all []Span
 	for _, f := range r.Faults {
@@ -213,16 +216,16 @@ func CountUpTo(instants []int64, at int64) int {
 	return sort.Search(len(instants), func(i int) bool { return instants[i] > at })
 }
 
-// Plus adds a duration to an instant, saturating at Never.
-func Plus(at, by int64) int64 {
-	if at > facts.Never-by {
+// Add returns an instant plus a duration, or Never instead of overflowing.
+func Add(at, duration int64) int64 {
+	if at > facts.Never-duration {
 		return facts.Never
 	}
-	return at + by
+	return at + duration
 }
 
-// Spread holds closed spans that may overlap, sorted by From, with the largest To up to each of
-// them. With these it finds in logarithmic time whether any of the spans meets another span.
+// Spread holds closed spans that may overlap, sorted by From. For each it stores the largest To so
+// far, to find in logarithmic time whether any of them meets another span.
 type Spread struct {
 	Spans []Span
 	maxTo []int64
@@ -241,19 +244,19 @@ func NewSpread(list []Span) Spread {
 	return s
 }
 
-// CountBegun returns how many spans begin at or before an instant.
-func (s Spread) CountBegun(at int64) int {
+// CountStarted returns how many spans begin at or before an instant.
+func (s Spread) CountStarted(at int64) int {
 	return sort.Search(len(s.Spans), func(i int) bool { return s.Spans[i].From > at })
 }
 
-// LatestEnd returns the largest To of the spans that begin at or before an instant, or DistantPast if
-// there are none.
+// LatestEnd returns the largest To of the spans that begin at or before an instant, or DistantPast
+// if there are none.
 func (s Spread) LatestEnd(at int64) int64 {
-	if i := s.CountBegun(at); i > 0 {
+	if i := s.CountStarted(at); i > 0 {
 		return s.maxTo[i-1]
 	}
 	return DistantPast
 }
 
 // Meets reports whether any of the spans overlaps x.
-func (s Spread) Meets(x Span) bool { return s.CountBegun(x.To) > 0 && s.LatestEnd(x.To) >= x.From }
+func (s Spread) Meets(x Span) bool { return s.CountStarted(x.To) > 0 && s.LatestEnd(x.To) >= x.From }

@@ -9,7 +9,7 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestSpansAgainstNaive compares the arithmetic of spans with a version that examines every
+// TestSpansAgainstNaive compares the arithmetic on spans with a version that examines every
 // instant.
 func TestSpansAgainstNaive(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
@@ -35,7 +35,7 @@ func TestSpansAgainstNaive(t *testing.T) {
 		rawA, rawB, rawC := randomSpans(), randomSpans(), randomSpans()
 		a, b, c := Union(slices.Clone(rawA)), Union(slices.Clone(rawB)), Union(slices.Clone(rawC))
 		k := rnd.IntN(4)
-		met, out, two := Intersect(a, b), Complement(a), AtLeast(k, a, b, c)
+		common, outside, overlapping := Intersect(a, b), Complement(a), AtLeast(k, a, b, c)
 		s := Span{rnd.Int64N(instants), rnd.Int64N(instants)}
 		any, all, sum := false, true, int64(0)
 		for at := int64(-2); at < instants+12; at++ {
@@ -45,8 +45,8 @@ func TestSpansAgainstNaive(t *testing.T) {
 					count++
 				}
 			}
-			if contains(a, at) != contains(rawA, at) || contains(out, at) == contains(rawA, at) || contains(met, at) != (contains(rawA, at) && contains(rawB, at)) || contains(two, at) != (count >= k) {
-				t.Fatalf("at %d of %v, %v and %v: union %v, outside %v, common %v, at least %d %v", at, rawA, rawB, rawC, a, out, met, k, two)
+			if contains(a, at) != contains(rawA, at) || contains(outside, at) == contains(rawA, at) || contains(common, at) != (contains(rawA, at) && contains(rawB, at)) || contains(overlapping, at) != (count >= k) {
+				t.Fatalf("at %d in %v, %v and %v: union %v, complement %v, intersection %v, at least %d: %v", at, rawA, rawB, rawC, a, outside, common, k, overlapping)
 			}
 			if s.From <= at && at < s.To {
 				any, all = any || contains(a, at), all && contains(a, at)
@@ -56,7 +56,7 @@ func TestSpansAgainstNaive(t *testing.T) {
 			}
 		}
 		if s.From < s.To && (Meets(a, s) != any || Share(a, s) != sum) || Covers(a, s) != all {
-			t.Fatalf("%v of %v: meets %v, covering %v, share %d; want %v, %v, %d", s, a, Meets(a, s), Covers(a, s), Share(a, s), any, all, sum)
+			t.Fatalf("%v in %v: meets %v, covers %v, share %d; want %v, %v, %d", s, a, Meets(a, s), Covers(a, s), Share(a, s), any, all, sum)
 		}
 	}
 }
@@ -64,19 +64,20 @@ func TestSpansAgainstNaive(t *testing.T) {
 // A client waits until its acquire returns, the client dies, or the record ends.
 func TestWait(t *testing.T) {
 	for text, want := range map[string]Span{
-		"3 c1 fail acquire session=c1/1": Of(1e9, 3e9),
-		"3 c1 info acquire session=c1/1": Of(1e9, 3e9),
-		"5 c1 end client":                Of(1e9, 5e9),
-		"5 c2 end client":                Of(1e9, 9e9),
+		"3 c1 fail acquire session=c1/1": New(1e9, 3e9),
+		"3 c1 info acquire session=c1/1": New(1e9, 3e9),
+		"5 c1 end client":                New(1e9, 5e9),
+		"5 c2 end client":                New(1e9, 9e9),
 	} {
 		r := facts.Read(histories.MustParse("params clients=c1,c2\n0 c1 begin client\n0 c2 begin client\n1 c1 invoke acquire session=c1/1\n" + text + "\n9 harness end run"))
 		if got := Wait(r, r.SessionByName("c1/1")); got != want {
-			t.Errorf("%s: the wait is from %d to %d, want to %d", text, got.From, got.To, want.To)
+			t.Errorf("%s: the client waits from %d to %d, want to %d", text, got.From, got.To, want.To)
 		}
 	}
 }
 
-// TestSpreadAgainstLinearSearch compares Spread with a linear search. Both ends belong to a span.
+// TestSpreadAgainstLinearSearch compares Spread with a linear search. A span includes both its
+// ends.
 func TestSpreadAgainstLinearSearch(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	for range 5000 {
@@ -88,15 +89,15 @@ func TestSpreadAgainstLinearSearch(t *testing.T) {
 		s := NewSpread(slices.Clone(list))
 		x := Span{rnd.Int64N(30), 0}
 		x.To = x.From + rnd.Int64N(6)
-		begun, reached, meets := 0, int64(DistantPast), false
+		started, latest, meets := 0, int64(DistantPast), false
 		for _, y := range list {
 			if y.From <= x.To {
-				begun, reached = begun+1, max(reached, y.To)
+				started, latest = started+1, max(latest, y.To)
 			}
 			meets = meets || y.From <= x.To && y.To >= x.From
 		}
-		if s.CountBegun(x.To) != begun || s.LatestEnd(x.To) != reached || s.Meets(x) != meets {
-			t.Fatalf("%v of %v: %d begun, up to %d, meets %t; want %d, %d, %t", x, list, s.CountBegun(x.To), s.LatestEnd(x.To), s.Meets(x), begun, reached, meets)
+		if s.CountStarted(x.To) != started || s.LatestEnd(x.To) != latest || s.Meets(x) != meets {
+			t.Fatalf("%v in %v: %d begun, latest end %d, meets %t; want %d, %d, %t", x, list, s.CountStarted(x.To), s.LatestEnd(x.To), s.Meets(x), started, latest, meets)
 		}
 	}
 }

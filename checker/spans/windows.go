@@ -9,35 +9,34 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Window is a facts.Window without the events that prove it, because there may be millions.
+// Window is a facts.Window without the events that prove it. There may be millions of windows.
 type Window struct {
 	From, To int64
 	Session  *facts.Session
 }
 
-// Beliefs computes the belief windows of a record, one lock at a time, reusing the same memory.
+// Beliefs computes a record's belief windows one lock at a time, and reuses the memory.
 type Beliefs struct {
 	r        *facts.Facts
-	of       *facts.Lock
-	list     []Window
-	overlaps *Overlaps // memo of Overlaps
+	lock     *facts.Lock
+	windows  []Window
+	overlaps *Overlaps // cached result of Overlaps
 }
 
-// NewBeliefs returns the Beliefs of a record.
 func NewBeliefs(r *facts.Facts) *Beliefs { return &Beliefs{r: r} }
 
-// Of returns the belief windows of a lock's sessions, sorted by From. Each is shrunk at both ends by
-// the error of the timestamps, so that only the certain part is left. The slice is valid until the next
-// call.
-func (b *Beliefs) Of(l *facts.Lock) []Window {
-	if b.of == l {
-		return b.list
+// Windows returns the belief windows of a lock's sessions, sorted by From. Both ends of each window
+// are moved inward by the timestamp error, so that only the certain part is left. The slice is
+// valid until the next call.
+func (b *Beliefs) Windows(l *facts.Lock) []Window {
+	if b.lock == l {
+		return b.windows
 	}
 	ε := int64(b.r.Params.StampError)
-	ws := b.Memory()
+	ws := b.EmptyWindows()
 	for s := range l.Sessions() {
 		for w := range b.r.Windows(s) {
-			if ε == 0 && b.r.StillOpen(w) { // still open: it includes the instant of the last event
+			if ε == 0 && b.r.StillOpen(w) { // include the last event's instant
 				w.To++
 			}
 			if w.From+ε < w.To-ε {
@@ -45,30 +44,30 @@ func (b *Beliefs) Of(l *facts.Lock) []Window {
 			}
 		}
 	}
-	b.of, b.list = l, ws
+	b.lock, b.windows = l, ws
 	SortWindows(ws)
 	return ws
 }
 
-// Memory returns an empty slice with capacity for one window per grant. It invalidates the slice
-// that Of returned.
-func (b *Beliefs) Memory() []Window {
-	b.of, b.list = nil, slices.Grow(b.list[:0], b.r.Grants)
-	return b.list
+// EmptyWindows returns an empty slice with room for one window per grant. It invalidates the slice
+// that Windows returned.
+func (b *Beliefs) EmptyWindows() []Window {
+	b.lock, b.windows = nil, slices.Grow(b.windows[:0], b.r.Grants)
+	return b.windows
 }
 
-// Overlaps returns the overlaps of a record and caches them. It takes O(n log n) time.
+// Overlaps returns the overlaps of all locks. It takes O(n log n) time the first time it is called.
 func (b *Beliefs) Overlaps() Overlaps {
 	if b.overlaps == nil {
 		b.overlaps = &Overlaps{}
 		for _, l := range b.r.Locks {
-			b.overlaps.Sweep(b.Of(l), b.r.End)
+			b.overlaps.Sweep(b.Windows(l), b.r.End)
 		}
 	}
 	return *b.overlaps
 }
 
-// SortWindows sorts windows by From, then by To, then by the call of their acquire. Mostly they are
+// SortWindows sorts windows by From, then by To, then by the acquire's call. Usually they are
 // sorted already.
 func SortWindows(ws []Window) {
 	order := func(a, b Window) int {
@@ -88,93 +87,93 @@ type Overlap struct {
 	From, To int64
 }
 
-// Overlaps summarizes how the windows of some locks overlap.
+// Overlaps summarizes how the windows of several locks overlap.
 type Overlaps struct {
-	Overlap              // the longest overlap of a pair; the earliest of equal ones
-	DoubleHold int64     // true time in which two or more sessions held a lock
-	Incidents  []Overlap // the longest overlap of each incident, that is of each connected component of overlapping pairs
+	Overlap              // the longest overlap of two windows; the earliest if several are equally long
+	DoubleHold int64     // true time during which two or more sessions held a lock
+	Incidents  []Overlap // the longest overlap in each incident (connected component of overlapping pairs)
 }
 
 // keepLonger replaces o with x if x is longer, or equally long and earlier.
 func (o *Overlap) keepLonger(x Overlap) {
-	if than := o.To - o.From; o.A.Session == nil || x.To-x.From > than || x.To-x.From == than && x.From < o.From {
+	if length := o.To - o.From; o.A.Session == nil || x.To-x.From > length || x.To-x.From == length && x.From < o.From {
 		*o = x
 	}
 }
 
-// Sweep adds one lock's windows, sorted by From, up to the record's end. Among the windows so far,
-// the one with the largest To has the longest overlap with the next one, so one pass is enough. A
-// session's own windows are disjoint, so they never overlap here.
+// Sweep adds one lock's windows, which must be sorted by From, and ignores time after the record's
+// end. Of the windows so far, the one with the largest To has the longest overlap with the next
+// window, so one pass is enough. A session's own windows are disjoint, so they never overlap here.
 func (o *Overlaps) Sweep(ws []Window, end int64) {
-	counted := int64(-facts.Never) // DoubleHold includes everything up to here
-	cluster := false               // the component of the furthest window has an entry in Each
-	furthest := 0
+	countedUntil := int64(-facts.Never) // DoubleHold includes all time until then
+	inCluster := false                  // Incidents has an entry for the component of the furthest window
+	furthestIndex := 0
 	for i := 1; i < len(ws); i++ {
-		far, w := ws[furthest], ws[i]
-		from, to := w.From, min(w.To, far.To)
+		furthestWindow, w := ws[furthestIndex], ws[i]
+		from, to := w.From, min(w.To, furthestWindow.To)
 		if from < to {
-			if !cluster {
-				cluster = true
+			if !inCluster {
+				inCluster = true
 				o.Incidents = append(o.Incidents, Overlap{})
 			}
 			to = min(to, end)
-			o.keepLonger(Overlap{far, w, from, to})
-			o.Incidents[len(o.Incidents)-1].keepLonger(Overlap{far, w, from, to})
-			o.DoubleHold += max(0, to-max(from, counted))
-			counted = max(counted, to)
+			o.keepLonger(Overlap{furthestWindow, w, from, to})
+			o.Incidents[len(o.Incidents)-1].keepLonger(Overlap{furthestWindow, w, from, to})
+			o.DoubleHold += max(0, to-max(from, countedUntil))
+			countedUntil = max(countedUntil, to)
 		} else {
-			cluster = false
+			inCluster = false
 		}
-		if w.To > far.To {
-			furthest = i
+		if w.To > furthestWindow.To {
+			furthestIndex = i
 		}
 	}
 }
 
 // Meetings counts the acquires of one lock that were in progress while another session held the
-// lock; ws must be sorted by From. Each of these acquires could have been granted the lock wrongly.
-// So could a failed acquire if another client held the lock within a TTL after it. The count is
-// zero if each session ends before the next acquire is called.
+// lock. Any of them might have been granted wrongly. A failed acquire also counts if another client
+// held the lock within a TTL after it. The count is zero if each session ends before the next
+// acquire is called. ws must be sorted by From.
 //
 //	c1   |=========|                |=====|
 //	c2        --------------------------------|  meets both windows, counts once
-//	c3                 ---✗                      failed; had it been granted, it could have overlapped c1
+//	c3                 ---✗                      failed; a grant could have overlapped c1
 //
-// Of the windows that had begun when an acquire returned, it suffices to look at the one with the
-// largest To, or at the next largest if that one belongs to the session itself.
+// Of the windows that had begun when an acquire returned, it is enough to look at the one with the
+// largest To, or at the runner-up if the first belongs to the session itself.
 func Meetings(r *facts.Facts, l *facts.Lock, ws []Window) int {
-	met := 0
+	count := 0
 	ε := int64(r.Params.StampError)
-	begun, after := reach{ws: ws}, successors{ws: ws}
-	var unanswered []*facts.Session // the last session of its client, which may have died before other acquires return
+	startedWindows, nextHolders := reach{ws: ws}, successors{ws: ws}
+	var unansweredSessions []*facts.Session // each is its client's last; the client may have died before other acquires returned
 	for s := range l.Sessions() {
 		if s.Acquire.Return == nil {
-			unanswered = append(unanswered, s)
+			unansweredSessions = append(unansweredSessions, s)
 			continue
 		}
 		wait := Wait(r, s)
-		if begun.meets(s, wait, ε) || s.Acquire.Outcome() == history.Fail && after.hasOtherClient(s, int64(r.Params.TTL)) {
-			met++
+		if startedWindows.meets(s, wait, ε) || s.Acquire.Outcome() == history.Fail && nextHolders.hasOtherClient(s, int64(r.Params.TTL)) {
+			count++
 		}
 	}
-	begun = reach{ws: ws}
-	slices.SortFunc(unanswered, func(a, b *facts.Session) int { return cmp.Compare(Wait(r, a).To, Wait(r, b).To) })
-	for _, s := range unanswered {
-		if wait := Wait(r, s); begun.meets(s, wait, ε) {
-			met++
+	startedWindows = reach{ws: ws}
+	slices.SortFunc(unansweredSessions, func(a, b *facts.Session) int { return cmp.Compare(Wait(r, a).To, Wait(r, b).To) })
+	for _, s := range unansweredSessions {
+		if wait := Wait(r, s); startedWindows.meets(s, wait, ε) {
+			count++
 		}
 	}
-	return met
+	return count
 }
 
-// reach finds, among the windows that have begun by an instant, the one with the largest To, and
-// the one with the largest To that belongs to another session.
+// reach finds the window with the largest To among the windows that have begun by an instant, and
+// the window with the next largest To among the other sessions' windows.
 type reach struct {
-	ws                      []Window // sorted by From; those that have not begun
+	ws                      []Window // not begun yet, sorted by From
 	farthest, farthestOther Window
 }
 
-// meets reports whether a window of a session other than s overlaps wait. Successive calls must be
+// meets reports whether wait overlaps a window of a session other than s. Successive calls must be
 // ordered by wait.To.
 func (f *reach) meets(s *facts.Session, wait Span, ε int64) bool {
 	for ; len(f.ws) > 0 && f.ws[0].From-ε <= wait.To; f.ws = f.ws[1:] {
@@ -197,11 +196,11 @@ func (f *reach) meets(s *facts.Session, wait Span, ε int64) bool {
 // successors finds the next holders after a failed acquire.
 type successors struct {
 	ws     []Window // sorted by From
-	runEnd int      // all windows from the last position up to here belong to one client
+	runEnd int      // all windows between the last position and this index belong to one client
 }
 
 // hasOtherClient reports whether another client held the lock within a TTL after a failed acquire.
-// Calls must be ordered by the returns of the failed acquires.
+// Successive calls must be ordered by the returns of the failed acquires.
 func (a *successors) hasOtherClient(s *facts.Session, ttl int64) bool {
 	at := s.Acquire.Return.T
 	i, _ := slices.BinarySearchFunc(a.ws, at, func(w Window, t int64) int { return cmp.Compare(w.From, t) })

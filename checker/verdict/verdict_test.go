@@ -2,7 +2,7 @@ package verdict
 
 import "testing"
 
-// Without incidents a property holds only if the search had occasions, left nothing undecided and
+// A property without incidents holds only if the search had occasions, left nothing undecided and
 // reports what it examined.
 func TestFindingResult(t *testing.T) {
 	first := Incident{Describe: func() Result { return Result{Because: "first"} }}
@@ -19,7 +19,7 @@ func TestFindingResult(t *testing.T) {
 		"undecided":            {Finding{Because: "it looked", Occasions: 2, Undecided: "perhaps"}, Result{Outcome: Undecided, Because: "perhaps", Occasions: 2}},
 		"undecided, none seen": {Finding{Because: "it looked", Undecided: "perhaps"}, Result{Outcome: Undecided, Because: "perhaps"}},
 		"incidents":            {Finding{Incidents: both, Undecided: "perhaps"}, Result{Outcome: Violated, Because: "first", Occasions: 2, Incidents: 2}},
-		"the worst incident":   {Finding{Incidents: both, Worst: second.Describe, Occasions: 9}, Result{Outcome: Violated, Because: "second", Occasions: 9, Incidents: 2}},
+		"the worst incident":   {Finding{Incidents: both, DescribeWorst: second.Describe, Occasions: 9}, Result{Outcome: Violated, Because: "second", Occasions: 9, Incidents: 2}},
 	} {
 		got := row.finding.Result()
 		if got.Outcome != row.want.Outcome || got.Because != row.want.Because || got.Occasions != row.want.Occasions || got.Incidents != row.want.Incidents {
@@ -36,7 +36,7 @@ func TestCanonicalCause(t *testing.T) {
 	}
 }
 
-// Only whole causes are replaced: the same letters in a file name or in a sentence stay.
+// Nothing but a whole cause is replaced: the same letters in a file name or in a sentence stay.
 func TestCanonicalJSON(t *testing.T) {
 	const text = `{"cause":"told-late","losses":[{"cause": "told-late"}],"expected":"violated: told-late at n1",
 		"other":"violated: told-late","file":"corpus/told-late-1.yaml","because":"it was told-late","name":"told-late"}`

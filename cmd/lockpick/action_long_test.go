@@ -14,10 +14,10 @@ import (
 	"testing"
 )
 
-// TestActionRuns runs the scripts of the action as a job would, and checks that their effects match
-// the action's outputs. The first job builds lockpick, and the others use that binary.
+// TestActionRuns runs the action's scripts as a job would, and checks the action's outputs against
+// their effects. The first job builds lockpick, and the others use that binary.
 func TestActionRuns(t *testing.T) {
-	var built map[string]string
+	var buildOutputs map[string]string
 	for name, c := range map[string]struct {
 		inputs  map[string]string
 		verdict string
@@ -29,9 +29,9 @@ func TestActionRuns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := t.TempDir()
-			outputs, code := runAction(t, job, c.inputs, built)
-			if built == nil {
-				built = map[string]string{"build.bin": outputs["build.bin"]}
+			outputs, code := runAction(t, job, c.inputs, buildOutputs)
+			if buildOutputs == nil {
+				buildOutputs = map[string]string{"build.bin": outputs["build.bin"]}
 			}
 			if code != c.code || outputs["run.verdict"] != c.verdict || outputs["run.code"] != fmt.Sprint(c.code) {
 				t.Errorf("exit code %d, outputs %v", code, outputs)
@@ -42,8 +42,8 @@ func TestActionRuns(t *testing.T) {
 			if c.code == 64 {
 				return
 			}
-			for output, holds := range map[string]string{"run.report": ".html", "run.junit": "<testsuites"} {
-				if text, err := os.ReadFile(filepath.Join(job, outputs[output])); err != nil || !bytes.Contains(text, []byte(holds)) {
+			for output, content := range map[string]string{"run.report": ".html", "run.junit": "<testsuites"} {
+				if text, err := os.ReadFile(filepath.Join(job, outputs[output])); err != nil || !bytes.Contains(text, []byte(content)) {
 					t.Errorf("%s: %v", output, err)
 				}
 			}
@@ -54,31 +54,31 @@ func TestActionRuns(t *testing.T) {
 	}
 }
 
-// runAction runs the script steps in order until one fails, as GitHub's runner does. It skips the build
-// step if its outputs from an earlier job are given.
-func runAction(t *testing.T, job string, inputs, built map[string]string) (outputs map[string]string, code int) {
+// runAction runs the action's scripts in order until one fails, as GitHub's runner does. It skips
+// the build step if buildOutputs contains that step's outputs from an earlier job.
+func runAction(t *testing.T, job string, inputs, buildOutputs map[string]string) (outputs map[string]string, code int) {
 	t.Helper()
-	root := repository(t)
+	root := repositoryRoot(t)
 	a := readAction(t, root)
-	outputs = maps.Clone(built)
+	outputs = maps.Clone(buildOutputs)
 	if outputs == nil {
 		outputs = map[string]string{}
 	}
 	expression := regexp.MustCompile(`\$\{\{ *([a-z_.]+) *\}\}`)
 	value := func(name string) string {
-		kind, rest, _ := strings.Cut(name, ".")
-		switch in, given := inputs[rest]; {
+		kind, key, _ := strings.Cut(name, ".")
+		switch input, ok := inputs[key]; {
 		case name == "github.action_path":
 			return filepath.Dir(filepath.Join(root, actionFile))
-		case kind == "inputs" && given:
-			return in
+		case kind == "inputs" && ok:
+			return input
 		case kind == "inputs":
-			return a.Inputs[rest].Default
+			return a.Inputs[key].Default
 		}
-		return outputs[strings.Replace(rest, ".outputs.", ".", 1)]
+		return outputs[strings.Replace(key, ".outputs.", ".", 1)]
 	}
 	for i, s := range a.Runs.Steps {
-		if s.Run == "" || s.ID == "build" && built != nil {
+		if s.Run == "" || s.ID == "build" && buildOutputs != nil {
 			continue
 		}
 		file := filepath.Join(job, fmt.Sprint("output", i))

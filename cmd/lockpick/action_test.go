@@ -15,7 +15,7 @@ import (
 
 const actionFile = ".github/actions/lockpick/action.yml"
 
-// action contains the fields of a composite action that are needed to run its steps.
+// action is the part of a composite action that is needed to run its steps.
 type action struct {
 	Inputs  map[string]struct{ Default string }
 	Outputs map[string]struct{ Value string }
@@ -40,7 +40,7 @@ func readAction(t *testing.T, root string) action {
 	return a
 }
 
-func repository(t *testing.T) string {
+func repositoryRoot(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -52,17 +52,17 @@ func repository(t *testing.T) string {
 // TestActionLints runs actionlint on the project's own workflows, on a workflow that uses the
 // action, and on the example in the README.
 func TestActionLints(t *testing.T) {
-	root := repository(t)
-	uses, err := os.ReadFile("testdata/workflow.yml")
+	root := repositoryRoot(t)
+	workflow, err := os.ReadFile("testdata/workflow.yml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts := map[string][]byte{"testdata/workflow.yml": uses, "README.md": []byte(readmeBlock(t, "../../README.md", "uses: OWNER/lockpick"))}
-	ours, err := filepath.Glob(filepath.Join(root, ".github/workflows/*.yml"))
-	if err != nil || len(ours) == 0 {
+	texts := map[string][]byte{"testdata/workflow.yml": workflow, "README.md": []byte(readmeBlock(t, "../../README.md", "uses: OWNER/lockpick"))}
+	workflows, err := filepath.Glob(filepath.Join(root, ".github/workflows/*.yml"))
+	if err != nil || len(workflows) == 0 {
 		t.Fatalf("no workflows: %v", err)
 	}
-	for _, path := range ours {
+	for _, path := range workflows {
 		if texts[filepath.Base(path)], err = os.ReadFile(path); err != nil {
 			t.Fatal(err)
 		}
@@ -72,14 +72,14 @@ func TestActionLints(t *testing.T) {
 			t.Errorf("%s: %v", name, e)
 		}
 	}
-	for old, wrong := range map[string]string{"seeds: 20": "sides: 20", "outputs.verdict": "outputs.verdikt"} {
-		if len(lint(t, root, bytes.Replace(uses, []byte(old), []byte(wrong), 1))) == 0 {
-			t.Errorf("actionlint accepts %s", wrong)
+	for original, mistake := range map[string]string{"seeds: 20": "sides: 20", "outputs.verdict": "outputs.verdikt"} {
+		if len(lint(t, root, bytes.Replace(workflow, []byte(original), []byte(mistake), 1))) == 0 {
+			t.Errorf("actionlint accepts %s", mistake)
 		}
 	}
 }
 
-// lint returns actionlint's errors for a workflow of this repository.
+// lint returns actionlint's errors in a workflow of this repository.
 func lint(t *testing.T, root string, text []byte) []*actionlint.Error {
 	t.Helper()
 	p, err := actionlint.NewProject(root)
@@ -97,34 +97,34 @@ func lint(t *testing.T, root string, text []byte) []*actionlint.Error {
 	return errs
 }
 
-// TestActionPins checks that workflows and actions refer to other actions by commit. A tag can be
-// moved to other code; a commit can't.
+// TestActionPins checks that workflows and actions refer to other actions by commit: unlike a tag, a
+// commit always means the same code.
 func TestActionPins(t *testing.T) {
-	root := repository(t)
+	root := repositoryRoot(t)
 	var files []string
 	for _, pattern := range []string{".github/workflows/*.yml", ".github/actions/*/action.yml"} {
-		found, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil || len(found) == 0 {
+		paths, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(paths) == 0 {
 			t.Fatalf("no %s: %v", pattern, err)
 		}
-		files = append(files, found...)
+		files = append(files, paths...)
 	}
-	uses := regexp.MustCompile(`(?m)^[ -]*uses: *(.*)$`)
-	pinned := regexp.MustCompile(`^(\./\S*|[\w-]+/[\w/.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)$`)
+	usesPattern := regexp.MustCompile(`(?m)^[ -]*uses: *(.*)$`)
+	pinnedPattern := regexp.MustCompile(`^(\./\S*|[\w-]+/[\w/.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)$`)
 	for _, path := range files {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range uses.FindAllStringSubmatch(string(text), -1) {
-			if !pinned.MatchString(m[1]) {
+		for _, m := range usesPattern.FindAllStringSubmatch(string(text), -1) {
+			if !pinnedPattern.MatchString(m[1]) {
 				t.Errorf("%s: %s is not pinned: want OWNER/NAME@COMMIT # v1.2.3", filepath.Base(path), m[1])
 			}
 		}
 	}
 }
 
-// readmeBlock returns the YAML block of a README that contains the given words.
+// readmeBlock returns the YAML block that contains the given words in a README.
 func readmeBlock(t *testing.T, path, words string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -160,7 +160,7 @@ func TestReadmeGitLab(t *testing.T) {
 
 // TestActionScriptsHaveNoExpressions checks that user input never becomes part of a script.
 func TestActionScriptsHaveNoExpressions(t *testing.T) {
-	for _, s := range readAction(t, repository(t)).Runs.Steps {
+	for _, s := range readAction(t, repositoryRoot(t)).Runs.Steps {
 		if strings.Contains(s.Run, "${{") {
 			t.Errorf("%s: script contains an expression; pass it through env", s.Name)
 		}

@@ -24,7 +24,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// findProgram checks that the adapter's program exists.
+// findProgram checks that the adapter's program is on PATH or exists.
 func findProgram(argv []string) error {
 	if len(argv) == 0 {
 		return usageError(errors.New("--adapter is empty"), `as in --adapter "node adapter.js"`)
@@ -35,8 +35,8 @@ func findProgram(argv []string) error {
 	return nil
 }
 
-// readHello starts an adapter only to read its hello. It also returns the command for later starts;
-// if argv runs a shim, that is the program that the shim executes.
+// readHello starts an adapter, reads its hello, and kills it. It returns the command to start the
+// adapter with later: argv, or the program that argv executes if argv is a shim.
 func readHello(ctx context.Context, argv []string) (hello lockexec.Hello, command []string, err error) {
 	timeout := fmt.Errorf("no hello within %v", lockexec.StartWithin)
 	ctx, cancel := context.WithTimeoutCause(ctx, lockexec.StartWithin, timeout)
@@ -58,11 +58,11 @@ func readHello(ctx context.Context, argv []string) (hello lockexec.Hello, comman
 	a, err := lockexec.Connect(in, out, time.Now)
 	if err == nil {
 		command = real.ReplacedCommand(cmd.Process.Pid, argv[0])
-	} else if cause := context.Cause(ctx); cause != nil { // its stdout ended because it was killed
+	} else if cause := context.Cause(ctx); cause != nil { // killed, so its stdout ended
 		err = cause
 	}
 	cancel()
-	cmd.Wait() // it was killed
+	cmd.Wait() // always fails: the adapter was killed
 	if err != nil {
 		return hello, nil, fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, stderr.String())
 	}
@@ -72,8 +72,7 @@ func readHello(ctx context.Context, argv []string) (hello lockexec.Hello, comman
 	return a.Hello, command, nil
 }
 
-// readHelloInImage reads the hello of an adapter in a container image. The command is run there
-// exactly as given.
+// readHelloInImage reads the hello of an adapter in a container image, where argv runs unchanged.
 func readHelloInImage(ctx context.Context, image string, argv []string) (hello lockexec.Hello, err error) {
 	line, err := docker.New(docker.Config{Adapter: argv, AdapterImage: image}).Hello(ctx)
 	if unsupported, ok := errors.AsType[*docker.MissingError](err); ok {
@@ -90,8 +89,8 @@ func readHelloInImage(ctx context.Context, image string, argv []string) (hello l
 }
 
 func adapterCmd(a *app) *cobra.Command {
-	all := &cobra.Command{Use: "adapter", Short: "test lock libraries written in other languages", Long: topic("adapter")}
-	all.AddCommand(&cobra.Command{
+	parent := &cobra.Command{Use: "adapter", Short: "test lock libraries written in other languages", Long: topicText("adapter")}
+	parent.AddCommand(&cobra.Command{
 		Use: "check COMMAND…", Short: "run an adapter through the protocol once, on its own servers",
 		Example:            "  lockpick adapter check node adapter.js",
 		DisableFlagParsing: true,
@@ -99,7 +98,7 @@ func adapterCmd(a *app) *cobra.Command {
 			switch {
 			case len(args) == 0:
 				return usageError(errors.New("adapter check takes a command, got none"), "as in lockpick adapter check node adapter.js")
-			case args[0] == "--help" || args[0] == "-h": // later arguments belong to the command
+			case args[0] == "--help" || args[0] == "-h": // flags after the first argument belong to the adapter's command
 				return c.Help()
 			case len(args) == 1:
 				args = strings.Fields(args[0])
@@ -107,7 +106,7 @@ func adapterCmd(a *app) *cobra.Command {
 			return a.checkAdapter(c.Context(), args)
 		},
 	}, newAdapterCmd(a))
-	return all
+	return parent
 }
 
 func (a *app) checkAdapter(ctx context.Context, argv []string) error {
@@ -133,33 +132,33 @@ func (a *app) checkAdapter(ctx context.Context, argv []string) error {
 	return nil
 }
 
-// kindsWithAdapter returns the table of lock kinds with the adapter's lock added. The global table
-// does not contain it, because scenario files must not name an adapter.
+// kindsWithAdapter returns a copy of the table of lock kinds to which it has added the adapter's
+// lock. The global table lacks this kind, because scenario files must not name an adapter.
 func kindsWithAdapter(hello lockexec.Hello) map[string]lock.Kind {
 	all := maps.Clone(kinds.All)
 	all[lockexec.Name] = hello.Kind()
 	return all
 }
 
-// requireServers selects a backend with real servers if there is an adapter but no --backend, and
-// prints which one. The simulation has no processes, so it can't run adapters.
-func (f *runFlags) requireServers(c *cobra.Command, errs io.Writer) error {
+// requireServers selects a backend with real servers, and prints its name, if the user gave
+// --adapter without --backend. The simulation can't run adapters, because it has no processes.
+func (f *runFlags) requireServers(c *cobra.Command, errOut io.Writer) error {
 	switch {
 	case f.adapter == "":
 	case !c.Flags().Changed("backend"):
 		f.backend = "process"
-		if f.image != "" {
+		if f.adapterImage != "" {
 			f.backend = containers
 		}
-		fmt.Fprintf(errs, "an adapter needs real servers: running with --backend %s\n", f.backend)
+		fmt.Fprintf(errOut, "an adapter needs real servers: running with --backend %s\n", f.backend)
 	case f.backend == simulation:
 		return usageError(errors.New("an adapter needs real servers, and --backend sim has none"), "leave out --backend, or use --backend process or docker")
 	}
 	return nil
 }
 
-// selectAdapter selects the adapter's lock if the user gave --adapter. It returns the command that
-// starts the adapter where it will run: on this machine or, if image is set, in that image.
+// selectAdapter makes the adapter's lock the lock under test if the user gave --adapter. It returns
+// the command that starts the adapter on this machine or, in containers, in the image.
 func selectAdapter(ctx context.Context, s *campaign.Selection, image string) (program []string, err error) {
 	if s.Adapter == "" {
 		return nil, nil
@@ -184,8 +183,6 @@ func selectAdapter(ctx context.Context, s *campaign.Selection, image string) (pr
 	return program, nil
 }
 
-// newAdapterCmd returns the command that writes a starting point for an adapter, which passes the
-// check unchanged.
 func newAdapterCmd(a *app) *cobra.Command {
 	var lang string
 	langs := strings.Join(lockexec.Languages(), ", ")

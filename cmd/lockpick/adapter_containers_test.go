@@ -13,9 +13,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// buildImage builds the adapter that adapter new writes for Go, after replacing from with to in its
-// source. It puts only that binary into an image, built with the Dockerfile from "lockpick help
-// adapter".
+// buildImage compiles the Go adapter that "adapter new" writes, after replacing from with to in its
+// source. It builds an image that contains nothing else, from the Dockerfile in help adapter.
 func buildImage(t *testing.T, binary, name, from, to string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -36,7 +35,7 @@ func buildImage(t *testing.T, binary, name, from, to string) {
 		t.Fatal(err)
 	}
 	run("go", "build", "-o", "adapter")
-	_, dockerfile, ok := strings.Cut(topic("adapter"), "from this Dockerfile:\n\n")
+	_, dockerfile, ok := strings.Cut(topicText("adapter"), "from this Dockerfile:\n\n")
 	dockerfile, _, _ = strings.Cut(dockerfile, "\n\n")
 	if !ok || !strings.Contains(dockerfile, "FROM node:22\n") {
 		t.Fatalf("help adapter has no Dockerfile: %q", dockerfile)
@@ -49,8 +48,8 @@ func buildImage(t *testing.T, binary, name, from, to string) {
 	t.Cleanup(func() { run("docker", "rmi", name) })
 }
 
-// TestAdapterInContainers uses an adapter in an image as the lock of clients in containers. The
-// adapter is killed and paused with its client, its clocks can't be changed, and errors quote the
+// TestAdapterInContainers runs clients in containers with an adapter from an image. The adapter
+// must be killed and paused with its client, its clocks can't be changed, and errors must quote the
 // end of its stderr.
 func TestAdapterInContainers(t *testing.T) {
 	needEngine(t)
@@ -61,7 +60,7 @@ func TestAdapterInContainers(t *testing.T) {
 	args := []string{"run", "--backend", "docker", "--adapter", "/app/adapter", "--adapter-image"}
 	t.Run("runs", func(t *testing.T) {
 		t.Run("right", func(t *testing.T) {
-			t.Parallel() // it mostly waits
+			t.Parallel() // this test mostly waits
 			code, all := outcomes(t, binary, append(args, image, "gc-pause-after-acquire/", "holder-crashes/", "wall-clock-forward/")...)
 			if code != outcome.ExitOK || len(all) != 3 || all[0].Skipped+all[1].Skipped != "" || !strings.Contains(all[2].Skipped, "not its adapter's") {
 				t.Errorf("exit code %d: %+v", code, all)

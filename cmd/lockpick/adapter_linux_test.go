@@ -17,22 +17,22 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// adapterName is the name under which the test binary acts as an adapter.
+// adapterName is the command name that makes the test binary act as an adapter.
 const adapterName = "lockpick-adapter"
 
 func init() { programs[adapterName] = runAdapter }
 
-// runAdapter runs an adapter for a plain lock on one node. Its command-line argument selects a
-// mistake to make.
+// runAdapter runs an adapter for a plain lock on one node. Its argument selects a mistake that it
+// makes.
 func runAdapter() {
 	mistake := ""
 	if len(os.Args) > 1 {
 		mistake = os.Args[1]
 	}
-	var one sync.Mutex
-	say := func(format string, args ...any) {
-		one.Lock()
-		defer one.Unlock()
+	var outMu sync.Mutex
+	printLine := func(format string, args ...any) {
+		outMu.Lock()
+		defer outMu.Unlock()
 		fmt.Printf(format+"\n", args...)
 	}
 	fmt.Fprintln(os.Stderr, "adapter with mistake", strconv.Quote(mistake))
@@ -40,9 +40,9 @@ func runAdapter() {
 	case "dies":
 		os.Exit(7)
 	case "garbage":
-		say("connecting…")
+		printLine("connecting…")
 	case "long-lines":
-		say("%s", strings.Repeat("x", 10<<20))
+		printLine("%s", strings.Repeat("x", 10<<20))
 	case "strikes":
 		hitFromAdapter(os.Args[2], os.Args[3], os.Args[4])
 	case "leaves-a-child":
@@ -50,8 +50,8 @@ func runAdapter() {
 		child.Args[0] = os.Args[0] + "'s child"
 		child.Start()
 	}
-	can := map[bool]string{false: "extend", true: "renewed"}[mistake == "renews"] // not a mistake
-	say(`{"hello":1,"name":"plain","version":"3","can":["%s"],"nodes":"one"}`, can)
+	feature := map[bool]string{false: "extend", true: "renewed"}[mistake == "renews"] // not a mistake
+	printLine(`{"hello":1,"name":"plain","version":"3","can":["%s"],"nodes":"one"}`, feature)
 	a := plainAdapter{mistake: mistake}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
@@ -59,27 +59,27 @@ func runAdapter() {
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
 			panic(err)
 		}
-		if later, ok := strings.CutSuffix(mistake, "-later"); ok && m.Op == "acquire" && a.makeMistake(later, &m) {
+		if name, ok := strings.CutSuffix(mistake, "-later"); ok && m.Op == "acquire" && a.makeMistake(name, &m) {
 			continue
 		}
 		if mistake == "is-silent" && m.Op != "open" && m.Op != "clock" {
-			time.Sleep(time.Hour) // not select {}: Go ends a program in which nothing else can happen
+			time.Sleep(time.Hour) // not select {}, which Go would report as a deadlock
 		}
 		switch {
 		case m.Op == "ping":
 			if mistake != "ignores-ping" {
-				say(`{"id":%d,"pong":true}`, m.ID)
+				printLine(`{"id":%d,"pong":true}`, m.ID)
 			}
 		case m.Op == "acquire":
 			go func() { // pings are answered in the meantime
 				answer := a.answer(m)
-				say(`{"id":%d,%s}`, m.ID, answer)
+				printLine(`{"id":%d,%s}`, m.ID, answer)
 				if mistake == "answers-twice" {
-					say(`{"id":%d,%s}`, m.ID, answer)
+					printLine(`{"id":%d,%s}`, m.ID, answer)
 				}
 			}()
 		default:
-			say(`{"id":%d,%s}`, m.ID, a.answer(m))
+			printLine(`{"id":%d,%s}`, m.ID, a.answer(m))
 		}
 		if m.Op == "close" {
 			return
@@ -87,15 +87,15 @@ func runAdapter() {
 	}
 }
 
-// makeMistake makes the mistake called how, in the second acquire. It reports whether the adapter
-// must leave request m unanswered.
-func (a *plainAdapter) makeMistake(how string, m *adapterRequest) bool {
+// makeMistake makes the named mistake in the second acquire. It reports whether the adapter must
+// leave request m unanswered.
+func (a *plainAdapter) makeMistake(name string, m *adapterRequest) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.n == 0 {
+	if a.numAcquires == 0 {
 		return false
 	}
-	switch how {
+	switch name {
 	case "dies":
 		fmt.Fprintln(os.Stderr, "panic: no more memory")
 		os.Exit(7)
@@ -108,26 +108,27 @@ func (a *plainAdapter) makeMistake(how string, m *adapterRequest) bool {
 	case "is-silent":
 		time.Sleep(time.Hour)
 	}
-	return how == "hangs"
+	return name == "hangs"
 }
 
-// renewInBackground extends a lock, unasked, until it is released, and reports each extension.
+// renewInBackground extends a lock until its release, without being asked, and reports each
+// extension.
 func (a *plainAdapter) renewInBackground(key, token string) {
-	a.released = make(chan struct{})
-	go func(released chan struct{}) {
+	a.releaseCh = make(chan struct{})
+	go func(releaseCh chan struct{}) {
 		for {
 			select {
-			case <-released:
+			case <-releaseCh:
 				return
 			case <-time.After(time.Duration(a.ttl) * time.Millisecond / 3):
 			}
-			began := monotonic()
+			start := monotonic()
 			v, err := proc.Ask(context.Background(), a.addr, "EVAL", extendIfOwner, "1", key, token, strconv.FormatInt(a.ttl, 10))
 			if err == nil && v.Int == 1 {
-				fmt.Printf(`{"renewed":"%s","until":%d,"clock":"monotonic"}`+"\n", token, a.deadline(began))
+				fmt.Printf(`{"renewed":"%s","until":%d,"clock":"monotonic"}`+"\n", token, a.deadline(start))
 			}
 		}
-	}(a.released)
+	}(a.releaseCh)
 }
 
 type adapterRequest struct {
@@ -143,8 +144,8 @@ type plainAdapter struct {
 	mu                 sync.Mutex
 	mistake, addr, key string
 	ttl                int64
-	n                  int
-	released           chan struct{} // closed when the hold that it extends by itself is released
+	numAcquires        int
+	releaseCh          chan struct{} // closed when the hold that renewInBackground extends is released
 }
 
 const (
@@ -155,9 +156,9 @@ const (
 func (a *plainAdapter) answer(m adapterRequest) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	began := monotonic()
-	until := func() string { return fmt.Sprintf(`"ok":true,"until":%d,"clock":"monotonic"`, a.deadline(began)) }
-	ask := func(args ...string) (yes bool) {
+	start := monotonic()
+	okReply := func() string { return fmt.Sprintf(`"ok":true,"until":%d,"clock":"monotonic"`, a.deadline(start)) }
+	request := func(args ...string) (yes bool) {
 		v, err := proc.Ask(context.Background(), a.addr, args...)
 		return err == nil && (v.Int == 1 || v.Str == "OK")
 	}
@@ -170,18 +171,18 @@ func (a *plainAdapter) answer(m adapterRequest) string {
 		a.addr, a.ttl = m.Nodes[0].Addr, int64(m.Settings.TTL)
 		return `"ok":true,"quorum":1`
 	case "clock":
-		return fmt.Sprintf(`"ok":true,"monotonic":%d,"wall":"%d"`, began, time.Now().UnixNano())
+		return fmt.Sprintf(`"ok":true,"monotonic":%d,"wall":"%d"`, start, time.Now().UnixNano())
 	case "acquire":
-		a.n++
-		token := fmt.Sprintf("%d-%d", os.Getpid(), a.n)
-		set := []string{"SET", m.Key, token, "NX", "PX", ttl}
+		a.numAcquires++
+		token := fmt.Sprintf("%d-%d", os.Getpid(), a.numAcquires)
+		command := []string{"SET", m.Key, token, "NX", "PX", ttl}
 		switch a.mistake {
 		case "overwrites":
-			set = []string{"SET", m.Key, token, "PX", ttl}
+			command = []string{"SET", m.Key, token, "PX", ttl}
 		case "sets-no-ttl":
-			set = set[:4]
+			command = command[:4]
 		}
-		for !ask(set...) {
+		for !request(command...) {
 			if a.mistake != "waits" { // not a mistake
 				return `"no":"taken"`
 			}
@@ -191,37 +192,37 @@ func (a *plainAdapter) answer(m adapterRequest) string {
 		if a.mistake == "renews" {
 			a.renewInBackground(m.Key, token)
 		}
-		return fmt.Sprintf(`"handle":"%s","token":"%s",%s`, token, token, until())
+		return fmt.Sprintf(`"handle":"%s","token":"%s",%s`, token, token, okReply())
 	case "extend":
-		if !ask("EVAL", extendIfOwner, "1", a.key, m.Handle, ttl) {
+		if !request("EVAL", extendIfOwner, "1", a.key, m.Handle, ttl) {
 			return `"no":"not-held"`
 		}
-		return until()
+		return okReply()
 	case "release":
-		if a.released != nil {
-			close(a.released)
+		if a.releaseCh != nil {
+			close(a.releaseCh)
 		}
-		if a.mistake != "releases-nothing" && !ask("EVAL", deleteIfOwner, "1", a.key, m.Handle) {
+		if a.mistake != "releases-nothing" && !request("EVAL", deleteIfOwner, "1", a.key, m.Handle) {
 			return `"no":"not-held"`
 		}
 	}
 	return `"ok":true`
 }
 
-func (a *plainAdapter) deadline(began int64) int64 {
-	until := began + a.ttl*int64(time.Millisecond)
+func (a *plainAdapter) deadline(start int64) int64 {
+	deadline := start + a.ttl*int64(time.Millisecond)
 	if a.mistake == "lies" {
-		until += int64(time.Minute)
+		deadline += int64(time.Minute)
 	}
-	return until
+	return deadline
 }
 
-// processBegan and bootBegan are the same instant on two clocks.
-var processBegan, bootBegan = time.Now(), func() int64 {
+// processStart and bootTime are the same instant: on Go's clock, and on CLOCK_MONOTONIC.
+var processStart, bootTime = time.Now(), func() int64 {
 	var now unix.Timespec
 	unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
 	return now.Nano()
 }()
 
-// monotonic returns CLOCK_MONOTONIC as this process sees it; a fault may have changed its clock.
-func monotonic() int64 { return bootBegan + int64(time.Since(processBegan)) }
+// monotonic returns CLOCK_MONOTONIC as this process sees it, including clock faults.
+func monotonic() int64 { return bootTime + int64(time.Since(processStart)) }

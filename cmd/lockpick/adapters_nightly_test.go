@@ -17,7 +17,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// checkAdapter runs adapter check on an adapter, which must pass.
+// checkAdapter checks that an adapter passes "adapter check".
 func checkAdapter(t *testing.T, binary, dir, command string) {
 	t.Helper()
 	cmd := exec.Command(binary, append([]string{"adapter", "check"}, strings.Fields(command)...)...)
@@ -27,7 +27,7 @@ func checkAdapter(t *testing.T, binary, dir, command string) {
 	}
 }
 
-// TestStarters checks that the adapters written by adapter new pass the check unchanged.
+// TestStarters checks that the adapters that "adapter new" writes pass "adapter check" unchanged.
 func TestStarters(t *testing.T) {
 	binary := build(t)
 	for _, s := range adapters.Starters {
@@ -42,14 +42,15 @@ func TestStarters(t *testing.T) {
 			if s.Build != "" {
 				words := strings.Fields(s.Build)
 				cmd := exec.Command(words[0], words[1:]...)
-				// Keep what cargo has built of dependencies. Drop GOFLAGS, which are for this module.
-				kept := filepath.Join(folder, s.Lang, "starter")
-				cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=", "CARGO_TARGET_DIR="+kept)
+				// Keep the dependencies that cargo has compiled. Drop GOFLAGS,
+				// which are for this module.
+				cacheDir := filepath.Join(folder, s.Lang, "starter")
+				cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=", "CARGO_TARGET_DIR="+cacheDir)
 				if out, err := cmd.CombinedOutput(); err != nil {
 					t.Fatalf("%s: %v\n%s", s.Build, err, out)
 				}
 				if s.Lang == "rust" {
-					if err := os.Symlink(kept, filepath.Join(dir, "target")); err != nil {
+					if err := os.Symlink(cacheDir, filepath.Join(dir, "target")); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -61,13 +62,13 @@ func TestStarters(t *testing.T) {
 	}
 }
 
-// wrongInBaseline maps adapters to the property that their library violates even without faults.
-// node-redlock 5 counts a lease from before the first attempt, so an acquire with several attempts
+// baselineViolations maps adapters to the property that their library violates even without faults.
+// node-redlock 5 counts the lease from before the first attempt, so an acquire with several attempts
 // may return a lease that has ended.
-var wrongInBaseline = map[string]string{"node-redlock-5": "valid-on-return"}
+var baselineViolations = map[string]string{"node-redlock-5": "valid-on-return"}
 
-// TestShippedAdapters checks that every shipped adapter passes the check, and that its library passes a
-// run without faults.
+// TestShippedAdapters checks that each adapter in the repository passes "adapter check", and that
+// its library passes a run without faults.
 func TestShippedAdapters(t *testing.T) {
 	binary := build(t)
 	for _, s := range adapters.Libraries {
@@ -75,7 +76,7 @@ func TestShippedAdapters(t *testing.T) {
 			command := s.Command(installAdapters(t, s.Set))
 			checkAdapter(t, binary, ".", command)
 			args := []string{"run", "baseline/", "--backend", "process", "--adapter", command}
-			if property := wrongInBaseline[s.Name]; property != "" {
+			if property := baselineViolations[s.Name]; property != "" {
 				args = append(args, "--expect", property+"=any")
 			}
 			code, all := outcomes(t, binary, args...)
@@ -87,20 +88,21 @@ func TestShippedAdapters(t *testing.T) {
 	}
 }
 
-// TestExtensionsOnFailedNodesAreUnknown extends locks while most nodes are down. No node refused, so the
-// adapter must not answer not-held, although these libraries report failed nodes as refusals.
+// TestExtensionsOnFailedNodesAreUnknown extends locks while most nodes are down. No node refuses,
+// so the adapter must not answer not-held, although these libraries report failed nodes as
+// refusals.
 func TestExtensionsOnFailedNodesAreUnknown(t *testing.T) {
 	binary := build(t)
 	for _, s := range adapters.Libraries {
 		options := map[string][]string{"rslock": nil, "pottery": {"--set", "lock.options.extensions=unlimited"}}
-		more, is := options[s.Name]
-		if !is {
+		extraArgs, ok := options[s.Name]
+		if !ok {
 			continue
 		}
 		t.Run(s.Name, func(t *testing.T) {
 			needRedis(t)
 			args := []string{"run", "majority-down/", "--backend", "process", "--adapter", s.Command(installAdapters(t, s.Set)), "--set", "workload.extend=300ms"}
-			_, all := outcomes(t, binary, append(args, more...)...)
+			_, all := outcomes(t, binary, append(args, extraArgs...)...)
 			if len(all) != 1 {
 				t.Fatalf("%d runs", len(all))
 			}
@@ -108,25 +110,25 @@ func TestExtensionsOnFailedNodesAreUnknown(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			unknown := 0
+			numUnknown := 0
 			for _, e := range h.Events {
 				switch {
 				case e.Op != history.OpExtend || strings.Contains(e.Process, "-"): // events on links belong to the nodes
 				case e.Type == history.Fail:
 					t.Errorf("event %d: %s", e.N, e.Cause)
 				case e.Type == history.Info:
-					unknown++
+					numUnknown++
 				}
 			}
-			if unknown == 0 {
-				t.Error("no extension was tried while nodes were down")
+			if numUnknown == 0 {
+				t.Error("no extension was attempted while nodes were down")
 			}
 		})
 	}
 }
 
-// TestAdaptersOverStubs runs the adapters of libraries that can't be installed here on stubs of
-// these libraries. It tests the adapters, not the libraries.
+// TestAdaptersOverStubs runs adapters whose libraries can't be installed here on stubs of the
+// libraries. It tests only the adapters.
 func TestAdaptersOverStubs(t *testing.T) {
 	binary := build(t)
 	root, err := filepath.Abs("../../harness/lock/exec/adapters")
@@ -149,11 +151,11 @@ func TestAdaptersOverStubs(t *testing.T) {
 		{"deno", "", []string{"$installed/deno run -A --no-config --no-lock --no-remote --import-map $stub/deno/imports.json redlock.js"}},
 	} {
 		t.Run(s.set, func(t *testing.T) {
-			where := map[string]string{"stub": filepath.Join(root, "stub"), "out": t.TempDir(), "installed": filepath.Join(installAdapters(t, s.set), s.set)}
-			expand := func(command string) string {
-				return os.Expand(command, func(name string) string { return where[name] })
+			dirs := map[string]string{"stub": filepath.Join(root, "stub"), "out": t.TempDir(), "installed": filepath.Join(installAdapters(t, s.set), s.set)}
+			expandVars := func(command string) string {
+				return os.Expand(command, func(name string) string { return dirs[name] })
 			}
-			if words := strings.Fields(expand(s.build)); len(words) > 0 {
+			if words := strings.Fields(expandVars(s.build)); len(words) > 0 {
 				cmd := exec.Command(words[0], words[1:]...)
 				cmd.Dir = filepath.Join(root, s.set)
 				if out, err := cmd.CombinedOutput(); err != nil {
@@ -161,20 +163,20 @@ func TestAdaptersOverStubs(t *testing.T) {
 				}
 			}
 			for _, command := range s.commands {
-				checkAdapter(t, binary, filepath.Join(root, s.set), expand(command))
+				checkAdapter(t, binary, filepath.Join(root, s.set), expandVars(command))
 			}
 		})
 	}
 }
 
-// TestRenewedInRuns runs libraries that extend their locks automatically and may hold them for
-// longer than the TTL. Extensions that the adapter reports are recorded and move the deadline;
-// node-redlock's using() reports none.
+// TestRenewedInRuns runs libraries that extend their locks automatically, with holds longer than the
+// TTL. Extensions that an adapter reports must be recorded and move the deadline. node-redlock's
+// using() reports none.
 func TestRenewedInRuns(t *testing.T) {
 	binary := build(t)
 	dir := t.TempDir()
 	for name, command := range map[string]func(t *testing.T) string{
-		"plain": func(t *testing.T) string { return standIn(t, dir, adapterName) + " renews" },
+		"plain": func(t *testing.T) string { return linkToSelf(t, dir, adapterName) + " renews" },
 		"using": func(t *testing.T) string { return adapters.Libraries[2].Command(installAdapters(t, "node")) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -188,39 +190,39 @@ func TestRenewedInRuns(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			until, renewed := map[string]int64{}, 0
+			deadlines, numRenewals := map[string]int64{}, 0
 			for _, e := range h.Events {
-				if e.Type != history.OK || strings.Contains(e.Process, "-") { // events on links have no belief
+				if e.Type != history.OK || strings.Contains(e.Process, "-") { // events on links carry no deadline
 					continue
 				}
 				switch e.Op {
 				case history.OpAcquire:
-					until[e.Process] = e.ValidUntil
+					deadlines[e.Process] = e.ValidUntil
 				case history.OpExtend:
-					if e.ValidUntil <= until[e.Process] {
-						t.Errorf("event %d: %s is renewed until %d, not after %d", e.N, e.Process, e.ValidUntil, until[e.Process])
+					if e.ValidUntil <= deadlines[e.Process] {
+						t.Errorf("event %d: %s is renewed until %d, which is not later than %d", e.N, e.Process, e.ValidUntil, deadlines[e.Process])
 					}
-					until[e.Process] = e.ValidUntil
-					renewed++
+					deadlines[e.Process] = e.ValidUntil
+					numRenewals++
 				case history.OpWrite:
-					if u := until[e.Process]; u != 0 && e.T > u {
-						t.Errorf("event %d: %s writes at %d, but its belief ended at %d", e.N, e.Process, e.T, until[e.Process])
+					if deadline := deadlines[e.Process]; deadline != 0 && e.T > deadline {
+						t.Errorf("event %d: %s writes at %d, but its belief ended at %d", e.N, e.Process, e.T, deadlines[e.Process])
 					}
 				}
 			}
-			if (renewed > 0) != (name == "plain") {
-				t.Errorf("recorded %d extensions", renewed)
+			if (numRenewals > 0) != (name == "plain") {
+				t.Errorf("recorded %d extensions", numRenewals)
 			}
 			for _, j := range all[0].Judgements {
 				if j.Got == "violated" {
-					t.Errorf("%s is violated: %s", j.Property, j.Because)
+					t.Errorf("%s violated: %s", j.Property, j.Because)
 				}
 			}
 		})
 	}
 }
 
-var pausesAndCuts = flag.Int("pauses-and-cuts", 10, "number of runs of TestPausesAndCuts per language")
+var pausesAndCuts = flag.Int("pauses-and-cuts", 10, "number of runs per language in TestPausesAndCuts")
 
 // TestPausesAndCuts checks that a correct lock behind an adapter stays correct while clients are
 // paused and links are cut, and that no adapter fails.
@@ -243,7 +245,7 @@ func TestPausesAndCuts(t *testing.T) {
 				}
 				for _, j := range o.Judgements {
 					if j.Got == "violated" && j.Property != "resource-safety" { // a pause outlasts the lease
-						t.Errorf("seed %d: %s is violated: %s", o.Seed, j.Property, j.Because)
+						t.Errorf("seed %d: %s violated: %s", o.Seed, j.Property, j.Because)
 					}
 				}
 			}
@@ -256,20 +258,20 @@ func TestPausesAndCuts(t *testing.T) {
 func TestWrongAdaptersInRuns(t *testing.T) {
 	needRedis(t)
 	binary, dir := build(t), t.TempDir()
-	adapter := standIn(t, dir, adapterName)
+	adapter := linkToSelf(t, dir, adapterName)
 	shim := filepath.Join(dir, "shim")
 	if err := os.WriteFile(shim, []byte("#!/usr/bin/env -S "+adapter+"\n"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		wrong, scenario string // with flags
+		wrong, scenario string // scenario with flags
 		code            int
-		want            string // in the output: an error, or the cause of a violation
+		want            string // part of the output: an error, or the cause of a violation
 	}{
 		{"releases-nothing", "baseline/ --set lock.ttl=60s --expect fault-tolerance=holds", outcome.ExitUnexpected, "left-keys"},
 		{"lies", "gc-pause-after-acquire/", outcome.ExitUnexpected, "given-shorter"},
 		{"hangs-later", "baseline/", outcome.ExitUnexpected, "hung"},
-		// Two seconds without answers must not suffice to blame the lock.
+		// Two seconds without answers must not be enough to blame the lock.
 		{"is-silent-later", "baseline/ --scale 0.5", outcome.ExitBackend, "no answer to ping within"},
 		{"garbage-later", "baseline/", outcome.ExitBackend, `violates the protocol: "redis: connected`},
 		{"dies-later", "baseline/", outcome.ExitBackend, "panic: no more memory"},
@@ -277,28 +279,28 @@ func TestWrongAdaptersInRuns(t *testing.T) {
 		{"answers-twice", "baseline/", outcome.ExitBackend, "which is an unknown request or was already answered"},
 		{"long-lines-later", "baseline/", outcome.ExitBackend, "longer than 65536 bytes"},
 		{"leaves-a-child", "baseline/", outcome.ExitOK, ""},
-		{"by a shim", "wall-clock-forward/", outcome.ExitOK, ""}, // lockpick starts the program that replaces the shim
+		{"by a shim", "wall-clock-forward/", outcome.ExitOK, ""}, // lockpick starts the program that the shim executes
 	} {
 		t.Run(c.wrong, func(t *testing.T) {
-			command, temp := adapter+" "+c.wrong, t.TempDir()
+			command, tempDir := adapter+" "+c.wrong, t.TempDir()
 			if c.wrong == "by a shim" {
 				command = shim
 			}
 			args := append([]string{"run", "--backend", "process", "--adapter", command, "--store", t.TempDir(), "-v"}, strings.Fields(c.scenario)...)
 			cmd := exec.Command(binary, args...)
-			cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+			cmd.Env = append(os.Environ(), "TMPDIR="+tempDir)
 			out, _ := cmd.CombinedOutput()
 			code := cmd.ProcessState.ExitCode()
 			if code != c.code && c.code == outcome.ExitUnexpected && strings.Contains(string(out), "the host stalled") {
-				t.Log("the machine stood still, so that nobody is blamed")
+				t.Log("the host stalled, so the result says nothing about the adapter")
 			} else if code != c.code || !strings.Contains(string(out), c.want) {
 				t.Errorf("exit code %d, want %d with %q:\n%s", code, c.code, c.want, out)
 			}
-			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
-				t.Errorf("left behind: %v, %v", left, err)
+			if leftovers, err := os.ReadDir(tempDir); err != nil || len(leftovers) > 0 {
+				t.Errorf("left behind: %v, %v", leftovers, err)
 			}
-			if left, _ := exec.Command("pgrep", "-af", temp+"|"+adapter).Output(); len(left) > 0 {
-				t.Errorf("processes left behind:\n%s", left)
+			if leftovers, _ := exec.Command("pgrep", "-af", tempDir+"|"+adapter).Output(); len(leftovers) > 0 {
+				t.Errorf("processes left behind:\n%s", leftovers)
 			}
 		})
 	}

@@ -16,25 +16,25 @@ import (
 	"lockpick/reports/suites"
 )
 
-// axe-core, which finds accessibility problems in a page.
+// axe-core finds accessibility problems in a page.
 const (
 	axeFile = "testdata/axe/axe.min.js"
 	axeSum  = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 )
 
-// fewRows removes all but the first rows of a history, because axe examines every row and they are
-// all similar. It also expands collapsed sections.
-const fewRows = `document.querySelectorAll('#events tbody tr:nth-child(n+60)').forEach((r) => r.remove()),
+// shortenHistory removes all but the first rows of the history, which are similar, because axe examines
+// every row. It expands collapsed sections.
+const shortenHistory = `document.querySelectorAll('#events tbody tr:nth-child(n+60)').forEach((r) => r.remove()),
 	document.querySelectorAll('#unfold:not([hidden])').forEach((b) => b.click()), document.querySelectorAll('details').forEach((d) => { d.open = true; })`
 
-// overflow lists elements that extend beyond the window and can't be scrolled.
-const overflow = `((width) => [...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > width + 1 && !e.closest('nav,.wide,.scroll,pre,svg,.timeline,.plots[tabindex],.skip,thead')).map(e => e.outerHTML.slice(0, 120)).join())(%d)`
+// overflowingElements lists elements that extend beyond the window and that a user can't scroll to.
+const overflowingElements = `((width) => [...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > width + 1 && !e.closest('nav,.wide,.scroll,pre,svg,.timeline,.plots[tabindex],.skip,thead')).map(e => e.outerHTML.slice(0, 120)).join())(%d)`
 
-// runAxe lists each violation that axe finds, with its rule and elements.
-const runAxe = `axe.run(document, { resultTypes: ['violations'] }).then((r) => { window.axed = r.violations.map((v) =>
+// axeScript stores axe's findings, with rules and elements, in window.axed.
+const axeScript = `axe.run(document, { resultTypes: ['violations'] }).then((r) => { window.axed = r.violations.map((v) =>
 	v.id + ' (' + v.help + '): ' + v.nodes.slice(0, 5).map((n) => n.target.join(' ') + ' ' + n.html.slice(0, 120) + ' ' + n.any.map((c) => c.message).join('; ')).join('\n    ')); }, (e) => { window.axed = [String(e)]; }), 0`
 
-// testAxe checks pages of each kind with axe, in the modes that the function modes selects.
+// testAxe checks pages with axe. The function modes selects the window sizes and color schemes.
 func testAxe(t *testing.T, browser context.Context, pages map[string]string) {
 	script, err := os.ReadFile(axeFile)
 	if err != nil {
@@ -50,16 +50,16 @@ func testAxe(t *testing.T, browser context.Context, pages map[string]string) {
 			t.Run(fmt.Sprintf("%s/%d/%s", name, width, scheme), func(t *testing.T) {
 				t.Parallel()
 				b := newTab(t, browser)
-				b.window(width, 900, scheme)
-				b.open(file, "")
-				b.expectValue(fmt.Sprintf(overflow, width), "")
+				b.setWindow(width, 900, scheme)
+				b.openFile(file, "")
+				b.expectValue(fmt.Sprintf(overflowingElements, width), "")
 				b.expectValue(`document.documentElement.scrollWidth`, width)
 				b.screenshot(fmt.Sprintf("axe-%s-%d-%s", name, width, scheme), true)
-				b.value(fewRows)
-				b.value(string(script) + ";0")
-				b.value(runAxe)
+				b.evaluate(shortenHistory)
+				b.evaluate(string(script) + ";0")
+				b.evaluate(axeScript)
 				b.waitUntil(`window.axed`)
-				for _, violation := range b.value(`window.axed`).([]any) {
+				for _, violation := range b.evaluate(`window.axed`).([]any) {
 					t.Error(violation)
 				}
 			})
@@ -69,22 +69,22 @@ func testAxe(t *testing.T, browser context.Context, pages map[string]string) {
 
 // TestPageAccessibility checks a report of each outcome, a suite, a sweep and an index with axe.
 func TestPageAccessibility(t *testing.T) {
-	browser := chromium(t)
-	store, random := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "dice")
-	wrong, never := filepath.Join(t.TempDir(), "wrong.yaml"), filepath.Join(t.TempDir(), "never-comes.yaml")
-	must(t, os.WriteFile(never, []byte(undecidedRun), 0o644))
-	must(t, os.WriteFile(wrong, []byte(wrongRun), 0o644))
-	lockpickCode(t, 1, "run", "--store", store, "--reports", "all", wrong, never, "gc-pause-after-acquire", "gc-like-pauses/", "lost-packets", "baseline", "clock-jump",
+	browser := startBrowser(t)
+	store, sweepStore := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "dice")
+	wrongFile, undecidedFile := filepath.Join(t.TempDir(), "wrong.yaml"), filepath.Join(t.TempDir(), "never-comes.yaml")
+	must(t, os.WriteFile(undecidedFile, []byte(undecidedRun), 0o644))
+	must(t, os.WriteFile(wrongFile, []byte(unexpectedRun), 0o644))
+	lockpickExits(t, 1, "run", "--store", store, "--reports", "all", wrongFile, undecidedFile, "gc-pause-after-acquire", "gc-like-pauses/", "lost-packets", "baseline", "clock-jump",
 		"restart-forgets", "delayed-restart", "failover-loses-lock")
-	lockpick(t, "run", "--store", random, "random-faults/", "--seeds", "20")
-	suite, sweep := filepath.Join(store, suites.Folder, "latest", suites.PageFile), filepath.Join(random, suites.Folder, "latest", suites.PageFile)
-	lockpickCode(t, 1, "scorecard", "--store", store, "--tag", "score", "redislock", "rueidis")
+	lockpick(t, "run", "--store", sweepStore, "random-faults/", "--seeds", "20")
+	suite, sweep := filepath.Join(store, suites.Folder, "latest", suites.PageFile), filepath.Join(sweepStore, suites.Folder, "latest", suites.PageFile)
+	lockpickExits(t, 1, "scorecard", "--store", store, "--tag", "score", "redislock", "rueidis")
 	pages := map[string]string{"suite": suite, "sweep": sweep, "index": filepath.Join(store, suites.IndexFile), "scorecards": filepath.Join(store, suites.ScoreFolder, "latest", suites.ScoreFile)}
-	drawn := []string{"failover-loses-lock", "never-comes", "wrong"}
+	reportNames := []string{"failover-loses-lock", "never-comes", "wrong"}
 	if night {
-		drawn = append(drawn, "gc-like-pauses") // a long page
+		reportNames = append(reportNames, "gc-like-pauses") // a long page
 	}
-	for _, name := range drawn {
+	for _, name := range reportNames {
 		pages["report-"+name] = filepath.Join(store, name, "latest", reports.PageFile)
 	}
 	t.Run("axe", func(t *testing.T) { testAxe(t, browser, pages) })
@@ -92,9 +92,9 @@ func TestPageAccessibility(t *testing.T) {
 	t.Run("seeds", func(t *testing.T) { testSeeds(t, browser, sweep) })
 }
 
-// wrongRun is a scenario that expects a violation which does not occur, and does not expect the one
-// that does.
-const wrongRun = `
+// unexpectedRun is a scenario with one expected violation that does not occur and one unexpected
+// violation that does.
+const unexpectedRun = `
 name: wrong
 claim: A client that is paused between its validity check and its write does no damage.
 source: the harness itself

@@ -19,14 +19,13 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// BenchmarkMinute measures a minute of virtual time with five clients and five nodes, including history
-// and verdict.
+// BenchmarkMinute measures a minute of virtual time with five clients and five nodes, including
+// recording and checking the history.
 func BenchmarkMinute(b *testing.B) {
 	benchRuns(b, kinds.All, baseline(b, "workload={think: 50ms..500ms, hold: 100ms..2s, for: 60s}"))
 }
 
-// BenchmarkBaseline measures the scenario baseline with the hardened lock, on go-redis and on package
-// wire.
+// BenchmarkBaseline measures the scenario baseline with the hardened lock on each of its drivers.
 func BenchmarkBaseline(b *testing.B) {
 	for driver, wire := range map[string]string{"go-redis": "no", "wire": "yes"} {
 		b.Run(driver, func(b *testing.B) {
@@ -40,13 +39,13 @@ func BenchmarkBaseline(b *testing.B) {
 	}
 }
 
-// BenchmarkSecondCore measures the benefit of a second core: a sweep of sixty runs, alternating between
-// one worker and two. It needs two idle cores.
+// BenchmarkSecondCore compares sweeps of sixty runs with one worker and with two. It needs two idle
+// cores.
 func BenchmarkSecondCore(b *testing.B) {
-	s, took := baseline(b), map[int]time.Duration{}
+	s, durations := baseline(b), map[int]time.Duration{}
 	for b.Loop() {
 		for _, workers := range []int{1, 2} {
-			begin := time.Now()
+			start := time.Now()
 			campaign.Pool{Command: []string{"lockpick", workerVerb}, Size: workers, Timeout: defaultTimeout}.Run(b.Context(), 60, func(i int) campaign.Job {
 				return campaign.Job{Scenario: s, Seed: uint64(i), Backend: simulation, Keep: campaign.KeepNone}
 			}, func(_ int, o outcome.Outcome) {
@@ -54,48 +53,46 @@ func BenchmarkSecondCore(b *testing.B) {
 					b.Errorf("%+v", o)
 				}
 			})
-			took[workers] += time.Since(begin)
+			durations[workers] += time.Since(start)
 		}
 	}
-	b.ReportMetric(100*took[1].Seconds()/took[2].Seconds()/2, "%-of-two-cores")
+	b.ReportMetric(100*durations[1].Seconds()/durations[2].Seconds()/2, "%-of-two-cores")
 }
 
-// baseline returns the scenario baseline with overrides.
-func baseline(b *testing.B, sets ...string) scenario.Scenario {
-	found, err := choice{names: []string{"baseline/"}, sets: sets}.scenarios()
+func baseline(b *testing.B, overrides ...string) scenario.Scenario {
+	picks, err := choice{names: []string{"baseline/"}, overrides: overrides}.scenarios()
 	if err != nil {
 		b.Fatal(err)
 	}
-	return found[0].Scenario
+	return picks[0].Scenario
 }
 
-// benchRuns runs a scenario with a new seed each time and reports the cost in CPU time, in a process set
-// up like a worker of a sweep. CPU time depends less on other load than wall-clock time. The size of
-// stacks must be set before the process starts, with GODEBUG, as make bench does.
+// benchRuns runs a scenario with a new seed each time, in a process set up like a sweep's worker,
+// and reports CPU time, which depends less on other load than wall-clock time. GODEBUG must set the
+// stack size before the process starts, as in make bench.
 func benchRuns(b *testing.B, locks map[string]lock.Kind, s scenario.Scenario) {
 	b.ReportAllocs()
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	events, virtual, cycles, begin := 0, 0.0, 0, cpuTime(b)
+	events, virtualSeconds, cycles, start := 0, 0.0, 0, cpuTime(b)
 	for n := 0; b.Loop(); n++ {
 		o := campaign.Execute(b.Context(), sim.New(locks), campaign.Job{Scenario: s, Seed: uint64(n), Keep: campaign.KeepNone})
 		if o.Code != outcome.ExitOK {
 			b.Fatalf("%+v", o)
 		}
 		events += o.Events
-		virtual += o.VirtualSeconds
+		virtualSeconds += o.VirtualSeconds
 		cycles += s.Workload.Cycles * len(s.Clients)
 	}
-	took := cpuTime(b) - begin
+	cpuUsed := cpuTime(b) - start
 	b.ReportMetric(float64(events)/float64(b.N), "events/op")
-	b.ReportMetric(float64(took.Nanoseconds())/float64(events), "cpu-ns/event")
-	b.ReportMetric(virtual/took.Seconds(), "×real-time/core")
+	b.ReportMetric(float64(cpuUsed.Nanoseconds())/float64(events), "cpu-ns/event")
+	b.ReportMetric(virtualSeconds/cpuUsed.Seconds(), "×real-time/core")
 	if cycles > 0 {
-		b.ReportMetric(float64(cycles)/took.Seconds(), "cycles/s/core")
+		b.ReportMetric(float64(cycles)/cpuUsed.Seconds(), "cycles/s/core")
 	}
 }
 
-// cpuTime returns the CPU time that this process has used.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

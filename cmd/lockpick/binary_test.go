@@ -19,9 +19,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// build builds lockpick as users do, once, and returns the path of the binary. The longer tests run
-// it instead of the test binary, because bubbles must work outside "go test" and "go run" hides
-// exit codes.
+// build builds lockpick as users do, the first time it is called, and returns the binary's path. The
+// longer tests run this binary, because synctest bubbles must work outside "go test", and "go run"
+// hides exit codes.
 func build(t *testing.T) string {
 	t.Helper()
 	path, err := buildOnce()
@@ -48,11 +48,12 @@ var buildOnce = sync.OnceValues(func() (path string, err error) {
 func outcomes(t *testing.T, binary string, args ...string) (int, []outcome.Outcome) {
 	t.Helper()
 	args = append(args, "--json", "--store", filepath.Join(t.TempDir(), "store"))
-	return outcomesOf(t, exec.Command(binary, args...))
+	return runForOutcomes(t, exec.Command(binary, args...))
 }
 
-// outcomesOf runs a command that prints outcomes as JSON.
-func outcomesOf(t *testing.T, cmd *exec.Cmd) (int, []outcome.Outcome) {
+// runForOutcomes runs a command that prints outcomes as JSON, and returns its exit code and the
+// outcomes.
+func runForOutcomes(t *testing.T, cmd *exec.Cmd) (int, []outcome.Outcome) {
 	t.Helper()
 	var output strings.Builder
 	cmd.Stderr = &output
@@ -72,7 +73,7 @@ func checkOutcomes(t *testing.T, all []outcome.Outcome) {
 	t.Helper()
 	for _, o := range all {
 		if o.Code != outcome.ExitOK || o.Skipped != "" {
-			t.Errorf("%s seed %d: %s %s %s", o.Scenario, o.Seed, strings.Join(suites.Brief(o), "; "), o.Error, o.Skipped)
+			t.Errorf("%s seed %d: %s %s %s", o.Scenario, o.Seed, strings.Join(suites.DescribeResults(o), "; "), o.Error, o.Skipped)
 		}
 	}
 }
@@ -102,8 +103,8 @@ func needEngine(t *testing.T) {
 	}
 }
 
-// size returns the size of a file, or 0 if it does not exist.
-func size(path string) int64 {
+// fileSize returns a file's size, or 0 if the file does not exist.
+func fileSize(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0
@@ -111,9 +112,9 @@ func size(path string) int64 {
 	return info.Size()
 }
 
-// standIn creates a link to the test binary, which acts as the program of that name when started
-// through it, and returns the path of the link.
-func standIn(t *testing.T, dir, name string) string {
+// linkToSelf creates a link to the test binary and returns the link's path. Started through the link,
+// the test binary acts as the named program (see programs).
+func linkToSelf(t *testing.T, dir, name string) string {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

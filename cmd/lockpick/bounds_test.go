@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestStoredRunLimits checks that every command that opens a stored run enforces the limits of runs.
+// TestStoredRunLimits checks that commands that open a stored run enforce the size limits of runs.
 func TestStoredRunLimits(t *testing.T) {
 	clients := make([]string, 1000)
 	for i := range clients {
@@ -17,10 +17,10 @@ func TestStoredRunLimits(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "history.jsonl")
 	must(t, os.WriteFile(file, []byte(`{"n":1,"t":0,"process":"harness","type":"begin","op":"run","params":{"schema":1,"clients":[`+strings.Join(clients, ",")+`],"nodes":["n1"],"quorum":1}}`+"\n"), 0o644))
-	for _, verb := range []string{"check", "explain", "report", "replay"} {
+	for _, command := range []string{"check", "explain", "report", "replay"} {
 		var out, errs bytes.Buffer
-		if code := run([]string{verb, file}, strings.NewReader(""), &out, &errs); code != 64 || !strings.Contains(errs.String(), "it has 1000 clients, and a run has at most 999") {
-			t.Errorf("%s: %d\n%s%s", verb, code, out.String(), errs.String())
+		if code := run([]string{command, file}, strings.NewReader(""), &out, &errs); code != 64 || !strings.Contains(errs.String(), "it has 1000 clients, but a run has at most 999") {
+			t.Errorf("%s: %d\n%s%s", command, code, out.String(), errs.String())
 		}
 	}
 }

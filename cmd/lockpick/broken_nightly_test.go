@@ -18,73 +18,72 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// maxSeeds is the number of seeds that random plans may use to catch a lock.
+// maxSeeds is the maximum number of random plans to try per lock.
 const maxSeeds = 200
 
-// randomPlan is the scenario whose random plans are used. Within its assumptions the reference lock
-// violates only the order of fencing tokens, so any other violation is due to the mistake. Without
-// the assumptions, a violation could not be attributed to the mistake.
+// randomPlan is a scenario whose random plans stay within the assumptions. Under these plans the
+// reference lock violates only the order of fencing tokens, so any other violation is due to the
+// mistake.
 const randomPlan = "random-within-assumptions/extending"
 
-// batch is the number of seeds tried between checks, so that the reported seed is the first one for any
-// number of workers.
-const batch = 20
+// batchSize is the number of seeds tried at once. It makes the reported seed independent of the number
+// of workers.
+const batchSize = 20
 
-// TestBrokenLocksUnderRandomPlans lists the broken locks that random plans catch, without being
-// told what to look for: the lock must violate a property that the reference lock does not violate
-// under the same plan. The other broken locks need situations that random plans don't create;
-// scenarios of the catalog catch those.
+// TestBrokenLocksUnderRandomPlans lists the broken locks that random plans catch: the lock violates
+// some property that the reference lock does not violate under the same plan. The other broken
+// locks need situations that random plans rarely create but scenarios of the catalog do.
 func TestBrokenLocksUnderRandomPlans(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
-	h := search{t, campaign.Pool{Command: []string{build(t), workerVerb}, Size: 2, Timeout: defaultTimeout}, map[string][]string{}}
+	h := seedSearch{t, campaign.Pool{Command: []string{build(t), workerVerb}, Size: 2, Timeout: defaultTimeout}, map[string][]string{}}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer table.Flush()
 	fmt.Fprintln(table, "mistake\tplan\tproperty\tcause\tseed")
-	caught := 0
+	numCaught := 0
 	for _, m := range broken.Mistakes() {
-		seed, what := h.firstCatchingSeed(ctx, m.Name)
+		seed, violation := h.firstCatchingSeed(ctx, m.Name)
 		switch {
 		case ctx.Err() != nil:
-			t.Fatalf("timeout at %s", m.Name)
+			t.Fatalf("timeout while searching for %s", m.Name)
 		case seed == 0:
 			fmt.Fprintf(table, "%s\t%s\t\t\tnot within %d\n", m.Name, randomPlan, maxSeeds)
 		default:
-			caught++
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\n", m.Name, randomPlan, what.Property, what.Cause, seed)
+			numCaught++
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\n", m.Name, randomPlan, violation.Property, violation.Cause, seed)
 		}
 	}
-	fmt.Fprintf(table, "caught: %d of %d\n", caught, len(broken.Mistakes()))
-	if caught == 0 {
-		t.Error("random plans catch no lock")
+	fmt.Fprintf(table, "caught: %d of %d\n", numCaught, len(broken.Mistakes()))
+	if numCaught == 0 {
+		t.Error("random plans catch none of the broken locks")
 	}
 }
 
-// search looks for seeds whose plan catches a lock.
-type search struct {
-	t          *testing.T
-	pool       campaign.Pool
-	references map[string][]string // properties that the reference lock violates, by settings and seed
+// A seedSearch looks for seeds whose plans catch a broken lock.
+type seedSearch struct {
+	t              *testing.T
+	pool           campaign.Pool
+	referenceCache map[string][]string // properties that the reference lock violates, by overrides and seed
 }
 
-// firstCatchingSeed returns the first seed with which the lock violates a property that the
-// reference lock does not violate, and that violation. It returns 0 if there is none.
-func (h search) firstCatchingSeed(ctx context.Context, mistake string) (uint64, outcome.Judgement) {
-	var sets []string
+// firstCatchingSeed returns the first seed with which the broken lock violates a property that the
+// reference lock does not violate, and that violation. If there is none, it returns 0.
+func (h seedSearch) firstCatchingSeed(ctx context.Context, mistake string) (uint64, outcome.Judgement) {
+	var overrides []string
 	if !strings.HasPrefix(mistake, "fence-") { // few of the others can issue fencing tokens
-		sets = []string{"lock.fence=false", "workload.fence=none"}
+		overrides = []string{"lock.fence=false", "workload.fence=none"}
 	}
-	wrong := drawnScenario(h.t, randomPlan, append([]string{"lock.kind=broken", "lock.mistake=" + mistake}, sets...)...)
-	right := drawnScenario(h.t, randomPlan, sets...)
-	for from := uint64(1); from <= maxSeeds && ctx.Err() == nil; from += batch {
-		for i, found := range h.violations(ctx, wrong, from, batch) {
-			if len(found) == 0 {
+	brokenPick := findPick(h.t, randomPlan, append([]string{"lock.kind=broken", "lock.mistake=" + mistake}, overrides...)...)
+	referencePick := findPick(h.t, randomPlan, overrides...)
+	for from := uint64(1); from <= maxSeeds && ctx.Err() == nil; from += batchSize {
+		for i, seedViolations := range h.violations(ctx, brokenPick, from, batchSize) {
+			if len(seedViolations) == 0 {
 				continue
 			}
 			seed := from + uint64(i)
-			had := h.referenceViolations(ctx, right, fmt.Sprint(sets, seed), seed)
-			for _, j := range found {
-				if !slices.Contains(had, j.Property) {
+			referenceProperties := h.referenceViolations(ctx, referencePick, fmt.Sprint(overrides, seed), seed)
+			for _, j := range seedViolations {
+				if !slices.Contains(referenceProperties, j.Property) {
 					return seed, j
 				}
 			}
@@ -93,19 +92,19 @@ func (h search) firstCatchingSeed(ctx context.Context, mistake string) (uint64, 
 	return 0, outcome.Judgement{}
 }
 
-func (h search) referenceViolations(ctx context.Context, s pick, name string, seed uint64) []string {
-	had, ok := h.references[name]
+func (h seedSearch) referenceViolations(ctx context.Context, s pick, name string, seed uint64) []string {
+	properties, ok := h.referenceCache[name]
 	if !ok {
 		for _, j := range h.violations(ctx, s, seed, 1)[0] {
-			had = append(had, j.Property)
+			properties = append(properties, j.Property)
 		}
-		h.references[name] = had
+		h.referenceCache[name] = properties
 	}
-	return had
+	return properties
 }
 
-// violations returns the violations for each of n seeds, starting with from.
-func (h search) violations(ctx context.Context, s pick, from uint64, n int) [][]outcome.Judgement {
+// violations returns the violations with each of the n seeds that start at from.
+func (h seedSearch) violations(ctx context.Context, s pick, from uint64, n int) [][]outcome.Judgement {
 	all := make([][]outcome.Judgement, n)
 	h.pool.Run(ctx, n, func(i int) campaign.Job {
 		return campaign.Job{Scenario: s.Scenario, Seed: from + uint64(i), Backend: simulation, Keep: campaign.KeepNone}

@@ -23,11 +23,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// screens is the folder for screenshots. Git ignores it, and CI keeps it.
-const screens = "../../artifacts/screens"
+// screenshotDir is the folder for screenshots, which CI stores as artifacts.
+const screenshotDir = "../../artifacts/screens"
 
-// chromium starts a browser for a test. Without a browser the test is skipped, except in CI.
-func chromium(t *testing.T) context.Context {
+// startBrowser starts a browser. If none is installed, it skips the test, or fails it in CI.
+func startBrowser(t *testing.T) context.Context {
 	t.Helper()
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -58,7 +58,7 @@ func chromium(t *testing.T) context.Context {
 	return ctx
 }
 
-// tab is a page in a browser, with the errors that occurred in it.
+// A tab is a browser tab that collects errors.
 type tab struct {
 	*testing.T
 	ctx context.Context
@@ -67,14 +67,14 @@ type tab struct {
 	failures []string
 }
 
-// newTab opens a tab. The test fails if the tab has an error, an uncaught exception, a dialog or a
-// network request.
+// newTab opens a tab. The test fails if an error, an uncaught exception, a dialog or a network
+// request occurs there.
 func newTab(t *testing.T, browser context.Context) *tab {
 	t.Helper()
 	ctx, end := chromedp.NewContext(browser)
 	t.Cleanup(end)
 	b := &tab{T: t, ctx: ctx}
-	b.do() // opens it
+	b.do() // opens the tab
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	t.Cleanup(stop)
 	b.ctx = ctx
@@ -127,7 +127,7 @@ func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// call sends the browser one command.
+// call sends a command to the browser.
 func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	b.Helper()
 	answer, err := chromedp.Call(b.ctx, command, params)
@@ -137,15 +137,15 @@ func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	return answer
 }
 
-// window sets the size and the color scheme of the tab's window.
-func (b *tab) window(width, height int64, scheme string) {
+// setWindow sets the window's size and color scheme.
+func (b *tab) setWindow(width, height int64, scheme string) {
 	b.Helper()
 	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 500})
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 }
 
-// open opens a file at a fragment.
-func (b *tab) open(file, hash string) {
+// openFile loads a file, with the fragment hash.
+func (b *tab) openFile(file, hash string) {
 	b.Helper()
 	path, err := filepath.Abs(file)
 	if err != nil {
@@ -160,12 +160,12 @@ func (b *tab) open(file, hash string) {
 // expectValue checks the value of a JavaScript expression.
 func (b *tab) expectValue(expression string, want any) {
 	b.Helper()
-	if got := b.value(expression); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := b.evaluate(expression); fmt.Sprint(got) != fmt.Sprint(want) {
 		b.Errorf("%s is %v, want %v", expression, got, want)
 	}
 }
 
-func (b *tab) value(expression string) any {
+func (b *tab) evaluate(expression string) any {
 	b.Helper()
 	got, err := chromedp.Run(b.ctx, chromedp.Evaluate[any](expression))
 	if err != nil {
@@ -174,8 +174,8 @@ func (b *tab) value(expression string) any {
 	return got
 }
 
-// waitUntil waits until a JavaScript expression is true, in this page or the one that the tab is
-// loading.
+// waitUntil waits until a JavaScript expression is true in the current page or in the page that is
+// being loaded.
 func (b *tab) waitUntil(expression string) {
 	b.Helper()
 	var err error
@@ -186,29 +186,30 @@ func (b *tab) waitUntil(expression string) {
 		}
 	}
 	if err != nil {
-		b.Fatalf("%s did not come true: %v", expression, err)
+		b.Fatalf("%s did not become true: %v", expression, err)
 	}
 }
 
-// screenshot stores a picture of the window, or in nightly tests of the whole page if whole is set.
-func (b *tab) screenshot(name string, whole bool) {
+// screenshot stores a picture of the window. If fullPage is set, nightly runs store one of the whole
+// page.
+func (b *tab) screenshot(name string, fullPage bool) {
 	b.Helper()
-	whole = whole && night // drawing a long page takes longer than the test
-	b.keep(name+".png", call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole}).Data)
+	fullPage = fullPage && night // a screenshot of a long page takes longer than the rest of the test
+	b.saveArtifact(name+".png", call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &fullPage}).Data)
 }
 
-func (b *tab) keep(name string, content []byte) {
+func (b *tab) saveArtifact(name string, content []byte) {
 	b.Helper()
-	if err := os.MkdirAll(screens, 0o755); err != nil {
+	if err := os.MkdirAll(screenshotDir, 0o755); err != nil {
 		b.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(screens, name), content, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(screenshotDir, name), content, 0o644); err != nil {
 		b.Fatal(err)
 	}
 }
 
-// lockpickCode runs lockpick and checks that it fails with the exit code.
-func lockpickCode(t *testing.T, code int, args ...string) {
+// lockpickExits runs lockpick and checks the exit code.
+func lockpickExits(t *testing.T, code int, args ...string) {
 	t.Helper()
 	out, err := exec.Command("lockpick", args...).CombinedOutput()
 	var exit *exec.ExitError

@@ -11,9 +11,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestCanary runs a lock that deletes other clients' keys on each backend, in the way that users
-// run their own locks. Each run must exit with 1 because of mutual-exclusion, although no
-// expectation is set. If one does not, the results of that nightly run mean nothing.
+// TestCanary runs a lock that deletes other clients' keys on each backend, with no more flags than
+// for any lock. Each run must exit with 1 because of mutual-exclusion. Otherwise the results of
+// that nightly run mean nothing.
 func TestCanary(t *testing.T) {
 	needRedis(t)
 	binary := build(t)

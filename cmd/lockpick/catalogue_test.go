@@ -12,8 +12,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// tagFlags returns the flags that select scenarios for a real backend. Nightly runs use all
-// scenarios; regular runs use only a few, because they take real time.
+// tagFlags returns the flags that select scenarios for a real backend: in nightly runs all of them,
+// in regular runs only a few, because they take real time.
 func tagFlags() []string {
 	if night {
 		return nil
@@ -21,8 +21,8 @@ func tagFlags() []string {
 	return []string{"--tag", "ci"}
 }
 
-// containersOnly lists the scenarios that the process backend can't run, with the reason.
-var containersOnly = map[string]string{
+// containerScenarios lists the scenarios that the process backend can't run, with the reason why.
+var containerScenarios = map[string]string{
 	"lost-packets":            "packets-link: nodes share this machine's network, and dropping packets needs a network of the node's own",
 	"lost-packets/requests":   "packets-link: nodes share this machine's network, and dropping packets needs a network of the node's own",
 	"lost-packets/replies":    "packets-link: nodes share this machine's network, and dropping packets needs a network of the node's own",
@@ -32,60 +32,61 @@ var containersOnly = map[string]string{
 	"node-unplugged/majority": "unplug-node: nodes share this machine's network, so none can be unplugged",
 }
 
-// simulatedOnly lists the scenarios that real servers can't run, with the reason.
-var simulatedOnly = map[string]string{
+// simulatedScenarios lists the scenarios that no real backend can run, with the reason why.
+var simulatedScenarios = map[string]string{
 	"clock-jump/monotonic-expiry": "monotonic-expiry: this backend does not have it", // Redis uses the wall clock
 	"weak-token":                  "exact-instants: this backend does not have it",   // two starts within a microsecond
 	"weak-token/random-bytes":     "exact-instants: this backend does not have it",
 }
 
-// notSkipped returns the runs that were not skipped. Only scenarios in lists may be skipped, each
-// for its listed reason. In nightly runs, which cover the whole catalog, all of them must have been
-// skipped.
+// notSkipped returns the runs that were not skipped. It checks that skipped scenarios are in lists,
+// with that reason. In nightly runs, which cover the whole catalog, all scenarios in lists must
+// have been skipped.
 func notSkipped(t *testing.T, all []outcome.Outcome, lists ...map[string]string) []outcome.Outcome {
 	t.Helper()
-	why := map[string]string{}
+	reasons := map[string]string{}
 	for _, list := range lists {
-		maps.Copy(why, list)
+		maps.Copy(reasons, list)
 	}
-	seen := 0
+	numSkipped := 0
 	for _, o := range all {
-		if o.Skipped != why[o.Scenario] {
-			t.Errorf("%s: skipped for %q, want %q", o.Scenario, o.Skipped, why[o.Scenario])
+		if o.Skipped != reasons[o.Scenario] {
+			t.Errorf("%s: skipped for %q, want %q", o.Scenario, o.Skipped, reasons[o.Scenario])
 		}
 		if o.Skipped != "" {
-			seen++
+			numSkipped++
 		}
 	}
-	if night && seen != len(why) {
-		t.Errorf("%d skipped for missing capabilities, want %d", seen, len(why))
+	if night && numSkipped != len(reasons) {
+		t.Errorf("%d scenarios skipped, want %d", numSkipped, len(reasons))
 	}
 	return slices.DeleteFunc(all, func(o outcome.Outcome) bool { return o.Skipped != "" })
 }
 
-// maxLucky is the number of runs that may need a retry to show their violation. No scenario should
-// depend on luck, but an overloaded machine can miss a violation. The test logs which runs did.
-const maxLucky = 4
+// maxRetriedRuns is the number of runs that may need a retry to show their violation. No scenario should
+// depend on luck, but on an overloaded machine a violation can fail to occur. The test logs these
+// runs.
+const maxRetriedRuns = 4
 
-// logRetries logs retried runs: those that missed a violation, and those that showed nothing or had
-// a host stall, which are due to load on the machine.
+// logRetries logs retried runs, and distinguishes between runs that missed a violation and runs that
+// showed nothing because of load on the machine, such as a host stall.
 func logRetries(t *testing.T, all []outcome.Outcome) {
 	t.Helper()
-	noise := 0
-	var lucky []string
+	numNoise := 0
+	var luckyScenarios []string
 	for _, o := range all {
-		for _, why := range o.Retried {
-			t.Logf("%s was retried: %s", o.Scenario, why)
+		for _, reason := range o.RetryReasons {
+			t.Logf("%s was retried: %s", o.Scenario, reason)
 			switch {
-			case !strings.Contains(why, campaign.MissedReason), strings.Contains(why, campaign.StallReason):
-				noise++
-			case !slices.Contains(lucky, o.Scenario):
-				lucky = append(lucky, o.Scenario)
+			case !strings.Contains(reason, campaign.MissedReason), strings.Contains(reason, campaign.StallReason):
+				numNoise++
+			case !slices.Contains(luckyScenarios, o.Scenario):
+				luckyScenarios = append(luckyScenarios, o.Scenario)
 			}
 		}
 	}
-	t.Logf("retried: %d runs because of noise; %d missed a violation at first: %s", noise, len(lucky), strings.Join(lucky, ", "))
-	if len(lucky) > maxLucky {
-		t.Errorf("%d runs needed luck, at most %d may", len(lucky), maxLucky)
+	t.Logf("retried: %d runs because of load on the machine; %d because they first missed a violation: %s", numNoise, len(luckyScenarios), strings.Join(luckyScenarios, ", "))
+	if len(luckyScenarios) > maxRetriedRuns {
+		t.Errorf("%d runs needed a retry to show their violation, want at most %d", len(luckyScenarios), maxRetriedRuns)
 	}
 }

@@ -12,38 +12,38 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// sameCauses checks that runs on a real backend that violate mutual exclusion have the same cause as in
-// the simulation, if both violate it. It logs the table of causes.
-func sameCauses(t *testing.T, binary string, real []outcome.Outcome) {
+// checkSameCauses checks that each run that violates mutual exclusion on a real backend and in the
+// simulation has the same cause on both. It logs a table of the causes.
+func checkSameCauses(t *testing.T, binary string, realOutcomes []outcome.Outcome) {
 	t.Helper()
 	_, all := outcomes(t, binary, "run")
-	simulated := map[string]string{}
+	simCauses := map[string]string{}
 	for _, o := range all {
-		simulated[o.Scenario] = mutexCause(o)
+		simCauses[o.Scenario] = mutualExclusionCause(o)
 	}
 	var table strings.Builder
-	both := 0
-	for _, o := range real {
-		here, there := mutexCause(o), simulated[o.Scenario]
-		if here == "" && there == "" {
+	numBoth := 0
+	for _, o := range realOutcomes {
+		realCause, simCause := mutualExclusionCause(o), simCauses[o.Scenario]
+		if realCause == "" && simCause == "" {
 			continue
 		}
-		fmt.Fprintf(&table, "%-45s %-22s %s\n", o.Scenario, there, here)
-		if here == "" || there == "" {
-			continue // the cause is random there, or checkOutcomes reports it
+		fmt.Fprintf(&table, "%-45s %-22s %s\n", o.Scenario, simCause, realCause)
+		if realCause == "" || simCause == "" {
+			continue // the simulation's cause is random, or checkOutcomes reports the difference
 		}
-		if both++; here != there {
-			t.Errorf("%s: cause %s on %s, %s in the simulation", o.Scenario, here, o.Backend, there)
+		if numBoth++; realCause != simCause {
+			t.Errorf("%s: cause %s on %s, %s in the simulation", o.Scenario, realCause, o.Backend, simCause)
 		}
 	}
-	t.Logf("causes of mutual-exclusion violations in the simulation and here (%d in both):\n%s", both, table.String())
-	if both < 10 {
-		t.Errorf("only %d runs violate it on both", both)
+	t.Logf("causes of mutual-exclusion violations in the simulation and on this backend (%d on both):\n%s", numBoth, table.String())
+	if numBoth < 10 {
+		t.Errorf("only %d runs violate mutual exclusion on both backends", numBoth)
 	}
 }
 
-// mutexCause returns the cause of a violation of mutual exclusion, or "".
-func mutexCause(o outcome.Outcome) string {
+// mutualExclusionCause returns the cause of the run's violation of mutual exclusion, or "" if there is none.
+func mutualExclusionCause(o outcome.Outcome) string {
 	i := slices.IndexFunc(o.Judgements, func(j outcome.Judgement) bool {
 		return j.Property == verdict.MutualExclusion && j.Got == verdict.Violated
 	})

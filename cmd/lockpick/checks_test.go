@@ -15,18 +15,18 @@ var (
 	tableRow = regexp.MustCompile(`(?m)^\| (Test\w+(?:, Test\w+)*) \|`)
 )
 
-// TestTableOfChecks checks that the tables list every longer test and no test that does not exist.
-// The tables may also list quick tests that omit cases with -short.
+// TestTableOfChecks checks that the tables in .ci/README.md list every longer test, and no test that
+// does not exist. Quick tests need not be listed.
 func TestTableOfChecks(t *testing.T) {
 	const table = "../../.ci/README.md"
 	text, err := os.ReadFile(table)
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed, there := map[string]bool{}, map[string]bool{}
+	listedTests, existingTests := map[string]bool{}, map[string]bool{}
 	for _, m := range tableRow.FindAllStringSubmatch(string(text), -1) {
 		for name := range strings.SplitSeq(m[1], ", ") {
-			listed[name] = true
+			listedTests[name] = true
 		}
 	}
 	err = filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
@@ -39,18 +39,18 @@ func TestTableOfChecks(t *testing.T) {
 		}
 		longer := slowTag.Match(source)
 		for _, m := range testName.FindAllStringSubmatch(string(source), -1) {
-			if name := m[1]; longer && name != "TestMain" && !listed[name] {
+			if name := m[1]; longer && name != "TestMain" && !listedTests[name] {
 				t.Errorf("%s of %s is not in the table of %s: add what it proves and when it runs", name, path, table)
 			}
-			there[m[1]] = true
+			existingTests[m[1]] = true
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name := range listed {
-		if !there[name] {
+	for name := range listedTests {
+		if !existingTests[name] {
 			t.Errorf("%s is in the table of %s, but there is no such test", name, table)
 		}
 	}

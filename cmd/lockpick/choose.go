@@ -28,28 +28,28 @@ import (
 	"lockpick/scenarios/exhaust"
 )
 
-// knownNames returns the names that a scenario may use.
-func knownNames() scenario.Known {
+// knownNames returns the names of locks, backends and so on that a scenario file may refer to.
+func knownNames() scenario.KnownNames {
 	k := campaign.KnownLocks(kinds.All)
 	k.Backends, k.Folders = backendNames, storeFolders
 	return k
 }
 
-// storeFolders lists the folders of a store that contain no runs of a scenario.
+// storeFolders lists the store's own folders, which can't be names of scenarios.
 var storeFolders = append(campaign.Folders(), exhaust.Folder)
 
-// choice selects scenarios, with overrides.
+// choice selects scenarios by name and tag, and overrides their settings.
 type choice struct {
-	names []string
-	tags  []string
-	sets  []string
+	names     []string
+	tags      []string
+	overrides []string
 }
 
 type pick = campaign.Pick
 
-// scenarios returns the selected scenarios, with their own locks and expectations.
+// scenarios returns the selected scenarios without replacing their locks or expectations.
 func (c choice) scenarios() (all []pick, err error) {
-	s := campaign.Selection{Names: c.names, Tags: c.tags, Sets: c.sets}
+	s := campaign.Selection{Names: c.names, Tags: c.tags, Overrides: c.overrides}
 	found, err := s.Find(knownNames())
 	for _, f := range found {
 		all = append(all, pick{Found: f})
@@ -57,49 +57,48 @@ func (c choice) scenarios() (all []pick, err error) {
 	return all, selectionError(err)
 }
 
-// selection returns the selection that the flags and the given names describe.
 func (f *runFlags) selection(names ...string) campaign.Selection {
-	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Nodes: f.nodes, Sets: f.sets, Expects: f.expects, DefaultExpects: f.demands, Backend: f.backend, Scale: f.scale}
+	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Nodes: f.nodes, Overrides: f.settings, Expectations: f.expectations, DefaultExpectations: f.defaultExpectations, Backend: f.backend, Scale: f.scale}
 }
 
-// resolve resolves a selection, and normalizes its lock flags, which the commands printed for
-// reruns repeat.
+// resolve finds the selected scenarios. It also stores the normalized --lock and --set values, so
+// that printed rerun commands use them.
 func (f *runFlags) resolve(s *campaign.Selection) (campaign.Choice, error) {
 	c, err := s.Choose(knownNames())
-	f.lock, f.sets = s.Lock, s.Sets
+	f.lock, f.settings = s.Lock, s.Overrides
 	return c, selectionError(err)
 }
 
-// chooseScenarios resolves the named scenarios with the lock, the expectations and the scale that
-// the flags set. unsuitable lists the scenarios that do not suit the lock.
-func (f *runFlags) chooseScenarios(names ...string) (suitable []pick, unsuitable []campaign.Skip, err error) {
+// chooseScenarios returns the named scenarios with the lock, expectations and scale from the flags,
+// and separately the scenarios that don't suit the lock.
+func (f *runFlags) chooseScenarios(names ...string) (picks []pick, skipped []campaign.Skip, err error) {
 	s := f.selection(names...)
 	c, err := f.resolve(&s)
 	return c.Picks, c.Skipped, err
 }
 
-// selectionError adds a hint to the error of an invalid selection.
+// selectionError adds a hint to an error about an invalid selection.
 func selectionError(err error) error {
-	w, ok := errors.AsType[*campaign.SelectionError](err)
+	e, ok := errors.AsType[*campaign.SelectionError](err)
 	if !ok {
 		return err
 	}
-	names := strings.Join(w.Valid, ", ")
+	names := strings.Join(e.Valid, ", ")
 	hint := map[string]string{
-		"Names": "see lockpick list", "Tags": "see lockpick list for names and tags", "Sets": "leave one of them out", "Nodes": "a number from 1 to " + strconv.Itoa(scenario.MaxNodes),
+		"Names": "see lockpick list", "Tags": "see lockpick list for names and tags", "Sets": "leave one of them out", "Nodes": "use a number from 1 to " + strconv.Itoa(scenario.MaxNodes),
 		"Lock": "one of " + names, "Lock.Mistake": "as in --lock broken --set lock.mistake=plain-del", "Lock.Option": "options: " + names,
 		"Expects": "PROPERTY=holds|violated|any, with one of " + names, "Expects.Limits": "add them, as in --set limits='{extensions: 5, hold: 40s}'",
 		"Scale": "choose another --scale", "Scale.TTL": "choose a larger --scale",
-	}[w.Field]
+	}[e.Field]
 	switch {
-	case w.Field == "Lock.Option" && names == "":
+	case e.Field == "Lock.Option" && names == "":
 		hint = "leave it out"
-	case w.Field == "Tags":
-		w.Valid = tagNames()
+	case e.Field == "Tags":
+		e.Valid = tagNames()
 	}
-	for _, word := range w.Invalid {
-		if w.Field == "Names" || !slices.Contains(w.Valid, word) {
-			hint += suggestion(word, w.Valid)
+	for _, word := range e.Invalid {
+		if e.Field == "Names" || !slices.Contains(e.Valid, word) {
+			hint += suggestion(word, e.Valid)
 		}
 	}
 	return usageError(err, hint)
@@ -119,7 +118,7 @@ func oneArg(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// Names of backends: simulation runs in virtual time, containers runs images.
+// Backend names.
 const (
 	simulation = "sim"
 	containers = "docker"
@@ -128,14 +127,14 @@ const (
 // backendNames lists the backends; the first is the default.
 var backendNames = []string{simulation, "process", containers}
 
-// backend returns the backend with the given name. in contains the settings for containers.
-func backend(name string, in docker.Config, adapter ...string) (harness.Backend, error) {
+// backend returns the named backend. config applies only to containers.
+func backend(name string, config docker.Config, adapter ...string) (harness.Backend, error) {
 	switch name {
 	case simulation:
 		return sim.New(kinds.All), nil
 	case containers:
-		in.Adapter = adapter
-		return docker.New(in), nil
+		config.Adapter = adapter
+		return docker.New(config), nil
 	case "process":
 		self, err := os.Executable()
 		if err != nil {
@@ -146,16 +145,16 @@ func backend(name string, in docker.Config, adapter ...string) (harness.Backend,
 	return nil, usageError(fmt.Errorf("no backend %q", name), "one of "+strings.Join(backendNames, ", ")+suggestion(name, backendNames))
 }
 
-// remarker is a backend that may not work as users expect; Remark explains how it differs.
+// A remarker is a backend that may surprise users on this machine. Remark explains how.
 type remarker interface{ Remark(context.Context) string }
 
-// preparer is a backend that must fetch something before runs, such as images, which may take
-// long. It reports what it fetches.
+// A preparer is a backend that fetches something, such as images, before the first run. That can
+// take a while, so Prepare reports what it fetches.
 type preparer interface {
-	Prepare(ctx context.Context, all []scenario.Scenario, say func(line string)) error
+	Prepare(ctx context.Context, all []scenario.Scenario, report func(line string)) error
 }
 
-// prepare lets a backend fetch what these scenarios need, and prints its progress.
+// prepare calls Prepare if b is a preparer, and prints its progress.
 func prepare(ctx context.Context, b harness.Backend, all []scenario.Scenario, progress io.Writer) error {
 	p, ok := b.(preparer)
 	if !ok {
@@ -174,15 +173,16 @@ func prepare(ctx context.Context, b harness.Backend, all []scenario.Scenario, pr
 	return nil
 }
 
-// rejectBroken rejects the lock with planted mistakes for commands with no way to select a mistake.
-func rejectBroken(verb, lock string) error {
+// rejectBroken returns an error for the lock kind "broken". It is for commands that can't select a
+// mistake.
+func rejectBroken(command, lock string) error {
 	if kind, _, _ := strings.Cut(lock, ":"); kind != "broken" {
 		return nil
 	}
-	return usageError(fmt.Errorf("%s doesn't test deliberately broken locks", verb), "lockpick fuzz --lock broken --set lock.mistake=plain-del looks for the violations of one")
+	return usageError(fmt.Errorf("%s doesn't test deliberately broken locks", command), "to look for the violations of one, use lockpick fuzz --lock broken --set lock.mistake=plain-del")
 }
 
-// lockTable returns the table of lock kinds.
+// lockTable returns the table for help locks: each lock kind with its options.
 func lockTable() string {
 	var b strings.Builder
 	width := 0
@@ -192,7 +192,7 @@ func lockTable() string {
 	indent := width + 4
 	for _, name := range kinds.Names() {
 		k := kinds.All[name]
-		b.WriteString(fmt.Sprintf("  %-*s", indent-2, name) + wrap(indent, indent, k.Doc+": "+strings.Join(abilities(k), ", ")) + "\n")
+		b.WriteString(fmt.Sprintf("  %-*s", indent-2, name) + wrap(indent, indent, k.Doc+": "+strings.Join(features(k), ", ")) + "\n")
 		for _, o := range k.Options {
 			b.WriteString(strings.Repeat(" ", indent) + wrap(indent, indent+2, o.Name+"="+strings.Join(o.Values, "|")+": "+o.Doc) + "\n")
 		}
@@ -200,18 +200,18 @@ func lockTable() string {
 	return b.String()
 }
 
-// abilities describes what a kind of lock is and can do.
-func abilities(k lock.Kind) (out []string) {
+// features describes what a kind of lock is and can do.
+func features(k lock.Kind) (out []string) {
 	for _, x := range []struct {
-		word string
-		is   bool
+		text    string
+		applies bool
 	}{
 		{"on one node", k.OneNode}, {"extends", k.Can.Extend}, {"limits extensions", k.Can.Limit}, {"issues fencing tokens", k.Can.Fence}, {"reentrant", k.Can.Reenter},
-		{"queries nodes in turn", k.Can.Sequential}, {"uses the system clock", k.OwnTime}, {"notifies its holder of a loss, without a deadline", k.Belief == lock.BySignal},
+		{"queries nodes one by one", k.Can.Sequential}, {"uses the system clock", k.OwnTime}, {"notifies its holder of a loss, without a deadline", k.Belief == lock.BySignal},
 		{"neither deadline nor notification of a loss", k.Belief == lock.ByNothing},
 	} {
-		if x.is {
-			out = append(out, x.word)
+		if x.applies {
+			out = append(out, x.text)
 		}
 	}
 	return out
@@ -220,10 +220,10 @@ func abilities(k lock.Kind) (out []string) {
 func listCmd(out io.Writer) *cobra.Command {
 	var verbose, asJSON bool
 	var tags []string
-	c := &cobra.Command{Use: "list", Short: "list scenarios: what each one shows and what it expects", Args: noArgs,
+	c := &cobra.Command{Use: "list", Short: "list scenarios with their claims and expectations", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if asJSON && verbose {
-				return usageError(errors.New("--json prints everything about a scenario, so --verbose has no effect"), "leave one of them out")
+				return usageError(errors.New("--json always prints all details, so --verbose has no effect"), "leave one of them out")
 			}
 			all, err := choice{tags: tags}.scenarios()
 			if err != nil {
@@ -232,37 +232,36 @@ func listCmd(out io.Writer) *cobra.Command {
 			if asJSON {
 				return printJSON(out, scenariosOf(all))
 			}
-			able := map[string]campaign.Capabilities{}
+			capabilities := map[string]campaign.Capabilities{}
 			for _, name := range backendNames {
 				b, err := backend(name, docker.Config{})
 				if err != nil {
 					return err
 				}
 				if verbose {
-					able[name] = campaign.Probe(c.Context(), b)
+					capabilities[name] = campaign.Probe(c.Context(), b)
 				}
 			}
 			for _, s := range all {
 				if s.Variant == "" {
-					fmt.Fprintf(out, "%s  %s\n", s.Name, display.Paint(out, display.Dim, "["+strings.Join(s.Tags, ", ")+"]"))
+					fmt.Fprintf(out, "%s  %s\n", s.Name, display.Paint(out, display.DimText, "["+strings.Join(s.Tags, ", ")+"]"))
 					fmt.Fprintln(out, "    "+display.Wrap(display.Width(out)-1, 4, 4, s.Claim))
 				}
-				fmt.Fprintln(out, "    "+hangingIndent("/"+s.Variant, longestVariant(all), expectations(s.Scenario), display.Width(out)))
+				fmt.Fprintln(out, "    "+hangingIndent("/"+s.Variant, variantColumnWidth(all), expectations(s.Scenario), display.Width(out)))
 				if verbose {
-					listPlan(out, s.Scenario)
-					listBackends(out, s.Scenario, able)
+					printPlan(out, s.Scenario)
+					printBackends(out, s.Scenario, capabilities)
 				}
 			}
 			return nil
 		}}
-	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print faults, and the backends that can run it on this machine")
-	jsonFlag(c, &asJSON, "the resolved scenarios")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print each scenario's faults, and which backends can run it on this machine")
+	addJSONFlag(c, &asJSON, "the resolved scenarios")
 	c.Flags().StringSliceVar(&tags, "tag", nil, "only scenarios with this tag")
 	return c
 }
 
-// longestVariant returns the width of the column of variants.
-func longestVariant(all []pick) int {
+func variantColumnWidth(all []pick) int {
 	n := 0
 	for _, p := range all {
 		n = max(n, len(p.Variant)+1)
@@ -270,16 +269,16 @@ func longestVariant(all []pick) int {
 	return n
 }
 
-// hangingIndent formats a word in a column, followed by a text that wraps in a column of its own.
-func hangingIndent(word string, column int, text string, width int) string {
-	beside := 4 + column + 1
-	return fmt.Sprintf("%-*s %s", column, word, display.Wrap(width-1, beside, beside, text))
+// hangingIndent returns a word, padded to columnWidth, and a text that wraps to its right.
+func hangingIndent(word string, columnWidth int, text string, width int) string {
+	indent := 4 + columnWidth + 1
+	return fmt.Sprintf("%-*s %s", columnWidth, word, display.Wrap(width-1, indent, indent, text))
 }
 
 func expectations(s scenario.Scenario) string {
 	var out []string
 	for _, p := range knownNames().Properties {
-		if e, ok := s.Expect[p]; ok && e.Follows == "" {
+		if e, ok := s.Expect[p]; ok && e.LeadProperty == "" {
 			w := p + " " + e.Want
 			if e.Cause != "" {
 				w += " (" + e.Cause + ")"
@@ -293,51 +292,50 @@ func expectations(s scenario.Scenario) string {
 	return strings.Join(out, ", ")
 }
 
-// listPlan prints the faults of a scenario.
-func listPlan(out io.Writer, s scenario.Scenario) {
-	for i, st := range s.Plan {
-		on := strings.Join(st.Fault.Targets, " ")
-		if st.When.Message != nil && on == "" {
-			on = st.When.Message.Link
+func printPlan(out io.Writer, s scenario.Scenario) {
+	for i, step := range s.Plan {
+		targets := strings.Join(step.Fault.Targets, " ")
+		if step.When.Message != nil && targets == "" {
+			targets = step.When.Message.Link
 		}
-		if details := st.Fault.Details(); details != "" {
-			on += " (" + details + ")"
+		if details := step.Fault.Details(); details != "" {
+			targets += " (" + details + ")"
 		}
-		fmt.Fprintf(out, "        step %d: %s: %s %s\n", i+1, st.When, st.Fault.Kind, on)
+		fmt.Fprintf(out, "        step %d: %s: %s %s\n", i+1, step.When, step.Fault.Kind, targets)
 	}
 	if s.Random == nil {
 		return
 	}
-	var words []string
+	var names []string
 	for _, c := range s.Random.Choices() {
-		words = append(words, c.Name)
+		names = append(names, c.Name)
 	}
-	bounds := "without limits"
+	limits := "without limits"
 	if s.Random.Within != "" {
-		bounds = "within the " + s.Random.Within
+		limits = "within the " + s.Random.Within
 	}
-	fmt.Fprintf(out, "        drawn from the seed, %s: %s\n", bounds, strings.Join(words, ", "))
+	fmt.Fprintf(out, "        drawn from the seed, %s: %s\n", limits, strings.Join(names, ", "))
 }
 
-// listBackends prints which backends can run a scenario here, and what the others are missing.
-func listBackends(out io.Writer, s scenario.Scenario, abilities map[string]campaign.Capabilities) {
-	var on, not []string
+// printBackends prints which backends can run a scenario on this machine, and why the others can't.
+func printBackends(out io.Writer, s scenario.Scenario, capabilities map[string]campaign.Capabilities) {
+	var backends, obstacles []string
 	for _, name := range backendNames {
-		missing := abilities[name].Missing(s, kinds.All)
+		missing := capabilities[name].Missing(s, kinds.All)
 		switch {
 		case len(missing) == 0:
-			on = append(on, name)
-		case missing[0].Name == harness.CanRun: // then every other capability is missing as well
-			not = append(not, name+": "+missing[0].Reason)
+			backends = append(backends, name)
+		case missing[0].Name == harness.RunCapability: // so every other capability is missing, too
+			obstacles = append(obstacles, name+": "+missing[0].Reason)
 		default:
-			not = append(not, name+": "+campaign.MissingReasons(missing))
+			obstacles = append(obstacles, name+": "+campaign.MissingReasons(missing))
 		}
 	}
-	if len(on) > 0 {
-		fmt.Fprintf(out, "        runs on %s\n", strings.Join(on, ", "))
+	if len(backends) > 0 {
+		fmt.Fprintf(out, "        runs on %s\n", strings.Join(backends, ", "))
 	}
-	for _, why := range not {
-		fmt.Fprintf(out, "        not on %s\n", why)
+	for _, reason := range obstacles {
+		fmt.Fprintf(out, "        not on %s\n", reason)
 	}
 }
 

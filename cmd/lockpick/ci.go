@@ -14,8 +14,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// ci collects the outcomes for CI systems. For a sweep it keeps only the outcomes that it will
-// write.
+// ci collects outcomes and writes them for CI systems. In a sweep, it discards outcomes that it will
+// not write.
 type ci struct {
 	junitFile   string
 	summaryFile string // $GITHUB_STEP_SUMMARY
@@ -25,8 +25,8 @@ type ci struct {
 	exampleDirs map[string]string // directories of the stored example runs, by command
 }
 
-// newCI reads the settings of the CI system from the environment. It creates the JUnit file before
-// anything runs, so that an unwritable path is reported before time is spent on runs.
+// newCI reads the CI system's settings from the environment. It creates the JUnit file, so that an
+// unwritable path is reported before any run.
 func newCI(junitFile string) (*ci, error) {
 	c := &ci{junitFile: junitFile, summaryFile: os.Getenv("GITHUB_STEP_SUMMARY"), annotate: os.Getenv("GITHUB_ACTIONS") == "true"}
 	if junitFile == "" {
@@ -39,13 +39,14 @@ func newCI(junitFile string) (*ci, error) {
 	return c, f.Close()
 }
 
-// render creates the text of the JUnit file while the store still has all the runs that it quotes.
+// render creates the text of the JUnit file. It must be called before runs that the text quotes are
+// removed from the store.
 func (c *ci) render() error {
-	return suites.WriteJUnit(&c.junit, &c.tally, sequenceOf)
+	return suites.WriteJUnit(&c.junit, &c.tally, sequenceText)
 }
 
-// finish writes everything. GitHub's runner reads annotations from either stream, so they go to the
-// one that does not carry results.
+// finish writes the JUnit file, GitHub's job summary, and GitHub's annotations. GitHub's runner
+// reads annotations from stdout and stderr, so they go to stderr, apart from the results.
 func (c *ci) finish(to io.Writer) error {
 	var errs []error
 	if c.junitFile != "" {
@@ -57,7 +58,7 @@ func (c *ci) finish(to io.Writer) error {
 		}))
 	}
 	if c.summaryFile != "" {
-		errs = append(errs, writeTo(c.summaryFile, os.O_APPEND, func(w io.Writer) error { return suites.GitHubSummary(w, &c.tally, c.drawing) }))
+		errs = append(errs, writeTo(c.summaryFile, os.O_APPEND, func(w io.Writer) error { return suites.GitHubSummary(w, &c.tally, c.storedDiagram) }))
 	}
 	if c.annotate {
 		if o, ok := to.(*output); ok {
@@ -71,26 +72,27 @@ func (c *ci) finish(to io.Writer) error {
 	return nil
 }
 
-func writeTo(path string, how int, write func(io.Writer) error) error {
-	f, err := files.OpenOutput(path, how)
+func writeTo(path string, flags int, write func(io.Writer) error) error {
+	f, err := files.OpenOutput(path, flags)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return errors.Join(write(f), f.Close())
 }
 
-// sequenceOf returns the stored diagram of a run as text.
-func sequenceOf(o outcome.Outcome) string { return readStored(o, reports.SequenceFile) }
+// sequenceText returns a run's stored text diagram.
+func sequenceText(o outcome.Outcome) string { return readStored(o, reports.SequenceFile) }
 
-// drawing returns the stored diagram of a run, or of its example run, preferably as Mermaid.
-func (c *ci) drawing(o outcome.Outcome) string {
+// storedDiagram returns the stored diagram of a run, or of its example run: Mermaid if there is any,
+// otherwise text.
+func (c *ci) storedDiagram(o outcome.Outcome) string {
 	if o.Dir == "" {
 		o.Dir = c.exampleDirs[o.Command]
 	}
-	return cmp.Or(readStored(o, "sequence.mmd"), sequenceOf(o))
+	return cmp.Or(readStored(o, "sequence.mmd"), sequenceText(o))
 }
 
-// maxDiagramBytes is larger than any diagram.
+// maxDiagramBytes exceeds the size of any diagram that lockpick writes.
 const maxDiagramBytes = 64 << 20
 
 func readStored(o outcome.Outcome, name string) string {
@@ -98,7 +100,7 @@ func readStored(o outcome.Outcome, name string) string {
 		return ""
 	}
 	text, err := files.ReadIn(o.Dir, name, maxDiagramBytes)
-	if err != nil { // the diagram is optional: the text describes the run
+	if err != nil { // reports are complete without a diagram
 		return ""
 	}
 	return string(text)

@@ -20,17 +20,17 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestCatalogOnDocker runs scenarios in containers: nightly runs cover the catalog, and regular
-// runs the scenarios that only containers support. TestBackendsAgree covers other types of faults.
+// TestCatalogOnDocker runs the catalog in containers. Regular runs cover only the scenarios that no
+// other backend supports, because TestBackendsAgree covers the other types of faults.
 func TestCatalogOnDocker(t *testing.T) {
 	needEngine(t)
-	began := time.Now()
-	args, skipped := []string{"run", "--backend", "docker", "--jobs", "2"}, simulatedOnly
+	start := time.Now()
+	args, skipped := []string{"run", "--backend", "docker", "--jobs", "2"}, simulatedScenarios
 	if !night {
-		args, skipped = append(args, slices.Sorted(maps.Keys(containersOnly))...), nil
+		args, skipped = append(args, slices.Sorted(maps.Keys(containerScenarios))...), nil
 	}
 	code, all := outcomes(t, build(t), args...)
-	t.Logf("%d runs in %v", len(all), time.Since(began).Round(time.Second))
+	t.Logf("%d runs in %v", len(all), time.Since(start).Round(time.Second))
 	if code != 0 {
 		t.Errorf("exit code %d", code)
 	}
@@ -38,13 +38,13 @@ func TestCatalogOnDocker(t *testing.T) {
 	checkOutcomes(t, all)
 	logRetries(t, all)
 	if night {
-		sameCauses(t, build(t), all)
+		checkSameCauses(t, build(t), all)
 	}
 	checkEngineIsClean(t)
 }
 
-// TestReadmeBuildOnDocker checks that a binary built as in the README, dynamically linked if there is a C
-// compiler, runs containers from any folder, without its source and without the go tool.
+// TestReadmeBuildOnDocker checks that a binary built as in the README, which is dynamically linked
+// if there is a C compiler, can run containers from any folder, without its source or the go tool.
 func TestReadmeBuildOnDocker(t *testing.T) {
 	needEngine(t)
 	dir := t.TempDir()
@@ -67,7 +67,7 @@ func TestReadmeBuildOnDocker(t *testing.T) {
 	checkEngineIsClean(t)
 }
 
-// checkEngineIsClean checks that lockpick left no container and no network behind.
+// checkEngineIsClean checks that lockpick left neither containers nor networks behind.
 func checkEngineIsClean(t *testing.T) {
 	t.Helper()
 	for _, list := range [][]string{{"ps", "--all"}, {"network", "ls"}} {
@@ -78,8 +78,8 @@ func checkEngineIsClean(t *testing.T) {
 	}
 }
 
-// TestInterruptedOnDocker checks that a signal in the middle of a run ends it with exit code 130,
-// keeps its history, and leaves nothing on the engine.
+// TestInterruptedOnDocker interrupts a run. It must exit with 130, keep the history, and leave
+// nothing on the container engine.
 func TestInterruptedOnDocker(t *testing.T) {
 	needEngine(t)
 	store := filepath.Join(t.TempDir(), "store")
@@ -89,8 +89,8 @@ func TestInterruptedOnDocker(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for ctx.Err() == nil { // until something has been recorded
-		if found, _ := filepath.Glob(filepath.Join(store, "baseline", "*", "history.jsonl")); len(found) > 0 && size(found[0]) > 10_000 {
+	for ctx.Err() == nil { // wait until something has been recorded
+		if paths, _ := filepath.Glob(filepath.Join(store, "baseline", "*", "history.jsonl")); len(paths) > 0 && fileSize(paths[0]) > 10_000 {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -100,29 +100,29 @@ func TestInterruptedOnDocker(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("exit code %d, want 130", code)
 	}
-	found, err := filepath.Glob(filepath.Join(store, "baseline", "*", "outcome.json"))
-	if err != nil || len(found) == 0 {
+	paths, err := filepath.Glob(filepath.Join(store, "baseline", "*", "outcome.json"))
+	if err != nil || len(paths) == 0 {
 		t.Fatalf("no outcome was stored: %v", err)
 	}
 	var o outcome.Outcome
-	if text, err := os.ReadFile(found[0]); err != nil || json.Unmarshal(text, &o) != nil || o.Error == "" {
-		t.Errorf("%s: %v\n%s", found[0], err, text)
+	if text, err := os.ReadFile(paths[0]); err != nil || json.Unmarshal(text, &o) != nil || o.Error == "" {
+		t.Errorf("%s: %v\n%s", paths[0], err, text)
 	}
 	checkEngineIsClean(t)
 }
 
-// sameEverywhere lists the scenarios of the table in harness/README.md.
-var sameEverywhere = []string{"gc-pause-after-acquire", "clock-jump", "restart-forgets", "power-loss-everysec", "disjoint-views"}
+// backendScenarios lists the scenarios in the table in harness/README.md.
+var backendScenarios = []string{"gc-pause-after-acquire", "clock-jump", "restart-forgets", "power-loss-everysec", "disjoint-views"}
 
-// TestBackendsAgree checks that the backends give the same verdicts, and compares them with the table in
-// harness/README.md. With -update it rewrites the table.
+// TestBackendsAgree checks that all backends give the same verdicts, which are in a table in
+// harness/README.md. With -update it rewrites that table.
 func TestBackendsAgree(t *testing.T) {
 	needEngine(t)
 	binary := build(t)
 	verdicts := map[string][]string{}
 	for _, b := range backendNames {
 		var args []string
-		for _, s := range sameEverywhere {
+		for _, s := range backendScenarios {
 			args = append(args, s+"/")
 		}
 		code, all := outcomes(t, binary, append([]string{"run", "--backend", b}, args...)...)
@@ -131,12 +131,12 @@ func TestBackendsAgree(t *testing.T) {
 		}
 		checkOutcomes(t, all)
 		for _, o := range all {
-			verdicts[o.Scenario] = append(verdicts[o.Scenario], strings.Join(suites.Brief(o), "; "))
+			verdicts[o.Scenario] = append(verdicts[o.Scenario], strings.Join(suites.DescribeResults(o), "; "))
 		}
 	}
 	var table strings.Builder
 	fmt.Fprintf(&table, "| scenario | %s |\n|---|%s\n", strings.Join(backendNames, " | "), strings.Repeat("---|", len(backendNames)))
-	for _, s := range sameEverywhere {
+	for _, s := range backendScenarios {
 		fmt.Fprintf(&table, "| `%s` | %s |\n", s, strings.Join(verdicts[s], " | "))
 		if v := verdicts[s]; len(slices.Compact(slices.Clone(v))) != 1 || len(v) != len(backendNames) {
 			t.Errorf("%s: got %q", s, v)

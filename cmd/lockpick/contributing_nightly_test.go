@@ -21,9 +21,9 @@ import (
 )
 
 // TestContributing follows each list in CONTRIBUTING.md in a copy of the project: it adds the files
-// and lines of an archive, which must touch every place in the list and no other, and runs the
-// list's commands. Then the archive's script and its tests must pass. They must fail if any one
-// place is left out; otherwise a list that lacks that place would go unnoticed.
+// and lines of an example archive, which must touch exactly the files in the list, and runs the
+// list's commands. Then the archive's script and tests must pass. If any one file is left out, they
+// must fail; otherwise nothing would show that a list lacks that file.
 func TestContributing(t *testing.T) {
 	guide, err := os.ReadFile("../../CONTRIBUTING.md")
 	if err != nil {
@@ -31,14 +31,14 @@ func TestContributing(t *testing.T) {
 	}
 	lists := contributions(string(guide))
 	if len(lists) < 1 {
-		t.Fatalf("CONTRIBUTING.md has %d lists of files: %v", len(lists), lists)
+		t.Fatalf("CONTRIBUTING.md has %d lists of files, want at least 1: %v", len(lists), lists)
 	}
-	for what, list := range lists {
-		t.Run(what, func(t *testing.T) {
-			path := filepath.Join("testdata", "contributing", what+".txtar")
+	for kind, list := range lists {
+		t.Run(kind, func(t *testing.T) {
+			path := filepath.Join("testdata", "contributing", kind+".txtar")
 			a, err := txtar.ParseFile(path)
 			if err != nil {
-				t.Fatalf("%v: each list in CONTRIBUTING.md has an example that follows it", err)
+				t.Fatalf("%v: each list in CONTRIBUTING.md needs an example that follows it", err)
 			}
 			var tests []string
 			if i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == "script/tests" }); i >= 0 {
@@ -62,7 +62,7 @@ func TestContributing(t *testing.T) {
 				t.Run("without "+f.Name, func(t *testing.T) {
 					defer revertFile(t, root, f.Name)()
 					if checkCopy(t, root, path, tests) == nil {
-						t.Errorf("nothing notices that %s was forgotten", f.Name)
+						t.Errorf("no test fails if %s is left out", f.Name)
 					}
 				})
 			}
@@ -70,8 +70,8 @@ func TestContributing(t *testing.T) {
 	}
 }
 
-// houseTests selects the tests of this package that apply to every addition: the rules of the code base,
-// and what help and READMEs must mention.
+// houseTests selects the tests in this package that every addition must pass: the rules of the code
+// base, and tests of help and READMEs.
 const houseTests = "./cmd/lockpick -run ^Test(ImportTable|SizesAndDocs|EngineHasNoClock|FilesAreOpenedInOnePlace|HistoriesAreReadOnce|" +
 	"ScenarioFormatTopic|FaultsTopic|PropertiesTopic|VerdictFileTopic|SchemaIsOne|ReservedFolderNames|" +
 	"ReadmeIsShort|ReadmeLinks|GuaranteesNameScenarios|Claims|ScoreTag|ScorecardsAreComplete)$"
@@ -81,7 +81,7 @@ const houseTests = "./cmd/lockpick -run ^Test(ImportTable|SizesAndDocs|EngineHas
 func checkCopy(t *testing.T, root, script string, tests []string) error {
 	t.Helper()
 	dir := t.TempDir()
-	if err := attempt(root, "go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, "lockpick"), "./cmd/lockpick"); err != nil {
+	if err := runCommand(root, "go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, "lockpick"), "./cmd/lockpick"); err != nil {
 		return err
 	}
 	var r scriptResult
@@ -96,14 +96,14 @@ func checkCopy(t *testing.T, root, script string, tests []string) error {
 		return errors.New(r.log.String())
 	}
 	for _, line := range append(tests, houseTests) {
-		if err := attempt(root, append([]string{"go", "test", "-vet=off", "-short", "-failfast"}, strings.Fields(line)...)...); err != nil {
+		if err := runCommand(root, append([]string{"go", "test", "-vet=off", "-short", "-failfast"}, strings.Fields(line)...)...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// scriptResult is a testscript.T for scripts that may fail.
+// scriptResult is a testscript.T that records failures without failing the test.
 type scriptResult struct {
 	log    strings.Builder
 	failed bool
@@ -121,75 +121,75 @@ func (r *scriptResult) Run(_ string, run func(testscript.T)) {
 	script.Wait()
 }
 
-// revertFile reverts a file of a copy to the project's version, and returns a function that undoes that.
+// revertFile reverts a file in a copy to the project's version. undo restores the copy's version.
 func revertFile(t *testing.T, root, name string) (undo func()) {
 	t.Helper()
 	path := filepath.Join(root, name)
-	with, err := os.ReadFile(path)
+	copyText, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	switch without, err := os.ReadFile(filepath.Join("../..", name)); {
+	switch projectText, err := os.ReadFile(filepath.Join("../..", name)); {
 	case err == nil:
-		err = write(path, without, 0o644)
+		err = writeFile(path, projectText, 0o644)
 		if err != nil {
 			t.Fatal(err)
 		}
-	default: // the archive adds it
+	default: // the archive adds this file
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return func() {
-		if err := write(path, with, 0o644); err != nil {
+		if err := writeFile(path, copyText, 0o644); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
 // contributions returns the lists of files and commands below headings like "## Add a lock", keyed
-// by the last word of the heading. NAME in a file stands for any name.
+// by the heading's last word. NAME in a file stands for any name.
 func contributions(guide string) map[string][]string {
 	lists := map[string][]string{}
 	heading := regexp.MustCompile(`^## Add an? (\w+)$`)
 	item := regexp.MustCompile("^[-*0-9.]+ +`([^`]+)`")
-	what := ""
+	kind := ""
 	for line := range strings.Lines(guide) {
 		line = strings.TrimSpace(line)
 		switch m := heading.FindStringSubmatch(line); {
 		case m != nil:
-			what = m[1]
+			kind = m[1]
 		case strings.HasPrefix(line, "## "):
-			what = ""
-		case what != "":
+			kind = ""
+		case kind != "":
 			if m := item.FindStringSubmatch(line); m != nil {
-				lists[what] = append(lists[what], m[1])
+				lists[kind] = append(lists[kind], m[1])
 			}
 		}
 	}
 	return lists
 }
 
-// compareWithList reports where an archive and a list differ.
+// compareWithList checks that an archive touches exactly the files in a list.
 func compareWithList(t *testing.T, list []string, a *txtar.Archive) {
 	t.Helper()
-	named := func(item, file string) bool {
+	matches := func(item, file string) bool {
 		pattern := strings.ReplaceAll(regexp.QuoteMeta(item), "NAME", `[a-z0-9_-]+`)
 		return regexp.MustCompile("^" + pattern + "$").MatchString(file)
 	}
 	for _, f := range a.Files {
-		if !slices.ContainsFunc(list, func(item string) bool { return named(item, f.Name) }) {
-			t.Errorf("the example touches %s, which is not in the list: %v", f.Name, list)
+		if !slices.ContainsFunc(list, func(item string) bool { return matches(item, f.Name) }) {
+			t.Errorf("the example changes %s, which is not in the list: %v", f.Name, list)
 		}
 	}
 	for _, item := range list {
-		if !strings.HasPrefix(item, "go ") && !slices.ContainsFunc(a.Files, func(f txtar.File) bool { return named(item, f.Name) }) {
-			t.Errorf("the list names %s, which the example does not touch", item)
+		if !strings.HasPrefix(item, "go ") && !slices.ContainsFunc(a.Files, func(f txtar.File) bool { return matches(item, f.Name) }) {
+			t.Errorf("the list names %s, which the example does not change", item)
 		}
 	}
 }
 
-// copyProject copies the project without ignored files, and returns the folder of the copy.
+// copyProject copies the project, without files that Git ignores, and returns the copy's folder.
 func copyProject(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -203,11 +203,11 @@ func copyProject(t *testing.T) string {
 		from := filepath.Join("../..", name)
 		info, err := os.Lstat(from)
 		if err != nil || !info.Mode().IsRegular() {
-			continue // deleted, but not in git yet
+			continue // deleted, but the deletion is not committed
 		}
 		text, err := os.ReadFile(from)
 		if err == nil {
-			err = write(filepath.Join(root, name), text, info.Mode())
+			err = writeFile(filepath.Join(root, name), text, info.Mode())
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -216,54 +216,55 @@ func copyProject(t *testing.T) string {
 	return root
 }
 
-func write(path string, text []byte, mode fs.FileMode) error {
+func writeFile(path string, text []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
 	return os.WriteFile(path, text, mode)
 }
 
-// addFile writes a new file, or changes one by hunks. A hunk starts with "@@", and its lines start with " ",
-// "-" or "+" as in a diff. The replaced lines must occur in the file exactly once.
+// addFile writes a new file, or applies hunks to an existing one. A hunk starts with "@@", and its
+// lines start with " ", "-" or "+", as in a diff. The lines that it replaces must occur exactly
+// once.
 func addFile(t *testing.T, path, text string) {
 	t.Helper()
-	old, err := os.ReadFile(path)
-	hunks, changes := strings.CutPrefix(text, "@@\n")
-	if changes != (err == nil) {
-		t.Fatalf("%s: has hunks: %t; read: %v", path, changes, err)
+	oldText, err := os.ReadFile(path)
+	hunks, hasHunks := strings.CutPrefix(text, "@@\n")
+	if hasHunks != (err == nil) {
+		t.Fatalf("%s: has hunks: %t; read: %v", path, hasHunks, err)
 	}
-	if changes {
-		text = string(old)
+	if hasHunks {
+		text = string(oldText)
 		for hunk := range strings.SplitSeq(hunks, "@@\n") {
-			var was, is strings.Builder
+			var oldLines, newLines strings.Builder
 			for line := range strings.Lines(hunk) {
 				if line[0] != '+' {
-					was.WriteString(line[1:])
+					oldLines.WriteString(line[1:])
 				}
 				if line[0] != '-' {
-					is.WriteString(line[1:])
+					newLines.WriteString(line[1:])
 				}
 			}
-			if n := strings.Count(text, was.String()); n != 1 {
-				t.Fatalf("%s has these lines %d times, want once:\n%s", path, n, was.String())
+			if n := strings.Count(text, oldLines.String()); n != 1 {
+				t.Fatalf("%s has these lines %d times, want once:\n%s", path, n, oldLines.String())
 			}
-			text = strings.Replace(text, was.String(), is.String(), 1)
+			text = strings.Replace(text, oldLines.String(), newLines.String(), 1)
 		}
 	}
-	if err := write(path, []byte(text), 0o644); err != nil {
+	if err := writeFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func runIn(t *testing.T, dir string, args ...string) {
 	t.Helper()
-	if err := attempt(dir, args...); err != nil {
+	if err := runCommand(dir, args...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// attempt runs a command that may fail. -trimpath makes the build cache work across copies.
-func attempt(dir string, args ...string) error {
+// runCommand runs a command. -trimpath makes the build cache work across copies of the project.
+func runCommand(dir string, args ...string) error {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")

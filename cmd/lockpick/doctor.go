@@ -18,15 +18,15 @@ import (
 
 func doctorCmd(a *app) *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "doctor", Short: "show what this machine can run, and how to fix what it can't", Args: noArgs,
-		Long: `Show what each backend can do on this machine, and the reasons for what it can't. lockpick
-list -v shows what scenarios need, and lockpick help faults describes the faults.
+	c := &cobra.Command{Use: "doctor", Short: "show what this machine can run, and how to enable the rest", Args: noArgs,
+		Long: `Show what each backend can do on this machine, and why it can't do the rest. lockpick list -v
+shows what scenarios need, and lockpick help faults describes the faults.
 
 The backend docker uses the engine at DOCKER_HOST, or at the usual socket if that is not
-set. It ignores contexts of the docker command; to use the current one, export
+set. It ignores the docker command's contexts; to use the current context, export
 DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}').`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			a.waitForCleanup() // a probe creates what a run creates
+			a.waitForCleanup() // probing creates processes and containers, as a run does
 			all, remarks := map[string][]harness.Capability{}, map[string]string{}
 			for _, name := range backendNames {
 				b, err := backend(name, docker.Config{})
@@ -50,56 +50,56 @@ DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}').`,
 			}
 			return nil
 		}}
-	jsonFlag(c, &asJSON, "the capabilities")
+	addJSONFlag(c, &asJSON, "the capabilities")
 	return c
 }
 
-// allCapabilities lists every capability. Those that the backend doesn't report count as missing.
-func allCapabilities(able campaign.Capabilities) (out []harness.Capability) {
-	names := append([]string{harness.CanRun}, scenario.Capabilities()...)
-	for _, more := range slices.Sorted(maps.Keys(able)) {
-		if !slices.Contains(names, more) {
-			names = append(names, more)
+// allCapabilities lists every capability. Capabilities that the backend does not report are missing.
+func allCapabilities(reported campaign.Capabilities) (out []harness.Capability) {
+	names := append([]string{harness.RunCapability}, scenario.Capabilities()...)
+	for _, name := range slices.Sorted(maps.Keys(reported)) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	for _, name := range names {
-		out = append(out, able.Capability(name))
+		out = append(out, reported.Capability(name))
 	}
 	return out
 }
 
-// diagnose prints a backend's capabilities, grouped by type of target. If the backend can't run at
-// all, it prints only the reason.
+// diagnose prints a backend's capabilities, grouped by type of target, or the reason why the backend
+// can't run.
 func diagnose(out io.Writer, all []harness.Capability) {
-	if run := all[0]; !run.Available {
-		printFinding(out, "run", "no: "+run.Reason)
-		printRemedy(out, run)
+	if canRun := all[0]; !canRun.Available {
+		printFinding(out, "run", "no: "+canRun.Reason)
+		printRemedy(out, canRun)
 		return
 	}
 	printFinding(out, "run", "yes")
 	for _, g := range groupCapabilities(all[1:]) {
-		var able []string
-		var not []harness.Capability
-		for _, c := range g.all {
+		var availableNames []string
+		var missing []harness.Capability
+		for _, c := range g.capabilities {
 			if c.Available {
-				able = append(able, g.short(c))
+				availableNames = append(availableNames, g.shortName(c))
 			} else {
-				not = append(not, c)
+				missing = append(missing, c)
 			}
 		}
 		heading := g.name
-		if len(able) > 0 {
-			printFinding(out, heading, "yes: "+strings.Join(able, ", "))
+		if len(availableNames) > 0 {
+			printFinding(out, heading, "yes: "+strings.Join(availableNames, ", "))
 			heading = ""
 		}
 		// Print capabilities that are missing for the same reason on one line.
-		for len(not) > 0 {
-			first := not[0]
+		for len(missing) > 0 {
+			first := missing[0]
 			var names []string
-			not = slices.DeleteFunc(not, func(c harness.Capability) bool {
+			missing = slices.DeleteFunc(missing, func(c harness.Capability) bool {
 				sameFix := c.Reason == first.Reason && c.Remedy == first.Remedy
 				if sameFix {
-					names = append(names, g.short(c))
+					names = append(names, g.shortName(c))
 				}
 				return sameFix
 			})
@@ -120,24 +120,23 @@ func printRemedy(out io.Writer, c harness.Capability) {
 	}
 }
 
-// group contains the capabilities for one type of target.
+// A group contains the capabilities for one type of target.
 type group struct {
-	name   string
-	suffix string
-	all    []harness.Capability
+	name         string
+	suffix       string
+	capabilities []harness.Capability
 }
 
-// short returns a capability's name without the group's suffix.
-func (g group) short(c harness.Capability) string { return strings.TrimSuffix(c.Name, g.suffix) }
+func (g group) shortName(c harness.Capability) string { return strings.TrimSuffix(c.Name, g.suffix) }
 
 func groupCapabilities(all []harness.Capability) []group {
 	groups := []group{{name: "topology"}}
-	for _, on := range []nemesis.Target{nemesis.Client, nemesis.Node, nemesis.Link, nemesis.Message} {
-		groups = append(groups, group{name: string(on) + "s", suffix: "-" + string(on)})
+	for _, target := range []nemesis.Target{nemesis.Client, nemesis.Node, nemesis.Link, nemesis.Message} {
+		groups = append(groups, group{name: string(target) + "s", suffix: "-" + string(target)})
 	}
 	for _, c := range all {
 		i := slices.IndexFunc(groups, func(g group) bool { return g.suffix != "" && strings.HasSuffix(c.Name, g.suffix) })
-		groups[max(i, 0)].all = append(groups[max(i, 0)].all, c)
+		groups[max(i, 0)].capabilities = append(groups[max(i, 0)].capabilities, c)
 	}
 	return groups
 }

@@ -19,28 +19,27 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// envelopeFlags are the flags of envelope.
 type envelopeFlags struct {
 	runFlags
 	campaign.EnvelopeSetting
-	dimensions []string
-	drift      float64 // percent
+	dimensions   []string
+	driftPercent float64 // percent
 }
 
 func envelopeCmd(a *app) *cobra.Command {
-	f := &envelopeFlags{runFlags: runFlags{backend: simulation, jobs: 1, patience: defaultTimeout, reports: reportsNone}}
+	f := &envelopeFlags{runFlags: runFlags{backend: simulation, jobs: 1, timeout: defaultTimeout, reportMode: reportsNone}}
 	c := &cobra.Command{
 		Use:   "envelope",
 		Short: "measure how much of each fault a lock tolerates",
 		Long: `Measure how much of each fault a lock tolerates: pauses, delays, clock jumps and drift,
-restarts, crashes, power losses. A single number describes the size of each fault. The
-simulation tries values with --seeds seeds each, until two adjacent values are found of
-which one holds with all seeds and the other does not.
+restarts, crashes, power losses. A single number is the size of each fault. The simulation
+tries sizes, each with --seeds seeds, until it finds two adjacent sizes such that the lock
+holds with all seeds for one and not for the other.
 
 Theory predicts this bound from the TTL, the allowed drift, the message delays and the
-time between retries. If the measured bound differs, the exit code is 1. At each bound
-the violation is minimized, as by "lockpick minimize". Those scenarios, the figures and
-envelope.json are written to the store.`,
+time between retries. If a measured bound differs, the exit code is 1. The violation at
+each bound is minimized, as by "lockpick minimize". The minimized scenarios, the figures
+and envelope.json are written to the store.`,
 		Example: `  lockpick envelope
   lockpick envelope --dimension clock-jump --ttl 5s --nodes 7
   lockpick envelope --dimension pause,delay --fence --json`,
@@ -51,19 +50,19 @@ envelope.json are written to the store.`,
 	fs.StringSliceVar(&f.dimensions, "dimension", nil, "measure only these: "+strings.Join(campaign.DimensionNames(), ", "))
 	fs.DurationVar(&f.TTL, "ttl", 10*time.Second, "time to live of the lock's keys")
 	fs.IntVar(&f.Nodes, "nodes", 5, "number of nodes")
-	fs.Float64Var(&f.drift, "drift", 1, "drift that the lock allows for, in percent of the TTL")
-	fs.BoolVar(&f.Fence, "fence", false, "the resource refuses fencing tokens below the highest it has seen")
-	fs.StringVar(&f.lock, "lock", "", "test this kind of lock, as in redsync or KIND:OPTION=VALUE; the theory stays Redlock's")
+	fs.Float64Var(&f.driftPercent, "drift", 1, "drift that the lock allows for, in percent of the TTL")
+	fs.BoolVar(&f.Fence, "fence", false, "make the resource refuse fencing tokens below the highest it has seen")
+	fs.StringVar(&f.lock, "lock", "", "test this kind of lock, as in redsync or KIND:OPTION=VALUE; predictions are still for Redlock")
 	fs.Uint64Var(&f.seed, "seed", 1, "the first seed")
 	fs.IntVar(&f.seeds, "seeds", 100, "number of seeds per value")
-	storeFlag(c, &f.store, "the result")
-	fs.DurationVar(&f.patience, "timeout", defaultTimeout, "time limit of one run, in wall-clock time")
-	jsonFlag(c, &f.json, "the result")
+	addStoreFlag(c, &f.store, "the result")
+	fs.DurationVar(&f.timeout, "timeout", defaultTimeout, "time limit of one run, in wall-clock time")
+	addJSONFlag(c, &f.json, "the result")
 	c.RegisterFlagCompletionFunc("dimension", completer(false, campaign.DimensionNames))
 	return c
 }
 
-// chosenDimensions returns the dimensions that the user selected.
+// chosenDimensions returns the dimensions that --dimension selects by name or prefix, or all.
 func (f *envelopeFlags) chosenDimensions() (all []campaign.Dimension, err error) {
 	for _, name := range f.dimensions {
 		if !slices.ContainsFunc(campaign.Dimensions, func(d campaign.Dimension) bool { return strings.HasPrefix(d.Name, name) && name != "" }) {
@@ -78,10 +77,10 @@ func (f *envelopeFlags) chosenDimensions() (all []campaign.Dimension, err error)
 	return all, nil
 }
 
-// maxEnvelopeSeeds limits the seeds per value.
+// maxEnvelopeSeeds is the maximum number of seeds per value.
 const maxEnvelopeSeeds = 100_000
 
-// configure validates the flags and derives the settings of the envelope from them.
+// configure validates the flags and sets the remaining settings.
 func (f *envelopeFlags) configure() error {
 	switch {
 	case f.seeds > maxEnvelopeSeeds:
@@ -90,10 +89,10 @@ func (f *envelopeFlags) configure() error {
 		return usageError(fmt.Errorf("--ttl %v is out of range", f.TTL), "use 1s to 1m")
 	case f.Nodes < 1 || f.Nodes > 15:
 		return usageError(fmt.Errorf("--nodes %d is out of range", f.Nodes), "use a number from 1 to 15")
-	case !(f.drift >= 0 && f.drift <= 10):
-		return usageError(fmt.Errorf("--drift %g is out of range", f.drift), "use a percentage from 0 to 10")
+	case !(f.driftPercent >= 0 && f.driftPercent <= 10):
+		return usageError(fmt.Errorf("--drift %g is out of range", f.driftPercent), "use a percentage from 0 to 10")
 	}
-	f.Drift, f.Timeout, f.Retry = f.drift/100, 50*time.Millisecond, client.Range{Min: 5 * time.Millisecond, Max: 20 * time.Millisecond}
+	f.Drift, f.Timeout, f.Retry = f.driftPercent/100, 50*time.Millisecond, client.Range{Min: 5 * time.Millisecond, Max: 20 * time.Millisecond}
 	f.OneWay.Min, f.OneWay.Max = sim.Latency()
 	if err := f.validate(); err != nil {
 		return err
@@ -120,9 +119,9 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 		return storeError(err)
 	}
 	a.waitForCleanup()
-	x := &campaign.EnvelopeFinder{Simulator: newSimRunner(f.patience, f.store), Store: f.store, Lock: f.lock, Setting: f.EnvelopeSetting, Seed: f.seed, Seeds: f.seeds, Prepare: f.replaceLock, Log: a.errs}
-	defer x.Stop()
-	r, err := x.Run(ctx, dimensions, func(e *campaign.Envelope) {
+	finder := &campaign.EnvelopeFinder{Simulator: newSimRunner(f.timeout, f.store), Store: f.store, Lock: f.lock, Setting: f.EnvelopeSetting, Seed: f.seed, Seeds: f.seeds, Prepare: f.replaceLock, Log: a.errOut}
+	defer finder.Stop()
+	result, err := finder.Run(ctx, dimensions, func(e *campaign.Envelope) {
 		if !f.json {
 			e.Print(a.out)
 		}
@@ -130,20 +129,20 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 	if err != nil {
 		return err
 	}
-	if a.code = outcome.WorseCode(a.code, r.Code); f.json {
-		return printJSON(a.out, r)
+	if a.code = outcome.WorseCode(a.code, result.Code); f.json {
+		return printJSON(a.out, result)
 	}
-	r.Print(a.out)
+	result.Print(a.out)
 	return nil
 }
 
-// replaceLock replaces the lock of a scenario if the user named another.
+// replaceLock replaces the scenario's lock if the user gave --lock.
 func (f *envelopeFlags) replaceLock(s scenario.Scenario) (scenario.Scenario, error) {
-	of := f.selection()
-	of.Scenarios = []scenarios.Found{{From: s.Name, Scenario: s}}
-	c, err := of.Choose(knownNames())
+	selection := f.selection()
+	selection.Scenarios = []scenarios.Found{{File: s.Name, Scenario: s}}
+	c, err := selection.Choose(knownNames())
 	if err == nil && len(c.Skipped) > 0 {
-		err = c.Skipped[0].Why
+		err = c.Skipped[0].Reason
 	}
 	if err != nil {
 		return s, err

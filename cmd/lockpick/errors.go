@@ -8,10 +8,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// withHint adds the exit code and a hint to an error from package campaign.
+// withHint adds an exit code and a hint to an error from package campaign or exhaust.
 func withHint(err error) error {
 	if _, ok := errors.AsType[exhaust.NotReplayedError](err); ok {
-		return &failure{err: err, code: outcome.ExitUndecided, hint: "the times chosen for these steps do not reproduce it: try --reduce exact, or another number of nodes"}
+		return &failure{err: err, code: outcome.ExitUndecided, hint: "with the times chosen for these steps, the simulation does not reproduce the violation: try --reduce exact, or another number of nodes"}
 	}
 	e, ok := errors.AsType[*campaign.Error](err)
 	if !ok {

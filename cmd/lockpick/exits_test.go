@@ -14,9 +14,9 @@ import (
 	"lockpick/nemesis"
 )
 
-// exits runs lockpick and compares its exit code: "exits 64 run nothing". The commands stdout and stderr
-// can then match its output.
-func exits(ts *testscript.TestScript, neg bool, args []string) {
+// runExits is a script command that runs lockpick and checks its exit code, as in "exits 64 run
+// nothing". Then stdout and stderr can match the output.
+func runExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: exits CODE [ARG…]")
 	}
@@ -35,7 +35,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cutFile copies a file without its last bytes: "cutfile FROM TO BYTES".
+// cutFile is a script command that copies a file without its last bytes: "cutfile FROM TO BYTES".
 func cutFile(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: cutfile FROM TO BYTES")
@@ -46,9 +46,9 @@ func cutFile(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text[:len(text)-n]), 0o644))
 }
 
-// steps checks that every planned step of a recorded run started on each of its targets, was
-// verified, and ended.
-func steps(ts *testscript.TestScript, neg bool, args []string) {
+// checkSteps is a script command that checks a recorded run: each step of the plan started on each of its
+// targets, was verified, and ended.
+func checkSteps(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: steps FILE")
 	}
@@ -56,15 +56,15 @@ func steps(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	for _, s := range h.Params.Steps {
 		for _, target := range s.Targets {
-			seen := map[history.Type]string{}
+			eventTypes := map[history.Type]string{}
 			for _, e := range h.Events {
 				if e.Process == history.Nemesis && e.Step == s.Step && e.Node == target {
-					seen[e.Type] = e.Cause
+					eventTypes[e.Type] = e.Cause
 				}
 			}
-			ends := s.Fault != nemesis.Drop // a dropped message has no end
-			if seen[history.Begin] == "" || ends && seen[history.End] == "" {
-				ts.Fatalf("step %d (%s): on %s the history has %q", s.Step, s.When, target, seen)
+			hasEnd := s.Fault != nemesis.Drop // dropping a message has no end event
+			if eventTypes[history.Begin] == "" || hasEnd && eventTypes[history.End] == "" {
+				ts.Fatalf("step %d (%s): on %s the history has %q", s.Step, s.Trigger, target, eventTypes)
 			}
 		}
 	}
@@ -73,37 +73,37 @@ func steps(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// votes checks that for every successful acquire of a recorded run, replies from a quorum had
-// arrived on the links when it returned.
-func votes(ts *testscript.TestScript, neg bool, args []string) {
+// checkVotes is a script command that checks a recorded run: before each successful acquire returned, a
+// quorum's replies had arrived on the links.
+func checkVotes(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: votes FILE")
 	}
 	h, err := history.ReadFile(ts.MkAbs(args[0]))
 	ts.Check(err)
-	grants, why := countGrants(h)
-	if grants == 0 || why != "" {
-		ts.Fatalf("%s: %d grants; %s", args[0], grants, why)
+	grants, problem := countGrants(h)
+	if grants == 0 || problem != "" {
+		ts.Fatalf("%s: %d grants; %s", args[0], grants, problem)
 	}
 }
 
-// countGrants counts the grants of a run. If an acquire returned without replies from a quorum, why
-// describes one such acquire.
-func countGrants(h *history.History) (grants int, why string) {
+// countGrants counts the grants in a run. If an acquire returned before a quorum's replies arrived,
+// why describes it.
+func countGrants(h *history.History) (grants int, problem string) {
 	for _, g := range h.Events {
 		if g.Op != history.OpAcquire || g.Type != history.OK {
 			continue
 		}
 		grants++
-		yes := 0
+		numVotes := 0
 		for _, e := range h.Events {
-			if e.Op == history.OpSet && e.Type == history.OK && e.Token == g.Token && e.Answered > 0 && e.Answered <= g.T {
-				yes++
+			if e.Op == history.OpSet && e.Type == history.OK && e.Token == g.Token && e.AnsweredAt > 0 && e.AnsweredAt <= g.T {
+				numVotes++
 			}
 		}
-		if yes < h.Params.Quorum {
-			why = fmt.Sprintf("session %s acquired at %d ns with %d votes", g.Session, g.T, yes)
+		if numVotes < h.Params.Quorum {
+			problem = fmt.Sprintf("session %s acquired at %d ns with %d votes", g.Session, g.T, numVotes)
 		}
 	}
-	return grants, why
+	return grants, problem
 }

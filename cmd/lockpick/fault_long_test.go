@@ -20,31 +20,31 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// buildWithNewFaults builds a lockpick with two additional kinds of fault: limp, which lasts for a
-// while and is the example for contributors, and forget, which is instantaneous. Each consists of a
-// file in nemesis, a file in the backend that supports it, and an entry in the table of kinds. No
-// other code changes.
+// buildWithNewFaults builds lockpick with two additional kinds of fault, and returns the binary's
+// path. limp, the example in CONTRIBUTING.md, lasts for a while; forget is instantaneous. Each
+// consists of a file in package nemesis, a file in the backend that supports it, and an entry in
+// the table of kinds.
 func buildWithNewFaults(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := filepath.Join(root, "nemesis", "kinds.go")
-	text, err := os.ReadFile(table)
+	kindsFile := filepath.Join(root, "nemesis", "kinds.go")
+	text, err := os.ReadFile(kindsFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const line = "var Kinds = []Kind{"
 	if strings.Count(string(text), line) != 1 {
-		t.Fatalf("%s does not have %q once", table, line)
+		t.Fatalf("%s does not have %q once", kindsFile, line)
 	}
 	dir := t.TempDir()
-	longer := filepath.Join(dir, "kinds.go")
-	if err := os.WriteFile(longer, []byte(strings.Replace(string(text), line, line+"limp, forget, ", 1)), 0o644); err != nil {
+	newKindsFile := filepath.Join(dir, "kinds.go")
+	if err := os.WriteFile(newKindsFile, []byte(strings.Replace(string(text), line, line+"limp, forget, ", 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	replace := map[string]string{table: longer}
+	overlayFiles := map[string]string{kindsFile: newKindsFile}
 	example, err := txtar.ParseFile("testdata/contributing/fault.txtar")
 	if err != nil {
 		t.Fatal(err)
@@ -55,12 +55,12 @@ func buildWithNewFaults(t *testing.T) string {
 		if err := os.WriteFile(path, example.Files[j].Data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		replace[filepath.Join(root, at)] = path
+		overlayFiles[filepath.Join(root, at)] = path
 	}
 	for name, at := range map[string]string{"nemesis": "nemesis", "sim": "harness/sim"} {
-		replace[filepath.Join(root, at, "forget.go")] = filepath.Join(root, "cmd/lockpick/testdata/madeup", name+"_forget.go")
+		overlayFiles[filepath.Join(root, at, "forget.go")] = filepath.Join(root, "cmd/lockpick/testdata/madeup", name+"_forget.go")
 	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	overlay, err := json.Marshal(map[string]any{"Replace": overlayFiles})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,10 +76,10 @@ func buildWithNewFaults(t *testing.T) string {
 	return path
 }
 
-// newFaultsScenario is a scenario with both faults.
+// newFaultsScenario is the file of a scenario with both faults.
 const newFaultsScenario = "testdata/madeup/limps.yaml"
 
-func contains(t *testing.T, text string, words ...string) {
+func checkContains(t *testing.T, text string, words ...string) {
 	t.Helper()
 	for _, w := range words {
 		if !strings.Contains(text, w) {
@@ -88,8 +88,8 @@ func contains(t *testing.T, text string, words ...string) {
 	}
 }
 
-// TestNewFaultNeedsOneFile checks that a new kind of fault is explained in help, validated, drawn,
-// verified, used in random plans, and reported as missing by a backend that does not support it.
+// TestNewFaultNeedsOneFile checks that new kinds of fault appear in help, are validated, drawn and
+// verified, occur in random plans, and are reported as missing on backends that don't support them.
 func TestNewFaultNeedsOneFile(t *testing.T) {
 	binary, store := buildWithNewFaults(t), t.TempDir()
 	runBinary := func(t *testing.T, code int, args ...string) string {
@@ -101,43 +101,43 @@ func TestNewFaultNeedsOneFile(t *testing.T) {
 		}
 		return string(out)
 	}
-	t.Run("told", func(t *testing.T) {
-		contains(t, runBinary(t, 0, "help", "faults"), "makes a node answer every request late", "power: limp-node", "power: forget-node")
-		contains(t, runBinary(t, 0, "show", "--schema"), `"limp"`, `"forget"`)
-		contains(t, runBinary(t, 64, "run", newFaultsScenario, "--set", "plan.1.fault.by=1s"), "the limp fault has no field by", "^", "hint: leave it out")
+	t.Run("help", func(t *testing.T) {
+		checkContains(t, runBinary(t, 0, "help", "faults"), "makes a node answer every request late", "power: limp-node", "power: forget-node")
+		checkContains(t, runBinary(t, 0, "show", "--schema"), `"limp"`, `"forget"`)
+		checkContains(t, runBinary(t, 64, "run", newFaultsScenario, "--set", "plan.1.fault.by=1s"), `the limp fault has no field "by"`, "^", "hint: leave it out")
 	})
 	t.Run("drawn", func(t *testing.T) {
 		runBinary(t, 0, "run", newFaultsScenario, "--store", store)
 		run := filepath.Join(store, "limps", "latest")
-		contains(t, runBinary(t, 0, "explain", run), "n1 begins to limp", "n1 limped from", "n5 forgets everything", "n5 forgot everything (was run_id", "░ paused")
+		checkContains(t, runBinary(t, 0, "explain", run), "n1 begins to limp", "n1 limped from", "n5 forgets everything", "n5 forgot everything (was run_id", "░ paused")
 		report, err := os.ReadFile(filepath.Join(run, "report.html"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		contains(t, string(report), "limping node: n1", "emptied node: n5", `"limp n1`, `"forget n5`, "read back: PING through c2-n1: PONG after 1.00")
-		seen := eventTypesByFault(t, filepath.Join(run, campaign.PackedFile))
-		if want := map[string]string{"limp": "begin end ", "forget": "begin "}; !maps.Equal(seen, want) {
-			t.Errorf("the history has %v, want %v", seen, want)
+		checkContains(t, string(report), "limping node: n1", "emptied node: n5", `"limp n1`, `"forget n5`, "read back: PING through c2-n1: PONG after 1.00")
+		eventTypes := eventTypesByFault(t, filepath.Join(run, campaign.PackedFile))
+		if want := map[string]string{"limp": "begin end ", "forget": "begin "}; !maps.Equal(eventTypes, want) {
+			t.Errorf("the history has %v, want %v", eventTypes, want)
 		}
 		runBinary(t, 0, "check", run)
-		contains(t, runBinary(t, 0, "replay", run), "the same history, byte for byte")
+		checkContains(t, runBinary(t, 0, "replay", run), "the same history, byte for byte")
 	})
 	t.Run("dice", func(t *testing.T) {
-		drew := map[string]string{}
+		drawnKinds := map[string]string{}
 		for _, seed := range []string{"1", "2"} {
 			runBinary(t, 0, "run", newFaultsScenario+"/dice", "--seed", seed, "--store", store)
-			maps.Copy(drew, eventTypesByFault(t, filepath.Join(store, "limps+dice", "latest", campaign.PackedFile)))
+			maps.Copy(drawnKinds, eventTypesByFault(t, filepath.Join(store, "limps+dice", "latest", campaign.PackedFile)))
 		}
-		if len(drew) != 2 {
-			t.Errorf("random plans drew %v", drew)
+		if len(drawnKinds) != 2 {
+			t.Errorf("random plans drew %v", drawnKinds)
 		}
 	})
-	t.Run("elsewhere", func(t *testing.T) {
-		var able map[string][]harness.Capability
-		if err := json.Unmarshal([]byte(runBinary(t, 0, "doctor", "--json")), &able); err != nil {
+	t.Run("other-backends", func(t *testing.T) {
+		var capabilities map[string][]harness.Capability
+		if err := json.Unmarshal([]byte(runBinary(t, 0, "doctor", "--json")), &capabilities); err != nil {
 			t.Fatal(err)
 		}
-		for backend, all := range able {
+		for backend, all := range capabilities {
 			for _, name := range []string{"limp-node", "forget-node"} {
 				i := slices.IndexFunc(all, func(c harness.Capability) bool { return c.Name == name })
 				if i < 0 || all[i].Available != (backend == simulation) || !all[i].Available && (all[i].Reason == "" || all[i].Remedy == "") {
@@ -147,27 +147,26 @@ func TestNewFaultNeedsOneFile(t *testing.T) {
 			switch {
 			case backend == simulation:
 			case all[0].Available:
-				contains(t, runBinary(t, 3, "run", newFaultsScenario, "--backend", backend, "--store", store), "skipped", "limp-node: ", "forget-node: ")
+				checkContains(t, runBinary(t, 3, "run", newFaultsScenario, "--backend", backend, "--store", store), "skipped", "limp-node: ", "forget-node: ")
 			default:
-				contains(t, runBinary(t, 3, "run", newFaultsScenario, "--backend", backend, "--store", store), all[0].Reason)
+				checkContains(t, runBinary(t, 3, "run", newFaultsScenario, "--backend", backend, "--store", store), all[0].Reason)
 			}
 		}
 	})
 }
 
-// eventTypesByFault returns, for each kind of fault, the types of its events in a history, except
-// invocations.
+// eventTypesByFault lists the event types, except invocations, of each kind of fault in a history.
 func eventTypesByFault(t *testing.T, path string) map[string]string {
 	t.Helper()
 	h, err := history.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[string]string{}
+	types := map[string]string{}
 	for _, e := range h.Events {
 		if e.Process == history.Nemesis && e.Type != history.Invoke && e.Op != history.OpClock {
-			seen[e.Op] += string(e.Type) + " "
+			types[e.Op] += string(e.Type) + " "
 		}
 	}
-	return seen
+	return types
 }

@@ -11,11 +11,11 @@ import (
 	"lockpick/reports"
 )
 
-// diagramBottom is the bottom of the diagram's lanes and axis, in window coordinates.
+// diagramBottom is the bottom edge of the diagram's lanes and axis, in window coordinates.
 const diagramBottom = `[...document.querySelectorAll('#verdict svg.sq .sq-tick')].reduce((y, e) => Math.max(y, e.getBoundingClientRect().bottom), 0)`
 
-// unreadableLabels lists labels of the diagram that are cut off, overlap, or are crossed by an
-// arrow, as drawn by the browser.
+// unreadableLabels lists the diagram's labels that the browser draws cut off, overlapping, or
+// crossed by an arrow.
 const unreadableLabels = `(() => {
 	const svg = document.querySelector('#verdict svg.sq'), all = [...svg.querySelectorAll('text')].map((e) => ({ text: e.textContent, class: e.getAttribute('class') || '', b: e.getBBox() }));
 	const wrong = [], whole = svg.viewBox.baseVal, over = (p, q) => p.x + 1.5 < q.x + q.width && q.x + 1.5 < p.x + p.width && p.y + 2 < q.y + q.height && q.y + 2 < p.y + p.height;
@@ -33,21 +33,21 @@ const unreadableLabels = `(() => {
 	});
 	return wrong.join('; '); })()`
 
-// testFirstScreen checks what a reader sees of a violation before scrolling: one sentence with cause and
-// effect, whether it was expected, and the diagram, which must fit into a wide window.
+// testFirstScreen checks what a reader sees of a violation without scrolling: a sentence with cause
+// and effect, whether it was expected, and the diagram, which must fit into a wide window.
 func testFirstScreen(t *testing.T, browser context.Context, report, name, sentence, badge string, modes []mode) {
 	b := newTab(t, browser)
 	for _, m := range modes {
 		width, scheme := m.width, m.scheme
-		b.window(width, 900, scheme)
-		b.open(report, "")
+		b.setWindow(width, 900, scheme)
+		b.openFile(report, "")
 		b.expectValue(`document.querySelector('.lede').textContent`, sentence)
 		b.expectValue(`[...document.querySelectorAll('.badge')].map((e) => e.textContent).join()`, badge)
 		b.expectValue(`document.querySelector('.lede').getBoundingClientRect().bottom < 300`, true)
-		if top, _ := b.value(`document.querySelector('#verdict svg.sq').getBoundingClientRect().top`).(float64); top > 600 {
+		if top, _ := b.evaluate(`document.querySelector('#verdict svg.sq').getBoundingClientRect().top`).(float64); top > 600 {
 			t.Errorf("at %d px the diagram begins at %.0f", width, top)
 		}
-		if bottom, _ := b.value(diagramBottom).(float64); width == 1280 && bottom > 900 {
+		if bottom, _ := b.evaluate(diagramBottom).(float64); width == 1280 && bottom > 900 {
 			t.Errorf("the diagram's lanes end at %.0f of 900", bottom)
 		}
 		b.expectValue(`[...document.querySelectorAll('svg.sq text')].filter(e => parseFloat(getComputedStyle(e).fontSize) * e.ownerSVGElement.getScreenCTM().a < 10.99).map(e => e.textContent).join()`, "")
@@ -61,43 +61,44 @@ func testFirstScreen(t *testing.T, browser context.Context, report, name, senten
 	}
 }
 
-// testIncidents steps through all incidents of a run with the keys n and p, and follows a link to one.
+// testIncidents steps through all incidents in a run with the keys n and p, and follows a link to
+// one.
 func testIncidents(t *testing.T, browser context.Context, store string) {
 	report := filepath.Join(store, "gc-like-pauses", "latest", reports.PageFile)
 	b := newTab(t, browser)
-	b.window(1280, 900, "light")
-	b.open(report, "")
+	b.setWindow(1280, 900, "light")
+	b.openFile(report, "")
 	b.waitUntil(`document.querySelector('.timeline').dataset.drawn`)
 	const here = `[...document.querySelectorAll('.tl-views li')].findIndex((li) => li.classList.contains('tl-here'))`
-	n := int(b.value(`document.querySelectorAll('.tl-views li').length`).(float64))
+	n := int(b.evaluate(`document.querySelectorAll('.tl-views li').length`).(float64))
 	b.expectValue(`+document.querySelector('#p-resource-safety td[data-l=Checked]').textContent.match(/violated (\d+) times/)[1]`, n)
-	b.value(`(async () => { const bytes = Uint8Array.from(atob(JSON.parse(document.querySelector('.tl-data').textContent)), (c) => c.charCodeAt(0)); // it is compressed
+	b.evaluate(`(async () => { const bytes = Uint8Array.from(atob(JSON.parse(document.querySelector('.tl-data').textContent)), (c) => c.charCodeAt(0)); // the data is compressed
 		window.drawnOf = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).json(); })(), 0`)
 	b.waitUntil(`window.drawnOf`)
-	seen := map[int]bool{}
+	seenViews := map[int]bool{}
 	for range n {
-		before := b.value(`location.hash`)
-		b.value(`document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'n', bubbles: true }))`)
+		before := b.evaluate(`location.hash`)
+		b.evaluate(`document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'n', bubbles: true }))`)
 		b.waitUntil(`location.hash !== '` + before.(string) + `' && ` + here + ` >= 0 && location.hash.endsWith('&v=' + (` + here + ` + 1))`)
 		b.waitUntil(`document.querySelector('.tl-view').getBoundingClientRect().top < innerHeight && document.querySelector('.tl-view').getBoundingClientRect().bottom > 0`)
 		// The whole violation is in view.
 		b.expectValue(`(() => { const v = window.drawnOf.views[`+here+`], m = location.hash.match(/t=([\d.]+)-([\d.]+)/);
 			return m[1] * 1e6 <= v.from && v.to <= m[2] * 1e6; })()`, true)
-		seen[int(b.value(here).(float64))] = true
+		seenViews[int(b.evaluate(here).(float64))] = true
 	}
-	if len(seen) != n || n < 10 {
-		t.Errorf("n reached %d of %d incidents", len(seen), n)
+	if len(seenViews) != n || n < 10 {
+		t.Errorf("n reached %d of %d incidents", len(seenViews), n)
 	}
-	last := b.value(here)
-	b.value(`document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'p', bubbles: true }))`)
-	b.waitUntil(here + fmt.Sprintf(` !== %v`, last))
+	lastView := b.evaluate(here)
+	b.evaluate(`document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'p', bubbles: true }))`)
+	b.waitUntil(here + fmt.Sprintf(` !== %v`, lastView))
 	b.expectValue(`document.querySelectorAll('.tl-map .tl-mark, .tl-map .tl-mark-here').length > 5`, true)
-	b.value(`window.movedAt = performance.now()`)
+	b.evaluate(`window.movedAt = performance.now()`)
 	b.waitUntil(`performance.now() - window.movedAt > 500`) // the view moves smoothly
 	b.screenshot("incidents", false)
 	b = newTab(t, browser)
-	b.window(1280, 900, "light")
-	b.open(report, "#t=2-5")
+	b.setWindow(1280, 900, "light")
+	b.openFile(report, "#t=2-5")
 	b.waitUntil(`document.querySelector('.timeline').dataset.drawn`)
 	b.waitUntil(`(() => { const r = document.querySelector('#timeline').getBoundingClientRect(); return r.top > -5 && r.top < innerHeight / 2; })()`)
 	b.screenshot("incident-link", false)

@@ -15,11 +15,11 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestNamedSeedsShowTheirCause reruns the seeds that a sweep names for its causes. Each must show
-// its cause again, and its report must be in the store.
+// TestNamedSeedsShowTheirCause reruns the seed that a sweep names for each cause. It must show that
+// cause again, and its report must be in the store.
 func TestNamedSeedsShowTheirCause(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
-	printed := lockpick(t, "run", "random-faults", "--seeds", "14", "--store", store)
+	output := lockpick(t, "run", "random-faults", "--seeds", "14", "--store", store)
 	s, err := suites.Open(filepath.Join(store, "suites", "latest"))
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestNamedSeedsShowTheirCause(t *testing.T) {
 	for _, c := range s.Scenarios {
 		for _, x := range c.Causes {
 			causes++
-			if row := fmt.Sprintf(`(?m)^ +%s +%d\s+%s$`, x.Cause, x.Runs, x.Shortest.Command); !regexp.MustCompile(row).MatchString(printed) {
+			if row := fmt.Sprintf(`(?m)^ +%s +%d\s+%s$`, x.Cause, x.Runs, x.Shortest.Command); !regexp.MustCompile(row).MatchString(output) {
 				t.Errorf("%q is not printed", row)
 			}
 			for _, e := range []outcome.Example{x.First, x.Shortest} {
@@ -44,16 +44,16 @@ func TestNamedSeedsShowTheirCause(t *testing.T) {
 		}
 	}
 	if causes < 5 {
-		t.Errorf("only %d causes in %s", causes, printed)
+		t.Errorf("only %d causes in %s", causes, output)
 	}
 	for _, verdict := range []string{"as expected", "no violation"} {
-		if strings.Contains(printed, verdict) || strings.Contains(s.Headline(), verdict) {
-			t.Errorf("%q printed for an informational run: %s\n%s", verdict, s.Headline(), printed)
+		if strings.Contains(output, verdict) || strings.Contains(s.Headline(), verdict) {
+			t.Errorf("%q printed for an informational run: %s\n%s", verdict, s.Headline(), output)
 		}
 	}
 }
 
-// judgements runs the command of an example and returns the judgements.
+// judgements runs a command that run printed, and returns the judgements.
 func judgements(t *testing.T, command string) []outcome.Judgement {
 	t.Helper()
 	words := strings.Fields(command)
@@ -64,7 +64,8 @@ func judgements(t *testing.T, command string) []outcome.Judgement {
 	return answer.Outcomes[0].Judgements
 }
 
-// checkShown checks that the rerun of example e has cause x, after as many events as recorded.
+// checkShown checks that rerunning example e resulted in a violation with cause x after as many
+// events as e says.
 func checkShown(t *testing.T, all []outcome.Judgement, e outcome.Example, x outcome.Cause) {
 	t.Helper()
 	var found []string

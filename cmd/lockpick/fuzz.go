@@ -23,68 +23,68 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// fuzzFlags are the flags of fuzz.
 type fuzzFlags struct {
 	runFlags
-	time       time.Duration // 0 means no time limit
-	seedGiven  bool          // --seed was given: start over
+	duration   time.Duration // 0 means no time limit
+	seedGiven  bool          // --seed was given, so fuzzing starts over
 	brokenLock bool          // the lock has a planted mistake
 	corpus     string
 }
 
 func fuzzCmd(a *app) *cobra.Command {
-	f := &fuzzFlags{runFlags: runFlags{backend: simulation, jobs: 1, patience: defaultTimeout, reports: reportsAll}}
+	f := &fuzzFlags{runFlags: runFlags{backend: simulation, jobs: 1, timeout: defaultTimeout, reportMode: reportsAll}}
 	c := &cobra.Command{
 		Use:   "fuzz [NAME…|FILE…]",
 		Short: "run scenarios with new seeds and minimize the violations found",
 		Long: `Run scenarios in the simulation with one seed after another, on all processors, until --for
-or --seeds is reached. For each new combination of property and cause that is violated, keep
-the run with its report, and the smallest scenario that shows the same, as "lockpick minimize"
-finds it. At the end, print each finding and how often it occurred.
+or --seeds is reached. For each new combination of violated property and cause, keep the run
+with its report, and minimize the scenario as "lockpick minimize" does. At the end, print each
+finding and how often it occurred.
 
 Without names, the scenarios are random-settings and random-within-assumptions, whose plans
-stay within what Redlock assumes, with all variants that fit the lock. If a required property
+stay within Redlock's assumptions, with all variants that suit the lock. If a required property
 is violated, the exit code is 1.
 
-If fuzzing was interrupted or killed, the same command resumes it; if it had finished, the same
+If fuzzing was interrupted or killed, the same command resumes it; if it has finished, the same
 command continues with new seeds. With --seed it starts over. No run is counted twice.
 
 Minimized scenarios are stored in the corpus, a folder of scenario files. The next fuzz of the
-same lock runs them first: they still show the violation after a change to what seeds draw.
+same lock runs them first. They show the violation even if a later version of lockpick draws
+other random numbers from the same seed.
 
-Fuzzing finds all locks with a planted mistake (lock.kind broken), except
+Fuzzing detects every lock with a planted mistake (lock.kind broken), except
 ` + undetectedMistakes(),
 		Example: `  lockpick fuzz --lock redsync --for 10m
   lockpick fuzz random-faults/ --seeds 1000
   lockpick fuzz --lock broken --set lock.mistake=plain-del --for 2m`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if c.Flags().Changed("for") && f.time <= 0 {
-				return usageError(fmt.Errorf("--for %v is not positive", f.time), "as in --for 10m")
+			if c.Flags().Changed("for") && f.duration <= 0 {
+				return usageError(fmt.Errorf("--for %v is not positive", f.duration), "as in --for 10m")
 			}
 			f.seedGiven = c.Flags().Changed("seed")
 			if !c.Flags().Changed("for") && c.Flags().Changed("seeds") {
-				f.time = 0
+				f.duration = 0
 			}
 			return a.fuzz(c.Context(), f, args)
 		},
 	}
 	c.ValidArgsFunction = completer(true, scenarioNames)
 	fs := c.Flags()
-	fs.DurationVar(&f.time, "for", 10*time.Minute, "how long to run; with --seeds alone there is no time limit")
+	fs.DurationVar(&f.duration, "for", 10*time.Minute, "how long to run; with --seeds alone there is no time limit")
 	fs.IntVar(&f.seeds, "seeds", maxSweepSeeds, "number of seeds per scenario")
 	fs.Uint64Var(&f.seed, "seed", 1, "start over at this seed")
 	fs.StringVar(&f.lock, "lock", "", "test this kind of lock, as in redsync or KIND:OPTION=VALUE")
-	fs.StringArrayVar(&f.sets, "set", nil, "override a setting, as in lock.ttl=5s; expectations of the scenario no longer apply")
-	fs.StringArrayVar(&f.expects, "expect", nil, "set an expectation, as in mutual-exclusion=holds")
-	storeFlag(c, &f.store, "progress and findings")
+	fs.StringArrayVar(&f.settings, "set", nil, "override a setting, as in lock.ttl=5s; expectations of the scenario no longer apply")
+	fs.StringArrayVar(&f.expectations, "expect", nil, "set an expectation, as in mutual-exclusion=holds")
+	addStoreFlag(c, &f.store, "progress and findings")
 	fs.StringVar(&f.corpus, "corpus", "", "folder of minimized scenarios (default: "+campaign.CorpusFolder+" in the store)")
-	fs.DurationVar(&f.patience, "timeout", defaultTimeout, "time limit of one run, in wall-clock time")
+	fs.DurationVar(&f.timeout, "timeout", defaultTimeout, "time limit of one run, in wall-clock time")
 	fs.BoolVar(&f.failFast, "fail-fast", false, "stop after the first violation of a required property")
-	jsonFlag(c, &f.json, "the findings")
+	addJSONFlag(c, &f.json, "the findings")
 	return c
 }
 
-// undetectedMistakes lists the planted mistakes that fuzzing does not find, with the reasons.
+// undetectedMistakes lists the planted mistakes that fuzzing does not detect, each with the reason.
 func undetectedMistakes() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(broken.NotFoundByFuzzing)) {
@@ -93,29 +93,28 @@ func undetectedMistakes() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// defaultFuzzScenarios are the scenarios that fuzz runs if none is named.
 var defaultFuzzScenarios = []string{"random-settings", "random-within-assumptions"}
 
 func (a *app) fuzz(ctx context.Context, f *fuzzFlags, args []string) (err error) {
 	if err := f.validate(); err != nil {
 		return err
 	}
-	picks, err := f.choose(args)
+	picks, err := f.pickScenarios(args)
 	if err != nil {
 		return err
 	}
-	x := &campaign.Fuzzer{Simulator: newSimRunner(f.patience, f.store), Store: f.store, Scenarios: scenariosOf(picks), Corpus: f.corpus, Time: f.time, Seed: f.seed, Seeds: f.seeds, Restart: f.seedGiven,
-		FailFast: f.failFast, Log: a.errs, Job: func(n int, seed uint64) campaign.Job {
+	fuzzer := &campaign.Fuzzer{Simulator: newSimRunner(f.timeout, f.store), Store: f.store, Scenarios: scenariosOf(picks), Corpus: f.corpus, TimeLimit: f.duration, Seed: f.seed, Seeds: f.seeds, Restart: f.seedGiven,
+		FailFast: f.failFast, Log: a.errOut, NewJob: func(n int, seed uint64) campaign.Job {
 			j := f.job(picks[n], 0)
 			j.Seed, j.Command = seed, f.rerunCommand(picks[n], seed)
 			return j
 		}}
-	defer x.Stop()
-	if err := x.Open(); err != nil {
+	defer fuzzer.Stop()
+	if err := fuzzer.Open(); err != nil {
 		return err
 	}
 	a.waitForCleanup()
-	code, err := x.Run(ctx)
+	code, err := fuzzer.Run(ctx)
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -123,71 +122,70 @@ func (a *app) fuzz(ctx context.Context, f *fuzzFlags, args []string) (err error)
 		return storeError(err)
 	}
 	if a.code = outcome.WorseCode(a.code, code); f.json {
-		err = cmp.Or(printJSON(a.out, x.Result), err)
+		err = cmp.Or(printJSON(a.out, fuzzer.Result), err)
 	} else {
-		x.Result.Print(a.out)
+		fuzzer.Result.Print(a.out)
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintf(a.errs, "interrupted after %d runs; the same command resumes\n", x.Result.Runs)
+		fmt.Fprintf(a.errOut, "interrupted after %d runs; the same command resumes\n", fuzzer.Result.Runs)
 	}
 	return err
 }
 
-// choose returns the scenarios to run.
-func (f *fuzzFlags) choose(args []string) (picks []pick, err error) {
-	unnamed := len(args) == 0
-	if unnamed {
+func (f *fuzzFlags) pickScenarios(args []string) (picks []pick, err error) {
+	useDefaults := len(args) == 0
+	if useDefaults {
 		args = defaultFuzzScenarios
 	}
-	given := f.expects
-	f.setBrokenLock()
-	chosen, unsuitable, err := f.runFlags.chooseScenarios(args...)
+	userExpects := f.expectations
+	f.setBrokenLockExpectations()
+	candidates, skipped, err := f.runFlags.chooseScenarios(args...)
 	if err != nil {
 		return nil, err
 	}
-	if len(chosen) == 0 {
-		return nil, usageError(fmt.Errorf("none of the scenarios suits this lock: %s: %w", unsuitable[0].ID(), unsuitable[0].Why), "name another scenario")
+	if len(candidates) == 0 {
+		return nil, usageError(fmt.Errorf("none of the scenarios suits this lock: %s: %w", skipped[0].ID(), skipped[0].Reason), "name another scenario")
 	}
-	if err := f.requireCorrect(chosen, args, given); err != nil {
+	if err := f.addRequirements(candidates, args, userExpects); err != nil {
 		return nil, err
 	}
-	waiveTokenOrder(chosen, given)
+	waiveTokenOrder(candidates, userExpects)
 	b, err := backend(simulation, docker.Config{})
 	if err != nil {
 		return nil, err
 	}
-	able := campaign.Probe(context.Background(), b)
-	for _, p := range chosen {
-		elsewhere := len(picks) > 0 && unnamed && p.Lock.Kind != picks[0].Lock.Kind // a scenario for locks on one node
-		if len(able.Missing(p.Scenario, kinds.All)) == 0 && !elsewhere {
-			p.Comparison = nil // comparison runs contribute nothing to fuzzing
+	capabilities := campaign.Probe(context.Background(), b)
+	for _, p := range candidates {
+		otherKind := len(picks) > 0 && useDefaults && p.Lock.Kind != picks[0].Lock.Kind // the scenario is for locks on a single node
+		if len(capabilities.Missing(p.Scenario, kinds.All)) == 0 && !otherKind {
+			p.Comparison = nil // fuzzing makes no comparison runs
 			picks = append(picks, p)
 		}
 	}
 	if len(picks) == 0 {
-		return nil, backendError(errors.New("none of these scenarios can be run in the simulation"), "see lockpick list -v")
+		return nil, backendError(errors.New("the simulation can't run any of these scenarios"), "see lockpick list -v")
 	}
 	return picks, nil
 }
 
-// requireCorrect makes scenarios require of a lock with a planted mistake what they require of a
-// correct lock. Properties that no lock has to guarantee are required only if the user set an
-// expectation for them (given). Fencing tokens are checked if the lock issues them.
-func (f *fuzzFlags) requireCorrect(chosen []pick, args, given []string) error {
+// addRequirements makes the scenarios require of a lock with a planted mistake whatever they require
+// of a correct lock. It checks the order of fencing tokens if the lock issues them, and does not
+// change an expectation that the user set (userExpects).
+func (f *fuzzFlags) addRequirements(picks []pick, args, userExpects []string) error {
 	if !f.brokenLock {
 		return nil
 	}
-	own, err := choice{names: args}.scenarios()
+	originals, err := choice{names: args}.scenarios()
 	if err != nil {
 		return err
 	}
-	for _, p := range chosen {
-		i := slices.IndexFunc(own, func(o pick) bool { return o.ID() == p.ID() })
+	for _, p := range picks {
+		i := slices.IndexFunc(originals, func(o pick) bool { return o.ID() == p.ID() })
 		if i < 0 {
 			continue
 		}
-		for property, e := range own[i].Expect {
-			if !expects(given, property) && (e.Want == outcome.AnyOutcome || property == verdict.FencingOrder && p.Lock.Fence && !countsDifferently(own[i].Scenario)) {
+		for property, e := range originals[i].Expect {
+			if !hasExpectation(userExpects, property) && (e.Want == outcome.AnyOutcome || property == verdict.FencingOrder && p.Lock.Fence && !hasOwnTokenScheme(originals[i].Scenario)) {
 				p.Expect[property] = e
 			}
 		}
@@ -195,46 +193,45 @@ func (f *fuzzFlags) requireCorrect(chosen []pick, args, given []string) error {
 	return nil
 }
 
-// waiveTokenOrder drops the expectation about the order of tokens if a scenario has it only because
-// of how its own lock counts. The lock under test does not promise that order. An expectation that
-// the user set stays.
-func waiveTokenOrder(chosen []pick, given []string) {
-	for i, p := range chosen {
-		if p.Comparison != nil && countsDifferently(*p.Comparison) && !expects(given, verdict.FencingOrder) {
-			chosen[i].Expect = maps.Clone(p.Expect)
-			chosen[i].Expect[verdict.FencingOrder] = scenario.Expectation{Want: outcome.AnyOutcome}
+// waiveTokenOrder drops a scenario's expectation about the order of tokens if only the scenario's
+// own lock, which has its own token scheme, guarantees that order. An expectation that the user set
+// stays.
+func waiveTokenOrder(picks []pick, userExpects []string) {
+	for i, p := range picks {
+		if p.Comparison != nil && hasOwnTokenScheme(*p.Comparison) && !hasExpectation(userExpects, verdict.FencingOrder) {
+			picks[i].Expect = maps.Clone(p.Expect)
+			picks[i].Expect[verdict.FencingOrder] = scenario.Expectation{Want: outcome.AnyOutcome}
 		}
 	}
 }
 
-// countsDifferently reports whether a scenario's lock generates fencing tokens in another way than
+// hasOwnTokenScheme reports whether the scenario's lock generates fencing tokens differently from
 // the specification's lock.
-func countsDifferently(s scenario.Scenario) bool { return s.Lock.Fence && s.Lock.Kind != "redlock" }
+func hasOwnTokenScheme(s scenario.Scenario) bool { return s.Lock.Fence && s.Lock.Kind != "redlock" }
 
-// expects reports whether the user set an expectation for the property.
-func expects(given []string, property string) bool {
-	return slices.ContainsFunc(given, func(s string) bool { return strings.HasPrefix(s, property+"=") })
+func hasExpectation(userExpects []string, property string) bool {
+	return slices.ContainsFunc(userExpects, func(s string) bool { return strings.HasPrefix(s, property+"=") })
 }
 
-// setBrokenLock sets the expectations for --lock broken with its mistake. Few of these locks issue
-// fencing tokens, so tokens are expected only of locks whose mistake concerns tokens. Without a
-// fence, a paused holder may write too late under any lock.
-func (f *fuzzFlags) setBrokenLock() {
+// setBrokenLockExpectations sets the expectations for --lock broken. Only the locks whose mistake
+// concerns fencing tokens use them. For the others, resource-safety is not required: without
+// tokens, a paused holder may write too late under any lock.
+func (f *fuzzFlags) setBrokenLockExpectations() {
 	s := f.selection()
 	mistake := s.Mistake()
 	if mistake == "" {
 		return
 	}
 	f.brokenLock = true
-	own := f.expects
-	f.expects = nil
+	userExpects := f.expectations
+	f.expectations = nil
 	for _, p := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable, verdict.DeadlockFreedom, verdict.FaultTolerance, verdict.ValidOnReturn} {
-		f.expects = append(f.expects, p+"=holds")
+		f.expectations = append(f.expectations, p+"=holds")
 	}
 	if !strings.HasPrefix(mistake, "fence-") {
-		f.sets = append(f.sets, "lock.fence=false", "workload.fence=none")
-		f.expects = append(f.expects, verdict.ResourceSafety+"=any")
+		f.settings = append(f.settings, "lock.fence=false", "workload.fence=none")
+		f.expectations = append(f.expectations, verdict.ResourceSafety+"=any")
 	}
-	f.expects = append(f.expects, own...)
-	f.demands = []string{verdict.BoundedHold + "=holds"}
+	f.expectations = append(f.expectations, userExpects...)
+	f.defaultExpectations = []string{verdict.BoundedHold + "=holds"}
 }

@@ -23,15 +23,15 @@ func fuzzCommand(t *testing.T, store string) *exec.Cmd {
 	return c
 }
 
-// counts returns the number of occurrences of each finding, and of all runs, from the JSON output
-// of fuzz.
-func counts(t *testing.T, text []byte) map[string]int {
+// findingCounts extracts how often each finding occurred, and the number of runs, from the JSON output of
+// fuzz.
+func findingCounts(t *testing.T, text []byte) map[string]int {
 	t.Helper()
 	var h campaign.FuzzState
 	if err := json.Unmarshal(text, &h); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	n := map[string]int{"runs": h.Runs, "next": h.Next}
+	n := map[string]int{"runs": h.Runs, "next": h.FirstUnfinished}
 	for _, f := range h.Findings {
 		n[f.Bug.String()] = f.Runs
 		if f.Minimized == nil || !f.Settled || f.Dir == "" {
@@ -41,15 +41,14 @@ func counts(t *testing.T, text []byte) map[string]int {
 	return n
 }
 
-// TestFuzzResumes interrupts and kills lockpick fuzz. It must keep its findings, resume when it is
-// started again, and count each seed once, so that it ends with the results of an uninterrupted
-// one.
+// TestFuzzResumes repeatedly interrupts or kills lockpick fuzz and starts it again. The findings and
+// counts must be the same as without interruptions.
 func TestFuzzResumes(t *testing.T) {
-	whole, err := fuzzCommand(t, t.TempDir()).Output()
+	wantOutput, err := fuzzCommand(t, t.TempDir()).Output()
 	if code := err.(*exec.ExitError).ExitCode(); code != 1 {
-		t.Fatalf("exit code %d: %s", code, whole)
+		t.Fatalf("exit code %d: %s", code, wantOutput)
 	}
-	want := counts(t, whole)
+	want := findingCounts(t, wantOutput)
 	if want["runs"] != 40 || len(want) < 4 {
 		t.Fatalf("undisturbed: %v", want)
 	}
@@ -61,39 +60,38 @@ func TestFuzzResumes(t *testing.T) {
 			if err := c.Start(); err != nil {
 				t.Fatal(err)
 			}
-			awaitRuns(t, store, done+1)
+			waitForRuns(t, store, done+1)
 			if err := c.Process.Signal(s); err != nil {
 				t.Fatal(err)
 			}
 			err := c.Wait()
-			done = awaitRuns(t, store, 0) // more runs may have ended before the process did
+			done = waitForRuns(t, store, 0) // more runs may have ended before the process did
 			if c.ProcessState.Success() || s == syscall.SIGINT && c.ProcessState.ExitCode() != 130 {
-				t.Fatalf("%v: it ended with %v", s, err)
+				t.Fatalf("%v: the process ended with %v", s, err)
 			}
 		}
 		if done >= 40 {
-			t.Errorf("%v: it had already finished", s)
+			t.Errorf("%v: the run had already finished", s)
 		}
 		text, _ := fuzzCommand(t, store).Output()
-		if got := counts(t, text); !reflect.DeepEqual(got, want) {
+		if got := findingCounts(t, text); !reflect.DeepEqual(got, want) {
 			t.Errorf("%v: got %v, want %v", s, got, want)
 		}
 	}
 }
 
-// awaitRuns waits until hunt.json records at least the given number of runs, and returns their
-// number.
-func awaitRuns(t *testing.T, store string, least int) int {
+// waitForRuns waits until hunt.json records at least minRuns runs, and returns the number of runs.
+func waitForRuns(t *testing.T, store string, minRuns int) int {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		paths, _ := filepath.Glob(filepath.Join(store, "hunts", "*", "hunt.json"))
 		for _, path := range paths {
 			var h campaign.FuzzState
-			if text, err := os.ReadFile(path); err == nil && json.Unmarshal(text, &h) == nil && h.Runs >= least {
+			if text, err := os.ReadFile(path); err == nil && json.Unmarshal(text, &h) == nil && h.Runs >= minRuns {
 				return h.Runs
 			}
 		}
 	}
-	t.Fatalf("timeout before %d runs were done", least)
+	t.Fatalf("timeout before %d runs were done", minRuns)
 	return 0
 }

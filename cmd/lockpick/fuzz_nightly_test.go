@@ -25,26 +25,26 @@ import (
 )
 
 func testSimRunner(t *testing.T) simRunner {
-	c := simRunnerOf(campaign.Pool{Command: []string{build(t), workerVerb}, Size: runtime.NumCPU(), Timeout: defaultTimeout, StackFolder: t.TempDir()})
+	c := newSimRunnerWith(campaign.Pool{Command: []string{build(t), workerVerb}, Size: runtime.NumCPU(), Timeout: defaultTimeout, StackFolder: t.TempDir()})
 	t.Cleanup(c.Stop)
 	return c
 }
 
-// TestMinimizedForms minimizes each scenario of the catalog that expects a violation and compares the
-// result with its line in testdata/shrunk.txt. With -update, it rewrites the lines of the scenarios that
+// TestMinimizedForms minimizes each scenario in the catalog that expects a violation, and compares
+// the result with testdata/shrunk.txt. With -update, it rewrites the lines of the scenarios that
 // -run selects.
 func TestMinimizedForms(t *testing.T) {
 	c := testSimRunner(t)
 	forms := readMinimizedForms(t)
-	all := minimizables(t)
+	all := violatingScenarios(t)
 	for _, s := range all {
 		t.Run(s.ID(), func(t *testing.T) {
 			form := minimizedForm(t, c, s)
 			if *update {
 				forms[s.ID()] = form
 			}
-			if had := forms[s.ID()]; had != form {
-				t.Errorf("minimized to\n%s, but %s has\n%s", form, minimizedForms, had)
+			if storedForm := forms[s.ID()]; storedForm != form {
+				t.Errorf("minimized to\n%s, but %s has\n%s", form, minimizedForms, storedForm)
 			}
 		})
 	}
@@ -62,74 +62,74 @@ func TestMinimizedForms(t *testing.T) {
 	}
 }
 
-// minimizedForm minimizes a scenario with seed 1 and describes the result in one line.
-func minimizedForm(t *testing.T, c simRunner, s minimizable) string {
+// minimizedForm minimizes a scenario with seed 1 and returns a line that describes the result.
+func minimizedForm(t *testing.T, c simRunner, s violatingScenario) string {
 	const seed = 1
-	bug, err := violation(c.Run(t.Context(), s.Scenario, seed), s.Scenario, seed, s.bug.Property)
-	if err != nil { // the violation needs another seed
-		return notShownForm(s.bug)
+	bug, err := findViolation(c.Run(t.Context(), s.Scenario, seed), s.Scenario, seed, s.bug.Property)
+	if err != nil { // the violation does not occur with seed 1
+		return noViolationForm(s.bug)
 	}
-	begin := time.Now()
+	start := time.Now()
 	r, err := c.Minimizer(0).Minimize(t.Context(), s.Scenario, seed, bug)
 	if err != nil {
 		return err.Error()
 	}
-	t.Logf("%s, %.1f s", r.Summary(), time.Since(begin).Seconds())
-	if r.After.Steps > r.Before.Steps || r.After.Clients > r.Before.Clients || r.After.Nodes > r.Before.Nodes || !r.Complete {
+	t.Logf("%s, %.1f s", r.Summary(), time.Since(start).Seconds())
+	if r.SizeAfter.Steps > r.SizeBefore.Steps || r.SizeAfter.Clients > r.SizeBefore.Clients || r.SizeAfter.Nodes > r.SizeBefore.Nodes || !r.Complete {
 		t.Error(r.Summary())
 	}
 	if _, err := r.Write("small", knownNames()); err != nil {
 		t.Error(err)
 	}
-	form := fmt.Sprintf("%s, %s, %s", r.Bug, display.Plural(r.After.Clients, "client"), display.Plural(r.After.Nodes, "node"))
-	for _, st := range r.Scenario.Plan {
-		form += "; " + campaign.DescribeStep(st)
+	form := fmt.Sprintf("%s, %s, %s", r.Bug, display.Plural(r.SizeAfter.Clients, "client"), display.Plural(r.SizeAfter.Nodes, "node"))
+	for _, step := range r.Scenario.Plan {
+		form += "; " + campaign.DescribeStep(step)
 	}
 	return form
 }
 
-// TestMinimizedScenariosReplay minimizes random plans. In at least 95 of 100 cases the resulting file
-// shows the same violation when it is run.
+// TestMinimizedScenariosReplay minimizes 100 random plans. Running the resulting file must show the
+// same violation in at least 95 cases.
 func TestMinimizedScenariosReplay(t *testing.T) {
 	c := testSimRunner(t)
-	chosen, err := choice{names: []string{"random-faults"}}.scenarios()
+	picks, err := choice{names: []string{"random-faults"}}.scenarios()
 	if err != nil {
 		t.Fatal(err)
 	}
 	const all = 100
-	tried, replayed := 0, 0
+	numTried, numReplayed := 0, 0
 	var runs, steps []int
 	var seconds []float64
-	for seed := uint64(1); tried < all; seed++ {
-		p := chosen[int(seed)%len(chosen)]
-		bug, err := violation(c.Run(t.Context(), p.Scenario, seed), p.Scenario, seed, "")
+	for seed := uint64(1); numTried < all; seed++ {
+		p := picks[int(seed)%len(picks)]
+		bug, err := findViolation(c.Run(t.Context(), p.Scenario, seed), p.Scenario, seed, "")
 		if err != nil {
 			continue
 		}
-		tried++
-		begin := time.Now()
+		numTried++
+		start := time.Now()
 		r, err := c.Minimizer(0).Minimize(t.Context(), p.Scenario, seed, bug)
 		if err != nil {
 			t.Logf("%s, seed %d, %s: %v", p.ID(), seed, bug, err)
 			continue
 		}
-		runs, steps, seconds = append(runs, r.Runs), append(steps, r.After.Steps), append(seconds, time.Since(begin).Seconds())
+		runs, steps, seconds = append(runs, r.Runs), append(steps, r.SizeAfter.Steps), append(seconds, time.Since(start).Seconds())
 		text, err := r.Write("small", knownNames())
 		if err != nil {
 			t.Errorf("%s, seed %d: %v", p.ID(), seed, err)
 			continue
 		}
-		written, err := scenario.Parse("small.yaml", text, knownNames())
-		if err == nil && c.Run(t.Context(), written[0], r.Seed).Code == outcome.ExitOK {
-			replayed++
+		parsedScenarios, err := scenario.Parse("small.yaml", text, knownNames())
+		if err == nil && c.Run(t.Context(), parsedScenarios[0], r.Seed).Code == outcome.ExitOK {
+			numReplayed++
 		} else {
 			t.Logf("%s, seed %d: %s does not occur: %v\n%s", p.ID(), seed, bug, err, text)
 		}
 	}
-	t.Logf("%d of %d replay; median %d runs, %d steps, %.1f s; most %d runs, %d steps, %.1f s", replayed, tried,
+	t.Logf("%d of %d show the violation again; median %d runs, %d steps, %.1f s; maximum %d runs, %d steps, %.1f s", numReplayed, numTried,
 		median(runs), median(steps), median(seconds), slices.Max(runs), slices.Max(steps), slices.Max(seconds))
-	if replayed < 95 {
-		t.Errorf("%d of %d replay", replayed, tried)
+	if numReplayed < 95 {
+		t.Errorf("%d of %d show the violation again, want at least 95", numReplayed, numTried)
 	}
 }
 
@@ -138,55 +138,54 @@ func median[T cmp.Ordered](all []T) T {
 	return all[len(all)/2]
 }
 
-// fuzzSeeds is the number of seeds per scenario. Most locks are caught after a few.
+// fuzzSeeds is the number of seeds per scenario. For most broken locks, a few seeds suffice.
 const fuzzSeeds = 200
 
-// TestFuzzFindsBrokenLocks fuzzes each broken lock until a required property is violated, and checks that
-// the minimized scenario is small. The fuzzer does not know what to look for. It also fuzzes the locks in
-// broken.Unhunted, to check that they are not found.
+// TestFuzzFindsBrokenLocks fuzzes each broken lock until a required property is violated, and
+// checks that the minimized scenario is small. Fuzzing must not detect the locks in
+// broken.NotFoundByFuzzing.
 func TestFuzzFindsBrokenLocks(t *testing.T) {
-	lockpick := build(t)
+	binary := build(t)
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "mistake\tproperty\tcause\truns\tseconds\tminimizing\tminimized")
-	var took []float64
+	var durations []float64
 	for _, m := range broken.Mistakes() {
 		t.Run(m.Name, func(t *testing.T) {
-			h := fuzzMistake(t, lockpick, m.Name)
+			h := fuzzMistake(t, binary, m.Name)
 			i := slices.IndexFunc(h.Findings, func(f *campaign.FuzzFinding) bool { return f.Required })
-			why, unhunted := broken.NotFoundByFuzzing[m.Name]
+			reason, exempt := broken.NotFoundByFuzzing[m.Name]
 			if i < 0 {
-				if !unhunted {
+				if !exempt {
 					t.Errorf("nothing found in %d runs", h.Runs)
 				}
-				fmt.Fprintf(table, "%s\t\t\t%d\t\t\tit shows only %s\n", m.Name, h.Runs, why)
+				fmt.Fprintf(table, "%s\t\t\t%d\t\t\tit shows only %s\n", m.Name, h.Runs, reason)
 				return
 			}
 			f := h.Findings[i]
-			if unhunted {
-				t.Errorf("found by %s, so it should not be in broken.Unhunted", f.First.Command)
+			if exempt {
+				t.Errorf("found by %s, so it should not be in broken.NotFoundByFuzzing", f.FirstRun.Command)
 			}
 			if f.Minimized == nil {
 				t.Fatalf("%s was not minimized: %s", f.Bug, f.NotMinimized)
 			}
-			if z := f.Minimized.After; z.Steps > 3 || z.Clients > 2 {
+			if z := f.Minimized.SizeAfter; z.Steps > 3 || z.Clients > 2 {
 				t.Errorf("%s is not small: %s", f.Bug, f.Minimized.Caption())
 			}
-			took = append(took, f.MinimizeSeconds)
+			durations = append(durations, f.MinimizeSeconds)
 			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%.1f\t%.1f\t%s\n", m.Name, f.Property, f.Cause, f.RunsBefore, f.Seconds, f.MinimizeSeconds, f.Minimized.Summary())
 		})
 	}
 	table.Flush()
 	t.Logf("\n%s", &text)
-	if len(took) > 0 {
-		t.Logf("%d found; minimizing one took %.1f s in the median, %.1f s at most", len(took), median(took), slices.Max(took))
+	if len(durations) > 0 {
+		t.Logf("%d found; minimizing one took %.1f s in the median, %.1f s at most", len(durations), median(durations), slices.Max(durations))
 	}
 	if len(broken.NotFoundByFuzzing) > 5 {
-		t.Errorf("%d broken locks are not found", len(broken.NotFoundByFuzzing))
+		t.Errorf("fuzzing did not find %d broken locks", len(broken.NotFoundByFuzzing))
 	}
 }
 
-// fuzzMistake fuzzes a lock with a mistake and returns the result.
 func fuzzMistake(t *testing.T, lockpick, mistake string) campaign.FuzzState {
 	t.Helper()
 	store := t.TempDir()

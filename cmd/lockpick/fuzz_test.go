@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestFuzzTokenExpectations checks that an expectation about a named lock's tokens does not apply to other
-// locks, unless the user sets it. An expectation about the specification's tokens applies to every lock
-// that issues tokens.
+// TestFuzzTokenExpectations checks that a scenario's expectation about its own lock's token scheme
+// does not apply to other locks, unless the user sets it. An expectation about the specification's
+// tokens applies to every lock that issues tokens.
 func TestFuzzTokenExpectations(t *testing.T) {
 	for _, c := range []struct {
 		scenario string
@@ -25,11 +25,11 @@ func TestFuzzTokenExpectations(t *testing.T) {
 		{"clocks-agree", []string{"broken", "fencing-order=holds"}, "holds"},
 		{"always", []string{"broken"}, "holds"},
 	} {
-		flags := runFlags{lock: c.lock[0], expects: c.lock[1:], backend: simulation}
+		flags := runFlags{lock: c.lock[0], expectations: c.lock[1:], backend: simulation}
 		if flags.lock == "broken" {
-			flags.sets = []string{"lock.mistake=fence-from-one-node"}
+			flags.settings = []string{"lock.mistake=fence-from-one-node"}
 		}
-		picks, err := (&fuzzFlags{runFlags: flags}).choose([]string{"random-within-assumptions/" + strings.TrimPrefix(c.scenario, "base")})
+		picks, err := (&fuzzFlags{runFlags: flags}).pickScenarios([]string{"random-within-assumptions/" + strings.TrimPrefix(c.scenario, "base")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,30 +39,29 @@ func TestFuzzTokenExpectations(t *testing.T) {
 	}
 }
 
-// TestExpectationsCanBeChecked checks that no scenario gets an expectation that it can't check,
-// such as bounded-hold without limits. A recorded run with such an expectation could not be read
-// back.
+// TestExpectationsCanBeChecked checks that fuzz sets no expectation that a scenario can't check,
+// such as bounded-hold without limits. A stored run with that expectation could not be opened.
 func TestExpectationsCanBeChecked(t *testing.T) {
-	for _, expects := range [][]string{nil, {"bounded-hold=holds"}} {
-		flags := runFlags{lock: "broken", sets: []string{"lock.mistake=plain-del"}, expects: expects, backend: simulation}
-		picks, err := (&fuzzFlags{runFlags: flags}).choose([]string{"random-settings", "random-within-assumptions"})
+	for _, expectations := range [][]string{nil, {"bounded-hold=holds"}} {
+		flags := runFlags{lock: "broken", settings: []string{"lock.mistake=plain-del"}, expectations: expectations, backend: simulation}
+		picks, err := (&fuzzFlags{runFlags: flags}).pickScenarios([]string{"random-settings", "random-within-assumptions"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		limited := 0
+		numLimited := 0
 		for _, p := range picks {
 			if err := p.Check(knownNames()); err != nil {
-				t.Errorf("%s with %v: %v", p.ID(), expects, err)
+				t.Errorf("%s with %v: %v", p.ID(), expectations, err)
 			}
 			if p.Expect["bounded-hold"].Want == "holds" {
-				limited++
+				numLimited++
 			}
 		}
-		if limited == 0 || limited == len(picks) {
-			t.Errorf("bounded-hold is expected in %d of %d scenarios, want those with limits", limited, len(picks))
+		if numLimited == 0 || numLimited == len(picks) {
+			t.Errorf("bounded-hold is expected in %d of %d scenarios, want only scenarios with limits", numLimited, len(picks))
 		}
 	}
-	flags := runFlags{expects: []string{"bounded-hold=holds"}, backend: simulation}
+	flags := runFlags{expectations: []string{"bounded-hold=holds"}, backend: simulation}
 	if _, _, err := flags.chooseScenarios("baseline/"); err == nil {
 		t.Error("bounded-hold is expected in a scenario without limits")
 	}

@@ -20,13 +20,13 @@ import (
 	"lockpick/scenarios/exhaust"
 )
 
-// topics lists the help pages that belong to no command. Their texts are in topics/NAME.txt.
+// topics lists the help pages that are not about a command. Their texts are in topics/NAME.txt.
 var topics = []struct{ name, short string }{
 	{"exit-codes", "what each exit code means"},
-	{"files", "what a run writes to disk"},
+	{"files", "the files that lockpick writes"},
 	{"verdict-file", "the fields of verdict.json and outcome.json"},
 	{"faults", "the faults that lockpick can inject"},
-	{"glossary", "the terms that lockpick uses"},
+	{"glossary", "definitions of lockpick's terms"},
 	{"locks", "which locks can be tested, and what is required of each"},
 	{"scenario-format", "how to write a scenario"},
 	{"properties", "what lockpick checks, and how"},
@@ -36,9 +36,9 @@ var topics = []struct{ name, short string }{
 //go:embed topics/*.txt
 var topicFiles embed.FS
 
-// topic returns the text of a help page. Words in capitals and braces are replaced with text that
-// is generated from the code: the table of faults, the limits of a run, the numbers it measures.
-func topic(name string) string {
+// topicText returns the text of a help page. It replaces words in capitals and braces with text
+// generated from the code, such as the table of faults.
+func topicText(name string) string {
 	text, err := topicFiles.ReadFile("topics/" + name + ".txt")
 	if err != nil {
 		panic(err) // the table above names a file that does not exist
@@ -47,20 +47,20 @@ func topic(name string) string {
 		"{FAULTS}", faultTable(),
 		"{LOCKS}", lockTable(),
 		"{BOUNDS}", wrap(0, 0, "Limits of one run: "+strings.Join(scenario.SizeLimits(), "; ")+
-			". A scenario that exceeds a limit is refused. A run that records more events is stopped and is inconclusive. "+
+			". A scenario that exceeds a limit is refused. A run that records too many events is stopped and is inconclusive. "+
 			"The limits also apply to scaled values. FILE is a regular file of at most a megabyte, not a pipe or a device."),
 		"{NUMBERS}", wrap(len("Numbers: "), 0, strings.Join(checker.Numbers(), ", ")+"."),
 	).Replace(strings.TrimSuffix(string(text), "\n"))
 }
 
-// helpWidth is the width of help texts, in columns.
+// helpWidth is the line length of help texts, in columns.
 const helpWidth = 84
 
-func wrap(first, rest int, text string) string {
-	return display.Wrap(helpWidth, first, rest, text)
+func wrap(firstIndent, indent int, text string) string {
+	return display.Wrap(helpWidth, firstIndent, indent, text)
 }
 
-// faultTable returns the table of the nemesis's faults.
+// faultTable returns the table of faults for help faults.
 func faultTable() string {
 	var b strings.Builder
 	width := 0
@@ -71,63 +71,63 @@ func faultTable() string {
 	for _, k := range nemesis.Kinds {
 		fmt.Fprintf(&b, "%-*s", indent, k.Name)
 		b.WriteString(wrap(indent, indent, k.Doc) + "\n")
-		for _, fact := range faultDetails(k) {
-			b.WriteString(strings.Repeat(" ", indent) + wrap(indent, indent+7, fact) + "\n")
+		for _, detail := range faultDetails(k) {
+			b.WriteString(strings.Repeat(" ", indent) + wrap(indent, indent+7, detail) + "\n")
 		}
 	}
 	return b.String()
 }
 
-// faultDetails lists what the author of a scenario must know about a kind of fault.
+// faultDetails describes how a scenario can use a kind of fault, one line per aspect.
 func faultDetails(k nemesis.Kind) []string {
-	var on, needs, takes, powers []string
-	for _, t := range k.On {
-		on = append(on, string(t))
-		powers = append(powers, k.Capability(t))
+	var targets, requiredFields, optionalFields, capabilities []string
+	for _, t := range k.TargetTypes {
+		targets = append(targets, string(t))
+		capabilities = append(capabilities, k.Capability(t))
 	}
 	for _, f := range k.Fields {
 		if slices.Contains(k.RequiredFields, f) {
-			needs = append(needs, f)
+			requiredFields = append(requiredFields, f)
 		} else {
-			takes = append(takes, f)
+			optionalFields = append(optionalFields, f)
 		}
 	}
-	hits := "hits:  " + strings.Join(on, ", ")
-	if k.Overlaps {
-		hits += "; several steps may have it active at once"
+	targetLine := "hits:  " + strings.Join(targets, ", ")
+	if k.MayOverlap {
+		targetLine += "; it may be active in several steps at once"
 	}
-	out := []string{hits}
-	add := func(what string, words []string) {
+	out := []string{targetLine}
+	addLine := func(what string, words []string) {
 		if len(words) > 0 {
 			out = append(out, what+strings.Join(words, ", "))
 		}
 	}
-	add("needs: ", needs)
-	add("takes: ", takes)
-	add("modes: ", k.Modes)
+	addLine("needs: ", requiredFields)
+	addLine("takes: ", optionalFields)
+	addLine("modes: ", k.Modes)
 	for _, m := range k.Modes {
-		if c := k.ByMode[m].Capability; c != "" {
-			powers = append(powers, c+" for "+m)
+		if c := k.ModeActions[m].Capability; c != "" {
+			capabilities = append(capabilities, c+" for "+m)
 		}
 	}
-	add("power: ", powers)
-	out = append(out, "within: "+cmp.Or(k.Allowed, "none"))
+	addLine("power: ", capabilities)
+	out = append(out, "within: "+cmp.Or(k.AllowedFaults, "none"))
 	return out
 }
 
-// completer returns a function that completes one word from names and, if files is set, from file
-// names as well.
+// completer returns a function that completes one word from names. If files is set, the shell adds
+// file names.
 func completer(files bool, names func() []string) cobra.CompletionFunc {
-	then := cobra.ShellCompDirectiveNoFileComp
+	directive := cobra.ShellCompDirectiveNoFileComp
 	if files {
-		then = cobra.ShellCompDirectiveDefault
+		directive = cobra.ShellCompDirectiveDefault
 	}
 	return func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		return slices.DeleteFunc(names(), func(n string) bool { return !strings.HasPrefix(n, prefix) }), then
+		return slices.DeleteFunc(names(), func(n string) bool { return !strings.HasPrefix(n, prefix) }), directive
 	}
 }
 
-// scenarioNames lists all scenarios as NAME, and their variants as NAME/VARIANT.
+// scenarioNames lists all scenarios as NAME and all variants as NAME/VARIANT.
 func scenarioNames() []string {
 	all, err := choice{}.scenarios()
 	if err != nil {
@@ -135,12 +135,11 @@ func scenarioNames() []string {
 	}
 	var out []string
 	for _, p := range all {
-		out = append(out, strings.TrimSuffix(p.Exact(), "/"))
+		out = append(out, strings.TrimSuffix(p.ExactName(), "/"))
 	}
 	return out
 }
 
-// tagNames lists the tags of the catalog.
 func tagNames() []string {
 	all, err := choice{}.scenarios()
 	if err != nil {
@@ -154,7 +153,7 @@ func tagNames() []string {
 	return slices.Compact(out)
 }
 
-// expectationNames lists the values of --expect: every property with every expectation.
+// expectationNames lists the values of --expect.
 func expectationNames() []string {
 	var out []string
 	for _, p := range checker.Properties() {
@@ -163,10 +162,10 @@ func expectationNames() []string {
 	return out
 }
 
-// storedRuns lists the runs of the store, starting with the newest of each scenario.
+// storedRuns lists the runs in the default store, each scenario's newest run first.
 func storedRuns() []string { return suites.Runs(defaultStore()) }
 
-// addCompletion sets the completions of all commands.
+// addCompletion sets the completion functions of all commands.
 func addCompletion(root *cobra.Command) {
 	runs := completer(true, storedRuns)
 	for name, f := range map[string]cobra.CompletionFunc{
@@ -192,7 +191,7 @@ func addCompletion(root *cobra.Command) {
 			},
 			"mistake": exhaust.Mistakes, "without": exhaust.Parts,
 			"reduce":  exhaust.ReductionNames,
-			"require": func() []string { return append([]string{"all", harness.CanRun}, scenario.Capabilities()...) },
+			"require": func() []string { return append([]string{"all", harness.RunCapability}, scenario.Capabilities()...) },
 		} {
 			if c.Flags().Lookup(name) != nil {
 				c.RegisterFlagCompletionFunc(name, completer(false, f))
@@ -202,27 +201,28 @@ func addCompletion(root *cobra.Command) {
 	root.RegisterFlagCompletionFunc("color", completer(false, func() []string { return []string{"auto", "always", "never"} }))
 }
 
-// nearestName returns the name that the user probably intended: one that differs by typing mistakes,
-// or the one with the longest common prefix. It returns "" if no name comes close.
+// nearestName returns the name that the user probably intended: one with a typing mistake, or the
+// name with the longest common prefix of at least three letters. It returns "" if no name is
+// similar.
 func nearestName(word string, names []string) string {
 	best := scenario.Nearest(word, names)
 	if best != "" {
 		return best
 	}
-	longest := 2
+	longestPrefix := 2
 	for _, n := range names {
 		k := 0
 		for k < min(len(n), len(word)) && n[k] == word[k] {
 			k++
 		}
-		if k > longest {
-			best, longest = n, k
+		if k > longestPrefix {
+			best, longestPrefix = n, k
 		}
 	}
 	return best
 }
 
-// suggestion returns "; did you mean NAME?" for the nearest name, or "" if no name comes close.
+// suggestion returns "; did you mean NAME?" for the nearest name, or "" if no name is similar.
 func suggestion(word string, names []string) string {
 	if n := nearestName(word, names); n != "" {
 		return "; did you mean " + n + "?"
@@ -230,12 +230,12 @@ func suggestion(word string, names []string) string {
 	return ""
 }
 
-// commandNames lists the subcommands of a command; for the root these are all commands and topics.
-func commandNames(of *cobra.Command) (names []string) {
-	if !of.HasParent() {
+// commandNames lists the subcommands of a command. Those of the root include the topics.
+func commandNames(parent *cobra.Command) (names []string) {
+	if !parent.HasParent() {
 		names = append(names, "help")
 	}
-	for _, c := range of.Commands() {
+	for _, c := range parent.Commands() {
 		if !c.Hidden {
 			names = append(names, c.Name())
 		}
@@ -243,15 +243,16 @@ func commandNames(of *cobra.Command) (names []string) {
 	return names
 }
 
-// flagPattern matches a flag at the start of a line of a command's usage.
+// flagPattern matches the flag that a line of a command's usage describes.
 var flagPattern = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
 
-// flagError suggests the flag that the user probably intended, or the replacement of a removed one.
+// flagError adds a hint to an error about a flag: the flag that the user probably intended, or what
+// to use instead of a removed flag.
 func flagError(c *cobra.Command, err error) error {
 	hint := fmt.Sprintf("see %s --help", c.CommandPath())
 	if word, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
-		if instead := removedNames[c.Name()+" --"+word]; instead != "" {
-			return usageError(fmt.Errorf("--%s was removed", word), instead)
+		if replacement := replacements[c.Name()+" --"+word]; replacement != "" {
+			return usageError(fmt.Errorf("--%s was removed", word), replacement)
 		}
 		var names []string
 		for _, m := range flagPattern.FindAllStringSubmatch(c.Flags().FlagUsages(), -1) {

@@ -20,36 +20,37 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// checkRefused checks that lockpick rejects its input with a usage error and a hint.
-func checkRefused(t *testing.T, what string, args ...string) (errs string) {
+// checkRefused checks that lockpick exits with a usage error and prints a hint.
+func checkRefused(t *testing.T, description string, args ...string) (errs string) {
 	t.Helper()
 	code, _, errs := runLockpick(t, args...)
 	if code != outcome.ExitUsage || !strings.HasPrefix(errs, "error: ") || !strings.Contains(errs, "hint: ") || len(errs) > 5000 {
-		t.Errorf("%s: lockpick %s: code %d\n%.1000s", what, strings.Join(args, " "), code, errs)
+		t.Errorf("%s: lockpick %s: code %d\n%.1000s", description, strings.Join(args, " "), code, errs)
 	}
 	return errs
 }
 
-// realRun runs a scenario of the catalog as a suite, and returns the store and the directories of
-// the run and the suite.
-func realRun(t *testing.T, name string) (store, dir, suiteDir string) {
+// makeStoredRun runs a scenario in the catalog, and returns the store, the run's directory, and the
+// directory of a suite with that run.
+func makeStoredRun(t *testing.T, name string) (store, dir, suiteDir string) {
 	t.Helper()
 	store = filepath.Join(t.TempDir(), "store")
-	picked, err := choice{names: []string{name}}.scenarios()
+	picks, err := choice{names: []string{name}}.scenarios()
 	must(t, err)
-	o := campaign.Execute(context.Background(), sim.New(kinds.All), campaign.Job{Scenario: picked[0].Scenario, Seed: 1, Backend: simulation, Store: store, Keep: campaign.KeepAll, Version: "v1"})
+	o := campaign.Execute(context.Background(), sim.New(kinds.All), campaign.Job{Scenario: picks[0].Scenario, Seed: 1, Backend: simulation, Store: store, Keep: campaign.KeepAll, Version: "v1"})
 	if o.Error != "" {
 		t.Fatal(o.Error)
 	}
-	s := &suites.Suite{Store: store, Backend: simulation, Seed: 1, Seeds: 1, Started: time.Unix(1e9, 0)}
+	s := &suites.Suite{Store: store, Backend: simulation, Seed: 1, Seeds: 1, StartTime: time.Unix(1e9, 0)}
 	s.Add(o)
 	suiteDir, err = suites.Write(s)
 	must(t, err)
 	return store, o.Dir, suiteDir
 }
 
-// unpack replaces the history in a run directory with its uncompressed text, as during a run.
-func unpack(t *testing.T, dir string) string {
+// unpackHistory replaces a run's compressed history with the uncompressed file that exists during a run,
+// and returns that file's path.
+func unpackHistory(t *testing.T, dir string) string {
 	t.Helper()
 	text, err := campaign.HistoryText(dir)
 	must(t, err)
@@ -59,9 +60,9 @@ func unpack(t *testing.T, dir string) string {
 	return path
 }
 
-const example = "gc-pause-after-acquire/" // violated, so it has every report
+const reportExample = "gc-pause-after-acquire/" // it violates a property, so it has every report
 
-// protectedDir is a directory next to the store in which nothing may change.
+// A protectedDir is a directory next to the store. No command may change it.
 type protectedDir struct{ dir, file string }
 
 func newProtectedDir(t *testing.T, store string) protectedDir {
@@ -72,30 +73,30 @@ func newProtectedDir(t *testing.T, store string) protectedDir {
 	return f
 }
 
-func (f protectedDir) checkUnchanged(t *testing.T, what string) {
+func (f protectedDir) checkUnchanged(t *testing.T, description string) {
 	t.Helper()
 	text, err := os.ReadFile(f.file)
 	all, _ := os.ReadDir(f.dir)
 	if string(text) != "mine" || err != nil || len(all) != 1 {
-		t.Fatalf("%s: the outside directory changed: %.40q and %v (%v)", what, text, all, err)
+		t.Fatalf("%s: a directory outside the store changed: %.40q and %v (%v)", description, text, all, err)
 	}
 }
 
-// TestReportsAreNotWrittenThroughLinks checks that reports that are symbolic or hard links to other files
-// are replaced instead of written through.
+// TestReportsAreNotWrittenThroughLinks checks that a symbolic or hard link in a report's place is
+// replaced, and that the file that it points to stays unchanged.
 func TestReportsAreNotWrittenThroughLinks(t *testing.T) {
-	store, dir, suiteDir := realRun(t, example)
+	store, dir, suiteDir := makeStoredRun(t, reportExample)
 	f := newProtectedDir(t, store)
-	plant := func(path string, how func(old, new string) error) {
+	replaceWithLink := func(path string, makeLink func(old, new string) error) {
 		os.RemoveAll(path)
-		must(t, how(f.file, path))
+		must(t, makeLink(f.file, path))
 	}
-	for name, how := range map[string]func(old, new string) error{"link": os.Symlink, "hard link": os.Link} {
+	for name, makeLink := range map[string]func(old, new string) error{"link": os.Symlink, "hard link": os.Link} {
 		reports, err := os.ReadDir(dir)
 		must(t, err)
 		for _, r := range reports {
 			if r.Name() != campaign.ManifestFile && r.Name() != campaign.PackedFile && r.Name() != "outcome.json" && !r.IsDir() {
-				plant(filepath.Join(dir, r.Name()), how)
+				replaceWithLink(filepath.Join(dir, r.Name()), makeLink)
 			}
 		}
 		if code, _, errs := runLockpick(t, "report", dir); code != 0 {
@@ -106,14 +107,14 @@ func TestReportsAreNotWrittenThroughLinks(t *testing.T) {
 		pictures, err := os.ReadDir(figures)
 		must(t, err)
 		for _, p := range pictures {
-			plant(filepath.Join(figures, p.Name()), how)
+			replaceWithLink(filepath.Join(figures, p.Name()), makeLink)
 		}
 		if code, _, errs := runLockpick(t, "report", dir); code != 0 {
 			t.Errorf("%s: %s", name, errs)
 		}
 		f.checkUnchanged(t, "figures with a "+name)
 		for _, file := range []string{suites.PageFile, suites.TextFile, "../../" + suites.IndexFile} {
-			plant(filepath.Join(suiteDir, file), how)
+			replaceWithLink(filepath.Join(suiteDir, file), makeLink)
 		}
 		if code, _, errs := runLockpick(t, "report", suiteDir); code != 0 {
 			t.Errorf("%s: %s", name, errs)
@@ -122,10 +123,10 @@ func TestReportsAreNotWrittenThroughLinks(t *testing.T) {
 	}
 }
 
-// TestDirectoriesMayNotBeLinks checks that commands refuse to write into a directory that is a link to
+// TestDirectoriesMayNotBeLinks checks that commands don't write into a directory that is a link to
 // another place.
 func TestDirectoriesMayNotBeLinks(t *testing.T) {
-	store, dir, suiteDir := realRun(t, example)
+	store, dir, suiteDir := makeStoredRun(t, reportExample)
 	f := newProtectedDir(t, store)
 	figures := filepath.Join(dir, "figures")
 	must(t, os.RemoveAll(figures))
@@ -134,37 +135,37 @@ func TestDirectoriesMayNotBeLinks(t *testing.T) {
 	f.checkUnchanged(t, "figures")
 	must(t, os.Remove(figures))
 
-	for _, d := range []string{dir, suiteDir} { // the whole directory is elsewhere
-		away := filepath.Join(t.TempDir(), "away")
-		must(t, os.CopyFS(away, os.DirFS(d)))
-		before, _ := os.ReadDir(away)
+	for _, d := range []string{dir, suiteDir} { // move the whole directory elsewhere
+		target := filepath.Join(t.TempDir(), "away")
+		must(t, os.CopyFS(target, os.DirFS(d)))
+		entriesBefore, _ := os.ReadDir(target)
 		link := filepath.Join(filepath.Dir(d), "latest")
 		must(t, os.Remove(link))
-		must(t, os.Symlink(away, link))
+		must(t, os.Symlink(target, link))
 		checkRefused(t, "latest", "report", link)
-		if after, _ := os.ReadDir(away); len(after) != len(before) {
-			t.Errorf("%v became %v", before, after)
+		if entriesAfter, _ := os.ReadDir(target); len(entriesAfter) != len(entriesBefore) {
+			t.Errorf("the files changed from %v to %v", entriesBefore, entriesAfter)
 		}
 		must(t, os.Remove(link))
 		must(t, os.Symlink(filepath.Base(d), link))
 		if code, _, errs := runLockpick(t, "report", link); code != 0 {
-			t.Errorf("latest links to its sibling: %s", errs)
+			t.Errorf("latest is a link to its sibling: %s", errs)
 		}
 	}
 
-	bare := filepath.Join(t.TempDir(), "history.jsonl")
-	must(t, os.Link(unpack(t, dir), bare))
-	must(t, os.Symlink(f.dir, bare+".report"))
-	checkRefused(t, "FILE.report", "report", bare)
+	historyLink := filepath.Join(t.TempDir(), "history.jsonl")
+	must(t, os.Link(unpackHistory(t, dir), historyLink))
+	must(t, os.Symlink(f.dir, historyLink+".report"))
+	checkRefused(t, "FILE.report", "report", historyLink)
 	f.checkUnchanged(t, "FILE.report")
 
-	shelf := filepath.Dir(dir)
-	must(t, os.RemoveAll(shelf))
-	must(t, os.Symlink(f.dir, shelf))
-	picked, err := choice{names: []string{example}}.scenarios()
+	scenarioDir := filepath.Dir(dir)
+	must(t, os.RemoveAll(scenarioDir))
+	must(t, os.Symlink(f.dir, scenarioDir))
+	picks, err := choice{names: []string{reportExample}}.scenarios()
 	must(t, err)
-	for _, live := range []bool{false, true} {
-		o := campaign.Execute(context.Background(), sim.New(kinds.All), campaign.Job{Scenario: picked[0].Scenario, Seed: 1, Backend: simulation, Store: store, Keep: campaign.KeepAll, Live: live})
+	for _, isLive := range []bool{false, true} {
+		o := campaign.Execute(context.Background(), sim.New(kinds.All), campaign.Job{Scenario: picks[0].Scenario, Seed: 1, Backend: simulation, Store: store, Keep: campaign.KeepAll, Live: isLive})
 		if o.Code != outcome.ExitUsage || !strings.Contains(o.Error, "is not a directory, or is a link") {
 			t.Errorf("a run into a link: code %d, %s", o.Code, o.Error)
 		}
@@ -173,20 +174,20 @@ func TestDirectoriesMayNotBeLinks(t *testing.T) {
 	all := filepath.Join(store, suites.Folder)
 	must(t, os.RemoveAll(all))
 	must(t, os.Symlink(f.dir, all))
-	if _, err := suites.Write(&suites.Suite{Store: store, Started: time.Unix(1e9, 0)}); err == nil {
+	if _, err := suites.Write(&suites.Suite{Store: store, StartTime: time.Unix(1e9, 0)}); err == nil {
 		t.Error("a suite was written into a link")
 	}
 	f.checkUnchanged(t, "the suites' folder")
 }
 
-// TestNoCommandWaitsForAFile checks that a special file or a huge file in place of any file is refused at
-// once.
+// TestNoCommandWaitsForAFile checks that commands refuse special files and huge files at once,
+// wherever they read a file.
 func TestNoCommandWaitsForAFile(t *testing.T) {
-	store, dir, suiteDir := realRun(t, example)
+	store, dir, suiteDir := makeStoredRun(t, reportExample)
 	f := newProtectedDir(t, store)
 	must(t, os.Mkdir(filepath.Join(store, "odd"), 0o755))
-	packed := filepath.Join(dir, campaign.PackedFile)
-	for name, plant := range map[string]func(path string) error{
+	historyPath := filepath.Join(dir, campaign.PackedFile)
+	for name, create := range map[string]func(path string) error{
 		"a pipe":        func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"a device":      func(path string) error { return os.Symlink("/dev/zero", path) },
 		"a directory":   func(path string) error { return os.Mkdir(path, 0o755) },
@@ -196,36 +197,36 @@ func TestNoCommandWaitsForAFile(t *testing.T) {
 			return os.Truncate(path, 6<<30)
 		},
 	} {
-		with := func(path string, check func()) {
-			kept := path + ".kept"
-			must(t, os.Rename(path, kept))
-			must(t, plant(path))
+		withReplaced := func(path string, check func()) {
+			backup := path + ".kept"
+			must(t, os.Rename(path, backup))
+			must(t, create(path))
 			check()
 			must(t, os.RemoveAll(path))
-			must(t, os.Rename(kept, path))
+			must(t, os.Rename(backup, path))
 		}
 		for _, file := range []string{campaign.ManifestFile, campaign.PackedFile} {
-			with(filepath.Join(dir, file), func() { checkRefusedRun(t, name, dir, file) })
+			withReplaced(filepath.Join(dir, file), func() { checkRefusedRun(t, name, dir, file) })
 		}
-		must(t, os.Rename(packed, packed+".kept")) // a run in progress
-		must(t, plant(filepath.Join(dir, campaign.HistoryFile)))
+		must(t, os.Rename(historyPath, historyPath+".kept")) // a run in progress
+		must(t, create(filepath.Join(dir, campaign.HistoryFile)))
 		checkRefusedRun(t, name, dir, campaign.HistoryFile)
 		must(t, os.RemoveAll(filepath.Join(dir, campaign.HistoryFile)))
-		must(t, os.Rename(packed+".kept", packed))
-		with(filepath.Join(dir, "outcome.json"), func() {
-			// An interrupted run has none either.
+		must(t, os.Rename(historyPath+".kept", historyPath))
+		withReplaced(filepath.Join(dir, "outcome.json"), func() {
+			// An interrupted run has no outcome.json, so lockpick can do without.
 			if code, _, errs := runLockpick(t, "report", dir); code != 0 {
 				t.Errorf("%s as outcome.json: %d %s", name, code, errs)
 			}
 			must(t, suites.Index(store))
 		})
-		with(filepath.Join(suiteDir, "outcome.json"), func() {
+		withReplaced(filepath.Join(suiteDir, "outcome.json"), func() {
 			checkRefused(t, name+" as a suite's outcome.json", "report", suiteDir)
 			must(t, suites.Index(store))
 		})
 		for _, file := range []string{"odd.yaml", "odd.jsonl", "odd.edn"} {
 			path := filepath.Join(store, file)
-			must(t, plant(path))
+			must(t, create(path))
 			switch {
 			case name == "a directory", name == "a file beyond" && file != "odd.yaml":
 			case file == "odd.yaml":
@@ -246,13 +247,13 @@ func TestNoCommandWaitsForAFile(t *testing.T) {
 	}
 }
 
-// checkRefusedRun checks that a run with an unacceptable file is refused by every command.
-func checkRefusedRun(t *testing.T, what, dir, file string) {
+// checkRefusedRun checks that every command refuses a run in which file is unacceptable.
+func checkRefusedRun(t *testing.T, description, dir, file string) {
 	t.Helper()
-	for _, verb := range []string{"check", "explain", "report", "replay"} {
-		errs := checkRefused(t, what+" as "+file, verb, dir)
-		if what == "6 GB" && !strings.Contains(errs, "6442450944") {
-			t.Errorf("the error lacks the size: %s", errs)
+	for _, command := range []string{"check", "explain", "report", "replay"} {
+		errs := checkRefused(t, description+" as "+file, command, dir)
+		if description == "6 GB" && !strings.Contains(errs, "6442450944") {
+			t.Errorf("the error does not contain the size: %s", errs)
 		}
 	}
 }
@@ -261,39 +262,39 @@ func TestNoCommandWaitsForAReader(t *testing.T) {
 	store := t.TempDir()
 	pipe := filepath.Join(store, "junit")
 	must(t, syscall.Mkfifo(pipe, 0o600))
-	checkRefused(t, "a pipe without a reader", "run", example, "--store", store, "--junit", pipe)
+	checkRefused(t, "a pipe without a reader", "run", reportExample, "--store", store, "--junit", pipe)
 }
 
-// TestImpossibleSuite checks that an outcome.json of a suite with impossible values is refused.
+// TestImpossibleSuite checks that a suite's outcome.json with impossible values is refused.
 func TestImpossibleSuite(t *testing.T) {
-	_, _, suiteDir := realRun(t, example)
+	_, _, suiteDir := makeStoredRun(t, reportExample)
 	path := filepath.Join(suiteDir, suites.OutcomeFile)
 	text, err := os.ReadFile(path)
 	must(t, err)
-	for _, change := range [][2]string{
+	for _, replacement := range [][2]string{
 		{`"code": 0`, `"code": 7`}, {`"seeds": 1`, `"seeds": -1`}, {`"runs": 1`, `"runs": 9223372036854775807`}, {`"events": `, `"events": -`},
 		{`"schema": 1`, `"schema": 2`}, {`"seeds": 1`, `"rates": ["../../../x.svg"], "seeds": 1`}, {`"scenarios": [`, `"scenarios": [` + strings.Repeat("{},", 300_000)},
 	} {
-		hostile := strings.Replace(string(text), change[0], change[1], 1)
-		if hostile == string(text) {
-			t.Errorf("there is no %s", change[0])
+		changedText := strings.Replace(string(text), replacement[0], replacement[1], 1)
+		if changedText == string(text) {
+			t.Errorf("outcome.json does not contain %s", replacement[0])
 		}
-		must(t, os.WriteFile(path, []byte(hostile), 0o644))
-		checkRefused(t, fmt.Sprintf("%.60s", change[1]), "report", suiteDir)
+		must(t, os.WriteFile(path, []byte(changedText), 0o644))
+		checkRefused(t, fmt.Sprintf("%.60s", replacement[1]), "report", suiteDir)
 	}
 }
 
-// TestReplayRejectsInvalidManifest checks that replay validates run.json. A client named like a path once
-// overwrote a file outside the store.
+// TestReplayRejectsInvalidManifest checks that replay validates run.json. A client whose name was a
+// path once overwrote a file outside the store.
 func TestReplayRejectsInvalidManifest(t *testing.T) {
-	store, dir, _ := realRun(t, example)
+	store, dir, _ := makeStoredRun(t, reportExample)
 	f := newProtectedDir(t, store)
 	path := filepath.Join(dir, campaign.ManifestFile)
 	text, err := os.ReadFile(path)
 	must(t, err)
 	for _, backend := range []string{"sim", "process"} {
-		hostile := strings.Replace(strings.Replace(string(text), `"name": "c1"`, `"name": "../../../elsewhere/mine"`, 1), `"backend": "sim"`, `"backend": "`+backend+`"`, 1)
-		must(t, os.WriteFile(path, []byte(hostile), 0o644))
+		changedText := strings.Replace(strings.Replace(string(text), `"name": "c1"`, `"name": "../../../elsewhere/mine"`, 1), `"backend": "sim"`, `"backend": "`+backend+`"`, 1)
+		must(t, os.WriteFile(path, []byte(changedText), 0o644))
 		errs := checkRefused(t, "client", "replay", dir)
 		if !strings.Contains(errs, `run.json: scenario.clients[0].name: "../../../elsewhere/mine" is not a valid name for a client`) {
 			t.Error(errs)
@@ -303,8 +304,8 @@ func TestReplayRejectsInvalidManifest(t *testing.T) {
 	var m map[string]any
 	must(t, json.Unmarshal(text, &m))
 	m["colour"] = "red"
-	odd, err := json.Marshal(m)
+	textWithUnknownField, err := json.Marshal(m)
 	must(t, err)
-	must(t, os.WriteFile(path, odd, 0o644))
+	must(t, os.WriteFile(path, textWithUnknownField, 0o644))
 	checkRefused(t, "an unknown field", "check", dir)
 }

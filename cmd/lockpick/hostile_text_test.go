@@ -15,30 +15,30 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// hostile is a text that an attacker may put into a key, a file name or an error.
-const hostile = "a\n::error::forged\r\n  ::warning::forged\u0085::debug::\u2028::notice::\u2029\u202e\x1b[2J##[error]forged"
+// hostileText is text that an attacker might put into a key, a file name or an error.
+const hostileText = "a\n::error::forged\r\n  ::warning::forged\u0085::debug::\u2028::notice::\u2029\u202e\x1b[2J##[error]forged"
 
-// commandPattern matches text that GitHub's runner or a terminal would execute instead of show.
+// commandPattern matches text that GitHub's runner or a terminal would execute instead of showing.
 var commandPattern = regexp.MustCompile(`(?m)^[\pZ\s]*::|##\[|[\x00-\x08\x0b-\x1f\x7f-\x9f\x{2028}\x{2029}\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
 
 var invisiblePattern = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f-\x9f\x{2028}\x{2029}\x{202e}]`)
 
-// TestForeignTextIsEscaped checks that no input can give GitHub's runner a command or forge a line of
-// output.
+// TestForeignTextIsEscaped checks that input can't contain commands for GitHub's runner or forge
+// lines of output.
 func TestForeignTextIsEscaped(t *testing.T) {
 	t.Setenv("GITHUB_ACTIONS", "true")
 	t.Setenv("GITHUB_STEP_SUMMARY", "")
 	store := t.TempDir()
 	for _, args := range [][]string{
-		{"check", filepath.Join(store, hostile)},
-		{"report", filepath.Join(store, hostile)},
-		{"run", hostile},
-		{"run", "baseline/", "--set", hostile},
-		{"run", "baseline/", "--set", "lock.ttl=" + hostile},
-		{"run", "baseline/", "--set", "lock.kind=" + hostile},
-		{"run", "baseline/", "--backend", "process", "--adapter", hostile},
-		{"run", "baseline/", "--expect", hostile},
-		{hostile},
+		{"check", filepath.Join(store, hostileText)},
+		{"report", filepath.Join(store, hostileText)},
+		{"run", hostileText},
+		{"run", "baseline/", "--set", hostileText},
+		{"run", "baseline/", "--set", "lock.ttl=" + hostileText},
+		{"run", "baseline/", "--set", "lock.kind=" + hostileText},
+		{"run", "baseline/", "--backend", "process", "--adapter", hostileText},
+		{"run", "baseline/", "--expect", hostileText},
+		{hostileText},
 	} {
 		code, out, errs := runLockpick(t, args...)
 		if code == 0 || commandPattern.MatchString(out) || commandPattern.MatchString(errs) {
@@ -52,19 +52,18 @@ func TestForeignTextIsEscaped(t *testing.T) {
 	}
 }
 
-// hostileOutcome returns an outcome in which every text is hostile.
 func hostileOutcome() outcome.Outcome {
-	return outcome.Outcome{Scenario: hostile, Backend: "sim", Code: outcome.ExitUnexpected, Command: hostile, Dir: hostile, Error: hostile, Hint: hostile, Stopped: hostile, Retried: []string{hostile},
-		Judgements: []outcome.Judgement{{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Violated, Cause: hostile, Node: hostile, Because: hostile,
-			Confirmation: &outcome.Confirmation{Why: hostile}}}}
+	return outcome.Outcome{Scenario: hostileText, Backend: "sim", Code: outcome.ExitUnexpected, Command: hostileText, Dir: hostileText, Error: hostileText, Hint: hostileText, StopReason: hostileText, RetryReasons: []string{hostileText},
+		Judgements: []outcome.Judgement{{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Violated, Cause: hostileText, Node: hostileText, Because: hostileText,
+			Confirmation: &outcome.Confirmation{Why: hostileText}}}}
 }
 
-// TestHostileOutcomeForgesNoLines checks that the output for a run has as many lines as with harmless
-// texts.
+// TestHostileOutcomeForgesNoLines checks that hostile text does not change the number of lines that
+// run prints.
 func TestHostileOutcomeForgesNoLines(t *testing.T) {
-	print := func(o outcome.Outcome) string {
+	outputFor := func(o outcome.Outcome) string {
 		var b strings.Builder
-		a := &app{out: &output{w: &b, github: true}, errs: &output{w: &b, github: true}}
+		a := &app{out: &output{w: &b, github: true}, errOut: &output{w: &b, github: true}}
 		c := suites.Console{W: a.out, Suite: &suites.Suite{Seeds: 1}, Named: true, Diagram: diagram}
 		c.Add(o)
 		must(t, c.Finish(o.Code))
@@ -75,21 +74,21 @@ func TestHostileOutcomeForgesNoLines(t *testing.T) {
 	o.Error = "" // the error of a panic has several lines
 	text, err := json.Marshal(o)
 	must(t, err)
-	quoted, err := json.Marshal(hostile)
+	quotedHostile, err := json.Marshal(hostileText)
 	must(t, err)
-	var plain outcome.Outcome
-	must(t, json.Unmarshal([]byte(strings.ReplaceAll(string(text), string(quoted), `"`+strings.Repeat("x", len(hostile))+`"`)), &plain))
-	got, want := print(o), print(plain)
+	var harmlessOutcome outcome.Outcome
+	must(t, json.Unmarshal([]byte(strings.ReplaceAll(string(text), string(quotedHostile), `"`+strings.Repeat("x", len(hostileText))+`"`)), &harmlessOutcome))
+	got, want := outputFor(o), outputFor(harmlessOutcome)
 	if strings.Count(got, "\n") != strings.Count(want, "\n") || commandPattern.MatchString(got) {
 		t.Errorf("got\n%s\nwant as many lines as in\n%s", got, want)
 	}
-	if got := print(hostileOutcome()); commandPattern.MatchString(got) {
+	if got := outputFor(hostileOutcome()); commandPattern.MatchString(got) {
 		t.Errorf("%q", got)
 	}
 }
 
-// TestHostileOutcomeInReportsForCI checks that annotations are one command per line with escaped data, and
-// that JUnit files contain no invisible characters.
+// TestHostileOutcomeInReportsForCI checks that each line of annotations is a single command with
+// escaped data, and that JUnit files contain no invisible characters.
 func TestHostileOutcomeInReportsForCI(t *testing.T) {
 	var all outcome.Tally
 	all.Add(hostileOutcome())
@@ -109,15 +108,15 @@ func TestHostileOutcomeInReportsForCI(t *testing.T) {
 	}
 }
 
-// TestCommandsInPieces checks that commands are escaped even if a text is written in pieces.
+// TestCommandsInPieces checks that commands are escaped even if they are split between writes.
 func TestCommandsInPieces(t *testing.T) {
-	for cut := range len(hostile) {
+	for splitAt := range len(hostileText) {
 		var b strings.Builder
 		o := &output{w: &b, github: true}
-		_, err := o.Write([]byte(hostile[:cut]))
-		_, err2 := o.Write([]byte(hostile[cut:]))
+		_, err := o.Write([]byte(hostileText[:splitAt]))
+		_, err2 := o.Write([]byte(hostileText[splitAt:]))
 		if errors.Join(err, err2) != nil || regexp.MustCompile(`(?m)^\s*::`).MatchString(b.String()) {
-			t.Errorf("split at %d: %q", cut, b.String())
+			t.Errorf("split at %d: %q", splitAt, b.String())
 		}
 	}
 	var b strings.Builder

@@ -16,8 +16,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestEndlessRunIsStopped runs clients for a day of virtual time without think or hold time. The
-// run must stop when its history reaches the size limit, within limits of time and memory.
+// TestEndlessRunIsStopped runs clients without think or hold time for a day of virtual time. The
+// run must stop when its history reaches the size limit, and must not use too much time or memory.
 func TestEndlessRunIsStopped(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hot.yaml")
 	must(t, os.WriteFile(file, []byte(`name: hot
@@ -28,11 +28,11 @@ lock: {retry: 1ms}
 clients: 20
 limit: 24h
 `), 0o644))
-	picked, err := choice{names: []string{file}}.scenarios()
+	picks, err := choice{names: []string{file}}.scenarios()
 	must(t, err)
-	o := campaign.Execute(t.Context(), sim.New(kinds.All), campaign.Job{Scenario: picked[0].Scenario, Seed: 1, Backend: simulation, Keep: campaign.KeepNone})
-	if o.Code != outcome.ExitUndecided || !strings.Contains(o.Stopped, "a run may record no more events") || o.Events < history.MaxEvents || o.Events > history.MaxEvents*11/10 {
-		t.Errorf("code %d after %d events: %s %s", o.Code, o.Events, o.Stopped, o.Error)
+	o := campaign.Execute(t.Context(), sim.New(kinds.All), campaign.Job{Scenario: picks[0].Scenario, Seed: 1, Backend: simulation, Keep: campaign.KeepNone})
+	if o.Code != outcome.ExitUndecided || !strings.Contains(o.StopReason, "a run may record no more events") || o.Events < history.MaxEvents || o.Events > history.MaxEvents*11/10 {
+		t.Errorf("code %d after %d events: %s %s", o.Code, o.Events, o.StopReason, o.Error)
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -10,51 +10,51 @@ import (
 	"testing"
 )
 
-// TestHistoriesAreReadOnce checks that only package facts determines which return belongs to which call
-// and when a fault started and ended, so that a diagram and a verdict can't disagree. It also checks that
-// no code parses a cause, which is a sentence for people: data belongs in fields of the event.
+// TestHistoriesAreReadOnce checks that only package facts matches returns with calls and determines
+// when faults start and end, so that a diagram and a verdict can't disagree. It checks that no code
+// parses an event's cause, which is a sentence for people: data belongs in the event's fields.
 func TestHistoriesAreReadOnce(t *testing.T) {
 	parents := []string{"checker", "reports", "scenarios", "internal/bruteforce", "internal/histories"}
-	allowed := map[string]string{ // a file that may break a rule, and why
-		"reports/page/detail.go":            "describes a single event, independent of others",
+	exceptions := map[string]string{ // files that may break a rule, with the reason
+		"reports/page/detail.go":            "describes a single event, independently of others",
 		"internal/bruteforce/bruteforce.go": "an independent checker for tests, which may not share code with package facts",
 		"internal/histories/histories.go":   "creates histories for tests of package facts",
 		"checker/assumptions.go":            "a step's Proof contains the read-back text of a fault that hit nothing",
 	}
-	seen, broken := 0, map[string]bool{}
-	for _, p := range packages(t) {
+	numFiles, violators := 0, map[string]bool{}
+	for _, p := range listPackages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module)
-		ours := slices.ContainsFunc(parents, func(parent string) bool { return name == parent || strings.HasPrefix(name, parent+"/") })
+		applies := slices.ContainsFunc(parents, func(parent string) bool { return name == parent || strings.HasPrefix(name, parent+"/") })
 		for _, file := range p.GoFiles {
-			if !ours && name+"/"+file != "harness/history/edn/write.go" {
+			if !applies && name+"/"+file != "harness/history/edn/write.go" {
 				continue
 			}
-			seen++
+			numFiles++
 			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, why := range ruleViolations(f) {
-				broken[name+"/"+file] = true
-				if allowed[name+"/"+file] == "" {
-					t.Errorf("%s/%s: %s", name, file, why)
+			for _, violation := range ruleViolations(f) {
+				violators[name+"/"+file] = true
+				if exceptions[name+"/"+file] == "" {
+					t.Errorf("%s/%s: %s", name, file, violation)
 				}
 			}
 		}
 	}
-	for file := range allowed {
-		if !broken[file] {
+	for file := range exceptions {
+		if !violators[file] {
 			t.Errorf("%s has an unused exception", file)
 		}
 	}
-	if seen < 50 || !broken["internal/bruteforce/bruteforce.go"] {
-		t.Errorf("only %d files were checked", seen)
+	if numFiles < 50 || !violators["internal/bruteforce/bruteforce.go"] {
+		t.Errorf("only %d files were checked", numFiles)
 	}
 }
 
-// ruleViolations returns the violations of these rules in a file.
+// ruleViolations describes the places where a file breaks these rules.
 func ruleViolations(f *ast.File) (all []string) {
-	pairs := func(at string, e ast.Expr) {
+	checkPairing := func(at string, e ast.Expr) {
 		if x := sourceOf(e); slices.Contains([]string{"history.Invoke", "history.Begin", "history.End", `"invoke"`, `"begin"`, `"end"`}, x) {
 			all = append(all, at+x+": package facts pairs events")
 		}
@@ -65,15 +65,15 @@ func ruleViolations(f *ast.File) (all []string) {
 			switch n := n.(type) {
 			case *ast.BinaryExpr:
 				if n.Op == token.EQL || n.Op == token.NEQ {
-					pairs("compares with ", n.X)
-					pairs("compares with ", n.Y)
+					checkPairing("compares with ", n.X)
+					checkPairing("compares with ", n.Y)
 				}
 			case *ast.CaseClause:
 				for _, e := range n.List {
-					pairs("compares with ", e)
+					checkPairing("compares with ", e)
 				}
 			case *ast.KeyValueExpr:
-				pairs("has a table by ", n.Key)
+				checkPairing("has a table by ", n.Key)
 			case *ast.AssignStmt:
 				for i, e := range n.Rhs {
 					if x, ok := n.Lhs[i].(*ast.Ident); ok && hasCause(e, causes) {
@@ -95,7 +95,7 @@ func ruleViolations(f *ast.File) (all []string) {
 	return all
 }
 
-// isTextSearch reports whether a call searches a text.
+// isTextSearch reports whether a call searches or parses text.
 func isTextSearch(c *ast.CallExpr) bool {
 	s, ok := c.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -104,15 +104,15 @@ func isTextSearch(c *ast.CallExpr) bool {
 	if x, ok := s.X.(*ast.Ident); ok && x.Name == "fmt" {
 		return strings.HasPrefix(s.Sel.Name, "Sscan")
 	}
-	for _, verb := range []string{"Contains", "Has", "Index", "LastIndex", "Cut", "Split", "Fields", "Count", "EqualFold", "Match", "Find"} {
-		if strings.HasPrefix(s.Sel.Name, verb) && sourceOf(s.X) != "slices" {
+	for _, prefix := range []string{"Contains", "Has", "Index", "LastIndex", "Cut", "Split", "Fields", "Count", "EqualFold", "Match", "Find"} {
+		if strings.HasPrefix(s.Sel.Name, prefix) && sourceOf(s.X) != "slices" {
 			return true
 		}
 	}
 	return false
 }
 
-// hasCause reports whether an expression contains an event's cause or a variable that contains one.
+// hasCause reports whether an expression contains an event's cause, or a variable in causes.
 func hasCause(e ast.Expr, causes map[string]bool) (found bool) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -126,7 +126,8 @@ func hasCause(e ast.Expr, causes map[string]bool) (found bool) {
 	return found
 }
 
-// sourceOf returns the source text of an identifier, a qualified identifier or a literal, or "".
+// sourceOf returns the source text of an identifier, a qualified identifier or a literal, and ""
+// for any other expression.
 func sourceOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -139,7 +140,7 @@ func sourceOf(e ast.Expr) string {
 	return ""
 }
 
-// TestReadersAreFound checks that ruleViolations reports forbidden code and nothing else.
+// TestReadersAreFound checks that ruleViolations reports forbidden code, and only that.
 func TestReadersAreFound(t *testing.T) {
 	for code, want := range map[string]int{
 		`if e.Type == history.Invoke { open[e.Process] = e }`:                        1,

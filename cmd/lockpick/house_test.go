@@ -18,7 +18,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// importRule lists what a package may import, and the reason for the limit.
+// An importRule says what a package may import, and why.
 type importRule struct {
 	module   string // packages of this module; a trailing /… includes all below
 	external string // third-party modules
@@ -26,7 +26,7 @@ type importRule struct {
 	reason   string
 }
 
-// importTable is the import table. Every package must be in it.
+// importTable must contain every package.
 var importTable = map[string]importRule{
 	"redlock":           {module: "redlock/driver", reason: "people copy the folder, so it is self-contained"},
 	"redlock/driver":    {reason: "for authors of drivers: the interfaces of a node, the Lua scripts, and advice on passwords, ACLs and certificates"},
@@ -162,7 +162,7 @@ const (
 	internal   = "github.com/rogpeppe/go-internal"  // tests only
 )
 
-// module is the module path with a trailing slash, even after a rename.
+// module is the module path with a trailing slash. It is correct even if the module is renamed.
 var module = strings.TrimSuffix(reflect.TypeFor[outcome.Outcome]().PkgPath(), "scenarios/outcome")
 
 type goPackage struct {
@@ -173,7 +173,7 @@ type goPackage struct {
 	Imports, TestImports, XTestImports []string
 }
 
-func packages(t *testing.T) []goPackage {
+func listPackages(t *testing.T) []goPackage {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-json", "./...")
 	cmd.Dir = "../.."
@@ -203,7 +203,7 @@ func packages(t *testing.T) []goPackage {
 
 func TestImportTable(t *testing.T) {
 	seen := map[string]bool{}
-	for _, p := range packages(t) {
+	for _, p := range listPackages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module)
 		r, ok := importTable[name]
 		if !ok {
@@ -217,7 +217,7 @@ func TestImportTable(t *testing.T) {
 			}
 		}
 		for _, i := range slices.Concat(p.TestImports, p.XTestImports) {
-			if !r.allows(name, i) && !allowed(r.tests+" "+internal, i) {
+			if !r.allows(name, i) && !isAllowed(r.tests+" "+internal, i) {
 				t.Errorf("tests of %s may not import %s: %s", name, i, r.reason)
 			}
 		}
@@ -233,19 +233,19 @@ func (r importRule) allows(self, path string) bool {
 	if !strings.Contains(path, ".") && !strings.HasPrefix(path, module) {
 		return true // standard library
 	}
-	return path == module+self || allowed(r.module+" "+r.external, path)
+	return path == module+self || isAllowed(r.module+" "+r.external, path)
 }
 
-// allowed reports whether a list of packages and modules contains an import path.
-func allowed(list, path string) bool {
+// isAllowed reports whether a list of packages and modules covers an import path.
+func isAllowed(list, path string) bool {
 	path = strings.TrimPrefix(path, module)
 	return slices.ContainsFunc(strings.Fields(list), func(a string) bool {
-		below, all := strings.CutSuffix(a, "…")
-		return path == a || all && strings.HasPrefix(path, below) || strings.Contains(a, ".") && strings.HasPrefix(path, a+"/")
+		prefix, isPrefix := strings.CutSuffix(a, "…")
+		return path == a || isPrefix && strings.HasPrefix(path, prefix) || strings.Contains(a, ".") && strings.HasPrefix(path, a+"/")
 	})
 }
 
-// Size limits. Longer code contains more than one idea.
+// Size limits. Code that exceeds them contains more than one idea.
 const (
 	maxFile     = 1000
 	maxFunction = 70
@@ -253,14 +253,14 @@ const (
 )
 
 func TestSizesAndDocs(t *testing.T) {
-	for _, p := range packages(t) {
+	for _, p := range listPackages(t) {
 		if p.Doc == "" {
 			t.Errorf("package %s has no doc comment", p.ImportPath)
 		}
 		for _, f := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles, p.IgnoredGoFiles) {
 			checkSizes(t, filepath.Join(p.Dir, f))
 		}
-		for name, n := range methods(t, p) {
+		for name, n := range countMethods(t, p) {
 			if n > maxMethods {
 				t.Errorf("%s.%s has %d methods, at most %d", p.ImportPath, name, n, maxMethods)
 			}
@@ -268,8 +268,8 @@ func TestSizesAndDocs(t *testing.T) {
 	}
 }
 
-// methods counts the methods of each type of a package, for this platform.
-func methods(t *testing.T, p goPackage) map[string]int {
+// countMethods counts the methods of each type in a package, on this platform.
+func countMethods(t *testing.T, p goPackage) map[string]int {
 	t.Helper()
 	all := map[string]int{}
 	for _, name := range p.GoFiles {
@@ -282,14 +282,14 @@ func methods(t *testing.T, p goPackage) map[string]int {
 			if !ok || fn.Recv == nil {
 				continue
 			}
-			of := fn.Recv.List[0].Type
-			if star, ok := of.(*ast.StarExpr); ok {
-				of = star.X
+			receiver := fn.Recv.List[0].Type
+			if pointer, ok := receiver.(*ast.StarExpr); ok {
+				receiver = pointer.X
 			}
-			if index, ok := of.(*ast.IndexExpr); ok {
-				of = index.X
+			if index, ok := receiver.(*ast.IndexExpr); ok {
+				receiver = index.X
 			}
-			if id, ok := of.(*ast.Ident); ok {
+			if id, ok := receiver.(*ast.Ident); ok {
 				all[id.Name]++
 			}
 		}
@@ -318,8 +318,8 @@ func checkSizes(t *testing.T, path string) {
 	}
 }
 
-// TestEngineHasNoClock checks that the engine uses only Cluster.Now and Cluster.At. The machine's clock
-// would be wrong in virtual time.
+// TestEngineHasNoClock checks that the engine uses Cluster.Now and Cluster.At instead of package
+// time. The machine's clock would be wrong in virtual time.
 func TestEngineHasNoClock(t *testing.T) {
 	files, err := filepath.Glob("../../harness/*.go")
 	if err != nil || len(files) == 0 {
@@ -341,16 +341,16 @@ func TestEngineHasNoClock(t *testing.T) {
 			}
 			x, ok := s.X.(*ast.Ident)
 			if ok && x.Name == "time" && slices.Contains([]string{"Now", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Since", "Until", "Tick"}, s.Sel.Name) {
-				t.Errorf("%s: time.%s: the engine uses Cluster.Now and Cluster.At only", fset.Position(s.Pos()), s.Sel.Name)
+				t.Errorf("%s: time.%s: the engine must use Cluster.Now or Cluster.At", fset.Position(s.Pos()), s.Sel.Name)
 			}
 			return true
 		})
 	}
 }
 
-// TestFilesAreOpenedInOnePlace checks that untrusted files are opened only by package files, which never
-// blocks, limits what it reads, and does not leave its directory. Other packages may only create new files
-// under unique names.
+// TestFilesAreOpenedInOnePlace checks that only package files opens untrusted files. It never
+// blocks, limits how much it reads, and does not leave its directory. Other packages may only
+// create new files under unique names.
 func TestFilesAreOpenedInOnePlace(t *testing.T) {
 	parents := []string{"cmd/lockpick", "harness", "harness/scenario", "harness/history", "scenarios", "reports", "checker", "nemesis"}
 	forbidden := map[string][]string{
@@ -359,20 +359,20 @@ func TestFilesAreOpenedInOnePlace(t *testing.T) {
 		"template": {"ParseFiles", "ParseGlob"},
 		"http":     {"Dir", "FileServer", "ServeFile"},
 	}
-	seen := 0
-	for _, p := range packages(t) {
+	numFiles := 0
+	for _, p := range listPackages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module)
-		below := slices.ContainsFunc(parents, func(parent string) bool {
+		applies := slices.ContainsFunc(parents, func(parent string) bool {
 			return name == parent || parent != "harness" && strings.HasPrefix(name, parent+"/")
 		})
-		if !below {
+		if !applies {
 			continue
 		}
 		for _, file := range slices.Concat(p.GoFiles, p.IgnoredGoFiles) {
 			if strings.HasSuffix(file, "_test.go") {
 				continue
 			}
-			seen++
+			numFiles++
 			fset := token.NewFileSet()
 			f, err := parser.ParseFile(fset, filepath.Join(p.Dir, file), nil, 0)
 			if err != nil {
@@ -384,13 +384,13 @@ func TestFilesAreOpenedInOnePlace(t *testing.T) {
 					return true
 				}
 				if x, ok := s.X.(*ast.Ident); ok && slices.Contains(forbidden[x.Name], s.Sel.Name) {
-					t.Errorf("%s: %s.%s: open it by package harness/files", fset.Position(s.Pos()), x.Name, s.Sel.Name)
+					t.Errorf("%s: %s.%s: open files with package internal/files", fset.Position(s.Pos()), x.Name, s.Sel.Name)
 				}
 				return true
 			})
 		}
 	}
-	if seen < 100 {
-		t.Errorf("only %d files were checked", seen)
+	if numFiles < 100 {
+		t.Errorf("only %d files were checked", numFiles)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// asInit runs lockpick as a child if this is the first process of a container, and returns its exit
-// code. Only signals that it handles end the first process, so it could not abort, and nothing else
-// would reap orphaned processes.
-func asInit() (code int, over bool) {
+// runAsInit runs lockpick in a child process if this process is the first one in a container, and
+// returns the child's exit code. The kernel delivers to the first process only signals that it
+// handles, so lockpick could not abort there. The first process must also reap orphans.
+func runAsInit() (code int, ran bool) {
 	if os.Getpid() != 1 {
 		return 0, false
 	}
@@ -25,15 +25,15 @@ func asInit() (code int, over bool) {
 	}
 	child, err := os.StartProcess(self, os.Args, &os.ProcAttr{
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
-		Sys:   &syscall.SysProcAttr{Setpgid: true}, // a signal from the terminal arrives once, through this process
+		Sys:   &syscall.SysProcAttr{Setpgid: true}, // so that a signal from the terminal arrives once, forwarded by this process
 	})
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "error: start lockpick as a child of the first process:", err)
+		fmt.Fprintln(os.Stderr, "error: start lockpick as the child of the container's first process:", err)
 		return outcome.ExitBackend, true
 	}
 	go func() {
 		for s := range signals {
-			if s != syscall.SIGCHLD && s != syscall.SIGURG && s != syscall.SIGPIPE { // for this process
+			if s != syscall.SIGCHLD && s != syscall.SIGURG && s != syscall.SIGPIPE { // these are for this process
 				child.Signal(s)
 			}
 		}

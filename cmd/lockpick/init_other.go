@@ -2,5 +2,5 @@
 
 package main
 
-// asInit does nothing here: see init_linux.go.
-func asInit() (code int, over bool) { return 0, false }
+// runAsInit does nothing: only Linux has containers.
+func runAsInit() (code int, ran bool) { return 0, false }

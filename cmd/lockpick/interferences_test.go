@@ -29,18 +29,18 @@ import (
 
 var interferences = flag.Int("interferences", 0, "number of processes or containers that TestInterferences… kills, stops or pauses; 0: a few, or many in nightly runs")
 
-// attack is an outside attack on a run. hit is called once in each of the first attempts (tries
-// says how many), when a client has started to write.
+// An attack kills, stops or pauses part of a run from outside. hit is called once in each of the
+// first tries attempts, when a client has started to write.
 type attack struct {
 	binary   string
 	scenario string
 	backend  string
-	tries    int
+	maxHits  int
 	hit      func(lockpick int) error
 }
 
-// allTries is larger than the maximum number of attempts of a run.
-const allTries = 99
+// everyAttempt exceeds the maximum number of attempts of a run.
+const everyAttempt = 99
 
 // run runs lockpick under the attack, and returns its exit code and output.
 func (a attack) run(t *testing.T) (code int, output string) {
@@ -53,25 +53,25 @@ func (a attack) run(t *testing.T) (code int, output string) {
 		t.Fatal(err)
 	}
 	done := make(chan struct{})
-	go func() { defer close(done); cmd.Wait() }() // its state has the result
-	hit := map[string]bool{}
+	go func() { defer close(done); cmd.Wait() }() // cmd.ProcessState has the result
+	hitPaths := map[string]bool{}
 	for {
 		select {
 		case <-done:
-			if len(hit) == 0 {
-				t.Errorf("the attack hit nothing")
+			if len(hitPaths) == 0 {
+				t.Errorf("the attack hit no attempt")
 			}
 			return cmd.ProcessState.ExitCode(), out.String()
 		case <-time.After(2 * time.Millisecond):
 		}
 		filepath.WalkDir(store, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.Name() != "history.jsonl" || hit[path] || len(hit) >= a.tries {
+			if err != nil || d.Name() != "history.jsonl" || hitPaths[path] || len(hitPaths) >= a.maxHits {
 				return nil
 			}
 			if text, err := os.ReadFile(path); err != nil || !bytes.Contains(text, []byte(`"op":"write"`)) {
 				return nil
 			}
-			hit[path] = true
+			hitPaths[path] = true
 			if err := a.hit(cmd.Process.Pid); err != nil {
 				t.Errorf("attack: %v", err)
 			}
@@ -80,7 +80,8 @@ func (a attack) run(t *testing.T) (code int, output string) {
 	}
 }
 
-// attackOnChild returns an attack that signals one process of a run on the process backend.
+// attackOnChild returns an attack.hit that sends signals to one process of a run on the process
+// backend.
 func attackOnChild(name string, all ...syscall.Signal) func(int) error {
 	return func(lockpick int) error {
 		pid, err := childOf(lockpick, name)
@@ -91,8 +92,8 @@ func attackOnChild(name string, all ...syscall.Signal) func(int) error {
 	}
 }
 
-// checkRetried checks that a run whose first attempt was hit passes with the next one, and that the
-// output says so.
+// checkRetried checks that a run whose first attempt was hit passes with a later one, and that the
+// output says that it was retried.
 func checkRetried(t *testing.T, a attack, name string) {
 	t.Helper()
 	code, output := a.run(t)
@@ -101,62 +102,61 @@ func checkRetried(t *testing.T, a attack, name string) {
 	}
 }
 
-// interference is an outside action on one process or container of a run.
+// An interference kills, stops or pauses one process or container of a run from outside.
 type interference struct {
 	scenario string
 	actor    string
 	way      string
-	after    time.Duration // since the start of lockpick; later if the actor does not exist yet
+	after    time.Duration // since the start of lockpick; if there is no such actor then, as soon as there is
 }
 
 func (i interference) String() string {
 	return fmt.Sprintf("%s: %s %s after %v", i.scenario, i.way, i.actor, i.after.Round(time.Millisecond))
 }
 
-// saboteur interferes with runs of the built binary on one backend.
+// A saboteur interferes with runs of the built binary on one backend.
 type saboteur struct {
 	*testing.T
 	binary, backend string
 	args            map[string][]string // by scenario
 	ways            []string
-	actors          func(lockpick int) map[string]string // what to hit, by name
+	actors          func(lockpick int) map[string]string // targets for hit, by name
 	hit             func(target, way string) (at time.Time, err error)
-	lastCheck       time.Duration // how long before a run's end it may check its actors for the last time
+	lastCheck       time.Duration // maximum time between a run's last check of its actors and its end
 
 	mu    sync.Mutex
-	tally map[string]map[string]int // by kind of actor and way, and by result
+	tally map[string]map[string]int // numbers of interferences, by kind of actor and way, and by result
 }
 
-// runUndisturbed runs a scenario without interference. It returns the actors that took part, and
-// the duration.
+// runUndisturbed runs a scenario without interference, and returns its actors and its duration.
 func (s *saboteur) runUndisturbed(scenario string) (actors []string, duration time.Duration) {
 	s.Helper()
-	seen := map[string]bool{}
-	r := s.start(scenario)
+	actorSet := map[string]bool{}
+	r := s.startRun(scenario)
 	for r.running() {
 		for name := range s.actors(r.cmd.Process.Pid) {
-			seen[name] = true
+			actorSet[name] = true
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if code := r.cmd.ProcessState.ExitCode(); code != outcome.ExitOK && code != outcome.ExitUndecided { // as on an overloaded machine
+	if code := r.cmd.ProcessState.ExitCode(); code != outcome.ExitOK && code != outcome.ExitUndecided { // undecided: the machine is overloaded
 		s.Fatalf("%s, undisturbed: exit code %d\n%s", scenario, code, r.output.String())
 	}
-	return slices.Sorted(maps.Keys(seen)), time.Since(r.began)
+	return slices.Sorted(maps.Keys(actorSet)), time.Since(r.startTime)
 }
 
-// disturbedRun is a lockpick process with whose run a saboteur interferes.
+// A disturbedRun is a lockpick process that a saboteur has started.
 type disturbedRun struct {
 	cmd        *exec.Cmd
 	output     bytes.Buffer
 	store, tmp string
-	began      time.Time
-	ended      chan struct{}
+	startTime  time.Time
+	done       chan struct{}
 }
 
-func (s *saboteur) start(scenario string) *disturbedRun {
+func (s *saboteur) startRun(scenario string) *disturbedRun {
 	s.Helper()
-	r := &disturbedRun{store: filepath.Join(s.TempDir(), "store"), tmp: s.TempDir(), ended: make(chan struct{}), began: time.Now()}
+	r := &disturbedRun{store: filepath.Join(s.TempDir(), "store"), tmp: s.TempDir(), done: make(chan struct{}), startTime: time.Now()}
 	r.cmd = exec.Command(s.binary, append([]string{"run", "--backend", s.backend, "--store", r.store, "--reports", "none", "-v"}, s.args[scenario]...)...)
 	r.cmd.Env = append(os.Environ(), "TMPDIR="+r.tmp)
 	r.cmd.Stdout, r.cmd.Stderr = &r.output, &r.output
@@ -164,13 +164,13 @@ func (s *saboteur) start(scenario string) *disturbedRun {
 	if err := r.cmd.Start(); err != nil {
 		s.Fatal(err)
 	}
-	go func() { r.cmd.Wait(); close(r.ended) }()
+	go func() { r.cmd.Wait(); close(r.done) }()
 	return r
 }
 
 func (r *disturbedRun) running() bool {
 	select {
-	case <-r.ended:
+	case <-r.done:
 		return false
 	default:
 		return true
@@ -178,21 +178,21 @@ func (r *disturbedRun) running() bool {
 }
 
 const (
-	longestLimit = 20 * time.Second // of the scenarios in these tests
-	maxOverrun   = 30 * time.Second // by how much a run may exceed its limit
-	neverEnds    = 5 * time.Minute  // for all tries together, on an overloaded machine
+	longestLimit = 20 * time.Second // longest time limit of the scenarios in these tests
+	maxOverrun   = 30 * time.Second // by how much a run may exceed its time limit
+	totalLimit   = 5 * time.Minute  // time limit for all attempts of a run, on an overloaded machine
 )
 
-// try interferes once and checks the result. It returns false if the run was over before the actor could
-// be hit.
-func (s *saboteur) try(i interference, duration time.Duration) bool {
-	r := s.start(i.scenario)
+// try interferes with one run and checks the result. It returns false if the run ended before the
+// actor could be hit.
+func (s *saboteur) try(i interference, normalDuration time.Duration) bool {
+	r := s.startRun(i.scenario)
 	var at time.Time
 	for at.IsZero() && r.running() {
-		if time.Since(r.began) >= i.after {
+		if time.Since(r.startTime) >= i.after {
 			if target := s.actors(r.cmd.Process.Pid)[i.actor]; target != "" {
-				if then, err := s.hit(target, i.way); err == nil {
-					at = then
+				if hitTime, err := s.hit(target, i.way); err == nil {
+					at = hitTime
 					break
 				}
 			}
@@ -200,11 +200,11 @@ func (s *saboteur) try(i interference, duration time.Duration) bool {
 		time.Sleep(500 * time.Microsecond)
 	}
 	select {
-	case <-r.ended:
-	case <-time.After(neverEnds):
+	case <-r.done:
+	case <-time.After(totalLimit):
 		r.cmd.Process.Signal(syscall.SIGQUIT)
-		<-r.ended
-		s.Errorf("%v: still running after %v\n%s", i, neverEnds, r.output.String())
+		<-r.done
+		s.Errorf("%v: still running after %v\n%s", i, totalLimit, r.output.String())
 		s.countResult(i, "endless")
 		return true
 	}
@@ -212,48 +212,49 @@ func (s *saboteur) try(i interference, duration time.Duration) bool {
 		return false
 	}
 	code, output := r.cmd.ProcessState.ExitCode(), r.output.String()
-	discarded := strings.Contains(output, "retried: ")
+	retried := strings.Contains(output, "retried: ")
 	result := fmt.Sprintf("exit %d", code)
 	switch {
-	case discarded:
-		result += " after another try"
+	case retried:
+		result += " after a retry"
 	case code == outcome.ExitOK && strings.Contains(output, "skipped"):
 		s.Errorf("%v: skipped, exit code 0\n%s", i, output)
 	case code == outcome.ExitOK && isProbe(i.actor):
 		result += ", probed again"
-	case code == outcome.ExitOK && s.afterLastCheck(r, at):
-		result += ", hit when the run was over"
+	case code == outcome.ExitOK && s.isAfterLastCheck(r, at):
+		result += ", hit after the run had ended"
 	default:
-		s.Errorf("%v: exit code %d, and no try was discarded\n%s", i, code, output)
+		s.Errorf("%v: exit code %d, and no attempt was discarded\n%s", i, code, output)
 	}
-	// A process with a node's address is reported as the node, and of many only the first are named.
-	named := strings.Contains(output, i.actor) || strings.HasPrefix(i.actor, "address") || strings.Contains(output, " more (")
-	if discarded && !isProbe(i.actor) && !named {
-		s.Errorf("%v: the output doesn't name it\n%s", i, output)
+	// A process with a node's address is reported as that node. If there are many actors, only
+	// the first ones are named.
+	isNamed := strings.Contains(output, i.actor) || strings.HasPrefix(i.actor, "address") || strings.Contains(output, " more (")
+	if retried && !isProbe(i.actor) && !isNamed {
+		s.Errorf("%v: the output doesn't name the actor\n%s", i, output)
 	}
 	if !slices.Contains([]int{outcome.ExitOK, outcome.ExitUndecided, outcome.ExitBackend}, code) {
 		s.Errorf("%v: exit code %d\n%s", i, code, output)
 	}
-	if took, may := s.firstTryDuration(r), duration+longestLimit+maxOverrun; took > may {
-		s.Errorf("%v: the try took %v, limit %v", i, took, may)
+	if duration, limit := s.firstTryDuration(r), normalDuration+longestLimit+maxOverrun; duration > limit {
+		s.Errorf("%v: the attempt took %v, limit %v", i, duration, limit)
 	}
-	if left, err := os.ReadDir(r.tmp); err != nil || len(left) > 0 {
-		s.Errorf("%v: left in TMPDIR: %v %v\n%s", i, left, err, output)
+	if leftovers, err := os.ReadDir(r.tmp); err != nil || len(leftovers) > 0 {
+		s.Errorf("%v: left in TMPDIR: %v %v\n%s", i, leftovers, err, output)
 	}
 	s.countResult(i, result)
 	return true
 }
 
-// isProbe reports whether a process only probes the machine before any run.
+// isProbe reports whether an actor is a process that probes the machine before the run.
 func isProbe(actor string) bool {
 	return actor == "trial" || actor == "date" || actor == "redis-server"
 }
 
-// firstTryDuration returns the duration of the first attempt, which is the disturbed one.
+// firstTryDuration returns how long the first attempt, which was disturbed, took.
 func (s *saboteur) firstTryDuration(r *disturbedRun) time.Duration {
 	runs, err := filepath.Glob(filepath.Join(r.store, "*", "2*"))
 	if err != nil || len(runs) == 0 {
-		return 0 // it was over before its first run
+		return 0 // no attempt was started
 	}
 	o, err := campaign.ReadOutcome(slices.Min(runs))
 	if err != nil {
@@ -262,8 +263,9 @@ func (s *saboteur) firstTryDuration(r *disturbedRun) time.Duration {
 	return time.Duration(o.Seconds * float64(time.Second))
 }
 
-// afterLastCheck reports whether an instant is after the last check of the actors of the last run.
-func (s *saboteur) afterLastCheck(r *disturbedRun, at time.Time) bool {
+// isAfterLastCheck reports whether at may be after the last attempt checked its actors for the last
+// time.
+func (s *saboteur) isAfterLastCheck(r *disturbedRun, at time.Time) bool {
 	runs, err := filepath.Glob(filepath.Join(r.store, "*", "2*", campaign.PackedFile))
 	if err != nil || len(runs) == 0 {
 		return false
@@ -291,41 +293,42 @@ func (s *saboteur) countResult(i interference, result string) {
 	s.tally[key][result]++
 }
 
-// sabotage interferes n times, atOnce of them concurrently, with every actor of each scenario in
-// turn, at times spread evenly over a run.
-func (s *saboteur) sabotage(n, atOnce int) {
-	type whole struct {
+// sabotage interferes with n runs, numConcurrent at a time. It alternates between scenarios,
+// actors and ways, and spreads the times evenly over a run.
+func (s *saboteur) sabotage(n, numConcurrent int) {
+	type undisturbedRun struct {
 		cast []string
 		life time.Duration
 	}
-	all := map[string]whole{}
+	all := map[string]undisturbedRun{}
 	names := slices.Sorted(maps.Keys(s.args))
 	names = names[:min(n, len(names))]
 	for _, name := range names {
-		cast, life := s.runUndisturbed(name)
-		all[name] = whole{cast, life}
-		s.Logf("%s: %v: %s", name, life.Round(time.Millisecond), strings.Join(cast, " "))
+		actors, duration := s.runUndisturbed(name)
+		all[name] = undisturbedRun{actors, duration}
+		s.Logf("%s: %v: %s", name, duration.Round(time.Millisecond), strings.Join(actors, " "))
 	}
-	var running sync.WaitGroup
-	next := make(chan int)
-	for range atOnce {
-		running.Go(func() {
-			for k := range next {
+	var wg sync.WaitGroup
+	indices := make(chan int)
+	for range numConcurrent {
+		wg.Go(func() {
+			for k := range indices {
 				name := names[k%len(names)]
-				of, turn := all[name], k/len(names)
-				kinds := slices.Compact(mapAll(of.cast, kindOf))
-				kind := kinds[turn%len(kinds)]
-				sameKind := slices.DeleteFunc(slices.Clone(of.cast), func(actor string) bool { return kindOf(actor) != kind })
-				i := interference{scenario: name, actor: sameKind[k%len(sameKind)], way: s.ways[(turn+k%len(names))%len(s.ways)]}
-				// Multiples of the golden ratio spread evenly for any n.
-				_, share := math.Modf(float64(k) * math.Phi)
-				i.after = time.Duration(share * float64(of.life))
-				for !s.try(i, of.life) {
+				base, round := all[name], k/len(names)
+				kinds := slices.Compact(mapAll(base.cast, kindOf))
+				kind := kinds[round%len(kinds)]
+				sameKind := slices.DeleteFunc(slices.Clone(base.cast), func(actor string) bool { return kindOf(actor) != kind })
+				i := interference{scenario: name, actor: sameKind[k%len(sameKind)], way: s.ways[(round+k%len(names))%len(s.ways)]}
+				// The fractional parts of multiples of the golden ratio are spread
+				// evenly for any n.
+				_, fraction := math.Modf(float64(k) * math.Phi)
+				i.after = time.Duration(fraction * float64(base.life))
+				for !s.try(i, base.life) {
 					if i.after == 0 {
-						s.countResult(i, "was not seen in time")
+						s.countResult(i, "not found in time")
 						break
 					}
-					i.after /= 2 // the run had already ended
+					i.after /= 2 // too late: the run had already ended
 					if i.after < 10*time.Millisecond {
 						i.after = 0
 					}
@@ -334,10 +337,10 @@ func (s *saboteur) sabotage(n, atOnce int) {
 		})
 	}
 	for k := range n {
-		next <- k
+		indices <- k
 	}
-	close(next)
-	running.Wait()
+	close(indices)
+	wg.Wait()
 	for _, key := range slices.Sorted(maps.Keys(s.tally)) {
 		var results []string
 		for _, result := range slices.Sorted(maps.Keys(s.tally[key])) {
@@ -347,73 +350,72 @@ func (s *saboteur) sabotage(n, atOnce int) {
 	}
 }
 
-// kindOf returns an actor's name without its number.
 func kindOf(actor string) string { return strings.Trim(actor, "0123456789") }
 
 func mapAll(all []string, f func(string) string) (out []string) {
-	for _, one := range all {
-		out = append(out, f(one))
+	for _, s := range all {
+		out = append(out, f(s))
 	}
 	return out
 }
 
-// processesOf returns the descendants of a lockpick process, by the name under which it records them, or
-// else by their program.
+// processesOf returns the IDs of a lockpick process's children, by the name in lockpick's record,
+// or else by the name of the program.
 func processesOf(lockpick int) map[string]string {
-	found, named := map[string]string{}, childrenOf(lockpick)
+	processes, names := map[string]string{}, childrenOf(lockpick)
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", lockpick))
 	for _, task := range tasks {
 		text, _ := os.ReadFile(task) // empty if the thread has ended
 		for _, pid := range strings.Fields(string(text)) {
-			is, _ := os.ReadFile("/proc/" + pid + "/stat") // PID (PROGRAM) STATE …
-			program, rest, _ := strings.Cut(string(is), ") ")
+			stat, _ := os.ReadFile("/proc/" + pid + "/stat") // PID (PROGRAM) STATE …
+			program, rest, _ := strings.Cut(string(stat), ") ")
 			_, program, _ = strings.Cut(program, "(")
 			to, _ := os.Readlink("/proc/" + pid + "/fd/2")
-			name := cmp.Or(named[pid], program)
-			if to != "" && rest != "" && rest[0] != 'Z' && !strings.HasPrefix(name, "lockpick") { // a process before its exec
-				found[name] = pid
+			name := cmp.Or(names[pid], program)
+			if to != "" && rest != "" && rest[0] != 'Z' && !strings.HasPrefix(name, "lockpick") { // not a fork of lockpick that has not called exec yet
+				processes[name] = pid
 			}
 		}
 	}
-	return found
+	return processes
 }
 
-// containersOf returns the running containers of a lockpick process, by name without the host number.
+// containersOf returns a lockpick process's running containers, by name without the host number.
 func containersOf(lockpick int) map[string]string {
-	found := map[string]string{}
+	containers := map[string]string{}
 	list, _ := exec.Command("docker", "ps", "--filter", "label=lockpick", "--format", "{{.Names}}").Output() // empty if the engine is busy
-	for _, called := range strings.Fields(string(list)) {
-		owner, name, _ := strings.Cut(strings.TrimPrefix(called, "lockpick-"), "-") // BOOT.SPACE.PID.START.SITE
+	for _, container := range strings.Fields(string(list)) {
+		owner, name, _ := strings.Cut(strings.TrimPrefix(container, "lockpick-"), "-") // BOOT.SPACE.PID.START.SITE
 		if parts := strings.Split(owner, "."); len(parts) < 3 || parts[2] != strconv.Itoa(lockpick) {
 			continue
 		}
-		if of, host, ok := strings.Cut(name, "-"); ok && strings.Trim(host, "0123456789") == "" {
-			name = of
+		if shortName, host, ok := strings.Cut(name, "-"); ok && strings.Trim(host, "0123456789") == "" {
+			name = shortName
 		}
-		found[strings.TrimSuffix(name, "-51")] = called
+		containers[strings.TrimSuffix(name, "-51")] = container
 	}
-	return found
+	return containers
 }
 
-// waysToHitContainer lists actions on a container: through its engine, or signals from outside.
+// waysToHitContainer lists docker commands, and a signal to the container's first process.
 var waysToHitContainer = []string{"kill", "pause", "kill --signal=TERM", "SIGSTOP", "pause unpause"}
 
-// hitContainer applies one of waysToHitContainer to a container.
+// hitContainer hits a container in one of waysToHitContainer, and returns when it did.
 func hitContainer(target, way string) (at time.Time, err error) {
-	docker := func(words ...string) string {
-		text, fails := exec.Command("docker", words...).Output()
-		err = cmp.Or(err, fails)
+	runDocker := func(words ...string) string {
+		text, cmdErr := exec.Command("docker", words...).Output()
+		err = cmp.Or(err, cmdErr)
 		return strings.TrimSpace(string(text))
 	}
 	switch way {
 	case "SIGSTOP":
-		pid, _ := strconv.Atoi(docker("inspect", "--format", "{{.State.Pid}}", target))
+		pid, _ := strconv.Atoi(runDocker("inspect", "--format", "{{.State.Pid}}", target))
 		if err != nil || pid <= 1 {
-			return at, cmp.Or(err, errors.New("it has ended"))
+			return at, cmp.Or(err, errors.New("the container has ended"))
 		}
 		return time.Now(), syscall.Kill(pid, syscall.SIGSTOP)
 	case "pause unpause":
-		docker("pause", target)
+		runDocker("pause", target)
 		at = time.Now()
 		if err == nil {
 			time.Sleep(150 * time.Millisecond)
@@ -421,13 +423,14 @@ func hitContainer(target, way string) (at time.Time, err error) {
 		}
 		return at, err
 	}
-	docker(append(strings.Fields(way), target)...)
+	runDocker(append(strings.Fields(way), target)...)
 	at = time.Now()
 	if err == nil && strings.HasSuffix(way, "TERM") {
-		// The first process of a container receives only signals for which it has set a handler.
-		for end := at.Add(3 * time.Second); docker("inspect", "--format", "{{.State.Running}}", target) == "true"; {
+		// The first process of a container receives only signals for which it has set a
+		// handler.
+		for end := at.Add(3 * time.Second); runDocker("inspect", "--format", "{{.State.Running}}", target) == "true"; {
 			if time.Now().After(end) {
-				return at, errors.New("it has not heard it")
+				return at, errors.New("the container ignored the signal")
 			}
 		}
 		err = nil // lockpick may have removed it already
@@ -435,7 +438,7 @@ func hitContainer(target, way string) (at time.Time, err error) {
 	return at, err
 }
 
-// signalProcess applies one of waysToHit to a process.
+// signalProcess sends a process the signals in waysToHit[way], and returns when it sent the first.
 func signalProcess(target, way string) (at time.Time, err error) {
 	pid, err := strconv.Atoi(target)
 	if err != nil {
@@ -453,8 +456,8 @@ func signalProcess(target, way string) (at time.Time, err error) {
 	return at, nil
 }
 
-// onDocker returns a saboteur for runs in containers.
-func onDocker(t *testing.T) *saboteur {
+// dockerSaboteur returns a saboteur for runs in containers.
+func dockerSaboteur(t *testing.T) *saboteur {
 	return &saboteur{T: t, binary: build(t), backend: "docker", ways: waysToHitContainer, actors: containersOf, hit: hitContainer,
 		lastCheck: 500 * time.Millisecond, args: map[string][]string{
 			"baseline": {"baseline/", "--expect", "fault-tolerance=any"}, "power-loss-everysec": {"power-loss-everysec/"}, "clock-jump": {"clock-jump/"},

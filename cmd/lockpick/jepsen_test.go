@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// modelFlags lists the models that each history in testdata/jepsen is checked against, in the order
-// of the columns below and in the README there.
+// modelFlags lists the models against which each history in testdata/jepsen is checked. Its order
+// is that of the columns in jepsenVerdicts and in the README there.
 var modelFlags = [][]string{{"--model", "mutex"}, {"--model", "owner-mutex"}, {"--model", "handle"}, {"--model", "lease"}, {"--model", "lease", "--ttl", "1s"}}
 
-// jepsenVerdicts maps each history to its verdicts: + holds, - violated.
+// jepsenVerdicts maps each history to its verdicts by model: + holds, - violated.
 var jepsenVerdicts = map[string]string{
 	"sequential":                        "+ + + + +",
 	"concurrent-acquires":               "+ + + + +",
@@ -74,15 +74,15 @@ func TestJepsenHistories(t *testing.T) {
 		readme += " `" + strings.Join(args[1:], " ") + "` |"
 	}
 	readme += "\n|---|---|" + strings.Repeat("---|", len(modelFlags)) + "\n"
-	left := maps.Clone(jepsenVerdicts)
+	unusedVerdicts := maps.Clone(jepsenVerdicts)
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), ".edn")
 		text, err := os.ReadFile(path)
 		must(t, err)
 		rule, _, _ := strings.Cut(string(text), "\n")
 		rule, ok := strings.CutPrefix(rule, "; ")
-		want := strings.Fields(left[name])
-		delete(left, name)
+		want := strings.Fields(unusedVerdicts[name])
+		delete(unusedVerdicts, name)
 		if !ok || len(want) != len(modelFlags) {
 			t.Fatalf("%s: its comment with the rule or its line in the table is missing", name)
 		}
@@ -96,7 +96,7 @@ func TestJepsenHistories(t *testing.T) {
 		}
 		readme += "\n"
 	}
-	for _, name := range slices.Sorted(maps.Keys(left)) {
+	for _, name := range slices.Sorted(maps.Keys(unusedVerdicts)) {
 		t.Errorf("%s does not exist", name)
 	}
 	for i, args := range modelFlags {
@@ -108,8 +108,8 @@ func TestJepsenHistories(t *testing.T) {
 			t.Errorf("%s: %v, want at least 12 of each", args, n)
 		}
 	}
-	existing, _ := os.ReadFile(dir + "/README.md")
-	if string(existing) == readme {
+	oldReadme, _ := os.ReadFile(dir + "/README.md")
+	if string(oldReadme) == readme {
 		return
 	}
 	if !*update {

@@ -16,17 +16,17 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestKills kills lockpick processes at random times, and ends others with a signal. The next
-// process of the same kind must remove everything that a killed one left behind; a process ended by
-// a signal must leave nothing. Together with TestKillsOnDocker, this makes a hundred kills and
-// twenty of each signal. The environment variable KILLS_SEED selects other times.
+// TestKills kills lockpick processes at random times, and ends others with SIGHUP or SIGTERM. The
+// next process must remove everything that a killed process left behind; a process ended by a
+// signal must leave nothing behind. Together with TestKillsOnDocker, there are a hundred kills and
+// twenty signals of each kind. The environment variable KILLS_SEED selects other times.
 func TestKills(t *testing.T) {
-	endMany(newKillEnv(t, killSeed(), false), []int{40, 0, 16, 16}, []int{10, 0, 4, 0})
+	killAndSignal(newKillEnv(t, killSeed(), false), []int{40, 0, 16, 16}, []int{10, 0, 4, 0})
 }
 
 func TestKillsOnDocker(t *testing.T) {
 	needEngine(t)
-	endMany(newKillEnv(t, killSeed(), true), []int{0, 28, 0, 0}, []int{0, 6, 0, 0})
+	killAndSignal(newKillEnv(t, killSeed(), true), []int{0, 28, 0, 0}, []int{0, 6, 0, 0})
 }
 
 func killSeed() uint64 {
@@ -37,10 +37,10 @@ func killSeed() uint64 {
 	return seed
 }
 
-// endMany kills lockpick processes of each kind, and ends others with SIGHUP and with SIGTERM.
-// kills and signals contain the number of processes of each kind.
-func endMany(f *killEnv, kills, signals []int) {
-	began := time.Now()
+// killAndSignal kills lockpick processes of each kind, and ends others with SIGHUP and with SIGTERM.
+// kills and signals are the numbers of processes, by kind.
+func killAndSignal(f *killEnv, kills, signals []int) {
+	start := time.Now()
 	for _, k := range f.kinds(kills[0], kills[1], kills[2], kills[3]) {
 		f.kill(k)
 	}
@@ -49,54 +49,55 @@ func endMany(f *killEnv, kills, signals []int) {
 			f.signal(k, sig)
 		}
 	}
-	f.Logf("in %v", time.Since(began).Round(time.Second))
+	f.Logf("in %v", time.Since(start).Round(time.Second))
 }
 
-// TestSecondSignalEndsAtOnce checks that a second signal ends lockpick at once while it waits for
-// an unresponsive engine. The next process removes what is left behind.
+// TestSecondSignalEndsAtOnce checks that a second signal ends lockpick at once even if it is
+// waiting for an unresponsive container engine, and that the next process removes what it left
+// behind.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	needEngine(t)
 	f := newKillEnv(t, 1, true)
 	host, freeze := freezableSocket(t)
-	cmd := f.command("run", "baseline/", "--backend", "docker", "--scale", "1")
+	cmd := f.newCommand("run", "baseline/", "--backend", "docker", "--scale", "1")
 	cmd.Env = append(cmd.Env, "DOCKER_HOST=unix://"+host)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if found, _ := filepath.Glob(filepath.Join(f.store, "baseline", "*-docker-*", "history.jsonl")); len(found) > 0 && size(found[0]) > 10_000 {
+		if paths, _ := filepath.Glob(filepath.Join(f.store, "baseline", "*-docker-*", "history.jsonl")); len(paths) > 0 && fileSize(paths[0]) > 10_000 {
 			break
 		}
 	}
 	freeze()
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
 	cmd.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-ended:
-		t.Fatal("it cleaned up without its engine")
+	case <-done:
+		t.Fatal("lockpick cleaned up although the engine did not respond")
 	case <-time.After(2 * time.Second):
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-ended:
+	case <-done:
 	case <-time.After(2 * time.Second):
 		cmd.Process.Kill()
-		t.Error("it continues after a second signal")
+		t.Error("lockpick continued after a second signal")
 	}
 	if code := cmd.ProcessState.ExitCode(); code != outcome.ExitInterrupt {
 		t.Errorf("exit code %d", code)
 	}
 	if f.remains() == "" {
-		t.Error("it left nothing behind, so the test shows nothing")
+		t.Error("lockpick left nothing behind, so the test proves nothing")
 	}
 	f.runToEnd("run", "baseline/", "--backend", "docker", "--set", "workload.for=5s")
-	if left := f.awaitRemains(); left != "" {
-		t.Errorf("left behind by the next start:\n%s", left)
+	if leftovers := f.awaitCleanup(); leftovers != "" {
+		t.Errorf("not removed by the next process:\n%s", leftovers)
 	}
 }
 
-// freezableSocket returns a socket that forwards to the engine until it is frozen.
+// freezableSocket returns a socket that forwards to the container engine until freeze is called.
 func freezableSocket(t *testing.T) (path string, freeze func()) {
 	t.Helper()
 	engine, ok := strings.CutPrefix(os.Getenv("DOCKER_HOST"), "unix://")
@@ -110,7 +111,7 @@ func freezableSocket(t *testing.T) (path string, freeze func()) {
 	}
 	t.Cleanup(func() { l.Close() })
 	var flows sync.RWMutex // locked for writing while frozen
-	pass := func(to, from net.Conn) {
+	forward := func(to, from net.Conn) {
 		defer to.Close()
 		buf := make([]byte, 1<<16)
 		for {
@@ -134,8 +135,8 @@ func freezableSocket(t *testing.T) (path string, freeze func()) {
 				c.Close()
 				continue
 			}
-			go pass(e, c)
-			go pass(c, e)
+			go forward(e, c)
+			go forward(c, e)
 		}
 	}()
 	return path, sync.OnceFunc(func() { flows.Lock(); t.Cleanup(flows.Unlock) })

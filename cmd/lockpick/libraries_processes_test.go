@@ -10,14 +10,14 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// TestLibrariesOnProcesses runs each unmodified library on real redis-servers. Clients must exclude
-// each other, and each of them must acquire the lock.
+// TestLibrariesOnProcesses runs each library on real redis-servers. Each client must acquire the
+// lock, and no two clients may hold it at once.
 func TestLibrariesOnProcesses(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // this test mostly waits
 	needRedis(t)
 	binary := build(t)
 	for _, kind := range libraries() {
-		if _, only := setups[kind]; only { // the binary doesn't know this name
+		if _, ok := setups[kind]; ok { // the binary doesn't know this name
 			continue
 		}
 		t.Run(kind, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestLibrariesOnProcesses(t *testing.T) {
 					}
 				}
 				if len(holders) < len(h.Params.Clients) {
-					t.Errorf("%s: of %d clients %d got the lock", kind, len(h.Params.Clients), len(holders))
+					t.Errorf("%s: of %d clients, %d acquired the lock", kind, len(h.Params.Clients), len(holders))
 				}
 			}
 		})

@@ -9,8 +9,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestEveryLockUnderTheCatalog runs every kind of lock through the catalog: each scenario runs or is
-// skipped for a reason, and the only problems are violations by the lock.
+// TestEveryLockUnderTheCatalog runs every kind of lock through the catalog. Each scenario must run
+// or be skipped with a reason, and the lock's violations must be the only problems.
 func TestEveryLockUnderTheCatalog(t *testing.T) {
 	all, err := choice{}.scenarios()
 	if err != nil {

@@ -15,9 +15,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestBuiltBinaryRunsBubbles runs many bubbles in the built binary. They depend on synctest.Test accepting
-// a zero testing.T outside "go test". If a Go release changes that, the fallback is testing.MainStart with
-// custom deps in harness/sim/bubble.go, the only file that knows about it.
+// TestBuiltBinaryRunsBubbles runs many synctest bubbles in the built binary. They depend on
+// synctest.Test accepting a zero testing.T outside "go test". If a Go release changes that,
+// harness/sim/bubble.go, the only file that depends on it, can use testing.MainStart with custom
+// deps instead.
 func TestBuiltBinaryRunsBubbles(t *testing.T) {
 	seeds := 100
 	if night {
@@ -30,8 +31,8 @@ func TestBuiltBinaryRunsBubbles(t *testing.T) {
 	checkOutcomes(t, all)
 }
 
-// TestRandomPlansWithinAssumptions runs the reference lock within its assumptions. make random runs ten
-// thousand plans.
+// TestRandomPlansWithinAssumptions runs the reference lock under random plans within its
+// assumptions. make random does the same with ten thousand plans.
 func TestRandomPlansWithinAssumptions(t *testing.T) {
 	names := []string{"random-within-assumptions", "random-settings"}
 	variants, err := choice{names: names}.scenarios()
@@ -42,17 +43,17 @@ func TestRandomPlansWithinAssumptions(t *testing.T) {
 	if night {
 		seeds = 250
 	}
-	begin := time.Now()
+	start := time.Now()
 	code, all := outcomes(t, build(t), append([]string{"run", "--seeds", strconv.Itoa(seeds)}, names...)...)
 	if code != 0 || len(all) != seeds*len(variants) {
 		t.Errorf("exit code %d, %d runs", code, len(all))
 	}
 	checkOutcomes(t, all)
-	t.Logf("%d random plans within the assumptions in %.0f s: mutual-exclusion violated in %s", len(all), time.Since(begin).Seconds(), outcome.Rate(0, len(all)))
+	t.Logf("%d random plans within the assumptions in %.0f s: mutual-exclusion violated in %s", len(all), time.Since(start).Seconds(), outcome.Rate(0, len(all)))
 }
 
-// TestHardenedUnderRandomPlans checks that the hardened lock meets its guarantees within the
-// assumptions with all its settings enabled and, in nightly runs, with each setting alone.
+// TestHardenedUnderRandomPlans checks the hardened lock's guarantees within the assumptions, with
+// all its settings enabled and, in nightly runs, with each setting alone.
 func TestHardenedUnderRandomPlans(t *testing.T) {
 	var all, setups []string
 	for _, o := range redlock.Options {
@@ -65,7 +66,7 @@ func TestHardenedUnderRandomPlans(t *testing.T) {
 	for _, options := range append(setups, strings.Join(all, ",")) {
 		lock := strings.TrimSuffix("hardened:"+options, ":")
 		_, runs := outcomes(t, lockpick, "run", "random-within-assumptions", "random-settings", "--lock", lock, "--seeds", seeds)
-		runs = slices.DeleteFunc(runs, func(o outcome.Outcome) bool { return o.Skipped != "" }) // it can't query nodes in turn
+		runs = slices.DeleteFunc(runs, func(o outcome.Outcome) bool { return o.Skipped != "" }) // the hardened lock can't query nodes in turn
 		if len(runs) == 0 {
 			t.Errorf("%s was not tested", lock)
 		}
@@ -73,9 +74,8 @@ func TestHardenedUnderRandomPlans(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameBytes replays stored runs of the catalog, in processes with one or two
-// processors. Regular runs replay every fourth run with one of the two, nightly runs replay all of
-// them with both. TestEverySeedTwice runs each of them twice.
+// TestSameSeedSameBytes replays stored runs of the catalog on one and on two processors. Regular
+// runs replay every fourth run, on either one or two. TestEverySeedTwice covers all runs.
 func TestSameSeedSameBytes(t *testing.T) {
 	binary := build(t)
 	_, all := outcomes(t, binary, "run", "--seed", "7")
@@ -86,18 +86,18 @@ func TestSameSeedSameBytes(t *testing.T) {
 		if o.Skipped != "" { // containers are missing
 			continue
 		}
-		on := []string{"1", "2"}
+		processorCounts := []string{"1", "2"}
 		if !night && i%4 > 0 {
 			continue
 		}
 		if !night {
-			on = on[i/4%2 : i/4%2+1]
+			processorCounts = processorCounts[i/4%2 : i/4%2+1]
 		}
-		for _, procs := range on {
+		for _, procs := range processorCounts {
 			cmd := exec.Command(binary, "replay", o.Dir)
 			cmd.Env = append(os.Environ(), "GOMAXPROCS="+procs)
 			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%s with GOMAXPROCS %s: %v\n%s", o.Scenario, procs, err, out)
+				t.Errorf("%s with GOMAXPROCS=%s: %v\n%s", o.Scenario, procs, err, out)
 			}
 		}
 	}

@@ -1,7 +1,7 @@
 // Command lockpick finds out when a distributed lock stops being a lock.
 //
-// It is the composition root. It contains only flags, progress output and exit codes, with one
-// file per command.
+// This package contains only flags, progress output and exit codes, one file per command. It is the
+// composition root.
 package main
 
 import (
@@ -27,61 +27,62 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == vdso.GateVerb { // here, because it must keep the main goroutine
+	if len(os.Args) > 1 && os.Args[1] == vdso.GateVerb { // must run on the main goroutine
 		fmt.Fprintln(os.Stderr, "error:", vdso.Gate(os.Args[2:]))
 		os.Exit(outcome.ExitBackend)
 	}
-	if len(os.Args) < 2 || !strings.HasPrefix(os.Args[1], "__") { // the parent of a hidden command sees how it died
-		if code, over := asInit(); over {
+	if len(os.Args) < 2 || !strings.HasPrefix(os.Args[1], "__") { // hidden commands need neither: their parent sees how they died
+		if code, ran := runAsInit(); ran {
 			os.Exit(code)
 		}
 		// If a program runs out of memory, overflows its stack or receives SIGQUIT, the Go
-		// runtime exits with status 2, which would mean inconclusive. So lockpick aborts
-		// instead, which is none of its exit codes. The alternative is a supervising parent,
-		// which would have to forward all signals, die with its child, and take it along.
+		// runtime exits with status 2, which would mean inconclusive. Aborting can't be
+		// mistaken for one of lockpick's exit codes. A supervising parent process would work
+		// too, but it would have to forward all signals, and parent and child would have to
+		// die together.
 		debug.SetTraceback("crash")
 	}
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is main with its environment as arguments. It returns the exit code.
-func run(args []string, in io.Reader, out, errs io.Writer) int {
-	catch := interruptContext
+// run is main without global state. It returns the exit code.
+func run(args []string, in io.Reader, out, errOut io.Writer) int {
+	newContext := newInterruptContext
 	if isPart(args) {
-		catch = partContext
+		newContext = newPartContext
 	}
-	ctx, end, stop := catch()
+	ctx, cancel, stop := newContext()
 	defer stop()
 	github := os.Getenv("GITHUB_ACTIONS") == "true"
-	result := &output{w: out, github: github, screen: screenOf(out), done: ctx.Done(), onBrokenPipe: func() { end(errOutputClosed) }}
-	a := &app{in: in, out: result, errs: &output{w: errs, github: github, screen: screenOf(errs), done: ctx.Done()}}
+	result := &output{w: out, github: github, screen: newScreen(out), done: ctx.Done(), onBrokenPipe: func() { cancel(errOutputClosed) }}
+	a := &app{in: in, out: result, errOut: &output{w: errOut, github: github, screen: newScreen(errOut), done: ctx.Done()}}
 	root := a.root()
 	root.SetArgs(args)
-	verb := func(ctx context.Context) error {
-		if err := unknownCommand(root, args); err != nil {
+	execute := func(ctx context.Context) error {
+		if err := rejectUnknownCommand(root, args); err != nil {
 			return err
 		}
 		return root.ExecuteContext(ctx)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- catchPanic(verb, ctx) }()
+	done := make(chan error, 1)
+	go func() { done <- catchPanic(execute, ctx) }()
 	var err error
 	select {
-	case err = <-ended:
+	case err = <-done:
 	case <-ctx.Done():
 		if a.needsCleanup.Load() {
-			err = <-ended
+			err = <-done
 		}
 	}
 	if context.Cause(ctx) == errInterrupted {
 		return outcome.ExitInterrupt
 	}
-	switch lost := result.firstError(); {
-	case lost == nil:
-	case errors.Is(lost, syscall.EPIPE): // as in "| head": nobody would read an error message
+	switch writeErr := result.firstError(); {
+	case writeErr == nil:
+	case errors.Is(writeErr, syscall.EPIPE): // as in "| head", where nobody would read an error message
 		err, a.code = nil, outcome.WorseCode(a.code, outcome.ExitBackend)
 	default:
-		err = backendError(fmt.Errorf("print the result: %w", lost), "make sure that standard output can be written")
+		err = backendError(fmt.Errorf("print the result: %w", writeErr), "make sure that standard output can be written")
 	}
 	if err != nil {
 		a.printError(err)
@@ -89,20 +90,21 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	return outcome.WorseCode(a.code, exitCode(err))
 }
 
-// catchPanic turns a panic in a command into an error that reports a bug in lockpick, with the stack.
-func catchPanic(verb func(context.Context) error, ctx context.Context) (err error) {
+// catchPanic runs a command. It turns a panic into an error with the stack and the exit code for
+// bugs.
+func catchPanic(execute func(context.Context) error, ctx context.Context) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = &failure{err: fmt.Errorf("panic: %v\n%s", r, debug.Stack()), code: outcome.ExitBug, hint: "this is a bug in lockpick"}
 		}
 	}()
-	return withHint(verb(ctx))
+	return withHint(execute(ctx))
 }
 
-// app is the state that commands share.
+// app holds what all commands share.
 type app struct {
 	in           io.Reader
-	out, errs    io.Writer
+	out, errOut  io.Writer
 	code         int
 	needsCleanup atomic.Bool // see waitForCleanup
 }
@@ -115,12 +117,12 @@ func (a *app) root() *cobra.Command {
 that occur in distributed systems. It records a history, checks it, and explains
 the verdict.`,
 		SilenceErrors: true, SilenceUsage: true,
-		Args: cobra.ArbitraryArgs, // see unknownCommand
+		Args: cobra.ArbitraryArgs, // see rejectUnknownCommand
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetIn(a.in)
 	root.SetOut(a.out)
-	root.SetErr(a.errs)
+	root.SetErr(a.errOut)
 	root.SetFlagErrorFunc(flagError)
 	var color string
 	root.PersistentFlags().StringVar(&color, "color", "auto", "colored output: auto, always or never; auto respects NO_COLOR")
@@ -133,7 +135,7 @@ the verdict.`,
 		doctorCmd(a), versionCmd(a.out))
 	root.AddCommand(hiddenCmds(a.in, a.out)...)
 	for _, t := range topics {
-		root.AddCommand(&cobra.Command{Use: t.name, Short: t.short, Long: topic(t.name)})
+		root.AddCommand(&cobra.Command{Use: t.name, Short: t.short, Long: topicText(t.name)})
 	}
 	addCompletion(root)
 	root.InitDefaultCompletionCmd()
@@ -147,7 +149,7 @@ the verdict.`,
 	return root
 }
 
-// groups defines the groups of commands in the help.
+// groups lists the groups of commands in the help.
 var groups = []struct {
 	title    string
 	commands []string
@@ -158,11 +160,11 @@ var groups = []struct {
 	{"Maintain", []string{"adapter", "doctor", "gc", "completion", "help", "version"}},
 }
 
-// formerNames maps commands to their names in earlier releases. The old names still work, but
-// the help does not list them.
+// formerNames maps commands to their names in earlier releases, which still work but do not appear
+// in the help.
 var formerNames = map[string]string{"model-check": "exhaust", "fuzz": "hunt", "scorecard": "score", "minimize": "shrink"}
 
-// groupCommands puts the commands into their groups and adds their former names.
+// groupCommands assigns commands to groups and makes their former names work.
 func groupCommands(root *cobra.Command) {
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
@@ -180,9 +182,9 @@ func groupCommands(root *cobra.Command) {
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if gt (len .Aliases) 0}}", "{{if false}}", 1))
 }
 
-// unknownCommand rejects extra words after the program name, a group of commands or a topic. Cobra
-// would print their help, as it does for --help.
-func unknownCommand(root *cobra.Command, args []string) error {
+// rejectUnknownCommand rejects an unknown word after the program name, a command with subcommands or
+// a topic. Cobra would ignore the word and print help.
+func rejectUnknownCommand(root *cobra.Command, args []string) error {
 	c, rest, err := root.Find(args)
 	if err != nil || c != root && c.Runnable() {
 		return nil
@@ -192,12 +194,12 @@ func unknownCommand(root *cobra.Command, args []string) error {
 		return nil
 	}
 	word := c.Flags().Arg(0)
-	if strings.HasPrefix(word, cobra.ShellCompRequestCmd) { // a completion request from a shell, which cobra answers
+	if strings.HasPrefix(word, cobra.ShellCompRequestCmd) { // a shell's completion request, which cobra answers
 		return nil
 	}
 	path := strings.TrimPrefix(strings.TrimPrefix(c.CommandPath(), root.Name())+" ", " ")
-	if instead := removedNames[path+word]; instead != "" {
-		return usageError(fmt.Errorf("the command %q was removed", path+word), instead)
+	if replacement := replacements[path+word]; replacement != "" {
+		return usageError(fmt.Errorf("the command %q was removed", path+word), replacement)
 	}
 	return usageError(fmt.Errorf("unknown command %q", path+word), strings.TrimSpace("see lockpick help "+path)+suggestion(word, commandNames(c)))
 }
@@ -205,19 +207,19 @@ func unknownCommand(root *cobra.Command, args []string) error {
 func helpCmd() *cobra.Command {
 	return &cobra.Command{Use: "help [COMMAND|TOPIC]", Short: "show help about a command or a topic",
 		RunE: func(c *cobra.Command, args []string) error {
-			about, rest, err := c.Root().Find(args)
+			command, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				if instead := removedNames[strings.Join(args, " ")]; instead != "" {
-					return usageError(fmt.Errorf("the command %q was removed", strings.Join(args, " ")), instead)
+				if replacement := replacements[strings.Join(args, " ")]; replacement != "" {
+					return usageError(fmt.Errorf("the command %q was removed", strings.Join(args, " ")), replacement)
 				}
 				return usageError(fmt.Errorf("no command or topic %q", strings.Join(args, " ")), "see lockpick help"+suggestion(strings.Join(args, " "), commandNames(c.Root())))
 			}
-			about.InitDefaultHelpFlag()
-			return about.Help()
+			command.InitDefaultHelpFlag()
+			return command.Help()
 		}}
 }
 
-// failure is an error with its exit code and a hint on how to fix it.
+// failure is an error with an exit code and a hint on how to fix it.
 type failure struct {
 	err  error
 	code int
@@ -247,31 +249,31 @@ func exitCode(err error) int {
 }
 
 func (a *app) printError(err error) {
-	const mostErrorText = 16 << 10
+	const maxErrorText = 16 << 10
 	var s *scenario.Error
-	// An error may have several lines, and it may quote other texts. Indent them, so that none of
-	// them looks like a line from lockpick.
+	// Indent further lines: an error may quote other texts, whose lines must not look like
+	// lockpick's own.
 	text := strings.ReplaceAll(strings.TrimRight(err.Error(), "\n"), "\n", "\n    ")
 	text = longWord.ReplaceAllString(text, "$1…$2")
-	if exitCode(err) != outcome.ExitBug { // a stack is printed in full
-		text = display.Clip(text, mostErrorText)
+	if exitCode(err) != outcome.ExitBug { // print stacks in full
+		text = display.TruncateBytes(text, maxErrorText)
 	}
-	if errors.As(err, &s) { // it contains a drawing of its place
+	if errors.As(err, &s) { // its text shows the position in the file
 		text = err.Error()
 	}
-	fmt.Fprintf(a.errs, "%s %s\n", display.Paint(a.errs, display.Bad, "error:"), text)
+	fmt.Fprintf(a.errOut, "%s %s\n", display.Paint(a.errOut, display.BadText, "error:"), text)
 	if f, ok := errors.AsType[*failure](err); ok && f.hint != "" && !errors.As(err, &s) {
-		fmt.Fprintf(a.errs, "%s %s\n", display.Paint(a.errs, display.Good, "hint:"), display.OneLine(f.hint))
+		fmt.Fprintf(a.errOut, "%s %s\n", display.Paint(a.errOut, display.GoodText, "hint:"), display.OneLine(f.hint))
 	}
 }
 
-// longWord matches a word that is too long for an error message, with the parts that are kept.
+// longWord matches a word that is too long for an error message, and captures the two parts to keep.
 var longWord = regexp.MustCompile(`(\S{200})\S{400,}(\S{100})`)
 
-// releaseVersion is the version of a release build; the linker sets it.
+// releaseVersion is set by the linker in release builds.
 var releaseVersion string
 
-// version returns the release, the module version, or the commit of the build.
+// version returns the release version, the module version, or the commit.
 func version() string {
 	if releaseVersion != "" {
 		return releaseVersion
@@ -291,7 +293,7 @@ func version() string {
 	return "devel"
 }
 
-// buildInfo returns the version, Go version and platform, as version and --version print them.
+// buildInfo returns the output of version and --version.
 func buildInfo() string {
 	return fmt.Sprintf("lockpick %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
@@ -304,11 +306,11 @@ func versionCmd(out io.Writer) *cobra.Command {
 		}}
 }
 
-// removedNames maps commands and flags of earlier releases to their replacements. A flag is listed
-// with its command. Using one is a usage error (exit 64) with the replacement as the hint.
-var removedNames = map[string]string{
+// replacements maps removed commands and flags (as "COMMAND --FLAG") to what to use instead. Using
+// one is a usage error (exit 64) with that hint.
+var replacements = map[string]string{
 	"compare":                 "make a scorecard of each and open both",
-	"envelope --pairs":        "run envelope for one fault at a time; for two faults, put both in a scenario file and vary one, as in lockpick run mine.yaml --set plan.2.fault.by=40ms",
+	"envelope --pairs":        "run envelope for one fault at a time; for two, put both in a scenario file and vary one, as in lockpick run mine.yaml --set plan.2.fault.by=40ms",
 	"model-check --large":     "without flags, the known scopes run within seconds; use --nodes, --attempts, --extends and --crashes for a larger one",
 	"run --nodes":             "leave it out: lockpick starts its own nodes",
 	"run --stop-at-violation": "leave it out: every run is checked to its end, and the report shows the whole life of every key",

@@ -18,17 +18,16 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// minimizeFlags are the flags of minimize.
 type minimizeFlags struct {
-	selection campaign.Selection
-	seed      uint64
-	store     string
-	json      bool
-	property  string
-	try       string // a backend on which the minimized scenario is tried as well; "": none
-	file      string // the output file; "": in the store
-	maxRuns   int    // largest number of runs
-	seedGiven bool   // --seed was given
+	selection  campaign.Selection
+	seed       uint64
+	store      string
+	json       bool
+	property   string
+	tryBackend string // backend on which to run the minimized scenario, too; "" means none
+	outputFile string // output file; "" means a file in the store
+	maxRuns    int    // 0 means no limit
+	seedGiven  bool   // --seed was given
 }
 
 func minimizeCmd(a *app) *cobra.Command {
@@ -40,10 +39,10 @@ func minimizeCmd(a *app) *cobra.Command {
 shorten and round times, as long as the same property is violated by the same cause.
 
 DIR is a stored run; for a scenario (NAME/VARIANT or FILE), --seed selects the run. It is
-rerun in the simulation some hundred times, on all processors. The result is a scenario file
-with a caption that explains it. The file expects the violation, and "lockpick run FILE"
-shows it. The last line gives the number of runs, and with how many of 100 seeds the
-violation occurs: a minimal scenario may depend on its seed.`,
+rerun in the simulation a few hundred times, on all processors. The result is a scenario file
+with an explanation at the top. It expects the violation, which "lockpick run FILE" shows.
+The last line gives the number of runs, and with how many of 100 seeds the violation occurs:
+a minimal scenario may depend on its seed.`,
 		Example: `  lockpick minimize store/random-faults/latest
   lockpick minimize random-faults/ --seed 13 --property mutual-exclusion
   lockpick minimize random-faults/ --seed 13 --try process -o mine.yaml`,
@@ -54,15 +53,15 @@ violation occurs: a minimal scenario may depend on its seed.`,
 		},
 	}
 	fs := c.Flags()
-	fs.Uint64Var(&f.seed, "seed", 1, "the seed that shows the violation, for a scenario")
-	fs.StringVar(&f.property, "property", "", "the property (default: the first required one that is violated, or else the first violated one)")
+	fs.Uint64Var(&f.seed, "seed", 1, "for a scenario: the seed that shows the violation")
+	fs.StringVar(&f.property, "property", "", "property whose violation to keep (default: the first violated property, preferring required ones)")
 	fs.StringVar(&f.selection.Lock, "lock", "", "test this kind of lock, as in redsync or KIND:OPTION=VALUE")
-	fs.StringArrayVar(&f.selection.Sets, "set", nil, "override a setting, as in lock.ttl=5s")
-	fs.StringVar(&f.try, "try", "", "run the minimized scenario on this backend as well")
-	fs.StringVarP(&f.file, "output", "o", "", "write the scenario to this file (default: in "+campaign.ShrunkFolder+" of the store)")
-	storeFlag(c, &f.store, "the scenario and its run")
-	fs.IntVar(&f.maxRuns, "runs", 0, "at most this many runs (0: no limit)")
-	jsonFlag(c, &f.json, "the result")
+	fs.StringArrayVar(&f.selection.Overrides, "set", nil, "override a setting, as in lock.ttl=5s")
+	fs.StringVar(&f.tryBackend, "try", "", "then run the minimized scenario on this backend, too")
+	fs.StringVarP(&f.outputFile, "output", "o", "", "write the scenario to this file (default: in "+campaign.ShrunkFolder+" of the store)")
+	addStoreFlag(c, &f.store, "the scenario and its run")
+	fs.IntVar(&f.maxRuns, "runs", 0, "maximum number of runs (0: no limit)")
+	addJSONFlag(c, &f.json, "the result")
 	return c
 }
 
@@ -80,30 +79,30 @@ func (a *app) minimize(ctx context.Context, f *minimizeFlags, arg string) error 
 	if err != nil {
 		return err
 	}
-	var elsewhere *campaign.Runner
-	if f.try != "" {
-		if elsewhere, err = a.runner(ctx, f.try, f.store, 1); err != nil {
+	var tryRunner *campaign.Runner
+	if f.tryBackend != "" {
+		if tryRunner, err = a.runner(ctx, f.tryBackend, f.store, 1); err != nil {
 			return err
 		}
-		defer elsewhere.Close()
+		defer tryRunner.Close()
 	}
 	if err := campaign.CanWrite(f.store); err != nil {
 		return storeError(err)
 	}
-	if err := f.canWrite(); err != nil {
-		return usageError(fmt.Errorf("write %s: %w", f.file, err), "name a writable file with -o")
+	if err := f.checkOutputFile(); err != nil {
+		return usageError(fmt.Errorf("write %s: %w", f.outputFile, err), "name a writable file with -o")
 	}
-	c := newSimRunner(defaultTimeout, f.store)
-	defer c.Stop()
-	bug, err := violation(c.Run(ctx, s, seed), s, seed, f.property)
+	runner := newSimRunner(defaultTimeout, f.store)
+	defer runner.Stop()
+	bug, err := findViolation(runner.Run(ctx, s, seed), s, seed, f.property)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
 		return err
 	}
-	fmt.Fprintf(a.errs, "minimizing %s of %s with seed %d\n", bug, s.ID(), seed)
-	r, err := c.Minimizer(f.maxRuns).Minimize(ctx, s, seed, bug)
+	fmt.Fprintf(a.errOut, "minimizing %s of %s with seed %d\n", bug, s.ID(), seed)
+	r, err := runner.Minimizer(f.maxRuns).Minimize(ctx, s, seed, bug)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -111,49 +110,49 @@ func (a *app) minimize(ctx context.Context, f *minimizeFlags, arg string) error 
 		return usageError(err, "the same seed must show the violation again in the simulation")
 	}
 	name := minimizedName(r)
-	k, err := c.SaveMinimized(ctx, r, name, cmp.Or(f.file, filepath.Join(f.store, campaign.ShrunkFolder, name+".yaml")), f.store)
+	saved, err := runner.SaveMinimized(ctx, r, name, cmp.Or(f.outputFile, filepath.Join(f.store, campaign.ShrunkFolder, name+".yaml")), f.store)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
 		return err
 	}
-	if elsewhere != nil {
-		fmt.Fprintf(a.errs, "trying it on %s\n", f.try)
-		k.TryOn(ctx, elsewhere, knownNames(), f.store)
+	if tryRunner != nil {
+		fmt.Fprintf(a.errOut, "trying it on %s\n", f.tryBackend)
+		saved.TryOn(ctx, tryRunner, knownNames(), f.store)
 	}
 	if f.json {
-		return printJSON(a.out, k)
+		return printJSON(a.out, saved)
 	}
-	k.Print(a.out)
+	saved.Print(a.out)
 	return nil
 }
 
-// canWrite checks before the search that the output file can be written.
-func (f *minimizeFlags) canWrite() error {
-	if f.file == "" {
+// checkOutputFile checks that the output file can be written, so that no search is in vain.
+func (f *minimizeFlags) checkOutputFile() error {
+	if f.outputFile == "" {
 		return nil
 	}
-	if is, err := os.Stat(f.file); err == nil && !is.Mode().IsRegular() {
+	if info, err := os.Stat(f.outputFile); err == nil && !info.Mode().IsRegular() {
 		return errors.New("it exists and is not a regular file")
 	}
-	return errors.Unwrap(campaign.CanWrite(filepath.Dir(f.file))) // drop the part about the store
+	return errors.Unwrap(campaign.CanWrite(filepath.Dir(f.outputFile))) // drop the context, which names the store
 }
 
-// findSubject returns the scenario and the seed to minimize.
+// findSubject returns the scenario and the seed of the run to minimize.
 func (f *minimizeFlags) findSubject(arg string) (scenario.Scenario, uint64, error) {
 	if info, err := os.Stat(arg); err == nil && info.IsDir() {
 		if err := rejectRunFolder(arg); err != nil {
 			return scenario.Scenario{}, 0, err
 		}
-		of, err := campaign.OpenStored(arg, storedNames())
+		run, err := campaign.OpenStored(arg, storedNames())
 		switch {
 		case err != nil:
 			return scenario.Scenario{}, 0, usageError(err, badRecordHint)
-		case len(f.selection.Sets) > 0 || f.selection.Lock != "" || f.seedGiven:
+		case len(f.selection.Overrides) > 0 || f.selection.Lock != "" || f.seedGiven:
 			return scenario.Scenario{}, 0, usageError(errors.New("--set, --lock and --seed don't apply to a stored run"), "name the scenario instead")
 		}
-		return of.Manifest.Scenario, of.Manifest.Seed, checkReplayable(of.Manifest)
+		return run.Manifest.Scenario, run.Manifest.Seed, checkReplayable(run.Manifest)
 	}
 	f.selection.Names = []string{arg}
 	c, err := f.selection.Choose(knownNames())
@@ -163,34 +162,35 @@ func (f *minimizeFlags) findSubject(arg string) (scenario.Scenario, uint64, erro
 	case n > 1:
 		return scenario.Scenario{}, 0, usageError(fmt.Errorf("%s names %d scenarios", arg, n), "name one: "+arg+"/VARIANT, or "+arg+"/ for the base")
 	case len(c.Skipped) > 0:
-		return scenario.Scenario{}, 0, usageError(fmt.Errorf("%s does not suit this lock: %w", arg, c.Skipped[0].Why), "name another scenario")
+		return scenario.Scenario{}, 0, usageError(fmt.Errorf("%s does not suit this lock: %w", arg, c.Skipped[0].Reason), "name another scenario")
 	}
 	return c.Picks[0].Scenario, f.seed, nil
 }
 
-// violation returns the violation to minimize, preferring required properties.
-func violation(o outcome.Outcome, s scenario.Scenario, seed uint64, property string) (campaign.Bug, error) {
+// findViolation returns the violation to minimize: that of the given property, or else the first
+// one, preferring required properties.
+func findViolation(o outcome.Outcome, s scenario.Scenario, seed uint64, property string) (campaign.Bug, error) {
 	if o.Error != "" {
 		return campaign.Bug{}, &failure{err: errors.New(o.Error), code: o.Code, hint: o.Hint}
 	}
 	if bug, ok := campaign.BugOf(o, property); ok {
 		return bug, nil
 	}
-	hint := "find a seed with a violation by lockpick run --seeds N or lockpick fuzz"
+	hint := "find a seed with a violation with lockpick run --seeds N or lockpick fuzz"
 	if all := o.Violations(); len(all) > 0 {
 		hint = "it violates " + all[0].Property
 	}
-	what := "any property"
+	description := "any property"
 	if property != "" {
-		what = property
+		description = property
 	}
-	return campaign.Bug{}, usageError(fmt.Errorf("%s does not violate %s with seed %d in the simulation", s.ID(), what, seed), hint)
+	return campaign.Bug{}, usageError(fmt.Errorf("%s does not violate %s with seed %d in the simulation", s.ID(), description, seed), hint)
 }
 
-// minimizedName names a minimized scenario after its origin and its violation.
+// minimizedName derives a scenario's name from the original scenario, the lock, and the violation.
 func minimizedName(r campaign.Minimized) string {
 	l := r.Scenario.Lock
-	parts := []string{strings.ReplaceAll(r.From, "/", "-")}
+	parts := []string{strings.ReplaceAll(r.OriginalID, "/", "-")}
 	switch {
 	case l.Mistake != "":
 		parts = append(parts, l.Mistake)

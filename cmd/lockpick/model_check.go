@@ -19,13 +19,12 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// modelCheckFlags are the flags of model-check.
 type modelCheckFlags struct {
 	exhaust.Scope
-	restart, property, reduce, memory, lock string
-	limit                                   time.Duration
-	store                                   string
-	json, markdown                          bool
+	restart, property, reduction, memory, lock string
+	timeLimit                                  time.Duration
+	store                                      string
+	json, markdown                             bool
 }
 
 func modelCheckCmd(a *app) *cobra.Command {
@@ -34,38 +33,38 @@ func modelCheckCmd(a *app) *cobra.Command {
 		Use:   "model-check",
 		Short: "model-check Redlock exhaustively in a small scope",
 		Long: `Search every order of messages, losses, pauses, expiries and faults for two clients that
-hold the lock at once. This is an explicit-state model of Redlock, in a scope of a few nodes
+hold the lock at once. The search explores an explicit-state model of Redlock with a few nodes
 and attempts. The model is not the code; tests compare the two, case by case for the client
 and request by request for the nodes.
 
 --lock hardened is the lock that redlock.New creates, with tombstones, debts and grant counts
 that start at the node's clock. --quarantine adds a part to it and --without removes one; both
-imply --lock hardened. Unless --property is given, the search looks for what they break:
-left-keys without tombstones or debts, fencing-order without counts from the clock or with a
-mistake in tokens.
+imply --lock hardened. Unless --property is given, the search looks for the violation that the
+missing part or the mistake can cause: left-keys without tombstones or debts, fencing-order
+without counts from the clock or with a mistake in tokens.
 
---property selects the violation to look for: resource-safety is a write that overwrites one
-that its client had not seen, fencing-order a fencing token that is not above that of an
-earlier grant, left-keys a key that an ended attempt left on a node. With --fence the lock
-issues tokens and the resource enforces them.
+--property selects the violation to look for. resource-safety: a write overwrites a version
+that its client has not read. fencing-order: a fencing token is not above every earlier
+grant's token. left-keys: an attempt that has ended leaves a key on a node. With --fence the
+lock issues tokens and the resource enforces them.
 
 The result is the shortest path to a violation. It is written as a scenario file, which the
 simulation runs with the real lock to confirm it. The file can be run on real servers, too.
 
-"none within this bound" means that this scope contains no violation under these assumptions,
-and no more than that. The exit code is 0 then, 1 if the property is violated, and 2 if
---limit or --memory ended the search.
+"none within this bound" means only that this scope contains no violation under these
+assumptions. The exit code is then 0. It is 1 if the property is violated, and 2 if --limit or
+--memory ended the search.
 
-Without options it searches the scopes with known results, and exits with 1 if one differs.`,
+Without options it searches the scopes with known results, and exits with 1 if a result differs.`,
 		Example: `  lockpick model-check
   lockpick model-check --nodes 3 --attempts 2 --crashes 1 --restart delayed
   lockpick model-check --mistake same-value-for-retries
   lockpick model-check --property resource-safety --fence --attempts 1`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			custom := false
+			isCustom := false
 			for _, name := range []string{"nodes", "attempts", "extends", "crashes", "restart", "jumps", "mistake", "lock", "without", "quarantine", "fence", "property", "reduce"} {
-				custom = custom || c.Flags().Changed(name)
+				isCustom = isCustom || c.Flags().Changed(name)
 			}
 			if c.Flags().Changed("restart") && f.Crashes == 0 {
 				return usageError(errors.New("--restart has no effect without a crash"), "add --crashes 1")
@@ -75,7 +74,7 @@ Without options it searches the scopes with known results, and exits with 1 if o
 			}
 			f.Restart, f.Property = exhaust.Restart(f.restart), exhaust.Property(f.property)
 			f.SetImplied(c.Flags().Changed)
-			return a.modelCheck(c.Context(), f, custom)
+			return a.modelCheck(c.Context(), f, isCustom)
 		},
 	}
 	f.addFlags(c)
@@ -93,48 +92,48 @@ func (f *modelCheckFlags) addFlags(c *cobra.Command) {
 	fs := c.Flags()
 	fs.IntVar(&f.Nodes, "nodes", 3, fmt.Sprintf("number of nodes, at most %d", exhaust.MaxNodes))
 	fs.IntVar(&f.Attempts, "attempts", 2, fmt.Sprintf("attempts per client, at most %d", exhaust.MaxAttempts))
-	fs.IntVar(&f.Extends, "extends", 0, "extensions per hold, at most 1")
+	fs.IntVar(&f.Extensions, "extends", 0, "extensions per hold, at most 1")
 	fs.IntVar(&f.Crashes, "crashes", 0, fmt.Sprintf("node crashes, at most %d", exhaust.MaxFaults))
 	fs.StringVar(&f.restart, "restart", string(exhaust.RestartEmpty), "state of a node after a restart: none (empty, at once), delayed (empty, after a TTL), everysec\nor always (as that fsync policy keeps it)")
-	fs.IntVar(&f.Jumps, "jumps", 0, fmt.Sprintf("clock faults of nodes, at most %d; each one makes a key vanish", exhaust.MaxFaults))
+	fs.IntVar(&f.Jumps, "jumps", 0, fmt.Sprintf("clock jumps of nodes, at most %d; each one makes a key expire early", exhaust.MaxFaults))
 	fs.StringVar(&f.Mistake, "mistake", "", "mistake planted in the lock: "+strings.Join(exhaust.Mistakes(), ", "))
-	fs.StringVar(&f.lock, "lock", exhaust.Locks()[0], "the specification's lock, or the one that redlock.New creates: "+strings.Join(exhaust.Locks(), ", "))
-	fs.StringVar(&f.Without, "without", "", "part to leave out of lock hardened: "+strings.Join(exhaust.Parts(), ", "))
-	fs.BoolVar(&f.Quarantine, "quarantine", false, "with lock hardened: a crashed node votes again only after the keys it lost would have expired")
+	fs.StringVar(&f.lock, "lock", exhaust.Locks()[0], "the specification's lock, or redlock.New's lock: "+strings.Join(exhaust.Locks(), ", "))
+	fs.StringVar(&f.OmittedPart, "without", "", "part to leave out of lock hardened: "+strings.Join(exhaust.Parts(), ", "))
+	fs.BoolVar(&f.Quarantine, "quarantine", false, "with lock hardened: a crashed node does not vote until the keys it lost would have expired")
 	fs.BoolVar(&f.Fence, "fence", false, "the lock issues fencing tokens, and the resource refuses tokens below the highest it has seen")
 	fs.StringVar(&f.property, "property", string(exhaust.MutualExclusion), fmt.Sprintf("violation to look for: one of %q", exhaust.Properties()))
-	fs.StringVar(&f.reduce, "reduce", "full", "merging of equivalent states: none, exact (by names and replies) or full")
-	fs.DurationVar(&f.limit, "limit", time.Minute, "stop a search after this time")
+	fs.StringVar(&f.reduction, "reduce", "full", "how to merge equivalent states: none, exact (by names and replies) or full")
+	fs.DurationVar(&f.timeLimit, "limit", time.Minute, "stop a search after this time")
 	fs.StringVar(&f.memory, "memory", "1GB", "stop a search whose states need more memory")
-	storeFlag(c, &f.store, "the scenario of a violation, and its run")
-	jsonFlag(c, &f.json, "the result")
+	addStoreFlag(c, &f.store, "the scenario of a violation, and its run")
+	addJSONFlag(c, &f.json, "the result")
 	fs.BoolVar(&f.markdown, "markdown", false, "print the result as Markdown")
 }
 
-func (a *app) modelCheck(ctx context.Context, f *modelCheckFlags, custom bool) error {
+func (a *app) modelCheck(ctx context.Context, f *modelCheckFlags, isCustom bool) error {
 	memory, err := f.validate()
 	if err != nil {
 		return err
 	}
-	searches := exhaust.KnownScopes(f.reduce)
-	if custom {
-		searches = []*exhaust.Search{{Scope: f.Scope, Reduce: f.reduce}}
+	searches := exhaust.KnownScopes(f.reduction)
+	if isCustom {
+		searches = []*exhaust.Search{{Scope: f.Scope, Reduce: f.reduction}}
 		if err := campaign.CanWrite(f.store); err != nil {
 			return storeError(err)
 		}
 	}
-	c := newSimRunner(defaultTimeout, f.store)
-	defer c.Stop()
-	x := exhaust.Searcher{TimeLimit: f.limit, MaxBytes: memory, Known: knownNames(), Store: f.store, Run: c.Run,
+	runner := newSimRunner(defaultTimeout, f.store)
+	defer runner.Stop()
+	searcher := exhaust.Searcher{TimeLimit: f.timeLimit, MaxBytes: memory, Known: knownNames(), Store: f.store, Run: runner.Run,
 		RunAndStore: func(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, command string) (outcome.Outcome, error) {
-			o, err := c.Save(ctx, s, seed, file, text, f.store, command)
+			o, err := runner.Save(ctx, s, seed, file, text, f.store, command)
 			if err != nil {
 				err = storeError(err)
 			}
 			return o, err
 		}}
 	errs := make([]error, len(searches))
-	campaign.Each(ctx, runtime.NumCPU(), len(searches), func(i int) { errs[i] = x.Search(ctx, searches[i]) })
+	campaign.Each(ctx, runtime.NumCPU(), len(searches), func(i int) { errs[i] = searcher.Search(ctx, searches[i]) })
 	if err := cmp.Or(ctx.Err(), errors.Join(errs...)); err != nil {
 		return err
 	}
@@ -142,13 +141,13 @@ func (a *app) modelCheck(ctx context.Context, f *modelCheckFlags, custom bool) e
 		a.code = outcome.WorseCode(a.code, s.Code())
 	}
 	switch {
-	case f.json && custom:
+	case f.json && isCustom:
 		return printJSON(a.out, searches[0])
 	case f.json:
 		return printJSON(a.out, searches)
 	case f.markdown:
 		return exhaust.Markdown(a.out, searches)
-	case custom:
+	case isCustom:
 		searches[0].Print(a.out)
 	default:
 		exhaust.Print(a.out, searches)
@@ -156,16 +155,16 @@ func (a *app) modelCheck(ctx context.Context, f *modelCheckFlags, custom bool) e
 	return nil
 }
 
-// validate validates the flags and returns the memory limit of a search, in bytes.
+// validate validates the flags and returns the memory limit in bytes.
 func (f *modelCheckFlags) validate() (memory int, err error) {
 	bytes, err := units.FromHumanSize(f.memory)
-	switch wrong := f.Check(); {
-	case wrong != nil:
-		return 0, usageError(wrong, "see lockpick model-check --help"+suggestion(f.Mistake, exhaust.Mistakes()))
-	case !slices.Contains(exhaust.ReductionNames(), f.reduce):
-		return 0, usageError(fmt.Errorf("invalid --reduce %q", f.reduce), "use one of none, exact, full")
-	case f.limit <= 0:
-		return 0, usageError(fmt.Errorf("--limit %v is not positive", f.limit), "as in --limit 10m")
+	switch scopeErr := f.Check(); {
+	case scopeErr != nil:
+		return 0, usageError(scopeErr, "see lockpick model-check --help"+suggestion(f.Mistake, exhaust.Mistakes()))
+	case !slices.Contains(exhaust.ReductionNames(), f.reduction):
+		return 0, usageError(fmt.Errorf("invalid --reduce %q", f.reduction), "use one of none, exact, full")
+	case f.timeLimit <= 0:
+		return 0, usageError(fmt.Errorf("--limit %v is not positive", f.timeLimit), "as in --limit 10m")
 	case f.json && f.markdown:
 		return 0, usageError(errors.New("--json and --markdown contradict each other"), "leave one of them out")
 	case err != nil || bytes <= 0:

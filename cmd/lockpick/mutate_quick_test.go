@@ -4,8 +4,8 @@ package main
 
 import "testing"
 
-// stride skips most mutants. It has no common divisor with the number of wild values, so all of them are
-// used in turn. Nightly tests run all mutants.
+// stride makes forEachMutant skip most mutants. It has no common divisor with the number of wild
+// values, so all of them are used. Nightly runs test all mutants.
 func stride() int {
 	if testing.Short() {
 		return 25

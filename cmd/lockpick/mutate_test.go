@@ -17,13 +17,13 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// wildValues lists values that replace others.
+// wildValues lists values with which forEachMutant replaces others.
 var wildValues = []any{-1, json.Number("-9223372036854775808"), json.Number("9223372036854775807"), json.Number("18446744073709551615"), json.Number("1e300"),
 	"", "../../../elsewhere/mine", "a\x00b", strings.Repeat("x", 1<<20), nil, true, []any{}, map[string]any{}, []any{nil}}
 
-// eachMutant calls do with mutants of a JSON text, in each of which a wild value replaces one
-// value. It uses only every stride-th mutant, and returns how many there were.
-func eachMutant(t *testing.T, text []byte, do func(what string, mutant []byte)) (n int) {
+// forEachMutant calls do with every stride-th mutant of a JSON text. A mutant has a wild value in
+// place of one value. forEachMutant returns the number of mutants, including skipped ones.
+func forEachMutant(t *testing.T, text []byte, do func(description string, mutant []byte)) (n int) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -59,84 +59,84 @@ func eachMutant(t *testing.T, text []byte, do func(what string, mutant []byte)) 
 	return n
 }
 
-// runOnHostile runs a command on hostile input. The input may be rejected, or accepted and checked
-// like any other run; anything else is an error.
-func runOnHostile(t *testing.T, what, verb, dir string) (accepted bool) {
+// runOnHostile runs a command on hostile input. It must either reject the input with a usage error,
+// or accept it like any other run.
+func runOnHostile(t *testing.T, description, command, dir string) (accepted bool) {
 	t.Helper()
-	code, _, errs := runLockpick(t, verb, dir)
-	fine := code == outcome.ExitUsage && strings.HasPrefix(errs, "error: ") && strings.Contains(errs, "hint: ")
+	code, _, errs := runLockpick(t, command, dir)
+	refused := code == outcome.ExitUsage && strings.HasPrefix(errs, "error: ") && strings.Contains(errs, "hint: ")
 	if code != outcome.ExitUsage {
-		fine = slices.Contains([]int{outcome.ExitOK, outcome.ExitUnexpected, outcome.ExitUndecided}, code)
+		refused = slices.Contains([]int{outcome.ExitOK, outcome.ExitUnexpected, outcome.ExitUndecided}, code)
 	}
-	if !fine {
-		t.Errorf("%s: %s: code %d\n%.1500s", what, verb, code, errs)
+	if !refused {
+		t.Errorf("%s: %s: code %d\n%.1500s", description, command, code, errs)
 	}
 	return code != outcome.ExitUsage
 }
 
-// TestMutatedManifest replaces each value of a real run.json in turn with wild values.
+// TestMutatedManifest replaces values in a real run.json, one at a time, with wild values.
 func TestMutatedManifest(t *testing.T) {
-	store, dir, _ := realRun(t, example)
+	store, dir, _ := makeStoredRun(t, reportExample)
 	f := newProtectedDir(t, store)
 	text, err := os.ReadFile(filepath.Join(dir, campaign.ManifestFile))
 	must(t, err)
-	judged, drawn := 0, 0
-	n := eachMutant(t, text, func(what string, mutant []byte) {
+	numAccepted, numDrawn := 0, 0
+	n := forEachMutant(t, text, func(what string, mutant []byte) {
 		must(t, os.WriteFile(filepath.Join(dir, campaign.ManifestFile), mutant, 0o644))
 		if !runOnHostile(t, what, "check", dir) {
 			return // the other commands read it with the same function
 		}
-		if judged++; judged%(1+10/stride()) == 0 {
+		if numAccepted++; numAccepted%(1+10/stride()) == 0 {
 			runOnHostile(t, what, "explain", dir)
 			runOnHostile(t, what, "report", dir)
-			drawn++
+			numDrawn++
 		}
 		f.checkUnchanged(t, what)
 	})
-	if tried := judged * stride(); n < 1000 || tried < 50 || drawn < 2 || tried > n/5 {
-		t.Errorf("%d mutants, of which %d were checked and %d drawn: too few", n, judged, drawn)
+	if numTried := numAccepted * stride(); n < 1000 || numTried < 50 || numDrawn < 2 || numTried > n/5 {
+		t.Errorf("unexpected numbers: %d mutants, %d accepted, %d drawn", n, numAccepted, numDrawn)
 	}
 }
 
 // TestMutatedHistory mutates the first event of a real history, and some of the others.
 func TestMutatedHistory(t *testing.T) {
-	store, dir, _ := realRun(t, example)
+	store, dir, _ := makeStoredRun(t, reportExample)
 	f := newProtectedDir(t, store)
-	path := unpack(t, dir)
+	path := unpackHistory(t, dir)
 	text, err := os.ReadFile(path)
 	must(t, err)
 	lines := bytes.SplitAfter(text, []byte("\n"))
-	n, judged := 0, 0
+	n, numAccepted := 0, 0
 	for i := 0; i < len(lines)-1; i += 1 + i*2 { // 0, 1, 4, 13, 40 …
-		n += eachMutant(t, lines[i], func(what string, mutant []byte) {
-			hostile := slices.Concat(bytes.Join(lines[:i], nil), mutant, []byte("\n"), bytes.Join(lines[i+1:], nil))
-			must(t, os.WriteFile(path, hostile, 0o644))
+		n += forEachMutant(t, lines[i], func(what string, mutant []byte) {
+			mutatedText := slices.Concat(bytes.Join(lines[:i], nil), mutant, []byte("\n"), bytes.Join(lines[i+1:], nil))
+			must(t, os.WriteFile(path, mutatedText, 0o644))
 			what = fmt.Sprintf("line %d: %s", i+1, what)
 			if !runOnHostile(t, what, "check", dir) {
 				return
 			}
 			runOnHostile(t, what, "explain", dir)
-			if judged++; judged%20 == 0 {
+			if numAccepted++; numAccepted%20 == 0 {
 				runOnHostile(t, what, "report", dir)
 			}
 			f.checkUnchanged(t, what)
 		})
 	}
-	if n < 500 || judged*stride() < 100 {
-		t.Errorf("%d mutants, of which %d were checked: too few", n, judged)
+	if n < 500 || numAccepted*stride() < 100 {
+		t.Errorf("only %d mutants, %d of them accepted", n, numAccepted)
 	}
 }
 
 // TestMutatedOutcome mutates the outcome.json of a run and of a suite.
 func TestMutatedOutcome(t *testing.T) {
-	store, dir, suiteDir := realRun(t, example)
+	store, dir, suiteDir := makeStoredRun(t, reportExample)
 	f := newProtectedDir(t, store)
 	for _, d := range []string{dir, suiteDir} {
 		path := filepath.Join(d, "outcome.json")
 		text, err := os.ReadFile(path)
 		must(t, err)
 		k := 0
-		n := eachMutant(t, text, func(what string, mutant []byte) {
+		n := forEachMutant(t, text, func(what string, mutant []byte) {
 			if k++; d == dir && k%25 != 0 { // a run's outcome.json is read only when the whole run is drawn
 				return
 			}
@@ -145,7 +145,7 @@ func TestMutatedOutcome(t *testing.T) {
 			f.checkUnchanged(t, what)
 		})
 		if n < 100 {
-			t.Errorf("%d mutants: too few", n)
+			t.Errorf("only %d mutants", n)
 		}
 		must(t, os.WriteFile(path, text, 0o644))
 	}

@@ -2,5 +2,5 @@
 
 package main
 
-// night makes the longer tests use more seeds, because nightly runs have the time.
+// night makes the longer tests use more seeds.
 const night = true

@@ -15,21 +15,21 @@ import (
 	"lockpick/reports/display"
 )
 
-// output is the writer for everything that may reach a terminal. Texts may come from untrusted
-// histories and files, so output escapes characters that move the cursor, change colors or change
-// the writing direction, as in \u202e. Such escapes are valid in JSON, too. output keeps the first
-// error, so that a lost result is not mistaken for a printed one. After done is closed, it no longer
-// waits for a reader that does not read.
+// output writes to standard output or standard error. Texts may come from untrusted histories and
+// files, so it escapes characters that move the cursor, change colors or change the writing
+// direction, as in \u202e, which is valid in JSON, too. It keeps the first error, so that lost
+// results are noticed. After done is closed, it waits no longer than finalWriteTimeout for a
+// reader.
 type output struct {
 	mu           sync.Mutex
 	w            io.Writer
 	err          error
 	done         <-chan struct{} // closed when the program must end
-	stuck        bool            // the reader does not read
-	screen       screen          // the destination
-	github       bool            // the reader is GitHub's runner, which executes commands in the text
-	inLine       bool            // the last write left an unfinished line with more than blanks
-	onBrokenPipe func()          // called when the reader has closed the pipe; may be nil
+	stuck        bool            // the reader has stopped reading
+	screen       screen
+	github       bool   // the reader is GitHub's runner, which executes commands in the text
+	midLine      bool   // the last write ended within a line, after more than blanks
+	onBrokenPipe func() // called when the reader has closed the pipe; may be nil
 }
 
 func (o *output) Write(b []byte) (int, error) {
@@ -39,20 +39,20 @@ func (o *output) Write(b []byte) (int, error) {
 	if o.github {
 		text = o.escapeCommands(text)
 	}
-	return len(b), o.put(text)
+	return len(b), o.writeText(text)
 }
 
-// commandOutput is an output for commands to GitHub's runner.
+// commandOutput is an output that leaves commands to GitHub's runner intact.
 type commandOutput struct{ *output }
 
 func (c commandOutput) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(b), c.put(escapeControls(string(b)))
+	return len(b), c.writeText(escapeControls(string(b)))
 }
 
-func (o *output) put(text string) error {
-	err := o.writeNow(o.screen.render(text))
+func (o *output) writeText(text string) error {
+	err := o.writeRaw(o.screen.render(text))
 	if err == nil {
 		return nil
 	}
@@ -65,30 +65,30 @@ func (o *output) put(text string) error {
 	return err
 }
 
-// escapeCommands escapes texts that GitHub's runner would execute as commands: ::command at the
-// start of a line, also after blanks, and ##[command] anywhere (actions/runner,
+// escapeCommands escapes text that GitHub's runner would execute as a command: ::command at the
+// start of a line, even after blanks, and ##[command] anywhere (actions/runner,
 // src/Runner.Common/ActionCommand.cs).
 func (o *output) escapeCommands(text string) string {
 	var b strings.Builder
 	for i, r := range text {
 		switch {
-		case r == ':' && !o.inLine, r == '[' && strings.HasSuffix(text[:i], "##"):
+		case r == ':' && !o.midLine, r == '[' && strings.HasSuffix(text[:i], "##"):
 			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
 			b.WriteRune(r)
 		}
-		o.inLine = r != '\n' && (o.inLine || !unicode.IsSpace(r))
+		o.midLine = r != '\n' && (o.midLine || !unicode.IsSpace(r))
 	}
 	return b.String()
 }
 
-// finalWriteTimeout limits a write when the program is about to exit.
+// finalWriteTimeout is the time limit of a write when the program is about to exit.
 const finalWriteTimeout = time.Second
 
-// errStuck reports a full pipe or a stopped terminal.
-var errStuck = errors.New("the reader of the output does not read")
+// errStuck means that a pipe is full or a terminal is stopped.
+var errStuck = errors.New("the reader of the output has stopped reading")
 
-func (o *output) writeNow(text string) error {
+func (o *output) writeRaw(text string) error {
 	if o.stuck {
 		return errStuck
 	}
@@ -117,7 +117,7 @@ func (o *output) firstError() error {
 	return o.err
 }
 
-// escapeControls escapes characters that a terminal would interpret instead of showing them.
+// escapeControls escapes characters that a terminal would interpret instead of showing.
 func escapeControls(s string) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -132,59 +132,59 @@ func escapeControls(s string) string {
 	return b.String()
 }
 
-// screen describes the destination of a text. The zero value is a file or a pipe.
+// A screen describes where output goes. The zero value is a file or a pipe.
 type screen struct {
-	columns int  // width of the terminal; 0: unknown, or not a terminal
-	redraws bool // lines can be rewritten
-	color   bool
+	columns   int  // width of the terminal; 0: unknown, or not a terminal
+	canRedraw bool // lines can be rewritten
+	hasColor  bool
 }
 
-// screenOf describes the destination of a writer. Colors are off if NO_COLOR is set
+// newScreen returns the screen that w writes to. Colors are off if NO_COLOR is set
 // (https://no-color.org).
-func screenOf(w io.Writer) screen {
+func newScreen(w io.Writer) screen {
 	f, ok := w.(*os.File)
 	if !ok {
 		return screen{}
 	}
 	columns, ok := terminal(f)
-	smart := ok && os.Getenv("TERM") != "dumb"
-	return screen{columns: columns, redraws: smart, color: smart && os.Getenv("NO_COLOR") == ""}
+	ansi := ok && os.Getenv("TERM") != "dumb"
+	return screen{columns: columns, canRedraw: ansi, hasColor: ansi && os.Getenv("NO_COLOR") == ""}
 }
 
-// Replacements for markup: the terminal's control codes, with and without colors.
+// Replacers from markup to terminal control codes.
 var (
-	colorCodes = strings.NewReplacer(string(display.Plain), "\x1b[0m", string(display.Bad), "\x1b[31m", string(display.Doubt), "\x1b[33m", string(display.Good), "\x1b[32m",
-		string(display.Dim), "\x1b[2m", string(display.ClearLine), "\r\x1b[K")
-	lineCodes = strings.NewReplacer(string(display.ClearLine), "\r\x1b[K")
+	colorCodes = strings.NewReplacer(string(display.PlainText), "\x1b[0m", string(display.BadText), "\x1b[31m", string(display.DoubtText), "\x1b[33m", string(display.GoodText), "\x1b[32m",
+		string(display.DimText), "\x1b[2m", string(display.ClearLine), "\r\x1b[K")
+	clearLineCodes = strings.NewReplacer(string(display.ClearLine), "\r\x1b[K")
 )
 
-// render replaces markup with the control codes for the destination.
+// render replaces markup with control codes that the screen supports.
 func (s screen) render(text string) string {
 	switch {
-	case s.color && s.redraws:
+	case s.hasColor && s.canRedraw:
 		return colorCodes.Replace(text)
-	case s.color:
+	case s.hasColor:
 		return colorCodes.Replace(strings.ReplaceAll(text, string(display.ClearLine), ""))
-	case s.redraws:
-		return lineCodes.Replace(text)
+	case s.canRedraw:
+		return clearLineCodes.Replace(text)
 	}
 	return text
 }
 
 // Columns, Colored and Redraws implement display.Screen.
-func (o *output) Columns() int  { return o.screen.columns }
-func (o *output) Colored() bool { return o.screen.color }
-func (o *output) Redraws() bool { return o.screen.redraws }
+func (o *output) Columns() int    { return o.screen.columns }
+func (o *output) HasColors() bool { return o.screen.hasColor }
+func (o *output) CanRedraw() bool { return o.screen.canRedraw }
 
 // setColor applies --color.
-func (a *app) setColor(when string) error {
-	for _, w := range []io.Writer{a.out, a.errs} {
+func (a *app) setColor(mode string) error {
+	for _, w := range []io.Writer{a.out, a.errOut} {
 		o, ok := w.(*output)
 		switch {
-		case when != "auto" && when != "always" && when != "never":
-			return usageError(fmt.Errorf("invalid --color %q: want auto, always or never", when), "auto: on a terminal, unless NO_COLOR is set")
-		case ok && when != "auto":
-			o.screen.color = when == "always"
+		case mode != "auto" && mode != "always" && mode != "never":
+			return usageError(fmt.Errorf("invalid --color %q: want auto, always or never", mode), "auto: on a terminal, unless NO_COLOR is set")
+		case ok && mode != "auto":
+			o.screen.hasColor = mode == "always"
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
-// TestLostOutputIsAFailure checks that a result that can't be printed is not a success.
+// TestLostOutputIsAFailure checks that a command fails if its result can't be printed.
 func TestLostOutputIsAFailure(t *testing.T) {
 	for _, args := range [][]string{{"list"}, {"version"}, {"help", "files"}, {"show", "baseline"}} {
 		var errs strings.Builder
@@ -35,10 +35,10 @@ func TestLostOutputIsAFailure(t *testing.T) {
 func runLockpick(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	ended := make(chan int, 1)
-	go func() { ended <- run(args, strings.NewReader(""), &o, &e) }()
+	done := make(chan int, 1)
+	go func() { done <- run(args, strings.NewReader(""), &o, &e) }()
 	select {
-	case code = <-ended:
+	case code = <-done:
 		return code, o.String(), e.String()
 	case <-time.After(30 * time.Second):
 		t.Fatalf("lockpick %s hangs", strings.Join(args, " "))

@@ -24,7 +24,7 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// undecidedRun is a run whose fault is never triggered.
+// undecidedRun is a scenario whose fault is never triggered.
 const undecidedRun = `
 name: never-comes
 claim: A fault that does nothing is no test.
@@ -39,10 +39,10 @@ plan:
 expect: {mutual-exclusion: holds, resource-safety: holds}
 `
 
-// TestPages opens reports in a browser: those of a violation, a clean run, an inconclusive run, a
-// hostile history and, in nightly runs, a long run.
+// TestPages opens reports in a browser: of a violation, a run without violations, an inconclusive
+// run, a hostile history and, in nightly runs, a long run.
 func TestPages(t *testing.T) {
-	browser := chromium(t)
+	browser := startBrowser(t)
 	store := filepath.Join(t.TempDir(), "store")
 	lockpick(t, "run", "--store", store, "gc-pause-after-acquire/", "baseline/", "random-faults/",
 		"restart-forgets/", "clock-jump/", "failover-loses-lock/", "gc-like-pauses/")
@@ -50,7 +50,7 @@ func TestPages(t *testing.T) {
 	if err := os.WriteFile(file, []byte(undecidedRun), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	lockpickCode(t, 2, "run", "--store", store, file)
+	lockpickExits(t, 2, "run", "--store", store, file)
 	for i, page := range [][2]string{
 		{"gc-pause-after-acquire", "c1 was paused for 15\u00a0s, overran its lease and overwrote c2's writes."},
 		{"baseline", "No violation found in this run, which had no planned faults."},
@@ -71,15 +71,15 @@ func TestPages(t *testing.T) {
 			testPrint(t, browser, report, name)
 		})
 	}
-	drawnByDice := filepath.Join(t.TempDir(), "dice")
-	lockpick(t, "run", "--store", drawnByDice, "random-faults/", "--seed", "8")
+	sweepStore := filepath.Join(t.TempDir(), "dice")
+	lockpick(t, "run", "--store", sweepStore, "random-faults/", "--seed", "8")
 	const expected, open = "✗ violated,✓ as expected", "✗ violated,– informational"
 	for i, c := range [][4]string{
 		{store, "gc-pause-after-acquire", "c1 was paused for 15\u00a0s, overran its lease and overwrote c2's writes.", expected},
 		{store, "restart-forgets", "n3 restarted without c1's key, so c2 acquired lock-1 while c1 still held it, and c1 overwrote c2's write.", expected},
 		{store, "clock-jump", "c1's key expired early by the clock of n3, so c2 acquired lock-1 while c1 still held it, and c1 overwrote c2's write.", expected},
 		{store, "failover-loses-lock", "n1 failed over to a replica without c1's key, so c2 acquired lock-1 while c1 still held it, and c1 overwrote c2's write.", expected},
-		{drawnByDice, "random-faults", "n4 restarted without c1's key, so c2 acquired lock-1 while c1 still held it, and c2 overwrote c1's write.", open},
+		{sweepStore, "random-faults", "n4 restarted without c1's key, so c2 acquired lock-1 while c1 still held it, and c2 overwrote c1's write.", open},
 	} {
 		t.Run("first/"+c[1], func(t *testing.T) {
 			t.Parallel()
@@ -97,15 +97,15 @@ func TestPages(t *testing.T) {
 	t.Run("hostile", func(t *testing.T) { testHostile(t, browser) })
 }
 
-// mode is the window width and color scheme of a page.
+// A mode is a window width and a color scheme.
 type mode struct {
 	width  int64
 	scheme string
 }
 
-// modes returns the modes in which the i-th of several pages is checked. Nightly runs check all
-// modes. Regular runs check one, because a check takes seconds of CPU time; they alternate between
-// the two modes that differ most.
+// modes returns the modes in which to check the i-th of several pages. Nightly runs check all
+// modes. Regular runs check only one per page, because each takes seconds of CPU time, and
+// alternate between the two modes that differ most.
 func modes(i int) []mode {
 	if night {
 		return []mode{{1280, "light"}, {1280, "dark"}, {390, "light"}, {390, "dark"}}
@@ -118,9 +118,9 @@ func testPage(t *testing.T, browser context.Context, report, name, want string, 
 	b := newTab(t, browser)
 	for _, m := range modes {
 		width, scheme := m.width, m.scheme
-		b.window(width, 900, scheme)
-		b.open(report, "")
-		if lede := fmt.Sprint(b.value(`document.querySelector('.lede').textContent`)); !strings.Contains(lede, want) {
+		b.setWindow(width, 900, scheme)
+		b.openFile(report, "")
+		if lede := fmt.Sprint(b.evaluate(`document.querySelector('.lede').textContent`)); !strings.Contains(lede, want) {
 			t.Errorf("the verdict is %q, want %q", lede, want)
 		}
 		b.expectValue(`document.documentElement.scrollWidth`, width)
@@ -132,8 +132,7 @@ func testPage(t *testing.T, browser context.Context, report, name, want string, 
 	testAccess(b)
 }
 
-// testFigures checks that the text in figures is readable on the page and that figures use the page's
-// colors.
+// testFigures checks that figures use the page's colors and that their text is large enough to read.
 func testFigures(b *tab, scheme string) {
 	b.Helper()
 	b.expectValue(`document.querySelectorAll('.fig').length > 2`, true)
@@ -142,12 +141,12 @@ func testFigures(b *tab, scheme string) {
 		const whole = f.getBoundingClientRect(), r = e.getBoundingClientRect();
 		return r.left < whole.left || r.right > whole.right || r.top < whole.top || r.bottom > whole.bottom;
 	})).length`, 0)
-	paper := map[string]string{"light": "rgb(255, 255, 255)", "dark": "rgb(22, 24, 27)"}[scheme]
-	b.expectValue(`[...new Set([...document.querySelectorAll('.fig')].map(f => getComputedStyle(f.querySelector('path')).fill))].join()`, paper)
-	b.expectValue(`[...document.querySelectorAll('.fig text')].some(e => getComputedStyle(e).fill === '`+paper+`')`, false)
+	background := map[string]string{"light": "rgb(255, 255, 255)", "dark": "rgb(22, 24, 27)"}[scheme]
+	b.expectValue(`[...new Set([...document.querySelectorAll('.fig')].map(f => getComputedStyle(f.querySelector('path')).fill))].join()`, background)
+	b.expectValue(`[...document.querySelectorAll('.fig text')].some(e => getComputedStyle(e).fill === '`+background+`')`, false)
 }
 
-// testAccess checks the basics of accessibility.
+// testAccess checks basic accessibility. TestPageAccessibility checks more.
 func testAccess(b *tab) {
 	b.Helper()
 	b.expectValue(`document.documentElement.lang`, "en")
@@ -166,51 +165,51 @@ func testAccess(b *tab) {
 	b.expectValue(`[...document.querySelectorAll('a[href^="#e"]')].filter(a => !document.getElementById(a.getAttribute('href').slice(1))).map(a => a.href).join()`, "")
 }
 
-// testPrint prints a page and checks that the first sheet has text.
+// testPrint prints a page and checks that its first sheet contains text.
 func testPrint(t *testing.T, browser context.Context, report, name string) {
 	b := newTab(t, browser)
-	b.open(report, "")
-	background := true
-	whole := call(b, page.PrintToPDF, page.PrintToPDFParams{PrintBackground: &background}).Data
-	first := call(b, page.PrintToPDF, page.PrintToPDFParams{PrintBackground: &background, PageRanges: "1"}).Data
-	b.keep(name+".pdf", whole)
+	b.openFile(report, "")
+	printBackground := true
+	pdf := call(b, page.PrintToPDF, page.PrintToPDFParams{PrintBackground: &printBackground}).Data
+	first := call(b, page.PrintToPDF, page.PrintToPDFParams{PrintBackground: &printBackground, PageRanges: "1"}).Data
+	b.saveArtifact(name+".pdf", pdf)
 	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 794, Height: 1123, DeviceScaleFactor: 1})
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
 	b.expectValue(`document.documentElement.scrollWidth`, 794)
 	b.screenshot(name+"-print", true)
 	if n := countTextOperators(first); n < 20 {
-		t.Errorf("the first sheet shows %d pieces of text", n)
+		t.Errorf("the first sheet has %d pieces of text", n)
 	}
-	if n := bytes.Count(whole, []byte("/Type /Page\n")); n < 2 || n > 30 {
+	if n := bytes.Count(pdf, []byte("/Type /Page\n")); n < 2 || n > 30 {
 		t.Errorf("%d sheets", n)
 	}
 }
 
-// countTextOperators counts the operators of a PDF that show text.
+// countTextOperators counts the operators in a PDF that print text.
 func countTextOperators(pdf []byte) int {
 	n := 0
 	for rest := pdf; ; {
-		_, after, ok := bytes.Cut(rest, []byte("stream\n"))
+		_, stream, ok := bytes.Cut(rest, []byte("stream\n"))
 		if !ok {
 			return n
 		}
-		rest = after
-		if z, err := zlib.NewReader(bytes.NewReader(after)); err == nil {
+		rest = stream
+		if z, err := zlib.NewReader(bytes.NewReader(stream)); err == nil {
 			content, _ := io.ReadAll(z) // ignore what follows the stream
 			n += bytes.Count(content, []byte(" Tj")) + bytes.Count(content, []byte("] TJ"))
 		}
 	}
 }
 
-// testLinks follows links to an event and to a property.
+// testLinks follows a link to an event and one to a property.
 func testLinks(t *testing.T, browser context.Context, report string) {
 	b := newTab(t, browser)
-	b.window(1280, 900, "light")
+	b.setWindow(1280, 900, "light")
 	const inWindow = `(() => { const r = document.querySelector(':target').getBoundingClientRect(); return r.top >= 0 && r.top < innerHeight; })()`
-	b.open(report, "#e197")
+	b.openFile(report, "#e197")
 	b.waitUntil(`document.querySelector(':target') && document.querySelector(':target').id === 'e197'`)
 	b.waitUntil(inWindow)
-	b.open(report, "#p-resource-safety")
+	b.openFile(report, "#p-resource-safety")
 	b.waitUntil(inWindow)
 	b.expectValue(`document.querySelector(':target').textContent.includes('overrun')`, true)
 	b.do(chromedp.Click(chromedp.CSS(`#p-resource-safety .refs a`)))
@@ -219,12 +218,12 @@ func testLinks(t *testing.T, browser context.Context, report string) {
 	b.screenshot("event", false)
 }
 
-// testFilter types into the history's filter.
+// testFilter filters the history.
 func testFilter(t *testing.T, browser context.Context, report string) {
 	b := newTab(t, browser)
-	b.window(1280, 900, "light")
-	b.open(report, "#history")
-	all := b.value(`document.querySelectorAll('#events tbody tr:not([hidden])').length`)
+	b.setWindow(1280, 900, "light")
+	b.openFile(report, "#history")
+	all := b.evaluate(`document.querySelectorAll('#events tbody tr:not([hidden])').length`)
 	b.do(chromedp.SetValue(chromedp.CSS(`#f-process`), "nemesis"), chromedp.Evaluate[chromedp.Void](`document.getElementById('f-process').dispatchEvent(new Event('change'))`))
 	b.expectValue(`document.querySelectorAll('#events tbody tr:not([hidden])').length`, 3)
 	b.do(chromedp.SendKeys(chromedp.CSS(`#f-text`), "healed"))
@@ -237,10 +236,10 @@ func testFilter(t *testing.T, browser context.Context, report string) {
 	b.expectValue(`document.querySelectorAll('#events tbody tr:not([hidden])').length`, all)
 }
 
-// testLong opens the report of a run of more than 200,000 events.
+// testLong opens the report of a run with more than 200,000 events.
 func testLong(t *testing.T, browser context.Context) {
 	store := filepath.Join(t.TempDir(), "store")
-	lockpickCode(t, 1, "run", "--store", store, "gc-pause-after-acquire/", "--set", "workload.for=41m", "--set", "limit=50m")
+	lockpickExits(t, 1, "run", "--store", store, "gc-pause-after-acquire/", "--set", "workload.for=41m", "--set", "limit=50m")
 	dir := filepath.Join(store, "gc-pause-after-acquire", "latest")
 	record, err := campaign.HistoryText(dir)
 	if err != nil {
@@ -258,27 +257,27 @@ func testLong(t *testing.T, browser context.Context) {
 		t.Errorf("the page has %d bytes, at most 2.5 MB", info.Size())
 	}
 	b := newTab(t, browser)
-	b.window(1280, 900, "light")
+	b.setWindow(1280, 900, "light")
 	b.watchDrawing()
-	paint, drawn := math.Inf(1), math.Inf(1)
-	for n := 0; n < 5 && (paint > 2000 || drawn > 2000); n++ { // repeat, since other load on the machine must not count
-		b.open(report, "")
+	firstPaint, drawTime := math.Inf(1), math.Inf(1)
+	for n := 0; n < 5 && (firstPaint > 2000 || drawTime > 2000); n++ { // repeat, since other load on the machine must not count
+		b.openFile(report, "")
 		b.waitUntil(drawnFirst)
-		drawn = min(drawn, b.value(opened).(float64))
+		drawTime = min(drawTime, b.evaluate(opened).(float64))
 		b.waitUntil(`performance.getEntriesByName('first-contentful-paint').length`)
-		paint = min(paint, b.value(`performance.getEntriesByName('first-contentful-paint')[0].startTime`).(float64))
+		firstPaint = min(firstPaint, b.evaluate(`performance.getEntriesByName('first-contentful-paint')[0].startTime`).(float64))
 	}
-	t.Logf("%d events: %d bytes, first paint %.0f ms after the load began, the timeline %.0f ms", bytes.Count(record, []byte("\n")), info.Size(), paint, drawn)
-	if paint > 2000 || drawn > 2000 {
-		t.Errorf("first paint after %.0f ms, the timeline after %.0f, at most 2000", paint, drawn)
+	t.Logf("%d events: %d bytes, first paint %.0f ms after the load began, the timeline %.0f ms", bytes.Count(record, []byte("\n")), info.Size(), firstPaint, drawTime)
+	if firstPaint > 2000 || drawTime > 2000 {
+		t.Errorf("first paint after %.0f ms, the timeline after %.0f, at most 2000", firstPaint, drawTime)
 	}
-	b.expectValue(`document.querySelector('#history p').textContent.includes('The history has all')`, true)
+	b.expectValue(`document.querySelector('#history p').textContent.includes('The history contains all')`, true)
 	b.expectValue(`[...document.querySelectorAll('#events .gap')].length > 0`, true)
 	b.screenshot("long-1280-light", true)
 	testAccess(b)
 }
 
-// testHostile opens the report of a history in which every text is an attack.
+// testHostile opens the report of hostileHistory.
 func testHostile(t *testing.T, browser context.Context) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "history.jsonl"), hostileHistory(t), 0o644); err != nil {
@@ -292,8 +291,8 @@ func testHostile(t *testing.T, browser context.Context) {
 	b := newTab(t, browser)
 	for _, m := range modes(1) {
 		width := m.width
-		b.window(width, 900, m.scheme)
-		b.open(report, "")
+		b.setWindow(width, 900, m.scheme)
+		b.openFile(report, "")
 		b.expectValue(`typeof window.pwned`, "undefined")
 		b.expectValue(`document.querySelectorAll('img:not([src^="data:"]), iframe, object, b[onclick]').length`, 0)
 		b.expectValue(`document.querySelectorAll('script:not([type])').length <= 2`, true)
@@ -310,10 +309,10 @@ func hostileHistory(t *testing.T) []byte {
 	t.Helper()
 	const attack = `"'></title></style></script><script>window.pwned=1;alert(1)</script><img src=x onerror="window.pwned=1"><b onclick=x>` + "\x1b[31m\u202e]]>-->{{.}}`${1}"
 	const script = "<script>window.pwned=2</script>\u2028"
-	huge, long := strings.Repeat(script, 1<<15), strings.Repeat(script, 20) // the limit for names of params
+	hugeText, longText := strings.Repeat(script, 1<<15), strings.Repeat(script, 20) // the limit for names of params
 	n := int64(0)
 	var out bytes.Buffer
-	add := func(e history.Event) {
+	addEvent := func(e history.Event) {
 		n++
 		e.N, e.T = n, n*1e8
 		line, err := json.Marshal(e)
@@ -322,21 +321,21 @@ func hostileHistory(t *testing.T) []byte {
 		}
 		out.Write(append(line, '\n'))
 	}
-	client, other := "c1"+attack, "c2"+long
-	add(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &history.Params{Schema: history.Schema,
-		Scenario: attack, Variant: long, Backend: attack, Clients: []string{client, other}, Nodes: []string{"n1" + attack}, Resource: "r1" + attack, Quorum: 1,
+	client1, client2 := "c1"+attack, "c2"+longText
+	addEvent(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &history.Params{Schema: history.Schema,
+		Scenario: attack, Variant: longText, Backend: attack, Clients: []string{client1, client2}, Nodes: []string{"n1" + attack}, Resource: "r1" + attack, Quorum: 1,
 		Lock: attack, TTL: 1e10, Fence: attack, Persistence: attack,
-		Steps: []history.PlannedStep{{Step: 1, Fault: "pause" + attack, Targets: []string{client}, When: attack + long}}}})
-	for i, c := range []string{client, other} {
+		Steps: []history.PlannedStep{{Step: 1, Fault: "pause" + attack, Targets: []string{client1}, Trigger: attack + longText}}}})
+	for i, c := range []string{client1, client2} {
 		session := fmt.Sprint(c, "/", i)
-		add(history.Event{Process: c, Type: history.Begin, Op: history.OpClient})
-		add(history.Event{Process: c, Type: history.Invoke, Op: history.OpAcquire, Key: attack, Session: session})
-		add(history.Event{Process: c + "-n1", Type: history.OK, Op: history.OpSet, Key: attack, Token: attack, Node: "n1" + attack, Sent: n * 1e8, Applied: n*1e8 + 5, Cause: huge})
-		add(history.Event{Process: c, Type: history.OK, Op: history.OpAcquire, Key: attack, Session: session, Token: attack, ValidUntil: 1e10})
-		add(history.Event{Process: history.Nemesis, Type: history.Invoke, Op: "pause" + attack, Node: client, Step: 1})
-		add(history.Event{Process: history.Nemesis, Type: history.Begin, Op: "pause" + attack, Node: client, Step: 1, Cause: attack + huge})
-		add(history.Event{Process: attack, Type: history.Type(attack), Op: attack, Key: huge, Value: attack, Cause: "\xff\xfe" + attack})
+		addEvent(history.Event{Process: c, Type: history.Begin, Op: history.OpClient})
+		addEvent(history.Event{Process: c, Type: history.Invoke, Op: history.OpAcquire, Key: attack, Session: session})
+		addEvent(history.Event{Process: c + "-n1", Type: history.OK, Op: history.OpSet, Key: attack, Token: attack, Node: "n1" + attack, SentAt: n * 1e8, AppliedAt: n*1e8 + 5, Cause: hugeText})
+		addEvent(history.Event{Process: c, Type: history.OK, Op: history.OpAcquire, Key: attack, Session: session, Token: attack, ValidUntil: 1e10})
+		addEvent(history.Event{Process: history.Nemesis, Type: history.Invoke, Op: "pause" + attack, Node: client1, Step: 1})
+		addEvent(history.Event{Process: history.Nemesis, Type: history.Begin, Op: "pause" + attack, Node: client1, Step: 1, Cause: attack + hugeText})
+		addEvent(history.Event{Process: attack, Type: history.Type(attack), Op: attack, Key: hugeText, Value: attack, Cause: "\xff\xfe" + attack})
 	}
-	add(history.Event{Process: history.Harness, Type: history.End, Op: history.OpRun, Cause: attack})
+	addEvent(history.Event{Process: history.Harness, Type: history.End, Op: history.OpRun, Cause: attack})
 	return out.Bytes()
 }

@@ -11,30 +11,30 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// TestCatalogOnProcesses runs the catalog on real redis-servers; regular runs cover only the
-// scenarios tagged ci. Every run must have the expected result, and only what real servers can't do
-// may be skipped.
+// TestCatalogOnProcesses runs the catalog on real redis-servers. Regular runs cover only the
+// scenarios tagged ci. Every run must have the expected result, and a scenario may be skipped only
+// if real servers can't run it.
 func TestCatalogOnProcesses(t *testing.T) {
 	needRedis(t)
-	began := time.Now()
+	start := time.Now()
 	code, all := outcomes(t, build(t), append([]string{"run", "--backend", "process", "--jobs", "4"}, tagFlags()...)...)
-	t.Logf("%d runs in %v", len(all), time.Since(began).Round(time.Second))
+	t.Logf("%d runs in %v", len(all), time.Since(start).Round(time.Second))
 	if code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	all = notSkipped(t, all, simulatedOnly, containersOnly)
+	all = notSkipped(t, all, simulatedScenarios, containerScenarios)
 	checkOutcomes(t, all)
 	logRetries(t, all)
 	if night {
-		sameCauses(t, build(t), all)
+		checkSameCauses(t, build(t), all)
 	}
 	for _, o := range all {
 		h, err := history.ReadFile(filepath.Join(o.Dir, campaign.PackedFile))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, why := countGrants(h); h.Params.Lock == "redlock" && why != "" {
-			t.Errorf("%s: %s", o.Scenario, why)
+		if _, problem := countGrants(h); h.Params.Lock == "redlock" && problem != "" {
+			t.Errorf("%s: %s", o.Scenario, problem)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestReadmeIsShort limits the README to what can be read in five minutes.
+// TestReadmeIsShort limits the README to what people can read in five minutes.
 func TestReadmeIsShort(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -20,20 +20,20 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// TestGuaranteesNameScenarios checks that every scenario that the lock's documentation names exists, and that each
-// row under "Guarantees" and "Assumptions" names one.
+// TestGuaranteesNameScenarios checks that every scenario named in the lock's documentation exists,
+// and that each row under "Guarantees" and "Assumptions" names one.
 func TestGuaranteesNameScenarios(t *testing.T) {
 	name := regexp.MustCompile("`([a-z0-9]+(?:-[a-z0-9]+)+(?:/[a-z0-9-]*)?)`")
-	for path, least := range map[string]int{"redlock/README.md": 30, "redlock/coming-from-redsync.md": 10} {
+	for path, minNames := range map[string]int{"redlock/README.md": 30, "redlock/coming-from-redsync.md": 10} {
 		text, err := os.ReadFile(filepath.Join("../..", path))
 		if err != nil {
 			t.Fatal(err)
 		}
-		named, heading := 0, ""
+		numNamed, heading := 0, ""
 		for line := range strings.Lines(string(text)) {
-			found := name.FindAllStringSubmatch(line, -1)
-			for _, m := range found {
-				named++
+			matches := name.FindAllStringSubmatch(line, -1)
+			for _, m := range matches {
+				numNamed++
 				if _, err := (choice{names: []string{m[1]}}).scenarios(); err != nil {
 					t.Errorf("%s: %v", path, err)
 				}
@@ -42,18 +42,18 @@ func TestGuaranteesNameScenarios(t *testing.T) {
 				heading = strings.TrimSpace(h)
 			}
 			row := strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| guarantee ") && !strings.HasPrefix(line, "| assumption ")
-			if row && (heading == "Guarantees" || heading == "Assumptions") && len(found) == 0 {
+			if row && (heading == "Guarantees" || heading == "Assumptions") && len(matches) == 0 {
 				t.Errorf("%s: no scenario shows: %s", path, line)
 			}
 		}
-		if named < least {
-			t.Errorf("%s names %d scenarios, want %d", path, named, least)
+		if numNamed < minNames {
+			t.Errorf("%s names %d scenarios, want %d", path, numNamed, minNames)
 		}
 	}
 }
 
-// TestReadmeLinks checks that every link between the project's own texts points to an existing file and, if
-// it has a fragment, to an existing heading.
+// TestReadmeLinks checks that each link between the project's texts points to an existing file and,
+// if it has a fragment, to an existing heading.
 func TestReadmeLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
 	anchor := regexp.MustCompile(`[^a-z0-9 -]`)
@@ -70,25 +70,26 @@ func TestReadmeLinks(t *testing.T) {
 			if m[1] == "" {
 				to = filepath.Join("../..", path)
 			}
-			led, err := os.ReadFile(to)
-			if info, gone := os.Stat(to); gone != nil || m[2] != "" && (err != nil || info.IsDir()) {
+			targetText, err := os.ReadFile(to)
+			if info, statErr := os.Stat(to); statErr != nil || m[2] != "" && (err != nil || info.IsDir()) {
 				t.Errorf("%s links to %s, which does not exist", path, m[0])
 				continue
 			}
-			found := m[2] == ""
-			for line := range strings.Lines(string(led)) {
+			hasHeading := m[2] == ""
+			for line := range strings.Lines(string(targetText)) {
 				if title, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && line[0] == '#' {
-					found = found || strings.ReplaceAll(anchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), ""), " ", "-") == m[2]
+					hasHeading = hasHeading || strings.ReplaceAll(anchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), ""), " ", "-") == m[2]
 				}
 			}
-			if !found {
+			if !hasHeading {
 				t.Errorf("%s links to the heading %s of %s, which does not exist", path, m[2], to)
 			}
 		}
 	}
 }
 
-// checkReadme compares generated blocks of a README with their contents.
+// checkReadme checks that the generated blocks in a README have the given contents. -update
+// rewrites them.
 func checkReadme(t *testing.T, path string, blocks map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile(path)

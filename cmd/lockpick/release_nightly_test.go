@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// TestRelease builds a release in two folders: its archives for six systems are the same byte for byte, the
-// binary for this system is static and runs, and the archive contains the license of each module in it.
+// TestRelease builds a release in two folders. The archives for the six platforms must be identical
+// in both. The binary for this platform must be static and run, and its archive must contain the
+// license of each module that is linked into it.
 func TestRelease(t *testing.T) {
 	var sums []string
 	root := ""
@@ -27,7 +28,7 @@ func TestRelease(t *testing.T) {
 		sums = append(sums, string(text))
 	}
 	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 6 {
-		t.Errorf("two releases differ:\n%s\n%s", sums[0], sums[1])
+		t.Errorf("two builds of a release differ:\n%s\n%s", sums[0], sums[1])
 	}
 	name := filepath.Join(root, "dist", "lockpick_v1.2.3_linux_"+runtime.GOARCH)
 	runIn(t, filepath.Dir(name), "tar", "-xzf", name+".tar.gz")
@@ -44,31 +45,32 @@ func TestRelease(t *testing.T) {
 	}
 	notices, err := os.ReadFile(filepath.Join(name, "THIRD_PARTY_NOTICES"))
 	must(t, err)
-	linked, err := buildinfo.ReadFile(binary)
+	binaryInfo, err := buildinfo.ReadFile(binary)
 	must(t, err)
-	for _, m := range linked.Deps {
+	for _, m := range binaryInfo.Deps {
 		if !strings.Contains(string(notices), "\n"+m.Path+" "+m.Version+": ") {
 			t.Errorf("no license of %s %s", m.Path, m.Version)
 		}
 	}
 }
 
-// TestNoticesNeedLicenses replaces a module with a copy without its license, which must fail the release.
+// TestNoticesNeedLicenses replaces a module with a copy without a license. The release must then
+// fail.
 func TestNoticesNeedLicenses(t *testing.T) {
 	const module = "github.com/rs/zerolog"
 	root := copyProject(t)
 	from, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	must(t, err)
-	bare := filepath.Join(t.TempDir(), "bare")
-	runIn(t, root, "cp", "-r", strings.TrimSpace(string(from)), bare)
-	runIn(t, root, "chmod", "-R", "u+w", bare)
-	runIn(t, root, "go", "mod", "edit", "-replace="+module+"="+bare)
+	copyDir := filepath.Join(t.TempDir(), "bare")
+	runIn(t, root, "cp", "-r", strings.TrimSpace(string(from)), copyDir)
+	runIn(t, root, "chmod", "-R", "u+w", copyDir)
+	runIn(t, root, "go", "mod", "edit", "-replace="+module+"="+copyDir)
 	cmd := exec.Command(".ci/notices")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("with the license: %v\n%s", err, out)
 	}
-	must(t, os.Remove(filepath.Join(bare, "LICENSE")))
+	must(t, os.Remove(filepath.Join(copyDir, "LICENSE")))
 	cmd = exec.Command(".ci/notices")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), module) || !strings.Contains(string(out), "has no license file") {
@@ -76,10 +78,11 @@ func TestNoticesNeedLicenses(t *testing.T) {
 	}
 }
 
-// TestFromAnotherModule uses the lock from a module next to a checkout, with the commands in its README.
+// TestFromAnotherModule uses the lock from a module next to a checkout, as described in the lock's
+// README.
 func TestFromAnotherModule(t *testing.T) {
 	root := copyProject(t)
-	other := filepath.Join(filepath.Dir(root), "other")
+	otherModule := filepath.Join(filepath.Dir(root), "other")
 	text, err := os.ReadFile(filepath.Join(root, "redlock", "README.md"))
 	must(t, err)
 	_, block, _ := strings.Cut(string(text), "```sh\n")
@@ -87,15 +90,15 @@ func TestFromAnotherModule(t *testing.T) {
 	if !strings.Contains(block, "-replace=lockpick=../lockpick") {
 		t.Fatalf("the README has %q", block)
 	}
-	must(t, os.Mkdir(other, 0o755))
-	must(t, os.WriteFile(filepath.Join(other, "main.go"), []byte("package main\n\nimport \"lockpick/redlock\"\n\nfunc main() { println(redlock.Quorum(5)) }\n"), 0o644))
-	runIn(t, other, "go", "mod", "init", "example.org/other")
-	runIn(t, other, "sh", "-ec", strings.ReplaceAll(block, "../lockpick", root))
-	runIn(t, other, "go", "run", ".")
+	must(t, os.Mkdir(otherModule, 0o755))
+	must(t, os.WriteFile(filepath.Join(otherModule, "main.go"), []byte("package main\n\nimport \"lockpick/redlock\"\n\nfunc main() { println(redlock.Quorum(5)) }\n"), 0o644))
+	runIn(t, otherModule, "go", "mod", "init", "example.org/other")
+	runIn(t, otherModule, "sh", "-ec", strings.ReplaceAll(block, "../lockpick", root))
+	runIn(t, otherModule, "go", "run", ".")
 }
 
-// TestModule renames the module in a copy, which must still build and follow the rules of the import table.
-// An invalid module path is refused.
+// TestModule renames the module in a copy of the project, which must then still build and follow
+// the import table. An invalid module path must be refused.
 func TestModule(t *testing.T) {
 	root := copyProject(t)
 	for _, git := range [][]string{{"init", "-q"}, {"add", "-A"}} { // the script renames files that git knows

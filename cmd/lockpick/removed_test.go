@@ -7,9 +7,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestRemoved checks that each removed command or flag is a usage error whose hint names the replacement.
+// TestRemoved checks that each removed command or flag results in a usage error, with a hint about
+// what to use instead.
 func TestRemoved(t *testing.T) {
-	for name, instead := range removedNames {
+	for name, instead := range replacements {
 		args := strings.Fields(name)
 		code, out, errs := runLockpick(t, args...)
 		if code != outcome.ExitUsage || out != "" || !strings.Contains(errs, "was removed") || !strings.Contains(errs, "hint: "+instead) {

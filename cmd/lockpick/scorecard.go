@@ -20,21 +20,20 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// scorecardFlags are the flags of scorecard.
 type scorecardFlags struct {
-	backend  string
-	beside   string // a second backend for the catalog; "": none
-	adapter  string // the command that starts the lock's adapter, as the user wrote it; "": locks are kinds
-	try      string // a backend on which violations are tried again; "": none
-	seed     uint64
-	seeds    int // number of random plans of each type
-	store    string
-	tags     []string
-	jobs     int
-	all      bool
-	json     bool
-	markdown bool
-	command  string // the command that repeats it
+	backend       string
+	besideBackend string // second backend for the catalog; "" means none
+	adapter       string // command that starts the lock's adapter, as the user wrote it; "" means none
+	tryBackend    string // backend on which to try violations again; "" means none
+	seed          uint64
+	seeds         int // number of random plans of each type
+	store         string
+	tags          []string
+	jobs          int
+	allLocks      bool
+	json          bool
+	markdown      bool
+	command       string // command that repeats this scorecard, without flags
 }
 
 const scorecardLong = `Run locks through the whole catalog and random plans, with comparison runs of each
@@ -48,15 +47,15 @@ each value of each option. See lockpick help locks.
 Random plans stay within what Redlock assumes. For each type of fault there are plans with
 that type alone and plans with all types, so that a violation can be attributed to a type.
 
-With --try process, each violation of a required property is tried on real servers, up to
-six times per run. Violations that do not occur there are marked ◇. --beside process does
-the same and also runs the whole catalog there, in separate columns.
+With --try process, each run that violates a required property is repeated on real servers,
+up to six times. Violations that do not occur there are marked ◇. --beside process does the
+same and runs the whole catalog there, too, in separate columns.
 
 A library in another language needs an adapter. With --adapter all runs use real servers,
-and each violation is tried there once more.
+and each violation is tried once more.
 
 The page, Markdown, JSON and the run of each counterexample are stored in STORE/scores;
-lockpick replay DIR reruns one. The exit code is 1 if a lock violates a required property,
+lockpick replay DIR repeats such a run. The exit code is 1 if a lock violates a required property,
 and 2 if that is not confirmed.`
 
 func scorecardCmd(a *app) *cobra.Command {
@@ -80,25 +79,25 @@ func scorecardCmd(a *app) *cobra.Command {
 	c.ValidArgsFunction = completer(false, kinds.Names)
 	fs := c.Flags()
 	fs.StringVarP(&f.backend, "backend", "b", backendNames[0], "where to run: "+strings.Join(backendNames, ", "))
-	fs.StringVar(&f.beside, "beside", "", "run the catalog on this backend as well, in separate columns")
-	fs.StringVar(&f.try, "try", "", "try each violation again on this backend")
+	fs.StringVar(&f.besideBackend, "beside", "", "run the catalog on this backend, too, in separate columns")
+	fs.StringVar(&f.tryBackend, "try", "", "try each violation again on this backend")
 	fs.Uint64Var(&f.seed, "seed", 1, "random seed")
 	fs.IntVar(&f.seeds, "seeds", 10, "number of random plans of each type, starting with --seed; 0 for none")
-	storeFlag(c, &f.store, "the scorecards")
+	addStoreFlag(c, &f.store, "the scorecards")
 	fs.StringSliceVar(&f.tags, "tag", nil, "only scenarios with this tag")
-	fs.IntVar(&f.jobs, "jobs", 1, "number of concurrent runs on real backends; mostly idle, but overload causes delays")
-	jsonFlag(c, &f.json, "the scorecards")
-	fs.BoolVar(&f.markdown, "markdown", false, "print them as Markdown")
-	fs.BoolVar(&f.all, "all", false, "all configurations of all kinds")
+	fs.IntVar(&f.jobs, "jobs", 1, "number of concurrent runs on real backends; runs are mostly idle, but too many delay each other")
+	addJSONFlag(c, &f.json, "the scorecards")
+	fs.BoolVar(&f.markdown, "markdown", false, "print the scorecards as Markdown")
+	fs.BoolVar(&f.allLocks, "all", false, "test all configurations of all kinds")
 	fs.StringVar(&f.adapter, "adapter", "", "test the lock of this adapter, on real processes; violations are tried again\n(see lockpick help adapter)")
 	return c
 }
 
-// namedLocks lists the locks that the arguments name. KIND:* stands for all configurations of a
-// kind.
+// namedLocks lists the locks that the arguments or --all select. It expands KIND:* to all
+// configurations of the kind.
 func (f *scorecardFlags) namedLocks(args []string) (all []string) {
 	for _, arg := range args {
-		if kind, star := strings.CutSuffix(arg, ":*"); star {
+		if kind, isWildcard := strings.CutSuffix(arg, ":*"); isWildcard {
 			if _, known := kinds.All[kind]; known {
 				all = append(all, kinds.Setups(kind)...)
 				continue
@@ -106,7 +105,7 @@ func (f *scorecardFlags) namedLocks(args []string) (all []string) {
 		}
 		all = append(all, arg)
 	}
-	if f.all {
+	if f.allLocks {
 		for _, kind := range correctKinds() {
 			all = append(all, kinds.Setups(kind)...)
 		}
@@ -114,8 +113,8 @@ func (f *scorecardFlags) namedLocks(args []string) (all []string) {
 	return all
 }
 
-// locks validates the flags and returns the locks to test.
-func (f *scorecardFlags) locks(args []string) ([]string, error) {
+// chooseLocks validates the flags and returns the locks to test.
+func (f *scorecardFlags) chooseLocks(args []string) ([]string, error) {
 	all := f.namedLocks(args)
 	if f.adapter != "" {
 		switch {
@@ -124,7 +123,7 @@ func (f *scorecardFlags) locks(args []string) ([]string, error) {
 		case f.backend == simulation:
 			f.backend = "process"
 		}
-		f.try = cmp.Or(f.try, f.backend)
+		f.tryBackend = cmp.Or(f.tryBackend, f.backend)
 		all = []string{lockexec.Name}
 	}
 	switch {
@@ -134,13 +133,13 @@ func (f *scorecardFlags) locks(args []string) ([]string, error) {
 		return nil, usageError(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("use a number from 0 to %d", maxSweepSeeds))
 	case f.jobs < 1 || f.jobs > maxJobs:
 		return nil, usageError(fmt.Errorf("--jobs %d is out of range", f.jobs), fmt.Sprintf("use a number from 1 to %d", maxJobs))
-	case f.jobs > 1 && f.backend == simulation && f.beside == "" && f.try == "":
+	case f.jobs > 1 && f.backend == simulation && f.besideBackend == "" && f.tryBackend == "":
 		return nil, usageError(errors.New("--jobs applies to real backends only"), "leave it out: the simulation uses all processors")
-	case f.beside != "" && f.try != "" && f.beside != f.try:
-		return nil, usageError(fmt.Errorf("--beside %s and --try %s name different backends", f.beside, f.try), "leave out --try: --beside tries violations as well")
-	case f.beside != "" && (f.beside == simulation || f.backend != simulation || f.adapter != ""):
+	case f.besideBackend != "" && f.tryBackend != "" && f.besideBackend != f.tryBackend:
+		return nil, usageError(fmt.Errorf("--beside %s and --try %s name different backends", f.besideBackend, f.tryBackend), "leave out --try: --beside tries violations, too")
+	case f.besideBackend != "" && (f.besideBackend == simulation || f.backend != simulation || f.adapter != ""):
 		return nil, usageError(errors.New("--beside adds a real backend to the simulation"), "as in --beside process, without --backend and --adapter")
-	case f.try != "" && f.adapter == "" && (f.try == simulation || f.backend != simulation):
+	case f.tryBackend != "" && f.adapter == "" && (f.tryBackend == simulation || f.backend != simulation):
 		return nil, usageError(errors.New("--try tries violations found in the simulation on a real backend"), "as in --try process, without --backend")
 	case f.json && f.markdown:
 		return nil, usageError(errors.New("--json and --markdown contradict each other"), "leave one of them out")
@@ -149,9 +148,9 @@ func (f *scorecardFlags) locks(args []string) ([]string, error) {
 		f.command = "lockpick scorecard --adapter " + quote(f.adapter)
 		return all, nil
 	}
-	var once []string
+	var uniqueNames []string
 	for _, name := range all {
-		if slices.Contains(once, name) {
+		if slices.Contains(uniqueNames, name) {
 			continue
 		}
 		if err := rejectBroken("scorecard", name); err != nil {
@@ -160,27 +159,27 @@ func (f *scorecardFlags) locks(args []string) ([]string, error) {
 		if _, err := (campaign.Selection{Lock: name}).Kind(knownNames()); err != nil {
 			return nil, selectionError(err)
 		}
-		once = append(once, name)
+		uniqueNames = append(uniqueNames, name)
 	}
-	f.command = "lockpick scorecard " + quoteAll(once)
-	return once, nil
+	f.command = "lockpick scorecard " + quoteAll(uniqueNames)
+	return uniqueNames, nil
 }
 
-// correctKinds lists the kinds of locks without planted mistakes.
+// correctKinds lists the lock kinds without planted mistakes.
 func correctKinds() []string {
 	return slices.DeleteFunc(kinds.Names(), func(kind string) bool { return kind == "broken" })
 }
 
-// rerunCommand returns the command with those flags that affect the result, as the user gave them.
+// rerunCommand returns the command with all flags that affect the result, as the user gave them.
 func (f *scorecardFlags) rerunCommand() string {
 	c := fmt.Sprintf("%s --seed %d --seeds %d", f.command, f.seed, f.seeds)
 	if f.backend != simulation && f.adapter == "" {
 		c += " --backend " + f.backend
 	}
-	if f.beside != "" {
-		c += " --beside " + f.beside
-	} else if f.try != "" && f.adapter == "" {
-		c += " --try " + f.try
+	if f.besideBackend != "" {
+		c += " --beside " + f.besideBackend
+	} else if f.tryBackend != "" && f.adapter == "" {
+		c += " --try " + f.tryBackend
 	}
 	for _, t := range f.tags {
 		c += " --tag " + quote(t)
@@ -197,12 +196,12 @@ func quoteAll(all []string) string {
 }
 
 func (a *app) scorecard(ctx context.Context, f *scorecardFlags, args []string) (err error) {
-	locks, err := f.locks(args)
+	locks, err := f.chooseLocks(args)
 	if err != nil {
 		return err
 	}
-	s := &campaign.Scorer{Base: campaign.Selection{Tags: f.tags, Adapter: f.adapter}, Claims: kinds.Claims, Seed: f.seed, Seeds: f.seeds, RunBoth: f.beside != "",
-		Report: func(line string) { fmt.Fprintln(a.errs, line) }}
+	s := &campaign.Scorer{Base: campaign.Selection{Tags: f.tags, Adapter: f.adapter}, Claims: kinds.Claims, Seed: f.seed, Seeds: f.seeds, RunBoth: f.besideBackend != "",
+		Report: func(line string) { fmt.Fprintln(a.errOut, line) }}
 	program, err := selectAdapter(ctx, &s.Base, "")
 	if err != nil {
 		return err
@@ -212,8 +211,8 @@ func (a *app) scorecard(ctx context.Context, f *scorecardFlags, args []string) (
 		return err
 	}
 	defer s.Primary.Close()
-	if there := cmp.Or(f.beside, f.try); there != "" {
-		if s.Secondary, err = a.runner(ctx, there, f.store, f.jobs, program...); err != nil {
+	if secondaryName := cmp.Or(f.besideBackend, f.tryBackend); secondaryName != "" {
+		if s.Secondary, err = a.runner(ctx, secondaryName, f.store, f.jobs, program...); err != nil {
 			return err
 		}
 		defer s.Secondary.Close()
@@ -235,15 +234,15 @@ func (a *app) scorecard(ctx context.Context, f *scorecardFlags, args []string) (
 		a.code = outcome.WorseCode(a.code, c.Code())
 		all.Cards = append(all.Cards, c)
 		if len(locks) > 1 {
-			fmt.Fprintf(a.errs, "%s done: %d of %d locks\n", c.Lock, len(all.Cards), len(locks))
+			fmt.Fprintf(a.errOut, "%s done: %d of %d locks\n", c.Lock, len(all.Cards), len(locks))
 		}
 	}
 	if ctx.Err() != nil {
-		what := "their scorecards are stored; to repeat and finish: "
+		advice := "their scorecards are stored; to start again: "
 		if len(all.Cards) == 0 {
-			what = "no scorecard is stored; to repeat: "
+			advice = "no scorecard is stored; to start again: "
 		}
-		fmt.Fprintf(a.errs, "interrupted after %d of %d locks; %s%s\n", len(all.Cards), len(locks), what, all.Command)
+		fmt.Fprintf(a.errOut, "interrupted after %d of %d locks; %s%s\n", len(all.Cards), len(locks), advice, all.Command)
 		if len(all.Cards) == 0 {
 			return ctx.Err()
 		}
@@ -262,16 +261,17 @@ func (a *app) scorecard(ctx context.Context, f *scorecardFlags, args []string) (
 	default:
 		all.Print(a.out)
 	}
-	fmt.Fprintf(a.errs, "report: %s/%s\n", dir, suites.CardPage)
+	fmt.Fprintf(a.errOut, "report: %s/%s\n", dir, suites.CardPage)
 	return cmp.Or(err, ctx.Err())
 }
 
-// runner returns a runner on a backend that can run here, with a limit on concurrent real-time jobs.
+// runner returns a runner for the named backend, or an error if that backend can't run here. jobs
+// limits the number of concurrent runs in real time.
 func (a *app) runner(ctx context.Context, name, store string, jobs int, adapter ...string) (*campaign.Runner, error) {
 	b, err := backend(name, docker.Config{}, adapter...)
 	if err != nil {
 		return nil, err
 	}
-	abilities, err := a.checkBackend(ctx, b, store)
-	return &campaign.Runner{Backend: b, Capabilities: abilities, Workers: workers(defaultTimeout, store), Parallel: jobs, Version: version(), Command: pickCommand}, err
+	capabilities, err := a.checkBackend(ctx, b, store)
+	return &campaign.Runner{Backend: b, Capabilities: capabilities, Workers: newWorkerPool(defaultTimeout, store), Parallel: jobs, Version: version(), Command: pickCommand}, err
 }

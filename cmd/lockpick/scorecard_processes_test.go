@@ -13,16 +13,16 @@ import (
 )
 
 // TestScorecardsOnProcesses makes a library's scorecard in the simulation and on real servers,
-// which also try the violations found in the simulation. Regular runs cover a scenario for each
+// where violations found in the simulation are tried again. Regular runs cover a scenario for each
 // type of fault; nightly runs cover all scenarios and configurations. Each counterexample must show
 // what the card says.
 func TestScorecardsOnProcesses(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // this test mostly waits
 	needRedis(t)
 	libraries := []string{"redislock"}
-	only := []string{"--tag", "score"}
+	scoreFlags := []string{"--tag", "score"}
 	if night {
-		libraries, only = nil, []string{"--seeds", "20"}
+		libraries, scoreFlags = nil, []string{"--seeds", "20"}
 		for _, kind := range kinds.Names() {
 			if kinds.All[kind].OwnTime {
 				libraries = append(libraries, kinds.Setups(kind)...)
@@ -32,7 +32,7 @@ func TestScorecardsOnProcesses(t *testing.T) {
 	for _, lock := range libraries {
 		t.Run(lock, func(t *testing.T) {
 			t.Parallel()
-			dir, book, code := makeScorecards(t, append([]string{"scorecard", lock, "--beside", "process", "--jobs", "2"}, only...)...)
+			dir, book, code := makeScorecards(t, append([]string{"scorecard", lock, "--beside", "process", "--jobs", "2"}, scoreFlags...)...)
 			c := onlyCard(t, book, code)
 			checkComplete(t, c)
 			t.Logf("exit code %d, %d counterexamples: %s", code, replayCounterexamples(t, dir, book), suites.CardHeadline(c))
@@ -40,16 +40,16 @@ func TestScorecardsOnProcesses(t *testing.T) {
 	}
 }
 
-// checkComplete checks that mutual exclusion was exercised under each type of fault in tier every, on both
-// backends.
+// checkComplete checks that a card exercises mutual exclusion on both backends under each type of
+// fault that tier every covers.
 func checkComplete(t *testing.T, c *outcome.Card) {
 	t.Helper()
-	for _, sort := range []string{outcome.NoFailure, "clocks", "crashes", "disks", "networks", "pauses", outcome.SeveralKinds} {
+	for _, failureType := range []string{outcome.NoFailure, "clocks", "crashes", "disks", "networks", "pauses", outcome.SeveralKinds} {
 		for _, backend := range []string{c.Backend, c.SecondBackend} {
-			k := slices.Index(c.Columns, c.ColumnOn(sort, backend))
+			k := slices.Index(c.Columns, c.ColumnOn(failureType, backend))
 			i := slices.IndexFunc(c.Rows, func(r outcome.CardRow) bool { return r.Property == verdict.MutualExclusion })
 			if k < 0 || c.Rows[i].Cells[k].Mark == outcome.MarkUnsupported || c.Rows[i].Cells[k].Mark == outcome.MarkNotExercised {
-				t.Errorf("%s on %s: mutual exclusion was not exercised under %s", c.Lock, backend, sort)
+				t.Errorf("%s on %s: mutual exclusion was not exercised under %s", c.Lock, backend, failureType)
 			}
 		}
 	}

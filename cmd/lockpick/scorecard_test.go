@@ -19,7 +19,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// makeScorecards makes scorecards, and returns their folder and the exit code.
+// makeScorecards runs lockpick scorecard, and returns the folder, the scorecards and the exit code.
 func makeScorecards(t *testing.T, args ...string) (dir string, book suites.Scorecards, code int) {
 	t.Helper()
 	store := filepath.Join(t.TempDir(), "store")
@@ -37,7 +37,7 @@ func makeScorecards(t *testing.T, args ...string) (dir string, book suites.Score
 	return filepath.Join(store, "scores", "latest"), book, code
 }
 
-// onlyCard returns the single card of a completed scorecard command, whatever its result.
+// onlyCard returns the only card of a scorecard command that was not interrupted and did not fail.
 func onlyCard(t *testing.T, book suites.Scorecards, code int) *outcome.Card {
 	t.Helper()
 	if code != outcome.ExitOK && code != outcome.ExitUnexpected && code != outcome.ExitUndecided || len(book.Cards) != 1 {
@@ -46,12 +46,12 @@ func onlyCard(t *testing.T, book suites.Scorecards, code int) *outcome.Card {
 	return book.Cards[0]
 }
 
-// checkRealRuns checks that a card is based on real runs, and that violations of required properties were
-// tried again.
+// checkRealRuns checks that a card has results on a real backend, and that violations of required
+// properties were tried again.
 func checkRealRuns(t *testing.T, c *outcome.Card) {
 	t.Helper()
-	if c.Runs == 0 || c.Backend != "process" || c.RetriedOn != "process" || len(c.Errors) > 0 {
-		t.Errorf("%d runs on %s, tried on %s: %v", c.Runs, c.Backend, c.RetriedOn, c.Errors)
+	if c.Runs == 0 || c.Backend != "process" || c.RetryBackend != "process" || len(c.Errors) > 0 {
+		t.Errorf("%d runs on %s, tried on %s: %v", c.Runs, c.Backend, c.RetryBackend, c.Errors)
 	}
 	for _, f := range c.Findings {
 		for _, h := range f.Violations {
@@ -62,18 +62,18 @@ func checkRealRuns(t *testing.T, c *outcome.Card) {
 	}
 }
 
-// TestScorecardIsReproducible checks that the same command gives the same card, byte for byte, and that
-// replaying each counterexample gives the same history, with the card's verdict and cause.
+// TestScorecardIsReproducible checks that a repeated command makes the same card, byte for byte,
+// and that replaying each counterexample gives the same history, with the card's verdict and cause.
 func TestScorecardIsReproducible(t *testing.T) {
 	args := []string{"scorecard", "redislock", "--tag", "score"}
 	dir, book, code := makeScorecards(t, args...)
-	second, _, _ := makeScorecards(t, args...)
+	secondDir, _, _ := makeScorecards(t, args...)
 	for _, name := range []string{suites.CardPage, suites.CardText, suites.CardJSON} {
-		one, err := os.ReadFile(filepath.Join(dir, name))
+		text1, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if two, err := os.ReadFile(filepath.Join(second, name)); err != nil || string(two) != string(one) {
+		if text2, err := os.ReadFile(filepath.Join(secondDir, name)); err != nil || string(text2) != string(text1) {
 			t.Errorf("%s differs: %v", name, err)
 		}
 	}
@@ -82,8 +82,7 @@ func TestScorecardIsReproducible(t *testing.T) {
 	}
 }
 
-// replayCounterexamples replays the simulated counterexamples of cards, and returns how many there
-// were.
+// replayCounterexamples replays the simulated counterexamples on cards, and returns their number.
 func replayCounterexamples(t *testing.T, dir string, book suites.Scorecards) (n int) {
 	t.Helper()
 	for _, c := range book.Cards {
@@ -102,7 +101,7 @@ func replayCounterexamples(t *testing.T, dir string, book suites.Scorecards) (n 
 				}
 			}
 			if f.ConfirmingRun != "" && !slices.ContainsFunc(f.Violations, func(h outcome.Violation) bool {
-				return h.Reproduction != nil && h.Reproduction.State == outcome.StateConfirmed && hasViolation(t, filepath.Join(dir, f.ConfirmingRun), h.Property, h.Reproduction.Cause)
+				return h.Reproduction != nil && h.Reproduction.State == outcome.ReproductionConfirmed && hasViolation(t, filepath.Join(dir, f.ConfirmingRun), h.Property, h.Reproduction.Cause)
 			}) {
 				t.Errorf("%s: the run in %s does not show what it confirmed", c.Lock, f.ConfirmingRun)
 			}
@@ -123,18 +122,18 @@ func hasViolation(t *testing.T, run, property, cause string) bool {
 	return r != nil && r.Outcome == verdict.Violated && r.Cause == cause
 }
 
-// TestSetups checks that KIND:* stands for the kind with its defaults, and with each value of each option,
-// including the options that the value needs.
+// TestSetups checks that KIND:* selects the kind with its defaults and with each value of each
+// option, and includes options that the value needs.
 func TestSetups(t *testing.T) {
 	f := &scorecardFlags{jobs: 1}
-	got, err := f.locks([]string{"redislock", "redsync:*", "rueidis:*", "redsync"})
+	got, err := f.chooseLocks([]string{"redislock", "redsync:*", "rueidis:*", "redsync"})
 	want := []string{"redislock", "redsync", "redsync:driver=defaults", "redsync:driver=context-timeout", "redsync:fail-fast=yes", "redsync:set-nx-on-extend=yes",
 		"rueidis", "rueidis:caching=yes", "rueidis:caching=yes,no-loop=no"}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
-	every := &scorecardFlags{jobs: 1, all: true}
-	all, err := every.locks(nil)
+	allFlags := &scorecardFlags{jobs: 1, allLocks: true}
+	all, err := allFlags.chooseLocks(nil)
 	for _, kind := range kinds.Names() {
 		if err != nil || slices.Contains(all, kind) == (kind == "broken") {
 			t.Errorf("--all: %q, %v", all, err)
@@ -142,41 +141,43 @@ func TestSetups(t *testing.T) {
 	}
 }
 
-// TestClaims checks that quotes from documentation refer to existing kinds and properties.
+// TestClaims checks that the quotes from the locks' documentation refer to existing kinds and
+// properties.
 func TestClaims(t *testing.T) {
 	for kind, claims := range kinds.Claims {
 		if _, known := kinds.All[kind]; !known {
 			t.Errorf("no kind %s", kind)
 		}
-		for property, words := range claims {
-			if !slices.Contains(checker.Properties(), property) || words == "" {
-				t.Errorf("%s: %s: %q", kind, property, words)
+		for property, quote := range claims {
+			if !slices.Contains(checker.Properties(), property) || quote == "" {
+				t.Errorf("%s: %s: %q", kind, property, quote)
 			}
 		}
 	}
 }
 
-// TestScoreTag checks that the tag score includes a scenario for each type of fault in tier every.
+// TestScoreTag checks that the tag score includes a scenario for each type of fault that tier every
+// covers.
 func TestScoreTag(t *testing.T) {
 	all, err := choice{}.scenarios()
 	if err != nil {
 		t.Fatal(err)
 	}
-	has := map[string]bool{}
+	coveredBy := map[string]bool{}
 	for _, p := range all {
 		if column := outcome.CardColumn(p.Scenario); p.Tier == "every" {
-			has[column] = has[column] || slices.Contains(p.Tags, "score")
+			coveredBy[column] = coveredBy[column] || slices.Contains(p.Tags, "score")
 		}
 	}
-	for column, tagged := range has {
-		if !tagged {
+	for column, covered := range coveredBy {
+		if !covered {
 			t.Errorf("no scenario of tier every with tag score for %s", column)
 		}
 	}
 }
 
-// TestInterruptedScorecard checks that an interrupted scorecard command stores the completed cards with the
-// runs of their findings, and prints their number.
+// TestInterruptedScorecard checks that an interrupted scorecard command stores the completed cards
+// with the runs of their findings, and prints how many cards there are.
 func TestInterruptedScorecard(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	cmd := exec.Command("lockpick", "scorecard", "redislock", "redsync:*", "rueidis:*", "single", "redlock", "--tag", "score", "--store", store, "--json")
@@ -217,8 +218,8 @@ func TestInterruptedScorecard(t *testing.T) {
 			}
 		}
 	}
-	left, err := os.ReadDir(filepath.Join(dir, suites.RunFolder))
-	for _, e := range left {
+	runDirs, err := os.ReadDir(filepath.Join(dir, suites.RunFolder))
+	for _, e := range runDirs {
 		if !slices.Contains(runs, suites.RunFolder+"/"+e.Name()) {
 			t.Errorf("%s belongs to no card", e.Name())
 		}

@@ -15,13 +15,13 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// counterexamplePattern matches a counterexample on a card: the heading, the properties and causes, and the command that
-// shows it.
+// counterexamplePattern matches a counterexample on a card, and captures the type of fault, the
+// violations, and the command that shows them.
 var counterexamplePattern = regexp.MustCompile("(?s)### [^\n]* \\(([^\n]*)\\)\n\n(.*?)\n`lockpick (run [^`]*)`")
 
 var violationPattern = regexp.MustCompile(`(?m)^- ([a-z-]+) ([a-z-]+): `)
 
-// TestScorecardsReplay reruns the commands of the stored scorecards in the simulation. The current
+// TestScorecardsReplay reruns the commands on the stored scorecards in the simulation. The current
 // scenarios and checker must give the same verdicts and causes.
 func TestScorecardsReplay(t *testing.T) {
 	all, err := filepath.Glob(scorecards + "*.md")
@@ -33,7 +33,7 @@ func TestScorecardsReplay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown := 0
+		numShown := 0
 		for _, f := range counterexamplePattern.FindAllStringSubmatch(string(text), -1) {
 			if strings.Contains(f[3], "--backend") || strings.Contains(f[1], " on process") {
 				continue
@@ -49,9 +49,9 @@ func TestScorecardsReplay(t *testing.T) {
 				if j == nil || j.Got != "violated" || j.Cause != h[2] {
 					t.Errorf("%s: %s: %s is not violated (%s), but %+v", path, f[3], h[1], h[2], j)
 				}
-				shown++
+				numShown++
 			}
 		}
-		t.Logf("%s: %d violations reproduced", filepath.Base(path), shown)
+		t.Logf("%s: %d violations reproduced", filepath.Base(path), numShown)
 	}
 }

@@ -16,7 +16,8 @@ import (
 
 const scorecards = "../../reports/scorecards/"
 
-// TestScorecardsOfAll checks that make scorecards makes a card of each kind of lock and each shipped adapter.
+// TestScorecardsOfAll checks that "make scorecards" makes a card for each kind of lock and each
+// adapter in the repository.
 func TestScorecardsOfAll(t *testing.T) {
 	script, err := os.ReadFile("../../.ci/scorecards")
 	if err != nil {
@@ -36,11 +37,12 @@ func TestScorecardsOfAll(t *testing.T) {
 	}
 }
 
-// commandLine matches a run command on a card or in the track record: the scenario, and the rest.
-var commandLine = regexp.MustCompile("`lockpick run '?([^ '`]+)'?([^`]*)`")
+// runCommandPattern matches a run command on a card or in the track record, and captures the scenario and
+// the rest.
+var runCommandPattern = regexp.MustCompile("`lockpick run '?([^ '`]+)'?([^`]*)`")
 
-// TestScorecardsAreComplete checks that the stored scorecards name their date and versions and are in the
-// table, and that they and the track record name existing scenarios.
+// TestScorecardsAreComplete checks that each stored scorecard has a date and versions and is listed
+// in the README, and that the cards and the track record name existing scenarios.
 func TestScorecardsAreComplete(t *testing.T) {
 	all, err := filepath.Glob(scorecards + "*.md")
 	if err != nil {
@@ -56,7 +58,7 @@ func TestScorecardsAreComplete(t *testing.T) {
 	}
 	table, cards := pages["README.md"], 0
 	for name, text := range pages {
-		for _, m := range commandLine.FindAllStringSubmatch(text, -1) {
+		for _, m := range runCommandPattern.FindAllStringSubmatch(text, -1) {
 			if _, err := (choice{names: []string{m[1]}}).scenarios(); err != nil {
 				t.Errorf("%s: %s: %v", name, m[0], err)
 			}
@@ -65,9 +67,9 @@ func TestScorecardsAreComplete(t *testing.T) {
 			continue
 		}
 		cards++
-		lock, is := strings.CutPrefix(strings.SplitN(text, "\n", 2)[0], "# Scorecard of ")
-		if !is || !regexp.MustCompile(`(?m)^Made on 20\d\d-\d\d-\d\d with \S+ \d+\.\d+\.\d+, `).MatchString(text) {
-			t.Errorf("%s lacks the lock, the date or the versions", name)
+		lock, ok := strings.CutPrefix(strings.SplitN(text, "\n", 2)[0], "# Scorecard of ")
+		if !ok || !regexp.MustCompile(`(?m)^Made on 20\d\d-\d\d-\d\d with \S+ \d+\.\d+\.\d+, `).MatchString(text) {
+			t.Errorf("%s does not contain the lock, the date or the versions", name)
 		}
 		if !strings.Contains(table, "["+lock+"]("+name+")") {
 			t.Errorf("%s is not in the table: run .ci/scorecards", name)
@@ -78,8 +80,8 @@ func TestScorecardsAreComplete(t *testing.T) {
 	}
 }
 
-// TestWithdrawnMarks checks that withdrawn marks don't return, for example because a card was remade with
-// the same settings.
+// TestWithdrawnMarks checks that withdrawn marks don't reappear, for example because a card was
+// remade with the same settings.
 func TestWithdrawnMarks(t *testing.T) {
 	page, err := os.ReadFile(scorecards + "README.md")
 	if err != nil {
@@ -88,27 +90,27 @@ func TestWithdrawnMarks(t *testing.T) {
 	_, list, _ := strings.Cut(string(page), "<!-- begin withdrawn -->")
 	list, _, _ = strings.Cut(list, "<!-- end withdrawn -->")
 	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z0-9-]+) \| (.+?) \| (.+?) \|$`).FindAllStringSubmatch(list, -1) {
-		name, what := row[1], row[2]
+		name, mark := row[1], row[2]
 		if name == "card" {
 			continue
 		}
 		text, err := os.ReadFile(scorecards + name + ".md")
 		switch {
-		case what == "the card" && !os.IsNotExist(err):
-			t.Errorf("%s.md is back: %s", name, row[3])
-		case what == "the card":
+		case mark == "the card" && !os.IsNotExist(err):
+			t.Errorf("%s.md was withdrawn but exists again: %s", name, row[3])
+		case mark == "the card":
 		case err != nil:
 			t.Error(err)
-		case strings.HasPrefix(what, "`"):
-			_, violated, _ := strings.Cut(string(text), "\n## Violated and required\n")
-			violated, _, _ = strings.Cut(violated, "\n## ")
-			if strings.Contains(violated, "### "+strings.Trim(what, "`")+",") {
-				t.Errorf("%s.md has %s as a violation again: %s", name, what, row[3])
+		case strings.HasPrefix(mark, "`"):
+			_, violations, _ := strings.Cut(string(text), "\n## Violated and required\n")
+			violations, _, _ = strings.Cut(violations, "\n## ")
+			if strings.Contains(violations, "### "+strings.Trim(mark, "`")+",") {
+				t.Errorf("%s.md has %s as a violation again: %s", name, mark, row[3])
 			}
 		default:
-			marks := regexp.MustCompile(`(?m)^\| ` + what + ` \|.*$`).FindString(string(text))
+			marks := regexp.MustCompile(`(?m)^\| ` + mark + ` \|.*$`).FindString(string(text))
 			if marks == "" || strings.Contains(marks, "✗") {
-				t.Errorf("%s.md has its marks for %s again: %s", name, what, row[3])
+				t.Errorf("%s.md has its marks for %s again: %s", name, mark, row[3])
 			}
 		}
 	}

@@ -24,10 +24,10 @@ func serveCmd(a *app) *cobra.Command {
 	var port uint16
 	c := &cobra.Command{Use: "serve", Short: "serve the store to a browser on this machine", Args: noArgs,
 		Long: `Serve the runs of the store and their reports on 127.0.0.1 only. The server shows
-nothing outside the store and changes no results. A report that does not exist yet is
-drawn when it is opened. The server runs until it is interrupted (exit code 130).`,
+nothing outside the store and changes no results. It draws a missing report when the
+report's page is opened. The server runs until it is interrupted (exit code 130).`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), store, port) }}
-	storeFlag(c, &store, "the runs")
+	addStoreFlag(c, &store, "the runs")
 	c.Flags().Uint16Var(&port, "port", 8046, "port to listen on; 0 for any free port")
 	return c
 }
@@ -44,18 +44,17 @@ func (a *app) serve(ctx context.Context, store string, port uint16) error {
 	}
 	a.waitForCleanup()
 	fmt.Fprintf(a.out, "http://%s/\n", l.Addr())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(l) }()
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
 	select {
-	case err = <-ended:
+	case err = <-done:
 	case <-ctx.Done():
-		// Let current requests finish.
-		soon, cancel := context.WithTimeout(context.Background(), time.Second)
+		shutdownCtx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if s.Shutdown(soon) != nil {
+		if s.Shutdown(shutdownCtx) != nil {
 			s.Close()
 		}
-		err = <-ended
+		err = <-done
 	}
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -66,63 +65,63 @@ func (a *app) serve(ctx context.Context, store string, port uint16) error {
 func gcCmd(a *app) *cobra.Command {
 	var store, age, size string
 	var keep int
-	var dry bool
+	var dryRun bool
 	c := &cobra.Command{Use: "gc --keep N|--older-than AGE|--max-size SIZE", Short: "remove old runs and suites from the store", Args: noArgs,
-		Long: `Remove runs and suites that exceed a limit, the oldest first. A run that a suite refers
-to stays as long as the suite. A run that may still be in progress stays.
+		Long: `Remove runs and suites that exceed a limit, the oldest first. A run
+in a suite stays as long as the suite. A run that may be in progress stays.
 
-LOCKPICK_KEEP=N in the environment does "gc --keep N" after each run.`,
+With LOCKPICK_KEEP=N in the environment, each run ends with "gc --keep N".`,
 		Example: `  lockpick gc --keep 10             keep the newest ten suites, and ten runs of each scenario
-  lockpick gc --older-than 30d      remove what was started more than thirty days ago
+  lockpick gc --older-than 30d      remove runs and suites older than thirty days
   lockpick gc --max-size 2GB        remove until at most 2 GB are left
   lockpick gc --keep 10 --dry-run   print what would be removed`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			b, err := parseBound(c, keep, age, size)
+			b, err := parseLimit(c, keep, age, size)
 			if err != nil {
 				return err
 			}
 			a.waitForCleanup()
-			return gc(a.out, store, b, dry)
+			return gc(a.out, store, b, dryRun)
 		}}
 	fs := c.Flags()
-	storeFlag(c, &store, "the runs")
+	addStoreFlag(c, &store, "the runs")
 	fs.IntVar(&keep, "keep", 0, "keep the newest N suites, and the newest N runs of each scenario")
-	fs.StringVar(&age, "older-than", "", "remove what was started longer ago than this, as in 30d or 12h")
-	fs.StringVar(&size, "max-size", "", "remove the oldest until the store has at most this size, as in 500MB or 2GB")
-	fs.BoolVar(&dry, "dry-run", false, "print what would be removed, and remove nothing")
+	fs.StringVar(&age, "older-than", "", "remove runs and suites older than this, as in 30d or 12h")
+	fs.StringVar(&size, "max-size", "", "remove the oldest until the store is no larger than this, as in 500MB or 2GB")
+	fs.BoolVar(&dryRun, "dry-run", false, "print what would be removed, and remove nothing")
 	return c
 }
 
-// parseBound reads the limit; exactly one of the three flags must set it.
-func parseBound(c *cobra.Command, keep int, age, size string) (b suites.Retention, err error) {
-	given := 0
+// parseLimit returns the limit that exactly one of the three flags sets.
+func parseLimit(c *cobra.Command, keep int, age, size string) (b suites.Retention, err error) {
+	numGiven := 0
 	for _, name := range []string{"keep", "older-than", "max-size"} {
 		if c.Flags().Changed(name) {
-			given++
+			numGiven++
 		}
 	}
 	switch {
-	case given != 1:
-		return b, usageError(fmt.Errorf("got %d limits, want one", given), "use --keep N, --older-than AGE or --max-size SIZE")
+	case numGiven != 1:
+		return b, usageError(fmt.Errorf("got %d limits, want one", numGiven), "use --keep N, --older-than AGE or --max-size SIZE")
 	case age != "":
 		d, err := parseAge(age)
 		if err != nil || d < 0 {
 			return b, usageError(fmt.Errorf("invalid --older-than %q", age), "as in 30d or 12h")
 		}
-		b.Since = time.Now().Add(-d)
+		b.MinStart = time.Now().Add(-d)
 	case c.Flags().Changed("keep"):
-		if b.Newest = keep; keep < 1 {
-			return b, usageError(fmt.Errorf("--keep %d is not positive", keep), "use a number from 1")
+		if b.MaxCount = keep; keep < 1 {
+			return b, usageError(fmt.Errorf("--keep %d is not positive", keep), "use 1 or more")
 		}
 	default:
-		if b.Bytes, err = units.FromHumanSize(size); err != nil || b.Bytes < 0 {
+		if b.MaxBytes, err = units.FromHumanSize(size); err != nil || b.MaxBytes < 0 {
 			return b, usageError(fmt.Errorf("invalid --max-size %q", size), "as in 500MB or 2GB")
 		}
 	}
 	return b, nil
 }
 
-// parseAge parses a duration, which may also be in whole days, as in 30d.
+// parseAge parses a duration in Go's format or in days, as in 30d.
 func parseAge(text string) (time.Duration, error) {
 	if n, ok := strings.CutSuffix(text, "d"); ok {
 		d, err := strconv.ParseUint(n, 10, 16)
@@ -131,16 +130,16 @@ func parseAge(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-func gc(out io.Writer, store string, b suites.Retention, dry bool) error {
-	beyond, err := suites.FindExcess(store, b)
+func gc(out io.Writer, store string, b suites.Retention, dryRun bool) error {
+	excess, err := suites.FindExcess(store, b)
 	if err != nil {
 		return usageError(err, "name a store with --store")
 	}
-	done := "removed"
-	if dry {
-		done = "would remove"
+	verb := "removed"
+	if dryRun {
+		verb = "would remove"
 	} else {
-		err := suites.Remove(store, beyond)
+		err := suites.Remove(store, excess)
 		if err == nil {
 			err = suites.Index(store)
 		}
@@ -148,28 +147,28 @@ func gc(out io.Writer, store string, b suites.Retention, dry bool) error {
 			return backendError(err, "check the permissions of the store")
 		}
 	}
-	sum := int64(0)
-	for _, e := range beyond {
-		fmt.Fprintf(out, "%s %s (%s)\n", done, filepath.Join(store, filepath.FromSlash(e.Dir)), units.HumanSize(float64(e.Bytes)))
-		sum += e.Bytes
+	total := int64(0)
+	for _, e := range excess {
+		fmt.Fprintf(out, "%s %s (%s)\n", verb, filepath.Join(store, filepath.FromSlash(e.Dir)), units.HumanSize(float64(e.Bytes)))
+		total += e.Bytes
 	}
-	_, err = fmt.Fprintf(out, "%s %d suites and runs, %s\n", done, len(beyond), units.HumanSize(float64(sum)))
+	_, err = fmt.Fprintf(out, "%s %d suites and runs, %s\n", verb, len(excess), units.HumanSize(float64(total)))
 	return err
 }
 
-// keepEnv is the environment variable that says how many suites, and how many runs of each
-// scenario, to keep after each run.
-const keepEnv = "LOCKPICK_KEEP"
+// keepVariable is the environment variable with the number of suites, and of runs of each scenario, to
+// keep after each run.
+const keepVariable = "LOCKPICK_KEEP"
 
-// keepFromEnv reads LOCKPICK_KEEP; 0 means all.
+// keepFromEnv returns the value of LOCKPICK_KEEP, or 0, which means all, if it is not set.
 func keepFromEnv() (int, error) {
-	text := os.Getenv(keepEnv)
+	text := os.Getenv(keepVariable)
 	if text == "" {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return 0, usageError(errors.New("invalid "+keepEnv+"="+text), "use a number from 1, or unset it")
+		return 0, usageError(errors.New("invalid "+keepVariable+"="+text), "use 1 or more, or unset it")
 	}
 	return n, nil
 }

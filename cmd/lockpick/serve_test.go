@@ -15,7 +15,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestServe checks that serve prints its address, serves the store, and ends on interrupt.
+// TestServe checks that serve prints its address, serves the store, and ends when interrupted.
 func TestServe(t *testing.T) {
 	store := t.TempDir()
 	run1 := filepath.Join(store, "baseline", "20260102T030405.000Z-sim-1")

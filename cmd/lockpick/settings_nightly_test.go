@@ -4,5 +4,5 @@ package main
 
 import "testing"
 
-// TestUnchangedSettingsInCatalog checks the whole catalog, with every kind of lock.
-func TestUnchangedSettingsInCatalog(t *testing.T) { sameVerdicts(t) }
+// TestUnchangedSettingsInCatalog is TestUnchangedSettingsKeepVerdicts for the whole catalog.
+func TestUnchangedSettingsInCatalog(t *testing.T) { checkSameVerdicts(t) }

@@ -13,9 +13,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// runWithLock runs scenarios in the simulation like "run --lock KIND", with the overrides that sets
-// returns for each.
-func runWithLock(t *testing.T, kind string, names []string, sets func(pick) []string) map[string]outcome.Outcome {
+// runWithLock runs scenarios in the simulation like "run --lock KIND", with the overrides that
+// overridesFor returns for each, and returns the outcomes by scenario.
+func runWithLock(t *testing.T, kind string, names []string, overridesFor func(pick) []string) map[string]outcome.Outcome {
 	t.Helper()
 	all, err := choice{names: names}.scenarios()
 	if err != nil {
@@ -23,12 +23,12 @@ func runWithLock(t *testing.T, kind string, names []string, sets func(pick) []st
 	}
 	out := map[string]outcome.Outcome{}
 	for _, s := range all {
-		f := &runFlags{backend: simulation, seed: 1, seeds: 1, lock: kind, sets: sets(s)}
-		fit, _, err := f.chooseScenarios(s.Exact())
+		f := &runFlags{backend: simulation, seed: 1, seeds: 1, lock: kind, settings: overridesFor(s)}
+		picks, _, err := f.chooseScenarios(s.ExactName())
 		if err != nil {
-			t.Fatalf("%s with %s and %q: %v", s.ID(), kind, f.sets, err)
+			t.Fatalf("%s with %s and %q: %v", s.ID(), kind, f.settings, err)
 		}
-		for _, p := range fit {
+		for _, p := range picks {
 			j := f.job(p, 0)
 			j.Keep = campaign.KeepNone
 			out[p.ID()] = campaign.Execute(t.Context(), sim.New(kinds.All), j)
@@ -37,7 +37,7 @@ func runWithLock(t *testing.T, kind string, names []string, sets func(pick) []st
 	return out
 }
 
-// verdicts returns the exit code of a run and the outcome of each property, as text.
+// verdicts returns a run's exit code and the outcome of each property as text.
 func verdicts(o outcome.Outcome) string {
 	text := fmt.Sprintf("exit %d %s", o.Code, o.Error)
 	for _, j := range o.Judgements {
@@ -48,42 +48,41 @@ func verdicts(o outcome.Outcome) string {
 	return text
 }
 
-func noSets(pick) []string { return nil }
+func noOverrides(pick) []string { return nil }
 
-// sameTTL returns an override that sets the TTL to its current value.
-func sameTTL(p pick) []string { return []string{"lock.ttl=" + p.Lock.TTL.String()} }
+func currentTTL(p pick) []string { return []string{"lock.ttl=" + p.Lock.TTL.String()} }
 
-// sameVerdicts checks that an override which changes nothing changes no verdict.
-func sameVerdicts(t *testing.T, names ...string) {
-	runs, harms := 0, 0
+// checkSameVerdicts checks that an override that sets the TTL to its current value changes no verdict.
+func checkSameVerdicts(t *testing.T, names ...string) {
+	runs, numViolating := 0, 0
 	for kind := range kinds.All {
 		if kind == "broken" {
 			continue
 		}
-		plain, set := runWithLock(t, kind, names, noSets), runWithLock(t, kind, names, sameTTL)
-		if len(plain) != len(set) {
-			t.Errorf("%s: %d scenarios, %d with --set", kind, len(plain), len(set))
+		plainOutcomes, setOutcomes := runWithLock(t, kind, names, noOverrides), runWithLock(t, kind, names, currentTTL)
+		if len(plainOutcomes) != len(setOutcomes) {
+			t.Errorf("%s: %d scenarios, %d with --set", kind, len(plainOutcomes), len(setOutcomes))
 		}
-		for id, o := range plain {
-			if got, want := verdicts(set[id]), verdicts(o); got != want {
+		for id, o := range plainOutcomes {
+			if got, want := verdicts(setOutcomes[id]), verdicts(o); got != want {
 				t.Errorf("%s with --lock %s\n--set: %s\nplain: %s", id, kind, got, want)
 			}
 			if runs++; o.Code == outcome.ExitUnexpected {
-				harms++
+				numViolating++
 			}
 		}
 	}
-	if harms == 0 {
-		t.Errorf("none of %d runs is unexpected, so the test shows nothing", runs)
+	if numViolating == 0 {
+		t.Errorf("none of %d runs is unexpected, so the test proves nothing", runs)
 	}
 }
 
 func TestUnchangedSettingsKeepVerdicts(t *testing.T) {
-	sameVerdicts(t, "cancelled-acquire/", "restart-forgets/", "gc-pause-after-acquire/fenced")
+	checkSameVerdicts(t, "cancelled-acquire/", "restart-forgets/", "gc-pause-after-acquire/fenced")
 }
 
-// TestOtherSettingsKeepRequirements checks that with --set a lock must guarantee what the tier requires and
-// the scenario's own lock guarantees under the same settings.
+// TestOtherSettingsKeepRequirements checks that, with --set, a lock must guarantee whatever the
+// tier requires and the scenario's own lock guarantees under the same settings.
 func TestOtherSettingsKeepRequirements(t *testing.T) {
 	for name, row := range map[string]struct {
 		kind, scenario string
@@ -102,7 +101,7 @@ func TestOtherSettingsKeepRequirements(t *testing.T) {
 				if j == nil || j.Got != verdict.Violated || j.Cause != row.cause || o.Code != row.code {
 					t.Errorf("%s: %s", id, verdicts(o))
 				}
-				if output := strings.Join(suites.Brief(o), "; "); !strings.Contains(output, row.property) || !strings.Contains(output, " violated (") {
+				if output := strings.Join(suites.DescribeResults(o), "; "); !strings.Contains(output, row.property) || !strings.Contains(output, " violated (") {
 					t.Errorf("%s is violated but not printed: %s", row.property, output)
 				}
 			}
@@ -110,11 +109,11 @@ func TestOtherSettingsKeepRequirements(t *testing.T) {
 	}
 }
 
-// TestViolationsArePrinted checks that if a property is expected to have the same outcome as
-// another one, and only the first is violated, its violation is printed.
+// TestViolationsArePrinted checks that a violation is printed even if the property's expected
+// outcome follows another property, which is not violated.
 func TestViolationsArePrinted(t *testing.T) {
-	judged := func(property, follows string, got verdict.Outcome) outcome.Judgement {
-		return outcome.Judgement{Property: property, Expected: outcome.AnyOutcome, Got: got, Follows: follows, AsExpected: true}
+	newJudgement := func(property, follows string, got verdict.Outcome) outcome.Judgement {
+		return outcome.Judgement{Property: property, Expected: outcome.AnyOutcome, Got: got, ImpliedBy: follows, AsExpected: true}
 	}
 	for _, row := range []struct {
 		lead, follower verdict.Outcome
@@ -123,9 +122,9 @@ func TestViolationsArePrinted(t *testing.T) {
 		{verdict.Holds, verdict.Violated, true}, {verdict.NotExercised, verdict.Violated, true},
 		{verdict.Violated, verdict.Violated, false}, {verdict.Holds, verdict.Holds, false},
 	} {
-		o := outcome.Outcome{Judgements: []outcome.Judgement{judged(verdict.MutualExclusion, "", row.lead), judged(verdict.LeaseLinearizable, verdict.MutualExclusion, row.follower)}}
-		if output := strings.Join(suites.Brief(o), "; "); strings.Contains(output, verdict.LeaseLinearizable) != row.want {
-			t.Errorf("%s, with its follower %s: %q", row.lead, row.follower, output)
+		o := outcome.Outcome{Judgements: []outcome.Judgement{newJudgement(verdict.MutualExclusion, "", row.lead), newJudgement(verdict.LeaseLinearizable, verdict.MutualExclusion, row.follower)}}
+		if output := strings.Join(suites.DescribeResults(o), "; "); strings.Contains(output, verdict.LeaseLinearizable) != row.want {
+			t.Errorf("%s, with %s, which follows it: %q", row.lead, row.follower, output)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"lockpick/harness/lock/kinds"
 )
 
-// setups lists configurations of the libraries, under names that only these tests use.
+// setups lists configurations of libraries, under names that only these tests use.
 var setups = map[string]lock.Kind{
 	"redsync-defaults":        withOptions("redsync", "driver", "defaults"),
 	"redsync-context-timeout": withOptions("redsync", "driver", "context-timeout"),
@@ -18,7 +18,7 @@ var setups = map[string]lock.Kind{
 	"rueidis-looping":         withOptions("rueidis", "caching", "yes", "no-loop", "no"),
 }
 
-// withOptions returns a kind with some of its options, given as alternating names and values.
+// withOptions returns a lock kind with the given options, as alternating names and values.
 func withOptions(kind string, options ...string) lock.Kind {
 	k := kinds.All[kind]
 	return lock.Kind{OwnTime: k.OwnTime, OwnTokens: k.OwnTokens, New: func(env lock.Env) (lock.Lock, error) {
@@ -30,14 +30,14 @@ func withOptions(kind string, options ...string) lock.Kind {
 	}}
 }
 
-// locks returns all kinds, and the configurations of setups.
+// locks returns all lock kinds and setups.
 func locks() map[string]lock.Kind {
 	all := maps.Clone(kinds.All)
 	maps.Copy(all, setups)
 	return all
 }
 
-// libraries lists the kinds and configurations of third-party libraries.
+// libraries lists the lock kinds and setups of third-party libraries.
 func libraries() []string {
 	return slices.Sorted(maps.Keys(func() map[string]lock.Kind {
 		all := locks()

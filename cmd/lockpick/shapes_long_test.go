@@ -20,24 +20,23 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Flags: the shapes that are tested, and the number of plans for each.
-var shapeNames = flag.String("shapes", strings.Join(slices.Sorted(maps.Keys(shapes.All)), ","), "correct locks of package shapes to test under random plans")
+var testedShapes = flag.String("shapes", strings.Join(slices.Sorted(maps.Keys(shapes.All)), ","), "correct locks of package shapes to test under random plans")
 var shapePlans = flag.Int("shape-plans", map[bool]int{false: 4, true: 2000}[night], "number of random plans for each correct lock of package shapes")
 
-// TestNoFalseAlarms checks that a correct lock of any shape violates nothing within the assumptions. A
-// reported violation would be a false alarm. Late writes are the holder's fault, so the resource is safe
-// only with fencing.
+// TestNoFalseAlarms checks that the correct lock of each shape violates nothing within the
+// assumptions: any reported violation would be a false alarm. Late writes are the holder's fault,
+// so resource-safety is required only with fencing.
 func TestNoFalseAlarms(t *testing.T) {
-	names, shapeSeeds := strings.Split(*shapeNames, ","), *shapePlans
+	names, shapeSeeds := strings.Split(*testedShapes, ","), *shapePlans
 	plans := map[string][]scenario.Scenario{}
 	for _, name := range names {
 		plans[name] = leasePlans(t, name, shapes.All[name])
 	}
-	runs, alarms := map[string]int{}, map[string]int{}
+	runs, numAlarms := map[string]int{}, map[string]int{}
 	pool := campaign.Pool{Command: []string{shapesName}, Size: runtime.NumCPU(), Timeout: defaultTimeout}
 	pool.Run(t.Context(), len(names)*shapeSeeds, func(i int) campaign.Job {
-		seed, of := uint64(1+i%shapeSeeds), plans[names[i/shapeSeeds]]
-		return campaign.Job{Scenario: of[seed%uint64(len(of))], Seed: seed, Backend: simulation, Keep: campaign.KeepNone}
+		seed, plan := uint64(1+i%shapeSeeds), plans[names[i/shapeSeeds]]
+		return campaign.Job{Scenario: plan[seed%uint64(len(plan))], Seed: seed, Backend: simulation, Keep: campaign.KeepNone}
 	}, func(i int, o outcome.Outcome) {
 		name := names[i/shapeSeeds]
 		if runs[name]++; o.Error != "" || o.Skipped != "" {
@@ -45,32 +44,32 @@ func TestNoFalseAlarms(t *testing.T) {
 		}
 		for _, j := range o.Judgements {
 			if j.Got == verdict.Violated && slices.Contains(guarantees(shapes.All[name]), j.Property) {
-				alarms[name]++
+				numAlarms[name]++
 				t.Errorf("%s, %s seed %d: %s: %s", name, o.Scenario, o.Seed, j, j.Because)
 			}
 		}
 	})
 	for _, name := range names {
-		t.Logf("%s: %d plans, %d alarms", name, runs[name], alarms[name])
+		t.Logf("%s: %d plans, %d alarms", name, runs[name], numAlarms[name])
 		if runs[name] != shapeSeeds {
 			t.Errorf("%s: %d plans of %d", name, runs[name], shapeSeeds)
 		}
 	}
 }
 
-// leasePlans returns the random plans within the assumptions for a shape, with leases shorter and
-// longer than ten rounds of attempts.
+// leasePlans returns the scenarios with random plans within the assumptions for a shape, with
+// leases shorter and longer than ten rounds of attempts.
 func leasePlans(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 	t.Helper()
 	var all []scenario.Scenario
-	for _, long := range []bool{false, true} {
+	for _, longLeases := range []bool{false, true} {
 		variant, sets := "", []string{"lock.fence=false", "workload.fence=none"}
 		switch {
-		case s.OneNode && long:
+		case s.OneNode && longLeases:
 			variant = "one-node-long-leases"
 		case s.OneNode:
 			variant = "one-node"
-		case long:
+		case longLeases:
 			variant = "long-leases"
 		}
 		if s.Belief != lock.ByDeadline { // a paused holder must not sleep through its lease
@@ -82,10 +81,10 @@ func leasePlans(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 		if s.Can.Reenter {
 			sets = append(sets, "workload.reenter=2")
 		}
-		p := drawnScenario(t, "random-within-assumptions/"+variant, sets...)
+		p := findPick(t, "random-within-assumptions/"+variant, sets...)
 		if p.Scenario.Lock.Kind, p.Scenario.Lock.Fence = name, s.Fenced; s.Fenced {
 			p.Scenario.Workload.Fence = client.FenceToken
-			p.Scenario.Topology.Persistence = scenario.PersistAlways // lost counts are the subject of fence-forgets
+			p.Scenario.Topology.Persistence = scenario.PersistAlways // fence-forgets tests lost counts
 		}
 		p.Scenario.Lock = p.Scenario.Lock.ForKind(s.Kind, p.Scenario.Topology.Nodes)
 		all = append(all, p.Scenario)
@@ -93,7 +92,8 @@ func leasePlans(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 	return all
 }
 
-// guarantees lists the properties that every lock guarantees within the assumptions.
+// guarantees lists the properties that a correct lock of the shape guarantees within the
+// assumptions.
 func guarantees(s shapes.Shape) []string {
 	all := []string{verdict.HolderNotified, verdict.MutualExclusion, verdict.LeaseLinearizable, verdict.DeadlockFreedom, verdict.FaultTolerance}
 	if s.Fenced {
@@ -102,8 +102,8 @@ func guarantees(s shapes.Shape) []string {
 	return all
 }
 
-// catchingRuns lists, for the broken lock of each shape, the scenario that catches it, the number
-// of seeds to try, and the property and cause of the violation.
+// catchingRuns lists, by shape, the scenario that catches the broken lock, the number of seeds to
+// try, and the violated property and cause.
 var catchingRuns = map[string]struct {
 	scenario, property, cause string
 	seeds                     uint64
@@ -126,8 +126,8 @@ var catchingRuns = map[string]struct {
 	"watchdog":    {"renewal-meets-other-key/", verdict.DeadlockFreedom, "outlived-ttl", 1},
 }
 
-// TestBrokenShapes checks that a lock of each shape with its typical mistake is caught, and the
-// correct lock of the same shape is not. The scenarios are not told what to look for.
+// TestBrokenShapes checks that a lock of each shape with its typical mistake is caught in a
+// scenario in which the correct lock of the same shape violates nothing.
 func TestBrokenShapes(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(shapes.All)) {
 		c := catchingRuns[name]
@@ -148,7 +148,7 @@ func TestBrokenShapes(t *testing.T) {
 	}
 }
 
-// shapeViolation returns a lock's violation of a property in a scenario, or nil.
+// shapeViolation returns a lock's violation of a property in a scenario, or nil if there is none.
 func shapeViolation(t *testing.T, kind, name, property string, seed uint64) *outcome.Judgement {
 	t.Helper()
 	all := shapeKinds()
@@ -156,7 +156,7 @@ func shapeViolation(t *testing.T, kind, name, property string, seed uint64) *out
 	if all[kind].Can.Reenter {
 		sets = append(sets, "workload.reenter=1")
 	}
-	s, err := drawnScenario(t, name, sets...).ForLock(kind, all[kind])
+	s, err := findPick(t, name, sets...).ForLock(kind, all[kind])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,26 +11,26 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// shapesName is the name under which the test binary runs jobs with the locks of package shapes, and
-// wrongPrefix starts the name of the broken lock of a shape.
+// shapesName is the command name that makes the test binary act as a worker with the locks of
+// package shapes. wrongPrefix is the prefix in names of broken locks.
 const (
 	shapesName  = "lockpick-shapes"
 	wrongPrefix = "wrong-"
 )
 
-// shapeKinds returns all kinds, and the correct and broken shapes.
+// shapeKinds returns all lock kinds, and the correct and broken lock of each shape.
 func shapeKinds() map[string]lock.Kind {
 	all := locks()
 	for name, s := range shapes.All {
 		all[name] = s.Kind
-		wrong := s.Kind
-		wrong.New = s.Broken
-		all[wrongPrefix+name] = wrong
+		brokenKind := s.Kind
+		brokenKind.New = s.NewBroken
+		all[wrongPrefix+name] = brokenKind
 	}
 	return all
 }
 
-// runShapes is the program of a worker with these kinds.
+// runShapes runs a worker with shapeKinds.
 func runShapes() {
 	if err := campaign.ServeWorker(os.Stdin, os.Stdout, map[string]harness.Backend{simulation: sim.New(shapeKinds())}); err != nil {
 		log.Fatal(err)

@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-var sweepSeeds = flag.Int("sweep-seeds", 100_000, "seeds of TestHundredThousandSeeds")
+var sweepSeeds = flag.Int("sweep-seeds", 100_000, "number of seeds in TestHundredThousandSeeds")
 
-// TestHundredThousandSeeds runs a hundred thousand seeds in eight shards. No process may use a
-// gigabyte of memory: neither the shards nor the merge, including its JSON output.
+// TestHundredThousandSeeds runs a hundred thousand seeds in eight shards, and merges them with and
+// without JSON output. Each process must use less than a gigabyte of memory.
 func TestHundredThousandSeeds(t *testing.T) {
 	lockpick, store := build(t), t.TempDir()
-	lean := func(args ...string) {
+	runLean := func(args ...string) {
 		t.Helper()
 		c := exec.CommandContext(t.Context(), lockpick, append(args, "--store", store)...)
 		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
@@ -31,16 +31,16 @@ func TestHundredThousandSeeds(t *testing.T) {
 			t.Fatal(args, err)
 		}
 		// This is the maximum over all its processes, including workers.
-		most := c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss / 1024
+		maxMemory := c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss / 1024
 		size, _ := out.Seek(0, 1)
-		t.Logf("lockpick %v: %d MB, %.0f s of CPU, prints %d MB", args, most, c.ProcessState.UserTime().Seconds(), size>>20)
-		if most > 1000 {
-			t.Errorf("lockpick %v takes %d MB", args, most)
+		t.Logf("lockpick %v: %d MB, %.0f s of CPU, prints %d MB", args, maxMemory, c.ProcessState.UserTime().Seconds(), size>>20)
+		if maxMemory > 1000 {
+			t.Errorf("lockpick %v takes %d MB", args, maxMemory)
 		}
 	}
 	for k := 1; k <= 8; k++ {
-		lean("run", "restart-forgets/", "--seeds", fmt.Sprint(*sweepSeeds), "--shard", fmt.Sprintf("%d/8", k))
+		runLean("run", "restart-forgets/", "--seeds", fmt.Sprint(*sweepSeeds), "--shard", fmt.Sprintf("%d/8", k))
 	}
-	lean("merge", store)
-	lean("merge", store, "--json")
+	runLean("merge", store)
+	runLean("merge", store, "--json")
 }

@@ -9,28 +9,27 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// minimizedForms is a file with a line for each scenario of the catalog that expects a violation,
-// with the minimized form of that scenario.
+// minimizedForms is a file with a line for each scenario in the catalog that expects a violation.
+// The line describes the minimized scenario.
 const minimizedForms = "testdata/shrunk.txt"
 
-// minimizable is a scenario that expects a violation.
-type minimizable struct {
+// violatingScenario is a scenario that expects a violation.
+type violatingScenario struct {
 	pick
 	bug campaign.Bug // the first expected violation with a cause
 }
 
-// minimizables lists the scenarios of the catalog that expect a violation.
-func minimizables(t *testing.T) []minimizable {
+func violatingScenarios(t *testing.T) []violatingScenario {
 	t.Helper()
 	all, err := choice{}.scenarios()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var list []minimizable
+	var list []violatingScenario
 	for _, p := range all {
 		for _, property := range knownNames().Properties {
-			if e := p.Expect[property]; e.Want == "violated" && e.Follows == "" {
-				list = append(list, minimizable{p, campaign.Bug{Property: property, Cause: e.Cause}})
+			if e := p.Expect[property]; e.Want == "violated" && e.LeadProperty == "" {
+				list = append(list, violatingScenario{p, campaign.Bug{Property: property, Cause: e.Cause}})
 				break
 			}
 		}
@@ -38,7 +37,7 @@ func minimizables(t *testing.T) []minimizable {
 	return list
 }
 
-// readMinimizedForms returns the lines of that file, by scenario.
+// readMinimizedForms returns the lines of the file minimizedForms, by scenario.
 func readMinimizedForms(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(minimizedForms)
@@ -48,7 +47,7 @@ func readMinimizedForms(t *testing.T) map[string]string {
 	forms := map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		id, form, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
-		if _, twice := forms[id]; twice {
+		if _, exists := forms[id]; exists {
 			t.Errorf("%s has two lines for %s", minimizedForms, id)
 		}
 		forms[id] = form
@@ -56,13 +55,14 @@ func readMinimizedForms(t *testing.T) map[string]string {
 	return forms
 }
 
-// TestMinimizedFormsAreComplete checks that each scenario that expects a violation has a line with the
-// expected cause. TestMinimizedForms, which minimizes them all, takes minutes.
+// TestMinimizedFormsAreComplete checks that each scenario that expects a violation has a line in
+// minimizedForms, with the expected cause. TestMinimizedForms, which minimizes all of them, takes
+// minutes.
 func TestMinimizedFormsAreComplete(t *testing.T) {
 	forms := readMinimizedForms(t)
-	for _, s := range minimizables(t) {
+	for _, s := range violatingScenarios(t) {
 		form, ok := forms[s.ID()]
-		if delete(forms, s.ID()); !ok || !strings.HasPrefix(form, s.bug.String()+", ") && form != notShownForm(s.bug) {
+		if delete(forms, s.ID()); !ok || !strings.HasPrefix(form, s.bug.String()+", ") && form != noViolationForm(s.bug) {
 			t.Errorf("%s expects %s, and %s has %q: go test -tags nightly ./cmd/lockpick -run '^TestMinimizedForms$/^%s$' -update",
 				s.ID(), s.bug, minimizedForms, form, strings.ReplaceAll(s.ID(), "/", "$/^"))
 		}
@@ -72,7 +72,7 @@ func TestMinimizedFormsAreComplete(t *testing.T) {
 	}
 }
 
-// notShownForm is the form for a scenario whose violation does not occur with seed 1.
-func notShownForm(bug campaign.Bug) string {
+// noViolationForm returns the line for a scenario whose violation does not occur with seed 1.
+func noViolationForm(bug campaign.Bug) string {
 	return fmt.Sprintf("seed 1 does not show %s", bug.Property)
 }

@@ -12,85 +12,86 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Reasons for ending a command early.
+// Causes of a canceled context.
 var (
 	errInterrupted  = errors.New("interrupted")
 	errOutputClosed = errors.New("stopped because the reader of the output is gone,")
 )
 
 const (
-	// cleanupTimeout limits the time to clean up after a run. It is longer than the cleanup takes
-	// with a container engine that hangs.
+	// cleanupTimeout is the time limit for cleaning up after a run. It is longer than the
+	// cleanup takes with an unresponsive container engine.
 	cleanupTimeout = 3 * time.Minute
 
-	// echoWindow is the time within which one request may arrive as two signals: from the terminal
-	// and from the parent. For example, timeout signals its child and then the whole group.
+	// echoWindow is the time within which two signals count as one. For example, timeout(1)
+	// signals its child and then the whole process group.
 	echoWindow = 100 * time.Millisecond
 )
 
-// interruptContext returns a context that ends on Ctrl-C, SIGTERM or a closed terminal (unless nohup
-// ignores that). A second signal ends the program at once, and so does cleanupTimeout, whatever it is
-// waiting for; the next start then cleans up.
-func interruptContext() (ctx context.Context, end context.CancelCauseFunc, stop func()) {
-	came := make(chan os.Signal, 8)
-	signal.Notify(came, os.Interrupt, syscall.SIGTERM)
+// newInterruptContext returns a context that ends on Ctrl-C, SIGTERM or, except under nohup, when the
+// terminal is closed. A second signal, or the end of cleanupTimeout, exits at once, whatever the
+// program is waiting for. The next lockpick process then cleans up.
+func newInterruptContext() (ctx context.Context, cancel context.CancelCauseFunc, stop func()) {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(came, syscall.SIGHUP)
+		signal.Notify(signals, syscall.SIGHUP)
 	}
-	over := make(chan struct{})
-	ctx, end = context.WithCancelCause(context.Background())
+	stopCh := make(chan struct{})
+	ctx, cancel = context.WithCancelCause(context.Background())
 	go func() {
 		select {
-		case <-came:
-		case <-over:
+		case <-signals:
+		case <-stopCh:
 			return
 		}
-		end(errInterrupted)
-		first, late := time.Now(), time.After(cleanupTimeout)
+		cancel(errInterrupted)
+		first, timeoutCh := time.Now(), time.After(cleanupTimeout)
 		for {
 			select {
-			case s := <-came:
-				// For a closed terminal both the kernel and the shell send SIGHUP.
+			case s := <-signals:
+				// When a terminal is closed, both the kernel and the shell send
+				// SIGHUP.
 				if s == syscall.SIGHUP || time.Since(first) < echoWindow {
 					continue
 				}
-			case <-late:
-			case <-over:
+			case <-timeoutCh:
+			case <-stopCh:
 				return
 			}
 			os.Exit(outcome.ExitInterrupt)
 		}
 	}()
-	return ctx, end, func() { signal.Stop(came); close(over) }
+	return ctx, cancel, func() { signal.Stop(signals); close(stopCh) }
 }
 
-// waitForCleanup marks a command that must clean up when it is interrupted. Other commands only
-// read, and are abandoned.
+// waitForCleanup makes an interrupted process wait until the command has cleaned up. Commands that
+// only read need no cleanup.
 func (a *app) waitForCleanup() {
 	a.needsCleanup.Store(true)
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // writing to a closed pipe is then an error and does not end the process
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // so that writing to a closed pipe returns an error instead of ending the process
 }
 
 // isPart reports whether this process is part of a run, such as a client or the links. A worker is
-// not, because it ends when its input ends.
+// not: it ends when its input ends.
 func isPart(args []string) bool {
 	return len(args) > 0 && strings.HasPrefix(args[0], "__") && args[0] != workerVerb
 }
 
-// partContext is interruptContext for a part of a run. A signal kills it like any process, so that
-// the parent sees which signal it was. The kernel has no default action for the first process of a
-// container, so that one exits with the status that a shell would show.
-func partContext() (ctx context.Context, end context.CancelCauseFunc, stop func()) {
-	ctx, end = context.WithCancelCause(context.Background())
+// newPartContext is newInterruptContext for a part of a run. A signal kills the process, as usual, so that
+// its parent sees which signal it was. A container's first process has no default signal actions, so
+// it exits with the status that a shell would report.
+func newPartContext() (ctx context.Context, cancel context.CancelCauseFunc, stop func()) {
+	ctx, cancel = context.WithCancelCause(context.Background())
 	if os.Getpid() != 1 {
-		return ctx, end, func() {}
+		return ctx, cancel, func() {}
 	}
-	came := make(chan os.Signal, 1)
-	signal.Notify(came, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
-		if s, ok := (<-came).(syscall.Signal); ok {
+		if s, ok := (<-signals).(syscall.Signal); ok {
 			os.Exit(128 + int(s))
 		}
 	}()
-	return ctx, end, func() {}
+	return ctx, cancel, func() {}
 }

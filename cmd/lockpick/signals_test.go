@@ -21,19 +21,21 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// runningProcess is a lockpick process in the middle of a run on processes, with its own TMPDIR and store.
+// A runningProcess is a lockpick process that has recorded the first events of a run on the process
+// backend.
 type runningProcess struct {
 	*testing.T
 	*exec.Cmd
 	tmp, store string
 }
 
-// Lengths of runs, before scaling to a tenth on a real backend: one that ends soon, and one that must be
-// ended.
-const short, endless = "5s", "10m"
+// Lengths of runs, which a real backend scales to a tenth. Short runs end by themselves; endless runs
+// need a signal.
+const shortRun, endlessRun = "5s", "10m"
 
-// startRun starts a run, through a shell if there is a script, and waits until something is recorded.
-func startRun(t *testing.T, length, script string, change func(*exec.Cmd)) runningProcess {
+// startRun starts a run, and waits until its first events have been recorded. If script is not "",
+// a shell runs it first.
+func startRun(t *testing.T, length, script string, configure func(*exec.Cmd)) runningProcess {
 	t.Helper()
 	needRedis(t)
 	r := runningProcess{t, nil, t.TempDir(), t.TempDir()}
@@ -44,17 +46,17 @@ func startRun(t *testing.T, length, script string, change func(*exec.Cmd)) runni
 	r.Cmd = exec.Command(args[0], args[1:]...)
 	r.Env = append(os.Environ(), "TMPDIR="+r.tmp)
 	r.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if change != nil {
-		change(r.Cmd)
+	if configure != nil {
+		configure(r.Cmd)
 	}
 	if err := r.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Process.Kill() })
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		found, _ := filepath.Glob(filepath.Join(r.store, "baseline", "*", "history.jsonl"))
-		for _, path := range found {
-			if is, err := os.Stat(path); err == nil && is.Size() > 1000 {
+		paths, _ := filepath.Glob(filepath.Join(r.store, "baseline", "*", "history.jsonl"))
+		for _, path := range paths {
+			if info, err := os.Stat(path); err == nil && info.Size() > 1000 {
 				return r
 			}
 		}
@@ -64,12 +66,12 @@ func startRun(t *testing.T, length, script string, change func(*exec.Cmd)) runni
 	}
 }
 
-// awaitEnd waits for the end of the run, and checks that it exited with code want, has a verdict
+// awaitEnd waits until lockpick has ended, and checks that it exited with want, stored a verdict,
 // and left nothing behind.
 func (r runningProcess) awaitEnd(want int) {
 	r.Helper()
-	late := time.AfterFunc(time.Minute, func() { r.Errorf("lockpick does not end"); r.Process.Kill() })
-	defer late.Stop()
+	timer := time.AfterFunc(time.Minute, func() { r.Errorf("lockpick did not end within a minute"); r.Process.Kill() })
+	defer timer.Stop()
 	if err, exit := r.Wait(), new(exec.ExitError); err != nil && !errors.As(err, &exit) {
 		r.Error(err)
 	}
@@ -78,15 +80,15 @@ func (r runningProcess) awaitEnd(want int) {
 	}
 	all, _ := filepath.Glob(filepath.Join(r.store, "baseline", "*-*-*")) // several, if it was retried
 	for _, dir := range all {
-		if o, err := campaign.ReadOutcome(dir); err == nil && o.Events == 0 && len(o.Retried) > 0 {
+		if o, err := campaign.ReadOutcome(dir); err == nil && o.Events == 0 && len(o.RetryReasons) > 0 {
 			continue // a retry that was ended before it started
 		}
 		if _, err := os.Stat(filepath.Join(dir, "verdict.json")); err != nil {
 			r.Error(err)
 		}
 	}
-	if left, err := os.ReadDir(r.tmp); err != nil || len(left) > 0 {
-		r.Errorf("left behind: %v, %v", left, err)
+	if leftovers, err := os.ReadDir(r.tmp); err != nil || len(leftovers) > 0 {
+		r.Errorf("left behind: %v, %v", leftovers, err)
 	}
 }
 
@@ -97,7 +99,7 @@ func (r runningProcess) sendSignal(s syscall.Signal) {
 	}
 }
 
-// TestClosedTerminalEndsARun checks that closing the terminal ends a run like SIGTERM.
+// TestClosedTerminalEndsARun checks that closing the terminal interrupts a run, as SIGTERM does.
 func TestClosedTerminalEndsARun(t *testing.T) {
 	t.Parallel()
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -111,15 +113,15 @@ func TestClosedTerminalEndsARun(t *testing.T) {
 			t.Fatal(errno)
 		}
 	}
-	side, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := startRun(t, endless, "", func(c *exec.Cmd) {
-		c.Stdin, c.Stdout, c.Stderr = side, side, side
+	r := startRun(t, endlessRun, "", func(c *exec.Cmd) {
+		c.Stdin, c.Stdout, c.Stderr = tty, tty, tty
 		c.SysProcAttr.Setsid, c.SysProcAttr.Setctty = true, true
 	})
-	side.Close()
+	tty.Close()
 	terminal.Close()
 	r.awaitEnd(130)
 }
@@ -127,7 +129,7 @@ func TestClosedTerminalEndsARun(t *testing.T) {
 // TestIgnoredHangupEndsNothing checks that a run started with nohup continues.
 func TestIgnoredHangupEndsNothing(t *testing.T) {
 	t.Parallel()
-	r := startRun(t, short, `trap "" HUP`, nil)
+	r := startRun(t, shortRun, `trap "" HUP`, nil)
 	r.sendSignal(syscall.SIGHUP)
 	r.awaitEnd(0)
 }
@@ -135,15 +137,15 @@ func TestIgnoredHangupEndsNothing(t *testing.T) {
 // TestTermIsNeverIgnored checks that SIGTERM ends a run even if the parent process ignores it.
 func TestTermIsNeverIgnored(t *testing.T) {
 	t.Parallel()
-	r := startRun(t, endless, `trap "" TERM`, nil)
+	r := startRun(t, endlessRun, `trap "" TERM`, nil)
 	r.sendSignal(syscall.SIGTERM)
 	r.awaitEnd(130)
 }
 
-// TestUnreadOutput checks that runs end if nobody reads the output. With a full pipe the run completes; with
-// a broken pipe it may also stop early, in an orderly way.
+// TestUnreadOutput checks that lockpick ends if nobody reads its output: with a full pipe, when it
+// receives a signal; with a broken pipe, by itself.
 func TestUnreadOutput(t *testing.T) {
-	for what, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		full   bool
 		signal syscall.Signal
 		want   int
@@ -151,7 +153,7 @@ func TestUnreadOutput(t *testing.T) {
 		"full":   {full: true, signal: syscall.SIGTERM, want: 130},
 		"broken": {want: 3},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			from, to, err := os.Pipe()
 			if err != nil {
@@ -159,14 +161,14 @@ func TestUnreadOutput(t *testing.T) {
 			}
 			defer from.Close()
 			if c.full {
-				fill(t, to)
+				fillPipe(t, to)
 			} else {
 				from.Close()
 			}
-			r := startRun(t, short, "", func(cmd *exec.Cmd) { cmd.Stdout = to; cmd.Stderr = to })
+			r := startRun(t, shortRun, "", func(cmd *exec.Cmd) { cmd.Stdout = to; cmd.Stderr = to })
 			to.Close()
 			if c.signal != 0 {
-				// Wait until it tries to print its result, which blocks.
+				// Wait until lockpick blocks while it prints the result.
 				for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 					if found, _ := filepath.Glob(filepath.Join(r.store, "baseline", "*-*", "report.html")); len(found) > 0 {
 						break
@@ -179,7 +181,7 @@ func TestUnreadOutput(t *testing.T) {
 	}
 }
 
-func fill(t *testing.T, to *os.File) {
+func fillPipe(t *testing.T, to *os.File) {
 	t.Helper()
 	if err := to.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
 		t.Fatal(err)
@@ -194,11 +196,11 @@ type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { return len(b), nil }
 
-// TestInterruptedJSON checks that the JSON output of an interrupted sweep, its files in the store and its
-// exit code agree. A sweep whose output nobody reads does not count as interrupted.
+// TestInterruptedJSON checks that the JSON output, the stored outcome and the exit code of an
+// interrupted sweep agree. A sweep whose reader closes the pipe does not count as interrupted.
 func TestInterruptedJSON(t *testing.T) {
-	for what, want := range map[string]int{"interrupted": outcome.ExitInterrupt, "unread": outcome.ExitBackend} {
-		t.Run(what, func(t *testing.T) {
+	for name, want := range map[string]int{"interrupted": outcome.ExitInterrupt, "unread": outcome.ExitBackend} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := t.TempDir()
 			cmd := exec.Command("lockpick", "run", "baseline/", "--seeds", "1000000", "--json", "--store", store)
@@ -211,21 +213,21 @@ func TestInterruptedJSON(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			begun := make([]byte, 1000)
-			if _, err := io.ReadFull(from, begun); err != nil {
+			firstBytes := make([]byte, 1000)
+			if _, err := io.ReadFull(from, firstBytes); err != nil {
 				t.Fatal(err)
 			}
 			codes := map[string]int{}
-			is := func(where string, text []byte) {
+			recordCode := func(place string, text []byte) {
 				var o struct {
 					Code *int `json:"code"`
 				}
 				if err := json.Unmarshal(text, &o); err != nil || o.Code == nil {
-					t.Fatalf("%s: %v", where, err)
+					t.Fatalf("%s: %v", place, err)
 				}
-				codes[where] = *o.Code
+				codes[place] = *o.Code
 			}
-			if what == "unread" {
+			if name == "unread" {
 				from.Close()
 			} else {
 				cmd.Process.Signal(os.Interrupt)
@@ -233,32 +235,33 @@ func TestInterruptedJSON(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				is("printed", append(begun, rest...))
+				recordCode("printed", append(firstBytes, rest...))
 			}
 			cmd.Wait()
 			text, err := os.ReadFile(filepath.Join(store, "suites", "latest", "outcome.json"))
 			if err != nil {
 				t.Fatalf("%v\n%s", err, output.String())
 			}
-			is("stored", text)
+			recordCode("stored", text)
 			codes["exit"] = cmd.ProcessState.ExitCode()
-			for where, code := range codes {
+			for place, code := range codes {
 				if code != want {
-					t.Errorf("%s: code %d, want %d", where, code, want)
+					t.Errorf("%s: code %d, want %d", place, code, want)
 				}
 			}
-			if strings.Contains(output.String(), "interrupted after") != (what == "interrupted") {
+			if strings.Contains(output.String(), "interrupted after") != (name == "interrupted") {
 				t.Errorf("output:\n%s", output.String())
 			}
 		})
 	}
 }
 
-// TestInterruptedIsNotFailed checks that an interrupted run on real servers is reported as interrupted.
+// TestInterruptedIsNotFailed checks that an interrupted run on real servers is reported as
+// interrupted.
 func TestInterruptedIsNotFailed(t *testing.T) {
 	t.Parallel()
 	var output strings.Builder
-	r := startRun(t, endless, "", func(cmd *exec.Cmd) { cmd.Stdout, cmd.Stderr = &output, &output })
+	r := startRun(t, endlessRun, "", func(cmd *exec.Cmd) { cmd.Stdout, cmd.Stderr = &output, &output })
 	r.sendSignal(os.Interrupt.(syscall.Signal))
 	r.awaitEnd(outcome.ExitInterrupt)
 	for _, want := range []string{"1 run on process, seed 1: 1 interrupted\n", "\nbaseline: interrupted\n", "interrupted after 0 of 1 runs"} {
@@ -271,8 +274,9 @@ func TestInterruptedIsNotFailed(t *testing.T) {
 	}
 }
 
-// TestUnreadRunCompletes checks that a run whose reader has gone, as in "| head", is not reported as
-// interrupted and prints nothing on standard error except progress on an overloaded machine.
+// TestUnreadRunCompletes checks that a run whose reader has closed the pipe, as in "| head", is not
+// reported as interrupted. Standard error must be empty, except for progress on an overloaded
+// machine.
 func TestUnreadRunCompletes(t *testing.T) {
 	from, to, err := os.Pipe()
 	if err != nil {
@@ -288,11 +292,11 @@ func TestUnreadRunCompletes(t *testing.T) {
 	if cmd.ProcessState.ExitCode() != outcome.ExitBackend || progress.ReplaceAllString(output.String(), "") != "" {
 		t.Errorf("%v:\n%s", cmd.ProcessState, output.String())
 	}
-	// Commands that only print are ended by SIGPIPE, as help exit-codes says.
+	// SIGPIPE ends commands that only print, as help exit-codes says.
 	cmd = exec.Command("lockpick", "list")
 	cmd.Stdout = to
 	cmd.Run()
-	if s, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || s.Signal() != syscall.SIGPIPE || !strings.Contains(topic("exit-codes"), "141  ended by SIGPIPE") {
+	if s, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || s.Signal() != syscall.SIGPIPE || !strings.Contains(topicText("exit-codes"), "141  ended by SIGPIPE") {
 		t.Errorf("list: %v", cmd.ProcessState)
 	}
 }

@@ -29,12 +29,11 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// badRecordHint is the hint for input that can't be checked.
 const badRecordHint = "name a run directory of the store, a history.jsonl, or a history.edn from Jepsen; see lockpick help files"
 
-// storedNames returns the names that a run.json may use. They include an adapter's lock, because a
-// run.json contains everything about it that the checker needs.
-func storedNames() scenario.Known {
+// storedNames returns the names that a run.json may refer to. They include an adapter's lock: to
+// check the run, no adapter is needed.
+func storedNames() scenario.KnownNames {
 	k := knownNames()
 	if !slices.Contains(k.Locks, exec.Name) {
 		k.Locks = append(k.Locks, exec.Name)
@@ -42,19 +41,19 @@ func storedNames() scenario.Known {
 	return k
 }
 
-// checkReplayable returns an error if a stored run can't be rerun.
 func checkReplayable(m *scenario.Manifest) error {
 	if m.Scenario.Lock.Kind == exec.Name {
-		return usageError(errors.New("its lock was an adapter's, and stored runs name no programs"), "run it again: "+m.Command)
+		return usageError(errors.New("its lock ran in an adapter, and a stored run can't start programs"), "run it again: "+m.Command)
 	}
 	if m.StopAtViolation {
-		return usageError(errors.New("it was stopped at its violation, which lockpick no longer does"),
-			"run it to its end: "+strings.ReplaceAll(m.Command, " --stop-at-violation", ""))
+		return usageError(errors.New("it was stopped at its violation, which this version of lockpick doesn't support"),
+			"run it to the end: "+strings.ReplaceAll(m.Command, " --stop-at-violation", ""))
 	}
 	return nil
 }
 
-// rejectRunFolder rejects a scenario's folder in a store; the user must name one of its runs.
+// rejectRunFolder returns an error if path is a scenario's folder in a store instead of one of its
+// runs.
 func rejectRunFolder(path string) error {
 	latest := filepath.Join(path, "latest")
 	if campaign.IsRun(path) || !campaign.IsRun(latest) {
@@ -63,23 +62,23 @@ func rejectRunFolder(path string) error {
 	return usageError(fmt.Errorf("%s is a folder of runs, not a run", path), "name one of them, as in "+latest)
 }
 
-func (a *app) open(path string) (campaign.StoredRun, error) {
+func (a *app) openRun(path string) (campaign.StoredRun, error) {
 	if err := rejectRunFolder(path); err != nil {
 		return campaign.StoredRun{}, err
 	}
-	return a.checkOpened(campaign.OpenStored(path, storedNames()))
+	return a.printNotes(campaign.OpenStored(path, storedNames()))
 }
 
-// checkOpened prints the notes about a run before any result.
-func (a *app) checkOpened(s campaign.StoredRun, err error) (campaign.StoredRun, error) {
+// printNotes prints notes about a run that has been opened, before any result.
+func (a *app) printNotes(s campaign.StoredRun, err error) (campaign.StoredRun, error) {
 	if err != nil {
 		return s, usageError(err, badRecordHint)
 	}
-	if s.History != nil && s.History.Cut != "" {
-		fmt.Fprintf(a.errs, "note: the record is truncated: %s; checked up to that point\n", s.History.Cut)
+	if s.History != nil && s.History.Truncation != "" {
+		fmt.Fprintf(a.errOut, "note: the record is truncated: %s; checked up to that point\n", s.History.Truncation)
 	}
 	for _, n := range s.Notes {
-		fmt.Fprintf(a.errs, "note: %s\n", n)
+		fmt.Fprintf(a.errOut, "note: %s\n", n)
 	}
 	return s, nil
 }
@@ -89,30 +88,31 @@ func checkCmd(a *app) *cobra.Command {
 	model := &jepsenModel{}
 	c := &cobra.Command{Use: "check DIR|FILE", Short: "check a stored run or a history again", Args: oneArg,
 		Long: `Check a run directory or a history.jsonl, compressed or not, again. If the scenario is
-known, its expectations determine the exit code; otherwise a violation exits with 1.
+known, its expectations determine the exit code; otherwise the exit code is 1 if a
+property is violated.
 
 A FILE that ends in .edn is read as a history from Jepsen, of a lock with the
 operations :acquire and :release. The order in the file breaks ties between equal
-timestamps. A call without an answer, or with :info, may or may not have taken
-effect. --model selects the model of the lock:
+timestamps. A call without an answer, or answered with :info, may or may not have
+taken effect. --model selects the model of the lock:
 
   mutex        Knossos' mutex. It is held or free. An acquire takes a free lock, and a
                release frees a held one, whichever process calls it. Failed operations
                did not happen.
-  owner-mutex  The same, but only the holder may release the lock, and it can't acquire
-               the lock again while it holds it.
+  owner-mutex  The same, but only the holder can release the lock, and it can't acquire
+               the lock again until then.
   handle       A process that is granted the lock gets a handle and believes that it
                holds the lock until it calls release or crashes. A release that fails
                with :not-held in its :error means that the handle no longer held the
                lock; other failures mean nothing. A release without a handle is
-               ignored. Two processes that believe at the same instant are a violation,
-               and so are answers that no such lock gives.
-  lease        The same, but the lease may expire: with --ttl 10s it does so 10 s after
-               the call of its acquire, or later. Without --ttl the time is unknown, and
-               only answers show that the lock was held, such as a release with :ok.
+               ignored. It is a violation if two processes believe so at the same
+               instant, or if no such lock could have given the answers.
+  lease        The same, but the lease may expire: with --ttl 10s, at least 10 s after its
+               acquire was called. Without --ttl the TTL is unknown, and only answers
+               show that the lock was held, such as a release with :ok.
 
 The default is handle, or lease with --ttl. In the other models an expired lease looks
-like a second holder. Properties that such a history has no data about are inconclusive.`,
+like a second holder. Properties about which the history has no data are inconclusive.`,
 		Example: `  lockpick check store/baseline/latest
   lockpick check history.edn --model mutex              a history from Jepsen
   lockpick check history.edn --ttl 10s                  a lock with leases of 10 s`,
@@ -127,12 +127,12 @@ like a second holder. Properties that such a history has no data about are incon
 			}
 			return a.printResult(v, js, asJSON)
 		}}
-	jsonFlag(c, &asJSON, "the verdict")
+	addJSONFlag(c, &asJSON, "the verdict")
 	model.addFlags(c)
 	return c
 }
 
-// printResult prints a verdict and sets the exit code from the expectations.
+// printResult prints a verdict and sets the exit code that follows from the judgements.
 func (a *app) printResult(v verdict.Verdict, js []outcome.Judgement, asJSON bool) error {
 	a.code = outcome.WorseCode(a.code, outcome.CodeOf(js))
 	if v.Disagreement != "" {
@@ -148,7 +148,7 @@ func (a *app) printResult(v verdict.Verdict, js []outcome.Judgement, asJSON bool
 func (a *app) printVerdict(v verdict.Verdict, js []outcome.Judgement) {
 	suites.PrintVerdict(a.out, v, js, (campaign.Model{Name: v.Model}).HasHandles())
 	if v.Disagreement != "" {
-		fmt.Fprintf(a.errs, "error: the two checkers disagree: %s\n", v.Disagreement)
+		fmt.Fprintf(a.errOut, "error: the two checkers disagree: %s\n", v.Disagreement)
 	}
 }
 
@@ -161,7 +161,7 @@ func explainCmd(a *app) *cobra.Command {
 				return err
 			}
 			v, _ := s.Judge()
-			_, err = fmt.Fprint(a.out, sequence.Text(sequence.OfVerdict(s.History, v), display.Width(a.out)))
+			_, err = fmt.Fprint(a.out, sequence.Text(sequence.ForVerdict(s.History, v), display.Width(a.out)))
 			return err
 		}}
 	model.addFlags(c)
@@ -171,7 +171,7 @@ func explainCmd(a *app) *cobra.Command {
 func replayCmd(a *app) *cobra.Command {
 	return &cobra.Command{Use: "replay DIR", Short: "rerun a stored run; in the simulation, compare the histories byte by byte", Args: oneArg,
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := a.open(args[0])
+			s, err := a.openRun(args[0])
 			if err != nil {
 				return err
 			}
@@ -181,7 +181,7 @@ func replayCmd(a *app) *cobra.Command {
 			if err := checkReplayable(s.Manifest); err != nil {
 				return err
 			}
-			a.waitForCleanup() // a probe creates what a run creates
+			a.waitForCleanup() // probing creates processes and containers, as a run does
 			return a.replay(c.Context(), s)
 		}}
 }
@@ -192,13 +192,13 @@ func (a *app) replay(ctx context.Context, s campaign.StoredRun) (err error) {
 	if err != nil {
 		return err
 	}
-	if c, ok := b.(io.Closer); ok { // it keeps state between runs
+	if c, ok := b.(io.Closer); ok {
 		defer func() { err = errors.Join(err, c.Close()) }()
 	}
 	if missing := campaign.Probe(ctx, b).Missing(m.Scenario, kinds.All); len(missing) > 0 {
 		return backendError(fmt.Errorf("%s can't run this here: %s", b.Name(), campaign.MissingReasons(missing)), missing[0].Remedy)
 	}
-	if err := prepare(ctx, b, []scenario.Scenario{m.Scenario}, a.errs); err != nil {
+	if err := prepare(ctx, b, []scenario.Scenario{m.Scenario}, a.errOut); err != nil {
 		return err
 	}
 	dir, err := proc.MakeDir(os.TempDir())
@@ -220,43 +220,43 @@ func (a *app) replay(ctx context.Context, s campaign.StoredRun) (err error) {
 }
 
 func (a *app) replaySim(ctx context.Context, s campaign.StoredRun, j campaign.Job) (err error) {
-	workers(defaultTimeout, os.TempDir()).Run(ctx, 1, func(int) campaign.Job { return j }, func(_ int, o outcome.Outcome) {
+	newWorkerPool(defaultTimeout, os.TempDir()).Run(ctx, 1, func(int) campaign.Job { return j }, func(_ int, o outcome.Outcome) {
 		if o.Error != "" {
 			err = &failure{err: errors.New(o.Error), code: o.Code, hint: cmp.Or(o.Hint, "see lockpick help exit-codes")}
 			return
 		}
 		var replayed []byte
 		if replayed, err = campaign.HistoryText(o.Dir); err == nil {
-			err = a.compare(s, replayed)
+			err = a.compareHistories(s, replayed)
 		}
 	})
 	return err
 }
 
-// compare compares a replayed history with the stored one, which may be truncated.
-func (a *app) compare(s campaign.StoredRun, replayed []byte) error {
-	before, err := campaign.HistoryText(s.Dir)
+// compareHistories compares a replayed history with the stored one, which may be truncated.
+func (a *app) compareHistories(s campaign.StoredRun, replayedText []byte) error {
+	storedText, err := campaign.HistoryText(s.Dir)
 	if err != nil {
 		return usageError(fmt.Errorf("read history: %w", err), "name a run directory")
 	}
-	if bytes.Equal(before, replayed) {
+	if bytes.Equal(storedText, replayedText) {
 		fmt.Fprintf(a.out, "the same history, byte for byte: %d events\n", len(s.History.Events))
 		return nil
 	}
-	if bytes.HasPrefix(replayed, before) && !s.History.HasEnd() {
+	if bytes.HasPrefix(replayedText, storedText) && !s.History.HasEnd() {
 		a.code = outcome.WorseCode(a.code, outcome.ExitUndecided)
-		fmt.Fprintf(a.out, "inconclusive: all %d stored lines are the same, but the record is truncated there\n", bytes.Count(before, []byte("\n")))
+		fmt.Fprintf(a.out, "inconclusive: all %d stored lines are the same, but the record is truncated\n", bytes.Count(storedText, []byte("\n")))
 		return nil
 	}
-	old, now := bytes.Split(before, []byte("\n")), bytes.Split(replayed, []byte("\n"))
+	storedLines, replayedLines := bytes.Split(storedText, []byte("\n")), bytes.Split(replayedText, []byte("\n"))
 	n := 0
-	for n < min(len(old), len(now)) && bytes.Equal(old[n], now[n]) {
+	for n < min(len(storedLines), len(replayedLines)) && bytes.Equal(storedLines[n], replayedLines[n]) {
 		n++
 	}
 	a.code = outcome.WorseCode(a.code, outcome.ExitUnexpected)
-	fmt.Fprintf(a.out, "the histories differ from line %d on:\n  stored:   %s\n  replayed: %s\n", n+1, lineAt(old, n), lineAt(now, n))
+	fmt.Fprintf(a.out, "the histories differ from line %d on:\n  stored:   %s\n  replayed: %s\n", n+1, lineAt(storedLines, n), lineAt(replayedLines, n))
 	if s.Manifest.Version != version() {
-		fmt.Fprintf(a.out, "the run was made by lockpick %s, this is %s\n", s.Manifest.Version, version())
+		fmt.Fprintf(a.out, "lockpick %s made the stored run, and this is lockpick %s\n", s.Manifest.Version, version())
 	}
 	return nil
 }
@@ -271,23 +271,24 @@ func lineAt(lines [][]byte, n int) string {
 	return "(no more lines)"
 }
 
-// rerunCommand returns the command that reruns a scenario, for a POSIX shell.
+// rerunCommand returns the command that reruns a scenario, quoted for a POSIX shell.
 func (f *runFlags) rerunCommand(p pick, seed uint64) string {
-	return fmt.Sprintf("lockpick run %s --seed %d", quote(p.Exact()), seed) + f.overrides()
+	return fmt.Sprintf("lockpick run %s --seed %d", quote(p.ExactName()), seed) + f.overrideFlags()
 }
 
-// overrides returns the flags that change what is run, as the user gave them.
-func (f *runFlags) overrides() string {
+// overrideFlags returns the flags that set the backend, the lock, the settings and the expectations,
+// as the user gave them.
+func (f *runFlags) overrideFlags() string {
 	s := f.selection()
-	return overrides(&s, f.client, f.image)
+	return overrideFlags(&s, f.clientBinary, f.adapterImage)
 }
 
-// pickCommand returns the command that reruns a pick of a selection.
+// pickCommand returns the command that reruns one scenario of a selection.
 func pickCommand(s *campaign.Selection, p pick, seed uint64) string {
-	return fmt.Sprintf("lockpick run %s --seed %d", quote(p.Exact()), seed) + overrides(s, "", "")
+	return fmt.Sprintf("lockpick run %s --seed %d", quote(p.ExactName()), seed) + overrideFlags(s, "", "")
 }
 
-func overrides(f *campaign.Selection, client, image string) (c string) {
+func overrideFlags(f *campaign.Selection, client, image string) (c string) {
 	if f.Backend != simulation {
 		c += " --backend " + f.Backend
 	}
@@ -312,10 +313,10 @@ func overrides(f *campaign.Selection, client, image string) (c string) {
 	if f.Nodes > 0 {
 		c += fmt.Sprintf(" --nodes %d", f.Nodes)
 	}
-	for _, s := range f.Sets {
+	for _, s := range f.Overrides {
 		c += " --set " + quote(s)
 	}
-	for _, e := range f.Expects {
+	for _, e := range f.Expectations {
 		c += " --expect " + quote(e)
 	}
 	return c
@@ -330,8 +331,8 @@ func reportCmd(a *app) *cobra.Command {
 
 For a run directory or a history.jsonl, check it again and rewrite all its reports. The
 reports of a single FILE go to the folder FILE.report. The exit code only says whether
-the reports could be written; lockpick check returns the verdict, and its help explains
---model and --ttl.
+the reports could be written; that of lockpick check gives the verdict. lockpick check
+--help explains --model and --ttl.
 
 For a suite's directory, or the latest suite, rewrite suite.html and suite.md from the
 outcomes in the suite's outcome.json. The runs are not checked again.`,
@@ -366,8 +367,8 @@ outcomes in the suite's outcome.json. The runs are not checked again.`,
 	return c
 }
 
-// isRun reports whether a path is a run rather than a suite: a file, or a directory with a history
-// or a manifest.
+// isRun reports whether path is a run and not a suite: a file, or a directory with a history or a
+// manifest.
 func isRun(path string) bool {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return err == nil
@@ -375,7 +376,7 @@ func isRun(path string) bool {
 	return campaign.IsRun(path)
 }
 
-// reportRun checks a stored run and rewrites its reports.
+// reportRun rewrites the reports of a stored run.
 func (a *app) reportRun(s campaign.StoredRun) error {
 	dir, err := drawReports(s, true)
 	if err != nil {
@@ -385,33 +386,33 @@ func (a *app) reportRun(s campaign.StoredRun) error {
 	return nil
 }
 
-// maxDrawnEvents limits the size of runs whose reports are drawn when a user opens their page. It
-// is twice the number of events in the longest run of the catalog, which takes seconds to draw.
+// maxDrawnEvents limits the size of runs whose reports serve draws. It is twice the number of events
+// in the catalog's longest run, which takes seconds to draw.
 const maxDrawnEvents = 50_000
 
-// drawStored draws the reports of a run when a user opens its page. It prints nothing.
+// drawStored draws a run's reports when a browser requests the page, without printing anything.
 func drawStored(dir string) error {
 	s, err := campaign.OpenStored(dir, storedNames())
 	if err != nil {
 		return err
 	}
 	if n := len(s.History.Events); n > maxDrawnEvents {
-		return fmt.Errorf("the run has %d events, more than the %d that are drawn while you wait; run lockpick report %s", n, maxDrawnEvents, quote(dir))
+		return fmt.Errorf("the run has %d events, too many to draw its reports on request (the limit is %d); run lockpick report %s", n, maxDrawnEvents, quote(dir))
 	}
 	_, err = drawReports(s, false)
 	return err
 }
 
-// drawReports writes the reports of a stored run, with or without images, and returns their folder.
+// drawReports writes a stored run's reports, with or without images, and returns their folder.
 func drawReports(s campaign.StoredRun, images bool) (dir string, err error) {
 	dir = s.Dir
-	if s.Manifest == nil { // there may be somebody else's history.edn next to it
+	if s.Manifest == nil { // a single file: don't overwrite files next to it, such as history.edn
 		dir += ".report"
-		beside, err := files.MakeFolder(dir)
+		folder, err := files.MakeFolder(dir)
 		if err != nil {
 			return "", writeError(err, "copy the history to a writable folder")
 		}
-		beside.Close()
+		folder.Close()
 	}
 	if err := files.Unfinished.SweepTree(dir, func(path string) bool { return path == reports.FigureDir }); err != nil {
 		return "", backendError(err, "remove it by hand, or copy the history to a writable folder")
@@ -427,30 +428,30 @@ func drawReports(s campaign.StoredRun, images bool) (dir string, err error) {
 }
 
 // writeError adds a hint to an error that occurred while writing reports. A link or device in a
-// file's place is the fault of the directory, not of the machine.
+// file's place is a usage error: the directory is at fault, not the machine.
 func writeError(err error, hint string) error {
 	if _, ok := errors.AsType[*files.InvalidFileError](err); ok {
-		return usageError(err, "remove it if you did not create it")
+		return usageError(err, "if you did not create this link or special file, remove it")
 	}
 	return backendError(err, hint)
 }
 
-// reportSuite redraws a suite from its outcome.json, without checking its runs again, which is the
-// job of check. dir is "" for the latest suite of the store.
+// reportSuite redraws a suite from its outcome.json without checking its runs. If dir is "", it
+// redraws the latest suite in the store.
 func (a *app) reportSuite(dir string) error {
 	store := defaultStore()
 	if dir == "" {
-		stored := suites.SuiteDirs(store)
-		if len(stored) == 0 {
+		dirs := suites.SuiteDirs(store)
+		if len(dirs) == 0 {
 			return usageError(fmt.Errorf("no suite in %s", store),
 				"run several scenarios first, name a run directory, or set LOCKPICK_STORE")
 		}
-		dir = stored[0]
+		dir = dirs[0]
 	}
 	if err := rejectRunFolder(dir); err != nil {
 		return err
 	}
-	s, err := suites.Draw(dir)
+	s, err := suites.Redraw(dir)
 	if err != nil {
 		return usageError(err, "name the directory of a suite, as in "+filepath.Join(store, suites.Folder, "latest"))
 	}
@@ -458,16 +459,16 @@ func (a *app) reportSuite(dir string) error {
 	return errors.Join(err, suites.Index(s.Store))
 }
 
-// jepsenModel is the lock model that a history from Jepsen is checked against.
+// jepsenModel is the model for checking a history from Jepsen, as set by flags.
 type jepsenModel struct{ campaign.Model }
 
 func (f *jepsenModel) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&f.Name, "model", "", "model of the lock in FILE.edn: "+strings.Join(campaign.Models(), ", ")+"\n(default: handle, or lease with --ttl)")
-	c.Flags().DurationVar(&f.TTL, "ttl", 0, "duration of a lease in FILE.edn, from the call of its acquire")
+	c.Flags().DurationVar(&f.TTL, "ttl", 0, "length of a lease in FILE.edn, from the call of its acquire")
 }
 
-// resolveModel sets the default model and rejects flags that don't apply to the file. A missing file
-// or a directory is not a history from Jepsen, as in campaign.OpenStored.
+// resolveModel sets the default model and rejects flags that don't apply to path. It reports whether
+// path is a history from Jepsen. A directory or missing file is not, as for campaign.OpenStored.
 func (f *jepsenModel) resolveModel(c *cobra.Command, path string) (jepsen bool, err error) {
 	info, err := os.Stat(path)
 	jepsen = err == nil && !info.IsDir() && filepath.Ext(path) == ".edn"
@@ -492,17 +493,17 @@ func (f *jepsenModel) resolveModel(c *cobra.Command, path string) (jepsen bool, 
 	return jepsen, nil
 }
 
-// open reads a stored run, or a history from Jepsen under the model. Drawing needs a model with
-// holders.
-func (f *jepsenModel) open(a *app, c *cobra.Command, path string, drawn bool) (s campaign.StoredRun, err error) {
+// open reads a stored run, or a history from Jepsen under the model. If forDrawing is set, the model
+// must have holders.
+func (f *jepsenModel) open(a *app, c *cobra.Command, path string, forDrawing bool) (s campaign.StoredRun, err error) {
 	jepsen, err := f.resolveModel(c, path)
 	switch {
 	case err != nil:
 		return s, err
 	case !jepsen:
-		return a.open(path)
-	case drawn && !f.HasHandles():
+		return a.openRun(path)
+	case forDrawing && !f.HasHandles():
 		return s, usageError(fmt.Errorf("--model %s has no holders to draw", f.Name), "use "+campaign.Handle+" or "+campaign.Lease+"; lockpick check supports "+f.Name)
 	}
-	return a.checkOpened(campaign.OpenJepsen(path, f.Model))
+	return a.printNotes(campaign.OpenJepsen(path, f.Model))
 }

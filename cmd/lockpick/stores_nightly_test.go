@@ -11,9 +11,9 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// TestStoresUnderTheCatalog checks the shipped adapters for locks on other stores. Each passes adapter
-// check, and gets a scorecard of the scenarios tagged score on real servers. Scenarios that the store does
-// not support are skipped with a reason.
+// TestStoresUnderTheCatalog tests the repository's adapters for locks on other stores. Each must
+// pass "adapter check", and get a scorecard from real runs of the scenarios tagged score. Scenarios
+// that the store does not support must be skipped with a reason.
 func TestStoresUnderTheCatalog(t *testing.T) {
 	needRedis(t)
 	bin := t.TempDir()
@@ -21,12 +21,12 @@ func TestStoresUnderTheCatalog(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, of := range proc.Stores {
-		t.Run(of.Name, func(t *testing.T) {
-			if _, err := exec.LookPath(of.Program); err != nil {
-				t.Skipf("%s is not on PATH: %s", of.Program, of.Remedy)
+	for _, server := range proc.Stores {
+		t.Run(server.Name, func(t *testing.T) {
+			if _, err := exec.LookPath(server.Program); err != nil {
+				t.Skipf("%s is not on PATH: %s", server.Program, server.Remedy)
 			}
-			adapter := filepath.Join(bin, of.Name)
+			adapter := filepath.Join(bin, server.Name)
 			if out, err := exec.Command("lockpick", "adapter", "check", adapter).Output(); err != nil {
 				t.Fatalf("adapter check: %v\n%s", err, out)
 			}
@@ -35,7 +35,7 @@ func TestStoresUnderTheCatalog(t *testing.T) {
 			checkRealRuns(t, c)
 			missing := false
 			for _, s := range c.Skipped {
-				missing = missing || strings.Contains(s.Why, "the nodes run "+of.Name+", but only Redis supports ")
+				missing = missing || strings.Contains(s.Why, "the nodes run "+server.Name+", but only Redis supports ")
 			}
 			if !missing {
 				t.Errorf("nothing that needs Redis was skipped: %+v", c.Skipped)

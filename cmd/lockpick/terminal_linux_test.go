@@ -15,8 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pty opens a pseudo-terminal of 80 columns: what is written to one end is read from the other.
-func pty(t *testing.T) (theirs, ours *os.File) {
+// openPTY opens a pseudo-terminal with 80 columns. theirs is the end for the program, and ours is the
+// end for the test.
+func openPTY(t *testing.T) (theirs, ours *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -40,10 +41,10 @@ func pty(t *testing.T) (theirs, ours *os.File) {
 	return theirs, ours
 }
 
-// runOnTerminal runs lockpick on a terminal, and returns the output.
+// runOnTerminal runs lockpick on a terminal, and returns its output.
 func runOnTerminal(t *testing.T, env []string, args ...string) string {
 	t.Helper()
-	theirs, ours := pty(t)
+	theirs, ours := openPTY(t)
 	cmd := exec.Command("lockpick", args...)
 	cmd.Dir = t.TempDir()
 	cmd.Stdout, cmd.Stderr, cmd.Env = theirs, theirs, append(append(os.Environ(), "TERM=xterm", "COLUMNS=", "NO_COLOR="), env...)
@@ -51,15 +52,15 @@ func runOnTerminal(t *testing.T, env []string, args ...string) string {
 		t.Fatal(err)
 	}
 	theirs.Close()
-	text, _ := io.ReadAll(ours) // it ends with an error once the other end is closed
+	text, _ := io.ReadAll(ours) // returns an error when the other end is closed
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("lockpick %v: %v\n%s", args, err, text)
 	}
 	return string(text)
 }
 
-// runUntilProgress repeats a run with more seeds until it shows progress, which starts after a second, and returns
-// the terminal output.
+// runUntilProgress repeats a run with more and more seeds until it takes long enough to show
+// progress, and returns its output. Progress is shown after a second.
 func runUntilProgress(t *testing.T, env ...string) (output string, runs int) {
 	t.Helper()
 	for runs = 24; runs < 3000; runs *= 2 {
@@ -71,8 +72,8 @@ func runUntilProgress(t *testing.T, env ...string) (output string, runs int) {
 	return output, runs
 }
 
-// TestOnATerminal checks that on a terminal the progress takes one line, which is erased before
-// other output, and that no line is wider than the window.
+// TestOnATerminal checks that progress takes one line, which is erased before other output, and
+// that no line is wider than the window.
 func TestOnATerminal(t *testing.T) {
 	output, runs := runUntilProgress(t)
 	for _, want := range []string{"\r\x1b[K", fmt.Sprintf(" of %d runs done, ", runs), ", about ", "\x1b[33m"} {
@@ -80,14 +81,14 @@ func TestOnATerminal(t *testing.T) {
 			t.Errorf("no %q in %q", want, output)
 		}
 	}
-	left := screenText(output)
-	for line := range strings.Lines(left) {
+	finalText := screenText(output)
+	for line := range strings.Lines(finalText) {
 		if line = strings.TrimRight(line, "\r\n"); utf8.RuneCountInString(line) > 80 {
-			t.Errorf("wider than the window: %q", line)
+			t.Errorf("line is wider than the window: %q", line)
 		}
 	}
-	if strings.Contains(left, "runs done") {
-		t.Errorf("the progress was not erased:\n%s", left)
+	if strings.Contains(finalText, "runs done") {
+		t.Errorf("the progress was not erased:\n%s", finalText)
 	}
 	output, _ = runUntilProgress(t, "NO_COLOR=1")
 	if strings.Contains(output, "\x1b[3") || !strings.Contains(output, "\x1b[K") {
@@ -98,15 +99,15 @@ func TestOnATerminal(t *testing.T) {
 	}
 }
 
-// screenText returns what a terminal shows in the end, without erased text and colors.
+// screenText returns the text that a terminal shows at the end, without colors.
 func screenText(output string) string {
 	var b strings.Builder
 	for line := range strings.Lines(output) {
 		if i := strings.LastIndex(line, "\r\x1b[K"); i >= 0 {
 			line = line[i+len("\r\x1b[K"):]
 		}
-		for _, in := range []string{"\x1b[0m", "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m"} {
-			line = strings.ReplaceAll(line, in, "")
+		for _, code := range []string{"\x1b[0m", "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m"} {
+			line = strings.ReplaceAll(line, code, "")
 		}
 		b.WriteString(line)
 	}

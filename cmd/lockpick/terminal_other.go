@@ -4,5 +4,5 @@ package main
 
 import "os"
 
-// terminal does not detect terminals on this platform; all output is treated as a file.
+// terminal returns false: this platform's terminals are treated like files.
 func terminal(*os.File) (columns int, ok bool) { return 0, false }

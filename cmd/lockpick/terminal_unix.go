@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal reports whether a file is a terminal, and its width in columns.
+// terminal reports whether f is a terminal, and returns its width.
 func terminal(f *os.File) (columns int, ok bool) {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {

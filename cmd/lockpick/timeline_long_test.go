@@ -11,8 +11,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// The page records when the first violation of the timeline becomes visible, in milliseconds since the load
-// started. watchDrawing runs before all scripts of the page.
+// watchDrawing makes the page record when the timeline's first violation becomes visible, in
+// milliseconds since loading started. It runs before the page's own scripts.
 const (
 	watchDrawing = `(() => { const look = () => { if (document.querySelector('.timeline[data-drawn] .tl-svg [data-e]')) window.drawnAt = performance.now();
 		else requestAnimationFrame(look); }; look(); })()`
@@ -25,14 +25,15 @@ func (b *tab) watchDrawing() {
 	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watchDrawing})
 }
 
-// testTimeline uses the timeline like a reader: wheel, drag, keys, buttons, links, hover and click.
+// testTimeline operates the timeline as a reader would: wheel, drag, keys, buttons, links, hover
+// and click.
 func testTimeline(t *testing.T, browser context.Context, report string) {
 	b := newTab(t, browser)
-	b.window(1280, 900, "light")
-	b.open(report, "#t=12-18")
+	b.setWindow(1280, 900, "light")
+	b.openFile(report, "#t=12-18")
 	b.waitUntil(`document.querySelector('.timeline').dataset.drawn`)
 	b.waitUntil(`location.hash === '#t=12-18'`)
-	b.value(`addEventListener('scroll', () => { window.scrolledAt = performance.now(); }), window.scrolledAt = performance.now()`)
+	b.evaluate(`addEventListener('scroll', () => { window.scrolledAt = performance.now(); }), window.scrolledAt = performance.now()`)
 	b.do(chromedp.ScrollIntoView(chromedp.CSS(`.tl-svg`)))
 	b.waitUntil(`performance.now() - window.scrolledAt > 400`) // a wheel that scrolls the page must not zoom
 	from, to := b.visibleRange()
@@ -41,7 +42,7 @@ func testTimeline(t *testing.T, browser context.Context, report string) {
 	}
 	zooms := func(how string, action func()) {
 		t.Helper()
-		before := b.value(`location.hash`)
+		before := b.evaluate(`location.hash`)
 		action()
 		b.waitUntil(`location.hash !== '` + before.(string) + `'`)
 		f, u := b.visibleRange()
@@ -84,19 +85,19 @@ func testTimeline(t *testing.T, browser context.Context, report string) {
 	b.waitUntil(`location.hash.startsWith('#t=13.')`)
 }
 
-// visibleRange returns the time range in the address of the page, in seconds.
+// visibleRange returns the time range in the page's address, in seconds.
 func (b *tab) visibleRange() (from, to float64) {
 	b.Helper()
-	parts, _ := b.value(`(location.hash.match(/^#t=([\d.]+)-([\d.]+)(?:&v=\d+)?$/) || []).slice(1).map(Number)`).([]any)
+	parts, _ := b.evaluate(`(location.hash.match(/^#t=([\d.]+)-([\d.]+)(?:&v=\d+)?$/) || []).slice(1).map(Number)`).([]any)
 	if len(parts) != 2 {
-		b.Fatalf("no range in the address: %v", b.value(`location.hash`))
+		b.Fatalf("no range in the address: %v", b.evaluate(`location.hash`))
 	}
 	return parts[0].(float64), parts[1].(float64)
 }
 
-// center returns the window coordinates of an element's center.
+// center returns the center of an element in window coordinates.
 func (b *tab) center(selector string) (x, y float64) {
 	b.Helper()
-	at, _ := b.value(`(() => { const r = document.querySelector('` + selector + `').getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()`).([]any)
+	at, _ := b.evaluate(`(() => { const r = document.querySelector('` + selector + `').getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()`).([]any)
 	return at[0].(float64), at[1].(float64)
 }

@@ -11,11 +11,11 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestVerdictFileTopic checks that help verdict-file lists the fields of verdict.json and outcome.json in
-// order, with optional fields marked. Adding, renaming or removing a field fails here, so that nobody does
-// it by accident.
+// TestVerdictFileTopic checks that help verdict-file lists the fields of verdict.json and
+// outcome.json in order, with optional fields marked. It makes sure that nobody adds, renames or
+// removes a field by accident.
 func TestVerdictFileTopic(t *testing.T) {
-	sections := strings.Split(topic("verdict-file"), "\n\n")[1:]
+	sections := strings.Split(topicText("verdict-file"), "\n\n")[1:]
 	structs := []any{verdict.Verdict{}, verdict.Result{}, verdict.Loss{}, verdict.Witness{}, outcome.Outcome{}, outcome.Judgement{}, outcome.Comparison{}, outcome.Confirmation{}, outcome.Number{}, scenario.Bound{}}
 	if len(sections) != len(structs) {
 		t.Fatalf("%d sections, want %d", len(sections), len(structs))
@@ -49,7 +49,7 @@ func TestVerdictFileTopic(t *testing.T) {
 	}
 }
 
-// TestSchemaIsOne fails if the schema changes.
+// TestSchemaIsOne makes sure that nobody changes the schema number by accident.
 func TestSchemaIsOne(t *testing.T) {
 	if verdict.Schema != 1 {
 		t.Error("the schema of verdict.json changed: update help verdict-file")

@@ -13,11 +13,11 @@ import (
 	"lockpick/nemesis"
 )
 
-// TestScenarioFormatTopic checks that the example in help scenario-format is a valid scenario, with every way
-// to write clients and triggers.
+// TestScenarioFormatTopic checks that the example in help scenario-format is a valid scenario, and
+// stays valid with every documented form of clients and triggers.
 func TestScenarioFormatTopic(t *testing.T) {
-	_, rest, _ := strings.Cut(topic("scenario-format"), "\n\n")
-	file, when, _ := strings.Cut(rest, "\n\n")
+	_, rest, _ := strings.Cut(topicText("scenario-format"), "\n\n")
+	file, triggers, _ := strings.Cut(rest, "\n\n")
 	if all, err := scenario.Parse("help", []byte(file), knownNames()); err != nil || len(all) != 2 {
 		t.Errorf("%d scenarios, %v", len(all), err)
 	}
@@ -25,27 +25,28 @@ func TestScenarioFormatTopic(t *testing.T) {
 	if !strings.Contains(clients, "clients: {c1:") {
 		t.Errorf("the map of clients was not found:\n%s", clients)
 	}
-	tried := 0
-	for line := range strings.Lines(when) {
+	numTriggers := 0
+	for line := range strings.Lines(triggers) {
 		trigger, _, ok := strings.Cut(strings.TrimSpace(line), "}  ")
 		if !ok {
 			continue
 		}
-		tried++
-		with := strings.Replace(clients, "{client: c1, point: between-check-and-write, nth: 2}", trigger+"}", 1)
-		with = strings.Replace(with, "c1: {reach: [n1, n2],", "c1: {", 1) // otherwise there is no link c1-n3
-		if _, err := scenario.Parse("help", []byte(with), knownNames()); err != nil {
+		numTriggers++
+		modifiedFile := strings.Replace(clients, "{client: c1, point: between-check-and-write, nth: 2}", trigger+"}", 1)
+		modifiedFile = strings.Replace(modifiedFile, "c1: {reach: [n1, n2],", "c1: {", 1) // otherwise there is no link c1-n3
+		if _, err := scenario.Parse("help", []byte(modifiedFile), knownNames()); err != nil {
 			t.Errorf("%s}: %v", trigger, err)
 		}
 	}
-	if tried != 4 {
-		t.Errorf("%d triggers, want 4", tried)
+	if numTriggers != 4 {
+		t.Errorf("%d triggers, want 4", numTriggers)
 	}
 }
 
-// TestFaultsTopic checks that help faults describes every kind of fault, every parameter and every shape.
+// TestFaultsTopic checks that help faults describes every kind of fault, every parameter and every
+// shape.
 func TestFaultsTopic(t *testing.T) {
-	table, below, ok := strings.Cut(topic("faults"), "\n\n")
+	table, rest, ok := strings.Cut(topicText("faults"), "\n\n")
 	if !ok {
 		t.Fatal("no text below the table")
 	}
@@ -53,35 +54,36 @@ func TestFaultsTopic(t *testing.T) {
 		if !strings.Contains("\n"+table, "\n"+k.Name+" ") {
 			t.Errorf("%s is not in the table", k.Name)
 		}
-		for _, word := range append(slices.Clone(k.Modes), k.Capability(k.On[0])) {
+		for _, word := range append(slices.Clone(k.Modes), k.Capability(k.TargetTypes[0])) {
 			if !strings.Contains(table, word) {
 				t.Errorf("%s: %s is missing", k.Name, word)
 			}
 		}
 		for _, f := range k.Fields {
-			if !strings.Contains(below, "\n  "+f+" ") {
+			if !strings.Contains(rest, "\n  "+f+" ") {
 				t.Errorf("%s takes %s, which is not described", k.Name, f)
 			}
 		}
 	}
 	for _, shape := range nemesis.Shapes {
-		if !strings.Contains(below, shape) {
+		if !strings.Contains(rest, shape) {
 			t.Errorf("the shape %s is missing", shape)
 		}
 	}
-	for line := range strings.Lines(topic("faults")) {
+	for line := range strings.Lines(topicText("faults")) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 92 {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
 }
 
-// TestPropertiesTopic checks that help properties and the checker's README have an entry for each property.
+// TestPropertiesTopic checks that help properties and the checker's README have an entry for each
+// property.
 func TestPropertiesTopic(t *testing.T) {
 	readme, err := os.ReadFile("../../checker/README.md")
 	must(t, err)
 	for _, name := range checker.Properties() {
-		if !strings.Contains("\n"+topic("properties"), "\n"+name+" ") {
+		if !strings.Contains("\n"+topicText("properties"), "\n"+name+" ") {
 			t.Errorf("help properties has no entry for %s", name)
 		}
 		if !strings.Contains(string(readme), "\n| "+name+" |") {
@@ -90,11 +92,11 @@ func TestPropertiesTopic(t *testing.T) {
 	}
 }
 
-// TestReservedFolderNames checks that help files lists the folders of a store that contain no runs, and that
-// no scenario can have the name of such a folder, in which its runs would be stored.
+// TestReservedFolderNames checks that help files lists the store's own folders, and that no
+// scenario can have the name of such a folder, because its runs would be stored there.
 func TestReservedFolderNames(t *testing.T) {
 	var listed []string
-	for _, m := range regexp.MustCompile(`(?m)^store/([a-z-]+)/`).FindAllStringSubmatch(topic("files"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^store/([a-z-]+)/`).FindAllStringSubmatch(topicText("files"), -1) {
 		listed = append(listed, m[1])
 	}
 	slices.Sort(listed)

@@ -20,8 +20,8 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// trace is the complete record of a simulated run: its history, and a digest of every message with its times
-// of sending and delivery.
+// A trace is the complete record of a simulated run: its history, and a digest of all messages and
+// the times at which they were sent and delivered.
 type trace struct {
 	History []byte
 	Wire    uint64
@@ -36,7 +36,7 @@ func simulate(s scenario.Scenario, seed uint64) (tr trace, err error) {
 	return tr, err
 }
 
-// diff describes how two traces differ, or returns "" if they are the same.
+// diff describes how two traces differ, or returns "" if they are identical.
 func (tr trace) diff(o trace) string {
 	a, b := bytes.Split(tr.History, []byte("\n")), bytes.Split(o.History, []byte("\n"))
 	for n := range max(len(a), len(b)) {
@@ -50,10 +50,10 @@ func (tr trace) diff(o trace) string {
 	return ""
 }
 
-// tracerName is the name under which the test binary runs jobs for another process.
+// tracerName is the command name that makes the test binary act as a tracer.
 const tracerName = "lockpick-tracer"
 
-// tracer is a process that runs jobs and answers with their traces.
+// A tracer is a process that runs jobs and returns their traces.
 type tracer struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
@@ -83,20 +83,21 @@ func (tr *tracer) trace(j campaign.Job) (got trace, err error) {
 		err = tr.answers.Decode(&got)
 	}
 	if err != nil {
-		tr.end()
+		tr.stop()
 		return got, fmt.Errorf("%s seed %d: %w\n%s", j.Scenario.ID(), j.Seed, err, tr.errs.String())
 	}
 	return got, nil
 }
 
-func (tr *tracer) end() {
+func (tr *tracer) stop() {
 	tr.in.Close()
 	tr.cmd.Wait()
 }
 
-// runTracer is the program of a tracer.
+// runTracer runs the jobs that it reads from standard input, and writes their traces to standard
+// output.
 func runTracer() {
-	jobs, answers := json.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
+	jobs, encoder := json.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
 	for {
 		var j campaign.Job
 		if err := jobs.Decode(&j); errors.Is(err, io.EOF) {
@@ -106,7 +107,7 @@ func runTracer() {
 		}
 		got, err := simulate(j.Scenario, j.Seed)
 		if err == nil {
-			err = answers.Encode(got)
+			err = encoder.Encode(got)
 		}
 		if err != nil {
 			log.Fatal(err)

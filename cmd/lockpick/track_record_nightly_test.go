@@ -10,16 +10,17 @@ import (
 	"testing"
 )
 
-// adapterSet matches the set that .ci/adapters installs for a command.
-var adapterSet = regexp.MustCompile(`\.adapters/([a-z]+)/`)
+// adapterSetPattern matches the path of an adapter in a command, and captures the set to install with
+// .ci/adapters.
+var adapterSetPattern = regexp.MustCompile(`\.adapters/([a-z]+)/`)
 
-// TestTrackRecordOnServers checks that each command of the track record shows its finding on real servers,
-// with exit code 0.
+// TestTrackRecordOnServers checks that each command in the track record shows its finding on real
+// servers and exits with 0.
 func TestTrackRecordOnServers(t *testing.T) {
 	for _, f := range trackRecord(t) {
 		t.Run(f.lock+" "+f.cause, func(t *testing.T) {
 			needRedis(t)
-			for _, m := range adapterSet.FindAllStringSubmatch(f.command, -1) {
+			for _, m := range adapterSetPattern.FindAllStringSubmatch(f.command, -1) {
 				installAdapters(t, m[1])
 			}
 			if strings.Contains(f.command, "go/bin/etcd") {
@@ -29,7 +30,7 @@ func TestTrackRecordOnServers(t *testing.T) {
 			}
 			cmd := exec.Command("bash", "-c", f.command+" --json --store "+filepath.Join(t.TempDir(), "store"))
 			cmd.Dir = "../.."
-			code, all := outcomesOf(t, cmd)
+			code, all := runForOutcomes(t, cmd)
 			f.check(t, code, all)
 		})
 	}

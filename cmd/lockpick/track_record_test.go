@@ -11,10 +11,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// publishedFinding is a finding, a row of the track record.
+// publishedFinding is a row in the track record.
 type publishedFinding struct{ lock, property, cause, command string }
 
-// trackRecord returns the findings of the track record.
 func trackRecord(t *testing.T) (all []publishedFinding) {
 	t.Helper()
 	page, err := os.ReadFile(scorecards + "track-record.md")
@@ -37,13 +36,13 @@ func trackRecord(t *testing.T) (all []publishedFinding) {
 		all = append(all, f)
 	}
 	if len(all) == 0 {
-		t.Fatal("the track record has no finding")
+		t.Fatal("the track record has no findings")
 	}
 	return all
 }
 
-// check checks the result of a finding's command: the exit code must be 0, and the finding's
-// property must be violated with the cause in the row.
+// check checks the result of the finding's command: the exit code must be 0, and the property must
+// be violated with the cause in the row.
 func (f publishedFinding) check(t *testing.T, code int, all []outcome.Outcome) {
 	t.Helper()
 	if code != 0 || len(all) != 1 {
@@ -56,10 +55,11 @@ func (f publishedFinding) check(t *testing.T, code int, all []outcome.Outcome) {
 	}
 }
 
-// TestTrackRecord reproduces the findings about Go locks in the simulation, except those that need
-// a fault which it does not support. TestTrackRecordOnServers reproduces all of them.
+// TestTrackRecord reproduces the findings about Go locks in the simulation, except findings that
+// need a fault that the simulation does not support. TestTrackRecordOnServers reproduces all of
+// them.
 func TestTrackRecord(t *testing.T) {
-	simulated := 0
+	numSimulated := 0
 	for _, f := range trackRecord(t) {
 		if !strings.Contains(f.command, " --lock ") {
 			continue
@@ -70,11 +70,11 @@ func TestTrackRecord(t *testing.T) {
 			if slices.ContainsFunc(all, func(o outcome.Outcome) bool { return o.Skipped != "" }) {
 				t.Skip(all[0].Skipped)
 			}
-			simulated++
+			numSimulated++
 			f.check(t, code, all)
 		})
 	}
-	if simulated < 8 {
-		t.Errorf("the simulation shows %d findings, want at least 8", simulated)
+	if numSimulated < 8 {
+		t.Errorf("the simulation shows %d findings, want at least 8", numSimulated)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestUnplannedOnDocker checks that outside actions on the processes of each container, or on the container
-// through its engine, are detected.
+// TestUnplannedOnDocker checks that a run notices if a container, or a process in it, is killed,
+// stopped or paused from outside.
 func TestUnplannedOnDocker(t *testing.T) {
 	needEngine(t)
 	binary := build(t)
@@ -42,7 +42,7 @@ func TestUnplannedOnDocker(t *testing.T) {
 	for container, scenario := range map[string]string{"n1-11": oneNode, "r1-10": oneNode, "c1": oneNode, "links": oneNode,
 		"n1-replica-51": watchedNode, "sentinel2": watchedNode} {
 		t.Run(container+" in each try", func(t *testing.T) {
-			a := attack{binary, scenario, "docker", allTries, func(lockpick int) error { return hitContainerOf(lockpick, container, "kill") }}
+			a := attack{binary, scenario, "docker", everyAttempt, func(lockpick int) error { return hitContainerOf(lockpick, container, "kill") }}
 			if code, output := a.run(t); code != 2 && code != 3 {
 				t.Errorf("exit code %d:\n%s", code, output)
 			}
@@ -50,7 +50,7 @@ func TestUnplannedOnDocker(t *testing.T) {
 	}
 }
 
-// TestUnplannedOnWatchers does the same for replicas and sentinels, on which a failover depends.
+// TestUnplannedOnWatchers is TestUnplannedOnDocker for replicas and sentinels.
 func TestUnplannedOnWatchers(t *testing.T) {
 	binary := lockpickPath(t)
 	for _, name := range []string{"n1-replica", "sentinel2"} {
@@ -62,7 +62,7 @@ func TestUnplannedOnWatchers(t *testing.T) {
 		}
 		t.Run(name+" in each try", func(t *testing.T) {
 			t.Parallel()
-			a := attack{binary, watchedNode, "process", allTries, attackOnChild(name, syscall.SIGKILL)}
+			a := attack{binary, watchedNode, "process", everyAttempt, attackOnChild(name, syscall.SIGKILL)}
 			if code, output := a.run(t); code != 2 && code != 3 {
 				t.Errorf("exit code %d:\n%s", code, output)
 			}
@@ -70,25 +70,25 @@ func TestUnplannedOnWatchers(t *testing.T) {
 	}
 }
 
-// hitContainerOf acts on a container of lockpick through the engine, or sends signals to its first process or
-// to that process's child.
+// hitContainerOf hits a lockpick container through the engine, or sends signals to its first
+// process or to that process's child.
 func hitContainerOf(lockpick int, name, way string) error {
 	list, err := exec.Command("docker", "ps", "--format", "{{.Names}}").Output()
 	if err != nil {
 		return err
 	}
-	called := ""
-	for _, is := range strings.Fields(string(list)) {
-		if strings.HasSuffix(is, "-"+name) && strings.Contains(is, strconv.Itoa(lockpick)) {
-			called = is
+	container := ""
+	for _, candidate := range strings.Fields(string(list)) {
+		if strings.HasSuffix(candidate, "-"+name) && strings.Contains(candidate, strconv.Itoa(lockpick)) {
+			container = candidate
 		}
 	}
-	if called == "" {
-		return fmt.Errorf("lockpick has no container %s among %s", name, list)
+	if container == "" {
+		return fmt.Errorf("lockpick has no container %s, only %s", name, list)
 	}
 	words := strings.Fields(way)
 	if way == "network" {
-		net, err := exec.Command("docker", "inspect", "--format", "{{.HostConfig.NetworkMode}}", called).Output()
+		net, err := exec.Command("docker", "inspect", "--format", "{{.HostConfig.NetworkMode}}", container).Output()
 		if err != nil {
 			return err
 		}
@@ -100,9 +100,9 @@ func hitContainerOf(lockpick int, name, way string) error {
 		return exec.Command("docker", "network", "disconnect", strings.TrimSpace(string(all)), holder).Run()
 	}
 	if !strings.Contains(way, "SIG") {
-		return exec.Command("docker", append(words, called)...).Run()
+		return exec.Command("docker", append(words, container)...).Run()
 	}
-	text, err := exec.Command("docker", "inspect", "--format", "{{.State.Pid}}", called).Output()
+	text, err := exec.Command("docker", "inspect", "--format", "{{.State.Pid}}", container).Output()
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func hitContainerOf(lockpick int, name, way string) error {
 	return sendSignals(pid, all...)
 }
 
-// childProcess returns a process that a container's first process started.
+// childProcess returns the ID of a child of process pid.
 func childProcess(pid int) (int, error) {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, task := range tasks {
@@ -133,9 +133,9 @@ func childProcess(pid int) (int, error) {
 }
 
 // TestInterferencesOnDocker kills, pauses, stops or ends any part of a run in containers at any
-// time, from the first container to the removal of the last. The attempt must be discarded, and the
-// next one counts.
+// time, from the start of the first container to the removal of the last. The attempt must be
+// discarded and the run retried.
 func TestInterferencesOnDocker(t *testing.T) {
 	needEngine(t)
-	onDocker(t).sabotage(cmp.Or(*interferences, 60), 2)
+	dockerSaboteur(t).sabotage(cmp.Or(*interferences, 60), 2)
 }

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// TestUnplannedOnProcesses kills or stops every process of a run in every way. If that happens in
-// every attempt, the run does not pass. If it happens only in the first, the next attempt counts,
-// and the output says why the first does not.
+// TestUnplannedOnProcesses kills or stops each process of a run in each way. If that happens in
+// every attempt, the run must not pass. If it happens only in the first, the next attempt counts,
+// and the output must say why the first does not.
 func TestUnplannedOnProcesses(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // this test mostly waits
 	needRedis(t)
 	binary := build(t)
 	for _, name := range []string{"n1", "r1", "c1"} {
@@ -30,7 +30,7 @@ func TestUnplannedOnProcesses(t *testing.T) {
 		}
 		t.Run(name+" in each try", func(t *testing.T) {
 			t.Parallel()
-			code, output := attack{binary, oneNode, "process", allTries, attackOnChild(name, syscall.SIGSTOP, syscall.SIGCONT)}.run(t)
+			code, output := attack{binary, oneNode, "process", everyAttempt, attackOnChild(name, syscall.SIGSTOP, syscall.SIGCONT)}.run(t)
 			if code != 2 && code != 3 {
 				t.Errorf("exit code %d:\n%s", code, output)
 			}
@@ -38,7 +38,7 @@ func TestUnplannedOnProcesses(t *testing.T) {
 	}
 	t.Run("n1 is killed in each try", func(t *testing.T) {
 		t.Parallel()
-		code, output := attack{binary, oneNode, "process", allTries, attackOnChild("n1", syscall.SIGKILL)}.run(t)
+		code, output := attack{binary, oneNode, "process", everyAttempt, attackOnChild("n1", syscall.SIGKILL)}.run(t)
 		if code != 2 {
 			t.Errorf("exit code %d, want 2:\n%s", code, output)
 		}
@@ -50,28 +50,27 @@ func TestUnplannedOnProcesses(t *testing.T) {
 	})
 }
 
-// TestMoreUnplannedDuringSetup covers the processes that TestUnplannedDuringSetup omits. It also
-// tests runs in which a process is hit in every attempt.
+// TestMoreUnplannedDuringSetup is TestUnplannedDuringSetup for other processes, and for processes
+// that are hit in every attempt.
 func TestMoreUnplannedDuringSetup(t *testing.T) {
-	t.Parallel() // it mostly waits
-	for _, hit := range [][2]string{{"n1", "terminated"}, {"n1", "stopped"}, {"r1", "killed"}, {"c1-adapter", "killed"}} {
-		checkRetryAfterHit(t, hit[0], hit[1])
+	t.Parallel() // this test mostly waits
+	for _, target := range [][2]string{{"n1", "terminated"}, {"n1", "stopped"}, {"r1", "killed"}, {"c1-adapter", "killed"}} {
+		checkRetryAfterHit(t, target[0], target[1])
 	}
 	t.Run("in each try", func(t *testing.T) {
 		t.Parallel()
 		code, output := hitDuringSetup(t, "n1", "killed", eachTime)
 		if code != 2 || !strings.Contains(output, "n1 exited while the run was being set up") || !strings.Contains(output, "5 retries") {
-			t.Errorf("exit code %d, want 2 and why:\n%s", code, output)
+			t.Errorf("exit code %d, want 2 with the reason:\n%s", code, output)
 		}
 	})
 }
 
-// TestInterferencesOnProcesses kills, stops or ends any part of a run on processes at any time,
-// from the first probe to the end of the last process. The attempt must be discarded, and the next
-// one counts.
+// TestInterferencesOnProcesses kills, stops or ends any process of a run at any time, from the
+// first probe to the end of the last process. The attempt must be discarded and the run retried.
 func TestInterferencesOnProcesses(t *testing.T) {
 	needRedis(t)
-	adapter := standIn(t, t.TempDir(), adapterName)
+	adapter := linkToSelf(t, t.TempDir(), adapterName)
 	s := &saboteur{T: t, binary: build(t), backend: "process", ways: slices.Sorted(maps.Keys(waysToHit)), actors: processesOf, hit: signalProcess,
 		lastCheck: 20 * time.Millisecond, args: map[string][]string{
 			"baseline": {"baseline/", "--expect", "fault-tolerance=any"}, "process-crash-everysec": {"process-crash-everysec/"}, "power-loss-everysec": {"power-loss-everysec/"},
@@ -88,10 +87,10 @@ func TestInterferencesOnProcesses(t *testing.T) {
 	s.sabotage(cmp.Or(*interferences, n), 4)
 }
 
-// TestStallIsNoViolation suspends lockpick itself, so that its plan has no effect or the wrong one.
-// That is not the lock's fault, and the run must be retried.
+// TestStallIsNoViolation suspends lockpick itself, so that its faults have no effect or the wrong
+// effect. The run must be retried instead of blaming the lock.
 func TestStallIsNoViolation(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // this test mostly waits
 	needRedis(t)
 	binary := build(t)
 	stop := func(lockpick int) error {
@@ -102,7 +101,7 @@ func TestStallIsNoViolation(t *testing.T) {
 	var discarded atomic.Bool
 	t.Cleanup(func() {
 		if !discarded.Load() { // a run may have finished before it was stopped
-			t.Error("no try was discarded")
+			t.Error("no attempt was discarded")
 		}
 	})
 	for _, scenario := range []string{"restart-forgets", "single-instance-restart", "clock-jump"} {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// sendSignals sends signals to a process, with a pause between them.
+// sendSignals sends signals to a process, with pauses in between.
 func sendSignals(pid int, all ...syscall.Signal) error {
 	for i, s := range all {
 		if i > 0 {
@@ -28,8 +28,8 @@ func sendSignals(pid int, all ...syscall.Signal) error {
 	return nil
 }
 
-// childrenOf returns the names of lockpick's children by process ID, from the file that lockpick keeps open
-// for each run.
+// childrenOf returns the names of lockpick's child processes by ID, from the file that lockpick
+// keeps open during each run.
 func childrenOf(lockpick int) map[string]string {
 	names := map[string]string{}
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", lockpick))
@@ -47,17 +47,18 @@ func childrenOf(lockpick int) map[string]string {
 	return names
 }
 
-// childOf returns lockpick's living child of that name.
+// childOf returns the ID of lockpick's child process with the given name.
 func childOf(lockpick int, name string) (int, error) {
-	for text, called := range childrenOf(lockpick) {
-		if pid, err := strconv.Atoi(text); err == nil && called == name && syscall.Kill(pid, 0) == nil {
+	for text, childName := range childrenOf(lockpick) {
+		if pid, err := strconv.Atoi(text); err == nil && childName == name && syscall.Kill(pid, 0) == nil {
 			return pid, nil
 		}
 	}
 	return 0, fmt.Errorf("lockpick has no child %s", name)
 }
 
-// lockpickPath returns the path of lockpick in script tests. It skips the test without redis-server.
+// lockpickPath returns the path under which the test binary acts as lockpick. Without redis-server,
+// it skips the test.
 func lockpickPath(t *testing.T) string {
 	t.Helper()
 	needRedis(t)
@@ -70,9 +71,9 @@ func lockpickPath(t *testing.T) string {
 
 const oneNode, watchedNode = "./testdata/unplanned/one.yaml", "./testdata/unplanned/watched.yaml"
 
-// hitFromAdapter applies one of waysToHit to a process of the run that started this adapter. At
-// that time, all servers have been started but the history has no event yet. With eachTime as mark
-// it does so in each attempt, otherwise only in the first, which creates the file mark.
+// hitFromAdapter hits a process of the run that started this adapter, in one of waysToHit. All
+// servers have been started, but the history has no events yet. If mark is eachTime, it does so in
+// each attempt; otherwise only in the first, which creates the file mark.
 func hitFromAdapter(name, way, mark string) {
 	pid, err := childOf(os.Getppid(), name)
 	if err != nil {
@@ -90,26 +91,26 @@ func hitFromAdapter(name, way, mark string) {
 
 const eachTime = "each-time"
 
-// TestUnplannedDuringSetup checks that an attempt does not count if a process is hit while the run
-// is set up, as with a later hit, and that this is not reported as a bug in lockpick.
-// TestMoreUnplannedDuringSetup hits other processes in other ways.
+// TestUnplannedDuringSetup checks that an attempt is discarded if a process is hit during setup, as
+// if it were hit later, and that this is not reported as a bug. TestMoreUnplannedDuringSetup hits
+// other processes in other ways.
 func TestUnplannedDuringSetup(t *testing.T) {
-	for _, hit := range [][2]string{{"n1", "killed"}, {"c1-adapter", "stopped"}} {
-		checkRetryAfterHit(t, hit[0], hit[1])
+	for _, target := range [][2]string{{"n1", "killed"}, {"c1-adapter", "stopped"}} {
+		checkRetryAfterHit(t, target[0], target[1])
 	}
 }
 
-// hitDuringSetup runs lockpick with an adapter that hits a process of the run.
+// hitDuringSetup runs lockpick with an adapter that hits a process of its own run.
 func hitDuringSetup(t *testing.T, actor, way, mark string) (code int, output string) {
 	t.Helper()
 	cmd := exec.Command(lockpickPath(t), "run", oneNode, "--backend", "process", "--store", t.TempDir(),
-		"--adapter", fmt.Sprintf("%s strikes %s %s %s", standIn(t, t.TempDir(), adapterName), actor, way, mark))
-	out, _ := cmd.CombinedOutput() // see the exit code
+		"--adapter", fmt.Sprintf("%s strikes %s %s %s", linkToSelf(t, t.TempDir(), adapterName), actor, way, mark))
+	out, _ := cmd.CombinedOutput() // the exit code says whether it failed
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// checkRetryAfterHit checks that a run passes with its second attempt if a process of the first was
-// hit.
+// checkRetryAfterHit checks that a run passes with its second attempt if a process of the first
+// attempt was hit.
 func checkRetryAfterHit(t *testing.T, actor, way string) {
 	t.Run(actor+" is "+way, func(t *testing.T) {
 		t.Parallel()
@@ -120,8 +121,9 @@ func checkRetryAfterHit(t *testing.T, actor, way string) {
 	})
 }
 
-// TestDisturbedProbeIsNoSkip checks that a disturbed probe is repeated. If it always fails, that is an error
-// and not a skip, because it is unknown whether the machine has the capability.
+// TestDisturbedProbeIsNoSkip checks that a disturbed probe is repeated. If it fails every time, the
+// run must fail instead of skipping scenarios, because it is unknown whether the machine has the
+// capability.
 func TestDisturbedProbeIsNoSkip(t *testing.T) {
 	binary := lockpickPath(t)
 	redis, err := exec.LookPath("redis-server")
@@ -134,21 +136,21 @@ func TestDisturbedProbeIsNoSkip(t *testing.T) {
 		says       string
 	}{
 		{"once", `mkdir "$0.hit" 2>/dev/null || exec ` + redis + ` "$@"`, 0, "2 as expected"},
-		// Either the code that waits for the server's answer or the one that watches the process notices its death
-		// first.
+		// Either the code that waits for the server's answer or the code that watches the
+		// process notices first that it has died.
 		{"each time", "", 3, "this check was inconclusive: (start trial|unplanned: trial exited)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			// Kill the probe that starts it as a sentinel.
+			// Kill the probe that starts redis-server as a sentinel.
 			script := "#!/bin/sh\ncase \"$*\" in\n*sentinel*) " + c.once + "\nkill -9 $$;;\nesac\nexec " + redis + " \"$@\"\n"
 			if err := os.WriteFile(filepath.Join(dir, "redis-server"), []byte(script), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			cmd := exec.Command(binary, "run", oneNode, watchedNode, "--scale", "0.5", "--backend", "process", "--store", t.TempDir())
 			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
-			out, _ := cmd.CombinedOutput() // see the exit code
+			out, _ := cmd.CombinedOutput() // the exit code says whether it failed
 			if code := cmd.ProcessState.ExitCode(); code != c.code || !regexp.MustCompile(c.says).Match(out) {
 				t.Errorf("exit code %d, want %d and %q:\n%s", code, c.code, c.says, out)
 			}
@@ -156,7 +158,7 @@ func TestDisturbedProbeIsNoSkip(t *testing.T) {
 	}
 }
 
-// waysToHit maps actions on a process to the signals to send.
+// waysToHit maps names of actions to the signals to send to a process.
 var waysToHit = map[string][]syscall.Signal{
 	"killed": {syscall.SIGKILL}, "terminated": {syscall.SIGTERM}, "stopped": {syscall.SIGSTOP}, "stopped for a while": {syscall.SIGSTOP, syscall.SIGCONT},
 }

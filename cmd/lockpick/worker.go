@@ -20,7 +20,7 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// Hidden commands by which lockpick starts itself, besides docker.AgentVerb.
+// Hidden commands with which lockpick starts itself. docker.AgentVerb is another one.
 const (
 	workerVerb = "__worker"
 	clientVerb = "__client"
@@ -29,34 +29,33 @@ const (
 // defaultTimeout is the default time limit of a simulated run, in wall-clock time.
 const defaultTimeout = time.Minute
 
-// workers returns the pool of processes for simulated runs, one per core. The stacks of workers that
-// die are written to the folder stacks.
-func workers(timeout time.Duration, stacks string) campaign.Pool {
+// newWorkerPool returns a pool of processes for simulated runs, one per core. A worker that dies leaves
+// its stacks in the folder stacks.
+func newWorkerPool(timeout time.Duration, stacks string) campaign.Pool {
 	self, err := os.Executable()
 	if err != nil {
-		self = os.Args[0] // starting it reports the error
+		self = os.Args[0] // if this is wrong, starting a worker fails
 	}
 	return campaign.Pool{Command: []string{self, workerVerb}, Size: runtime.NumCPU(), Timeout: timeout, StackFolder: stacks}
 }
 
-// simRunner runs scenarios in the simulation, one at a time.
 type simRunner = campaign.Simulator
 
-// newSimRunner starts the workers, which write their stacks to a store.
+// newSimRunner starts the workers. Workers that die leave their stacks in the store.
 func newSimRunner(timeout time.Duration, store string) simRunner {
-	return simRunnerOf(workers(timeout, store))
+	return newSimRunnerWith(newWorkerPool(timeout, store))
 }
 
-func simRunnerOf(p campaign.Pool) simRunner {
+func newSimRunnerWith(p campaign.Pool) simRunner {
 	return simRunner{Workers: p.Start(), Backend: sim.New(kinds.All), Known: knownNames(), Version: version(), Command: func(file string, seed uint64) string {
 		return fmt.Sprintf("lockpick run %s --seed %d", quote(file), seed)
 	}}
 }
 
-// hiddenCmds returns the commands by which lockpick starts itself: to run simulations in a separate
-// process, as a client of a real backend, and as an agent in a container.
+// hiddenCmds returns the commands with which lockpick starts itself: as a worker that runs
+// simulations, as a client on a real backend, and as an agent in a container.
 func hiddenCmds(in io.Reader, out io.Writer) (all []*cobra.Command) {
-	for verb, run := range map[string]func(args []string) error{
+	for name, run := range map[string]func(args []string) error{
 		workerVerb: func([]string) error { return serveWorker(in, out) },
 		clientVerb: func(adapter []string) error { // in a container the client starts its adapter itself
 			if len(adapter) > 0 {
@@ -66,16 +65,16 @@ func hiddenCmds(in io.Reader, out io.Writer) (all []*cobra.Command) {
 			}
 			return real.ClientMain(in, out, kindsWithAdapter(lockexec.Hello{}))
 		},
-		// Clients inherit these files directly, so there must be no buffer in between.
+		// Clients inherit these files, so nothing may buffer them.
 		docker.AgentVerb: func(args []string) error { return docker.Agent(os.Stdin, os.Stdout, os.Stderr, args) },
 	} {
-		all = append(all, &cobra.Command{Use: verb, Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, args []string) error { return run(args) }})
+		all = append(all, &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, args []string) error { return run(args) }})
 	}
 	return all
 }
 
-// serveWorker runs simulations. It ignores signals that a terminal sends to the whole group: the
-// parent handles them, and a worker ends with its input.
+// serveWorker runs simulations until its input ends. It ignores signals that a terminal sends to the
+// whole process group, because the parent handles them.
 func serveWorker(in io.Reader, out io.Writer) error {
 	signal.Ignore(os.Interrupt, syscall.SIGHUP)
 	b := sim.New(kinds.All)

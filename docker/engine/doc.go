@@ -1,16 +1,13 @@
-// Package engine is lockpick's client for the Docker engine. It finds the engine, creates and controls
-// containers, and removes objects that dead owners have left there.
+// Package engine is lockpick's client for the Docker engine. It finds the engine through DOCKER_HOST,
+// creates and controls containers, and removes objects that dead owners left behind.
 //
-// The main types are Engine; About, the engine's description of itself; ContainerSpec, which describes
-// a new container, by default without any privilege; Limits, the CPU time and memory that a container
-// may use; ImageInfo, the properties of an image; and OwnedObject, a container, network or image with
-// its owner's label, by which Sweep recognizes leftovers of dead owners.
+// Containers have no privileges by default. Containers, networks and images have a label that names their
+// owner, so that Sweep can recognize the leftovers of dead owners.
 //
-// Every call returns: the package gives up on an engine that accepts a connection but never answers.
+// All calls return eventually: they time out if the engine accepts a connection but never answers.
 //
-// Deliberately missing: what containers are for, and logging in to registries. The package does not
-// deal with nodes, clients or runs. It finds the engine by DOCKER_HOST, and pulls only public images.
-// It needs Linux.
+// The package knows nothing about nodes, clients or runs. It deliberately does not log in to registries,
+// so it can pull only public images. It requires Linux.
 package engine
 
 import (
@@ -18,7 +15,7 @@ import (
 	"strings"
 )
 
-// TarFile writes an executable file to an archive.
+// TarFile adds an executable file to an archive.
 func TarFile(t *tar.Writer, path string, text []byte) error {
 	err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(path, "/"), Mode: 0o755, Size: int64(len(text))})
 	if err == nil {
@@ -27,7 +24,7 @@ func TarFile(t *tar.Writer, path string, text []byte) error {
 	return err
 }
 
-// FirstLine returns the first line of an error's message.
+// FirstLine returns the first line of an error message, without a colon at the end.
 func FirstLine(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	return strings.TrimSuffix(text, ":")

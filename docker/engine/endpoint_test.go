@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// clearEngineEnv makes sure that the environment specifies no engine.
+// clearEngineEnv clears the environment variables that can specify an engine.
 func clearEngineEnv(t *testing.T) {
 	for _, name := range []string{"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_API_VERSION", "XDG_RUNTIME_DIR"} {
 		t.Setenv(name, "")
@@ -29,7 +29,7 @@ func TestConnectUsesDockerHost(t *testing.T) {
 		t.Setenv("DOCKER_CONTEXT", c.context)
 		e, err := Connect()
 		if err != nil || e.Host != c.want || e.API.DaemonHost() != c.want {
-			t.Errorf("%+v: found %+v, %v", c, e, err)
+			t.Errorf("%+v: Connect returned %+v, %v", c, e, err)
 		}
 	}
 }
@@ -46,17 +46,17 @@ func TestConnectErrors(t *testing.T) {
 			t.Setenv(c.variable, c.value)
 			e, err := Connect()
 			if err == nil {
-				t.Fatalf("found %s", e.Host)
+				t.Fatalf("Connect found %s, want an error", e.Host)
 			}
 			reason, remedy := Explain(err)
 			if !strings.Contains(reason, c.why) || !strings.Contains(remedy, c.remedy) || strings.Contains(reason, "secret") {
-				t.Errorf("reason %s; to fix it: %s", reason, remedy)
+				t.Errorf("reason is %q, remedy %q", reason, remedy)
 			}
 		})
 	}
 }
 
-// The error for an engine that does not answer contains its address and a remedy.
+// The error for an engine that does not answer includes its address and a remedy.
 func TestOpenWithoutEngine(t *testing.T) {
 	clearEngineEnv(t)
 	for host, want := range map[string]string{"unix://" + t.TempDir() + "/none.sock": StartEngine, "tcp://127.0.0.1:1": "start an engine there"} {
@@ -79,15 +79,15 @@ func TestFallsBackToRootlessSocket(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := socket(usual); got != step.want {
-			t.Errorf("after adding %q the socket is %s, want %s", step.add, got, step.want)
+		if got := localSocket(usual); got != step.want {
+			t.Errorf("after adding %q, socket is %s, want %s", step.add, got, step.want)
 		}
 	}
 }
 
-// Only an engine that has a local socket and runs our kernel is known to be on this machine. One
-// that runs another kernel is in a virtual machine.
-func TestIsHere(t *testing.T) {
+// Only an engine that has a local socket and runs on our kernel is known to be on this machine. An engine
+// on another kernel is in a virtual machine.
+func TestIsLocal(t *testing.T) {
 	ours, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
 		t.Fatal(err)
@@ -97,8 +97,8 @@ func TestIsHere(t *testing.T) {
 		host, kernel string
 		here         bool
 	}{{"unix://" + DefaultSocket, kernel, true}, {"unix://" + DefaultSocket, "6.10.14-linuxkit", false}, {"unix://" + DefaultSocket, "", false}, {"tcp://127.0.0.1:2375", kernel, false}} {
-		if got := (&Engine{Host: c.host}).IsHere(About{Kernel: c.kernel}); got != c.here {
-			t.Errorf("%+v: IsHere returned %v", c, got)
+		if got := (&Engine{Host: c.host}).IsLocal(About{Kernel: c.kernel}); got != c.here {
+			t.Errorf("%+v: IsLocal returned %v", c, got)
 		}
 	}
 }

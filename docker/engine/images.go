@@ -21,11 +21,11 @@ import (
 	"lockpick/nemesis"
 )
 
-// ImageInfo describes an image that the engine has.
+// ImageInfo describes one of the engine's images.
 type ImageInfo struct {
-	Digest  string   // digest of its contents
-	Command []string // its entrypoint and command
-	Path    string   // its PATH
+	Digest  string   // digest of the contents
+	Command []string // entrypoint and command
+	Path    string   // environment variable PATH
 }
 
 func InspectImage(ctx context.Context, e *Engine, ref string) (ImageInfo, error) {
@@ -34,7 +34,7 @@ func InspectImage(ctx context.Context, e *Engine, ref string) (ImageInfo, error)
 		return ImageInfo{}, err
 	}
 	s := ImageInfo{Digest: i.ID}
-	if len(i.RepoDigests) > 0 { // the registry's digest, which others know
+	if len(i.RepoDigests) > 0 { // prefer the registry's digest, which others can look up
 		_, s.Digest, _ = strings.Cut(i.RepoDigests[0], "@")
 	}
 	if i.Config == nil {
@@ -49,17 +49,17 @@ func InspectImage(ctx context.Context, e *Engine, ref string) (ImageInfo, error)
 	return s, nil
 }
 
-// FindFile returns the first of the given files that exists in an image, or "" if none does. It
-// creates a container to look for them but never starts it.
+// FindFile returns the first of the given files that exists in an image, or "" if none exists. To look for
+// them, it creates a container, which it never starts.
 func FindFile(ctx context.Context, e *Engine, ref string, labels map[string]string, files []string) (found string, err error) {
-	made, err := e.API.ContainerCreate(ctx, &container.Config{Image: ref, Entrypoint: []string{"none"}, Labels: labels},
+	created, err := e.API.ContainerCreate(ctx, &container.Config{Image: ref, Entrypoint: []string{"none"}, Labels: labels},
 		&container.HostConfig{NetworkMode: "none"}, nil, nil, "")
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), made.ID)) }()
+	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), created.ID)) }()
 	for _, f := range files {
-		_, err := e.API.ContainerStatPath(ctx, made.ID, f)
+		_, err := e.API.ContainerStatPath(ctx, created.ID, f)
 		if err == nil {
 			return f, nil
 		}
@@ -70,8 +70,8 @@ func FindFile(ctx context.Context, e *Engine, ref string, labels map[string]stri
 	return "", nil
 }
 
-// Pull makes the engine pull an image without logging in to a registry. It calls progress with the
-// numbers of bytes pulled so far and in total.
+// Pull makes the engine pull an image without logging in to a registry. It calls progress with the number
+// of bytes pulled so far and the known total.
 func Pull(ctx context.Context, e *Engine, ref string, progress func(done, all int64)) error {
 	out, err := e.API.ImagePull(ctx, ref, imageapi.PullOptions{})
 	if err != nil {
@@ -103,10 +103,10 @@ func Pull(ctx context.Context, e *Engine, ref string, progress func(done, all in
 	}
 }
 
-// progressInterval is the interval at which a long pull reports its progress.
+// progressInterval is how often a long pull reports progress.
 const progressInterval = 5 * time.Second
 
-// Progress returns a function to be passed to Pull. It calls say with a progress message every
+// Progress returns a function to pass to Pull. It calls say with a message at most once every
 // progressInterval.
 func Progress(ref string, say func(string)) func(done, all int64) {
 	last := time.Now()
@@ -118,7 +118,7 @@ func Progress(ref string, say func(string)) func(done, all int64) {
 	}
 }
 
-// ImportImage creates an image from the archive of a root file system.
+// ImportImage creates an image from an archive of a root file system.
 func ImportImage(ctx context.Context, e *Engine, ref string, tar io.Reader, labels map[string]string) error {
 	var changes []string
 	for k, v := range labels {
@@ -129,14 +129,14 @@ func ImportImage(ctx context.Context, e *Engine, ref string, tar io.Reader, labe
 		return err
 	}
 	defer out.Close()
-	output, err := io.ReadAll(out) // the image exists only once the reply is complete
+	output, err := io.ReadAll(out) // the image exists only when the reply is complete
 	if err == nil && strings.Contains(string(output), `"errorDetail"`) {
 		err = errors.New(strings.TrimSpace(string(output)))
 	}
 	return err
 }
 
-// imagesOf lists the images with a label, as name:tag.
+// imagesOf lists the images with a label, once for each tag, with names of the form name:tag.
 func imagesOf(ctx context.Context, e *Engine, label string) (found []OwnedObject, err error) {
 	all, err := e.API.ImageList(ctx, imageapi.ListOptions{Filters: labelFilter(label)})
 	for _, i := range all {
@@ -160,7 +160,7 @@ func (e *Engine) RemoveImage(ctx context.Context, ref string) error {
 	return err
 }
 
-// SetLimits limits a container's CPU time and memory. The zero value of Limits removes all limits.
+// SetLimits limits a container's CPU time and memory. The zero value of s removes all limits.
 func (e *Engine) SetLimits(ctx context.Context, id string, s Limits) error {
 	r := container.Resources{CPUQuota: s.Quota.Microseconds(), Memory: s.Memory, MemorySwap: s.Memory}
 	if s == (Limits{}) {
@@ -173,31 +173,31 @@ func (e *Engine) SetLimits(ctx context.Context, id string, s Limits) error {
 	return err
 }
 
-// unlimitedMemory is more memory than any machine has. It stands for no limit, because the engine can
-// raise a memory limit but not remove it.
+// unlimitedMemory is more memory than any machine has. It means no limit, because the engine can raise a
+// memory limit but not remove it.
 const unlimitedMemory = 1 << 50
 
-// ReadLimits returns a container's limits as the engine reports them.
+// ReadLimits returns a container's limits, as reported by the engine.
 func (e *Engine) ReadLimits(ctx context.Context, id string) (Limits, error) {
-	is, err := e.API.ContainerInspect(ctx, id)
+	info, err := e.API.ContainerInspect(ctx, id)
 	if err != nil {
 		return Limits{}, err
 	}
-	s := Limits{max(0, time.Duration(is.HostConfig.CPUQuota)*time.Microsecond), is.HostConfig.Memory}
+	s := Limits{max(0, time.Duration(info.HostConfig.CPUQuota)*time.Microsecond), info.HostConfig.Memory}
 	if s.Memory == unlimitedMemory {
 		s.Memory = 0
 	}
 	return s, nil
 }
 
-// Usage returns how much of its limits a container has used, as the engine reports it.
+// Usage returns how much of its limits a container has used, as reported by the engine.
 func (e *Engine) Usage(ctx context.Context, id string) (usage, error) {
-	is, err := e.API.ContainerInspect(ctx, id)
+	info, err := e.API.ContainerInspect(ctx, id)
 	if err != nil {
 		return usage{}, err
 	}
-	if !is.State.Running {
-		return usage{Ended: fmt.Sprintf("it exited with status %d, out of memory: %v", is.State.ExitCode, is.State.OOMKilled)}, nil
+	if !info.State.Running {
+		return usage{EndText: fmt.Sprintf("it exited with status %d, out of memory: %v", info.State.ExitCode, info.State.OOMKilled)}, nil
 	}
 	answer, err := e.API.ContainerStatsOneShot(ctx, id)
 	if err != nil {
@@ -207,16 +207,16 @@ func (e *Engine) Usage(ctx context.Context, id string) (usage, error) {
 	var s container.StatsResponse
 	err = json.NewDecoder(answer.Body).Decode(&s)
 	cpu := s.CPUStats.ThrottlingData
-	return usage{Periods: cpu.Periods, Throttled: cpu.ThrottledPeriods, Memory: s.MemoryStats.Usage}, err
+	return usage{Periods: cpu.Periods, ThrottledPeriods: cpu.ThrottledPeriods, Memory: s.MemoryStats.Usage}, err
 }
 
 // OutOfMemory reports whether the kernel killed a container because it ran out of memory.
 func (e *Engine) OutOfMemory(ctx context.Context, id string) bool {
-	is, err := e.API.ContainerInspect(ctx, id)
-	return err == nil && is.State.OOMKilled
+	info, err := e.API.ContainerInspect(ctx, id)
+	return err == nil && info.State.OOMKilled
 }
 
-// LimitsUnsupported returns why the engine can't limit containers, or "" if it can.
+// LimitsUnsupported returns why the engine cannot limit containers' resources, or "" if it can.
 func (e *Engine) LimitsUnsupported(ctx context.Context) (reason string) {
 	about, err := e.API.Info(ctx)
 	switch {
@@ -230,13 +230,13 @@ func (e *Engine) LimitsUnsupported(ctx context.Context) (reason string) {
 	return ""
 }
 
-// Limits limits the resources that a container may use.
+// Limits specifies how much CPU time and memory a container may use.
 type Limits struct {
 	Quota  time.Duration // CPU time per SharePeriod; 0 means no limit
 	Memory int64         // bytes, including swap; 0 means no limit
 }
 
-// SharePeriod is the kernel's default period for accounting of CPU time.
+// SharePeriod is the kernel's default period for CPU quotas.
 const SharePeriod = 100 * time.Millisecond
 
 func (s Limits) String() string {
@@ -250,25 +250,25 @@ func (s Limits) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// usage describes how a container's limits have affected it.
+// usage describes how a container's limits affected it.
 type usage struct {
-	Ended              string // why it has exited, or "" if it is running
-	Periods, Throttled uint64 // number of periods of length SharePeriod, and of those in which it was throttled
-	Memory             uint64 // bytes in use
+	EndText                   string // how it exited, or "" if it is running
+	Periods, ThrottledPeriods uint64 // number of periods of length SharePeriod, and in how many it was throttled
+	Memory                    uint64 // bytes in use
 }
 
 func (h usage) String() string {
-	if h.Ended != "" {
-		return h.Ended
+	if h.EndText != "" {
+		return h.EndText
 	}
-	return fmt.Sprintf("it was throttled in %d of %d periods, and uses %d KB of memory", h.Throttled, h.Periods, h.Memory>>10)
+	return fmt.Sprintf("it was throttled in %d of %d periods, and uses %d KB of memory", h.ThrottledPeriods, h.Periods, h.Memory>>10)
 }
 
-// Sweep removes what dead owners have left: containers, networks, and images that newer ones have
-// replaced. It does not touch objects of an owner that is alive or unknown. here reports whether
-// the engine is on this machine.
-func Sweep(ctx context.Context, e *Engine, here bool, keepImages ...string) error {
-	self, err := files.Self()
+// Sweep removes what dead owners left behind: containers, networks, and images of the same kind as one of
+// keepImages. It does not remove objects whose owner is alive or unknown. isLocal states whether the
+// engine is on this machine.
+func Sweep(ctx context.Context, e *Engine, isLocal bool, keepImages ...string) error {
+	self, err := files.CurrentOwner()
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
@@ -276,20 +276,20 @@ func Sweep(ctx context.Context, e *Engine, here bool, keepImages ...string) erro
 	if err != nil {
 		return fmt.Errorf("sweep: list containers: %w", err)
 	}
-	runs := map[string]bool{} // owners with a running container
+	hasRunning := map[string]bool{} // owners with a running container
 	for _, c := range containers {
-		runs[c.owner] = runs[c.owner] || c.running
+		hasRunning[c.owner] = hasRunning[c.owner] || c.running
 	}
-	dead := func(o OwnedObject) bool {
+	isDead := func(o OwnedObject) bool {
 		owner, ok := files.ParseOwner(o.owner)
-		// Other machines may use an engine that is elsewhere or in a virtual machine. They may use one
-		// on this machine too, over the network.
-		if !ok || !here && owner.Boot != self.Boot {
+		// Keep other machines' objects if the engine is not known to be on this machine. Even if it is,
+		// other machines may use it over the network. Ended judges their objects by age.
+		if !ok || !isLocal && owner.BootID != self.BootID {
 			return false
 		}
-		return owner.Ended(self, time.Now()) || owner.Ended(self, o.created) && !runs[o.owner]
+		return owner.Ended(self, time.Now()) || owner.Ended(self, o.created) && !hasRunning[o.owner]
 	}
-	if _, err := Remove(ctx, e, OwnerLabel, dead); err != nil { // networks that the engine does not release can stay
+	if _, err := Remove(ctx, e, OwnerLabel, isDead); err != nil { // networks still in use can stay
 		return fmt.Errorf("sweep: %w", err)
 	}
 	images, err := imagesOf(ctx, e, ImageLabel)
@@ -297,40 +297,39 @@ func Sweep(ctx context.Context, e *Engine, here bool, keepImages ...string) erro
 		return fmt.Errorf("sweep: %w", err)
 	}
 	for _, i := range images {
-		replaced := slices.ContainsFunc(keepImages, func(ref string) bool { return i.Name != ref && sameKind(i.Name, ref) })
-		if replaced && dead(i) {
-			e.RemoveImage(ctx, i.Name) // an image in use stays until the next sweep
+		isReplaced := slices.ContainsFunc(keepImages, func(ref string) bool { return i.Name != ref && sameKind(i.Name, ref) })
+		if isReplaced && isDead(i) {
+			e.RemoveImage(ctx, i.Name) // if the image is in use, it stays until the next sweep
 		}
 	}
 	return nil
 }
 
-// sameKind reports whether two image names differ only in their tags.
+// sameKind reports whether two image names differ at most in their tags.
 func sameKind(a, b string) bool {
 	a, _, _ = strings.Cut(a, ":")
 	b, _, _ = strings.Cut(b, ":")
 	return a == b
 }
 
-// RemoveAllRetrying removes everything with a label. If the engine is down, perhaps because it
-// restarts, RemoveAllRetrying retries until ctx is done.
+// RemoveAllRetrying removes everything with a label. If the engine cannot be reached, perhaps because it
+// is restarting, it retries until ctx is done.
 func RemoveAllRetrying(ctx context.Context, e *Engine, label string) error {
 	for {
-		held, err := Remove(ctx, e, label, func(OwnedObject) bool { return true })
+		inUse, err := Remove(ctx, e, label, func(OwnedObject) bool { return true })
 		if !Unreachable(err) {
-			return errors.Join(held, err)
+			return errors.Join(inUse, err)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w; the next run of lockpick removes what is left", errors.Join(held, err))
+			return fmt.Errorf("%w; lockpick will remove what is left at the start of its next run", errors.Join(inUse, err))
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
 
-// Remove removes the containers, and then the networks, that have a label and for which match
-// returns true. inUse contains the errors of networks that could not be removed because of
-// errNetworkInUse.
+// Remove removes the containers and then the networks that have a label and match. inUse contains the
+// errors for networks that the engine thinks are in use.
 func Remove(ctx context.Context, e *Engine, label string, match func(OwnedObject) bool) (inUse, err error) {
 	containers, err := e.Containers(ctx, label)
 	if err != nil {
@@ -366,13 +365,13 @@ func Remove(ctx context.Context, e *Engine, label string, match func(OwnedObject
 	return inUse, failed
 }
 
-// Parallel calls a function concurrently for all elements of a list.
+// Parallel calls do concurrently for all elements of a list and joins the errors.
 func Parallel[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for i, x := range list {
-		all.Go(func() { errs[i] = do(x) })
+		wg.Go(func() { errs[i] = do(x) })
 	}
-	all.Wait()
+	wg.Wait()
 	return errors.Join(errs...)
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Pull reports the progress of all layers together, and returns the engine's error.
+// Pull reports the total progress of all layers and returns the engine's error.
 func TestPull(t *testing.T) {
 	clearEngineEnv(t)
 	answer := ""
@@ -37,14 +37,14 @@ func TestPull(t *testing.T) {
 		{"status":"Downloading","id":"a","progressDetail":{"current":10,"total":10}}
 		{"status":"Pull complete","id":"a"}`
 	if progress, err := pull(); err != nil || progress != "1/10 6/30 15/30 " {
-		t.Errorf("progress %q, %v", progress, err)
+		t.Errorf("progress is %q, error %v", progress, err)
 	}
 	answer = `{"error":"unauthorized","errorDetail":{"message":"unauthorized"}}`
 	if _, err := pull(); err == nil || err.Error() != "unauthorized" {
-		t.Errorf("refused pull: %v", err)
+		t.Errorf("rejected pull returned %v", err)
 	}
 	answer = `{"status":"Downl`
 	if _, err := pull(); err == nil {
-		t.Error("a truncated reply counted as a pull")
+		t.Error("no error for a truncated reply")
 	}
 }

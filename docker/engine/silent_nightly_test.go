@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// If an engine has died but another process, such as systemd, keeps its socket open, connections
-// succeed but are never answered.
+// If an engine has died but another process, such as systemd, keeps its socket open, connections succeed
+// but never get an answer.
 func TestUnresponsiveEngineTimesOut(t *testing.T) {
 	clearEngineEnv(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,7 +33,7 @@ func TestUnresponsiveEngineTimesOut(t *testing.T) {
 	select {
 	case err = <-result:
 	case <-time.After(answerTimeout + time.Minute):
-		t.Fatal("the call did not time out")
+		t.Fatal("call did not time out")
 	}
 	if err == nil || !strings.Contains(err.Error(), "timeout awaiting response headers") {
 		t.Errorf("got %v", err)

@@ -10,7 +10,7 @@ import (
 	"lockpick/harness/lock"
 )
 
-// waitingLock is a lock whose acquire returns when its context is canceled, or at once.
+// waitingLock is a lock whose acquire returns either when its context is canceled, or at once.
 type waitingLock struct {
 	lease
 	waits bool
@@ -43,15 +43,15 @@ func TestLockAcquiredAfterCancelIsReleased(t *testing.T) {
 	} {
 		w := &fakeEnv{}
 		row.lock.fakeEnv, row.lock.until = w, epoch.Add(10*time.Second)
-		c := &section{program: &program{s: Spec{Cancel: row.cancel}, e: w.env(), lock: &row.lock, recordLock: make(chan struct{}, 1)}}
+		c := &section{program: &program{s: Spec{CancelAfter: row.cancel}, e: w.env(), lock: &row.lock, recordLock: make(chan struct{}, 1)}}
 		holds := c.acquire(t.Context())
 		if got := strings.Join(w.events, "; "); holds != row.holds || got != row.want {
-			t.Errorf("%s: holds %v, want %v\ngot  %s\nwant %s", row.name, holds, row.holds, got, row.want)
+			t.Errorf("%s: acquired %v, want %v\ngot  %s\nwant %s", row.name, holds, row.holds, got, row.want)
 		}
 	}
 }
 
-// heldLock is a lock that can report whether it is held.
+// heldLock is a lock that may know whether it is held.
 type heldLock struct {
 	lease
 	held bool
@@ -60,7 +60,7 @@ type heldLock struct {
 
 func (l *heldLock) Held(context.Context) (bool, error) { return l.held, l.err }
 
-// A lock that says it is not held is recorded as lost. If it can't say, the client continues.
+// If a lock says it is not held, it is recorded as lost. If it can't say, the client continues.
 func TestClientAsksWhetherLockIsHeld(t *testing.T) {
 	for _, row := range []struct {
 		held   bool
@@ -71,7 +71,7 @@ func TestClientAsksWhetherLockIsHeld(t *testing.T) {
 		w := &fakeEnv{}
 		c := &section{program: newProgram(Spec{}, w.env()), handle: &heldLock{held: row.held, err: row.err}}
 		if got := c.stillHeld(t.Context()); got != row.want || strings.Join(w.events, "; ") != row.events {
-			t.Errorf("held %v, %v: proceeds %v, recorded %q", row.held, row.err, got, w.events)
+			t.Errorf("lock says held %v, error %v: client continues %v, events %q", row.held, row.err, got, w.events)
 		}
 	}
 }

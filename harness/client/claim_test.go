@@ -2,7 +2,7 @@ package client
 
 import "testing"
 
-// With check-and-set fencing, each session has its own claim even if its lock has no token.
+// With check-and-set fencing, each session has its own claim, even if its lock has no token.
 // Otherwise any claim would match, and a late write would be accepted.
 func TestEachSessionHasItsOwnClaim(t *testing.T) {
 	for _, c := range []struct{ fence, token, want string }{

@@ -18,10 +18,10 @@ func TestRandomDependsOnSeedAndNamesOnly(t *testing.T) {
 			name := fmt.Sprint(seed, names)
 			r := Random(seed, names...)
 			if r != Random(seed, names...) {
-				t.Fatalf("%s: two calls return different numbers", name)
+				t.Fatalf("%s: two calls returned different numbers", name)
 			}
 			if other, taken := seen[r]; taken {
-				t.Fatalf("%s and %s draw the same number", name, other)
+				t.Fatalf("%s and %s yield the same number", name, other)
 			}
 			seen[r] = name
 		}
@@ -36,11 +36,11 @@ func TestDrawStaysInRange(t *testing.T) {
 		low, high = min(low, d), max(high, d)
 	}
 	if low < g.Min || high > g.Max || high-low < time.Millisecond {
-		t.Errorf("drawn from %v to %v, want nearly %v to %v", low, high, g.Min, g.Max)
+		t.Errorf("drew durations from %v to %v, want nearly %v to %v", low, high, g.Min, g.Max)
 	}
 	for _, g := range []Range{{Min: 3, Max: 3}, {Min: 3}} {
 		if d := g.Draw(12345); d != 3 {
-			t.Errorf("range %v drew %v", g, d)
+			t.Errorf("range %v: drew %v, want 3", g, d)
 		}
 	}
 }
@@ -65,36 +65,36 @@ func TestParseLog(t *testing.T) {
 // DuringAcquire point, whichever goroutine makes it.
 func TestConcurrentClockReadings(t *testing.T) {
 	var stops atomic.Int64
-	p := &program{passes: map[string]int{}, s: Spec{Armed: []Point{{Name: DuringAcquire}}},
-		e: Env{Now: time.Now, Wall: time.Now, At: func(string) { stops.Add(1) }}}
+	p := &program{passes: map[string]int{}, s: Spec{ArmedPoints: []Point{{Name: DuringAcquire}}},
+		e: Env{Now: time.Now, WallNow: time.Now, OnPoint: func(string) { stops.Add(1) }}}
 	p.setAcquiring(true)
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for range 8 {
-		all.Go(func() {
+		wg.Go(func() {
 			for range 1000 {
 				p.lockNow()
 				p.lockWall()
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	if got := stops.Load(); got != 8000 || p.passes[DuringAcquire] != 8000 {
-		t.Errorf("stopped %d times, counted %d of 8000", got, p.passes[DuringAcquire])
+		t.Errorf("stopped %d times and counted %d points, want 8000 each", got, p.passes[DuringAcquire])
 	}
 }
 
-// Clients meant to begin together do so even if their processes take different times to start.
+// Clients that are meant to begin together do so even if some processes take longer to start.
 func TestStartupTimeCountsAsThinking(t *testing.T) {
-	for _, c := range []struct{ start, came, first, second time.Duration }{
+	for _, c := range []struct{ start, ready, first, second time.Duration }{
 		{0, 400, 1400, 2400}, // starting took no time
 		{100, 400, 1100, 2100},
 		{100, 1500, 1500, 2500}, // starting took longer than the thinking time
 	} {
-		w := &fakeEnv{now: c.came}
-		p := newProgram(Spec{Start: c.start, Think: Range{Min: 1000, Max: 1000}}, w.env())
+		w := &fakeEnv{trueTime: c.ready}
+		p := newProgram(Spec{StartTime: c.start, ThinkTime: Range{Min: 1000, Max: 1000}}, w.env())
 		for n, want := range []time.Duration{c.first, c.second} {
-			if p.think(t.Context(), n+1); w.now != want {
-				t.Errorf("asked to start at %d, ran at %d: cycle %d begins at %d, want %d", c.start, c.came, n+1, w.now, want)
+			if p.think(t.Context(), n+1); w.trueTime != want {
+				t.Errorf("started at %d, ready at %d: cycle %d begins at %d, want %d", c.start, c.ready, n+1, w.trueTime, want)
 			}
 		}
 	}

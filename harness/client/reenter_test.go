@@ -13,13 +13,13 @@ import (
 	"lockpick/harness/lock"
 )
 
-// reentrantLock is a lock that its holder can acquire repeatedly. Acquires take a while. Acquires
-// and releases return the given errors.
+// reentrantLock is a lock that its holder can acquire repeatedly. Each acquire takes the given
+// time, and acquires and releases return the given errors.
 type reentrantLock struct {
 	lease
-	delay       time.Duration
-	errs        []error
-	notReleased int
+	delay   time.Duration
+	errs    []error
+	numHeld int
 }
 
 func (l *reentrantLock) Close() error { return nil }
@@ -33,12 +33,12 @@ func (l *reentrantLock) next() (err error) {
 
 func (l *reentrantLock) Acquire(context.Context, string) (lock.Handle, error) {
 	time.Sleep(l.delay)
-	l.notReleased++
+	l.numHeld++
 	return l, l.next()
 }
 
 func (l *reentrantLock) Release(context.Context) error {
-	l.notReleased--
+	l.numHeld--
 	return l.next()
 }
 
@@ -47,12 +47,12 @@ func (l *reentrantLock) Release(context.Context) error {
 func TestReentryExtendsTheHold(t *testing.T) {
 	lost, unknown := fmt.Errorf("oh: %w", lock.ErrNotHeld), errors.New("no answer")
 	for _, row := range []struct {
-		name  string
-		until time.Duration // of the first acquire
-		lock  reentrantLock
-		going bool
-		left  int
-		want  string
+		name    string
+		until   time.Duration // deadline of the first acquire
+		lock    reentrantLock
+		proceed bool
+		left    int
+		want    string
 	}{
 		{"twice", 5 * time.Second, reentrantLock{}, true, 0,
 			"0s invoke extend acquire; 0s ok extend until 10s acquire; 0s invoke extend acquire; 0s ok extend until 10s acquire; " +
@@ -70,20 +70,20 @@ func TestReentryExtendsTheHold(t *testing.T) {
 		{"lease already over", -time.Second, reentrantLock{}, false, 0, "0s fail check"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			begin := time.Now()
+			start := time.Now()
 			var events []string
-			env := Env{Now: time.Now, True: func() time.Duration { return time.Since(begin) }, After: time.After, Emit: func(e history.Event) {
+			env := Env{Now: time.Now, TrueTime: func() time.Duration { return time.Since(start) }, After: time.After, Emit: func(e history.Event) {
 				text := fmt.Sprintf("%v %s %s", time.Duration(e.T), e.Type, e.Op)
 				if e.ValidUntil != 0 {
 					text += fmt.Sprintf(" until %v", time.Duration(e.ValidUntil))
 				}
 				events = append(events, strings.TrimSpace(text+" "+e.Value))
 			}}
-			row.lock.until = begin.Add(10 * time.Second)
-			c := &section{program: &program{s: Spec{Reenter: 2}, e: env, lock: &row.lock, recordLock: make(chan struct{}, 1)}, handle: &row.lock, lease: leaseDeadline{until: begin.Add(row.until)}}
+			row.lock.until = start.Add(10 * time.Second)
+			c := &section{program: &program{s: Spec{Reentries: 2}, e: env, lock: &row.lock, recordLock: make(chan struct{}, 1)}, handle: &row.lock, lease: leaseDeadline{until: start.Add(row.until)}}
 			proceed := c.reenter(t.Context(), time.Second)
-			if got := strings.Join(events, "; "); proceed != row.going || got != row.want || row.lock.notReleased != row.left {
-				t.Errorf("%s: proceeds %v, want %v; %d not released, want %d\ngot  %s\nwant %s", row.name, proceed, row.going, row.lock.notReleased, row.left, got, row.want)
+			if got := strings.Join(events, "; "); proceed != row.proceed || got != row.want || row.lock.numHeld != row.left {
+				t.Errorf("%s: client continues %v, want %v; %d acquisitions not released, want %d\ngot  %s\nwant %s", row.name, proceed, row.proceed, row.lock.numHeld, row.left, got, row.want)
 			}
 		})
 	}

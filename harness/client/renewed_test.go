@@ -10,7 +10,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// selfExtendingLease is a lease that its library extends by itself.
+// selfExtendingLease is a lease extended by its library.
 type selfExtendingLease struct {
 	*lease
 	renewed, lost chan struct{}
@@ -19,25 +19,25 @@ type selfExtendingLease struct {
 func (r selfExtendingLease) Renewed() <-chan struct{} { return r.renewed }
 func (r selfExtendingLease) Lost() <-chan struct{}    { return r.lost }
 
-// A client records an extension by the library, and adopts the new deadline, when the library
-// reports it. It ignores reports after it has released the lock.
+// When the library reports an extension, the client records it and adopts the new deadline. It
+// ignores reports after it has released the lock.
 func TestLibraryExtensionIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &fakeEnv{}
 		h := selfExtendingLease{&lease{fakeEnv: w, until: epoch.Add(10 * time.Second)}, make(chan struct{}), make(chan struct{})}
 		c := &section{program: newProgram(Spec{}, w.env()), handle: h, lease: leaseDeadline{until: h.until}}
 		c.watchLoss(t.Context())
-		if w.now = 9 * time.Second; !c.check() {
-			t.Error("the lock does not count as held at 9 s")
+		if w.trueTime = 9 * time.Second; !c.check() {
+			t.Error("the lock is not considered held at 9 s")
 		}
 		h.until = epoch.Add(19 * time.Second)
 		h.renewed <- struct{}{}
 		synctest.Wait()
-		if w.now = 18 * time.Second; !c.check() {
-			t.Error("the lock does not count as held at 18 s")
+		if w.trueTime = 18 * time.Second; !c.check() {
+			t.Error("the lock is not considered held at 18 s")
 		}
-		if w.now = 20 * time.Second; c.check() {
-			t.Error("the lock counts as held at 20 s")
+		if w.trueTime = 20 * time.Second; c.check() {
+			t.Error("the lock is considered held at 20 s")
 		}
 		c.loss.close()
 		select {
@@ -52,8 +52,8 @@ func TestLibraryExtensionIsRecorded(t *testing.T) {
 	})
 }
 
-// If the lock reports something while its holder is reading the clock, the events are recorded in
-// stamp order, whether the report arrives just before or just after the reading.
+// If the lock reports something while its holder is reading the clock, events are recorded in the
+// order of their times, whether the report arrives just before or just after the reading.
 func TestReportsAreRecordedInStampOrder(t *testing.T) {
 	for name, at := range map[string]int{"before": 0, "after": 1} {
 		for _, extended := range []bool{false, true} {
@@ -71,9 +71,9 @@ func TestReportsAreRecordedInStampOrder(t *testing.T) {
 				var readings int
 				env := w.env()
 				env.Emit = func(e history.Event) { stamps = append(stamps, e.T) }
-				env.True = func() time.Duration {
-					w.now += time.Millisecond
-					now := w.now
+				env.TrueTime = func() time.Duration {
+					w.trueTime += time.Millisecond
+					now := w.trueTime
 					if readings++; readings == at {
 						report()
 						synctest.Wait()
@@ -93,7 +93,7 @@ func TestReportsAreRecordedInStampOrder(t *testing.T) {
 				}
 				c.loss.close()
 				if len(stamps) < 2 || !slices.IsSorted(stamps) {
-					t.Errorf("%s the reading, extended %v: events are stamped %v", name, extended, stamps)
+					t.Errorf("report %s the reading, extended %v: events have times %v", name, extended, stamps)
 				}
 			})
 		}

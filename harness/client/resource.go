@@ -22,11 +22,11 @@ var readScript string
 //go:embed write.lua
 var writeScript string
 
-// resourceKey is the key prefix of the resource that a lock protects.
+// resourceKey returns the key prefix of the resource that a lock protects.
 func resourceKey(lockKey string) string { return "resource:" + lockKey }
 
-// LogKey returns the key of the list in which the resource logs every read and write attempt, in
-// the order in which it processed them.
+// LogKey returns the key of the list where the resource logs all reads and attempted writes, in the
+// order in which it processed them.
 func LogKey(lockKey string) string { return resourceKey(lockKey) + ":log" }
 
 // resource is a client's connection to the protected resource. It never resends a command.
@@ -53,7 +53,7 @@ type discardLogger struct{}
 
 func (discardLogger) Printf(context.Context, string, ...any) {}
 
-// entry holds the arguments of a command to the resource.
+// entry contains the arguments of a command to the resource.
 type entry struct {
 	key, value, session, token string
 	version, fence             int64
@@ -68,7 +68,7 @@ type answer struct {
 	fence   int64 // the fencing token that the resource used for the command
 }
 
-// send sends a command and waits at most wait for the reply.
+// send sends a command and waits for the reply, at most for the duration wait.
 func (r *resource) send(ctx context.Context, script string, en entry, wait time.Duration) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -78,7 +78,7 @@ func (r *resource) send(ctx context.Context, script string, en entry, wait time.
 		return answer{}, fmt.Errorf("%w: %w", errNoAnswer, err)
 	}
 	if len(reply) != 3 {
-		return answer{}, fmt.Errorf("resource answered %d values, want 3", len(reply))
+		return answer{}, fmt.Errorf("resource returned %d values, want 3", len(reply))
 	}
 	return answer{reply[0] == 1, reply[1], reply[2]}, nil
 }

@@ -21,17 +21,17 @@ type section struct {
 	useWall      bool // deadlines are measured by the client's wall clock, not its monotonic clock
 	token        string
 	fence        int64
-	version      int64      // latest version seen by the client in the resource's replies
-	loss         *lossWatch // nil means the lock doesn't report losses
-	fatal        error      // why the client can't continue with this lock
+	version      int64      // the resource's version in its latest reply
+	loss         *lossWatch // nil if the lock doesn't report losses
+	fatalErr     error      // why the client can't continue with this lock
 }
 
 func (c *section) acquire(ctx context.Context) bool {
 	c.emit(c.event(history.Invoke, history.OpAcquire))
-	if c.s.Cancel > 0 {
-		var forget context.CancelFunc
-		ctx, forget = c.withTimeout(ctx, c.s.Cancel)
-		defer forget()
+	if c.s.CancelAfter > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = c.withTimeout(ctx, c.s.CancelAfter)
+		defer cancel()
 	}
 	c.setAcquiring(true)
 	h, err := c.lock.Acquire(ctx, c.key)
@@ -53,20 +53,20 @@ func (c *section) acquire(ctx context.Context) bool {
 	}
 	e.Token, e.Fence = c.token, c.fence
 	c.emit(e)
-	if c.s.Cancel > 0 && ctx.Err() != nil { // the client no longer wants the lock
+	if c.s.CancelAfter > 0 && ctx.Err() != nil { // the client no longer wants the lock
 		c.release(context.WithoutCancel(ctx))
 		return false
 	}
 	return true
 }
 
-// withTimeout returns a context that is canceled after d by the client's clock.
+// withTimeout returns a context that is canceled after d, measured by the client's clock.
 func (c *section) withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	late := c.e.After(d)
+	timer := c.e.After(d)
 	go func() {
 		select {
-		case <-late:
+		case <-timer:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -74,25 +74,25 @@ func (c *section) withTimeout(ctx context.Context, d time.Duration) (context.Con
 	return ctx, cancel
 }
 
-// adoptDeadline adopts the deadline that an acquire or an extension returned, and returns the event
-// to record.
+// adoptDeadline adopts a deadline returned by an acquire or an extension, and returns the event to
+// record.
 func (c *section) adoptDeadline(op string, deadline time.Time) history.Event {
-	// Read true time first: a pause between the two readings may only make the recorded deadline
-	// too early, never too late.
-	truth, local := int64(c.e.True()), c.clock()
+	// Read true time first: a pause between the two readings may make the recorded deadline too
+	// early, but never too late.
+	trueTime, localTime := int64(c.e.TrueTime()), c.clock()
 	c.lease.set(deadline)
 	e := c.event(history.OK, op)
-	e.T, e.Local, e.Wall = truth, local.UnixNano(), c.useWall
+	e.T, e.Local, e.WallClock = trueTime, localTime.UnixNano(), c.useWall
 	if !deadline.IsZero() {
-		e.ValidUntil = truth + int64(deadline.Sub(local))
+		e.ValidUntil = trueTime + int64(deadline.Sub(localTime))
 	}
 	return e
 }
 
-// clock reads the clock that the deadline refers to.
+// clock reads the clock to which the deadline refers.
 func (c *section) clock() time.Time {
 	if c.useWall {
-		return c.e.Wall()
+		return c.e.WallNow()
 	}
 	return c.e.Now()
 }
@@ -101,7 +101,7 @@ func (c *section) work(ctx context.Context, hold time.Duration) {
 	if !c.read(ctx) {
 		return
 	}
-	if c.s.Reenter > 0 {
+	if c.s.Reentries > 0 {
 		hold /= 2
 		if !c.reenter(ctx, hold) {
 			return
@@ -114,7 +114,7 @@ func (c *section) work(ctx context.Context, hold time.Duration) {
 		if !c.s.NoCheck && (!c.stillHeld(ctx) || !c.check()) {
 			return
 		}
-		c.sleep(ctx, c.s.Prepare.Draw(Random(c.s.Seed, c.session, "prepare", strconv.Itoa(n))))
+		c.sleep(ctx, c.s.PrepareTime.Draw(Random(c.s.Seed, c.session, "prepare", strconv.Itoa(n))))
 		c.atPoint(betweenCheckAndWrite)
 		if !c.write(ctx, n) {
 			return
@@ -137,8 +137,8 @@ func (c *section) read(ctx context.Context) bool {
 	return a.allowed
 }
 
-// stillHeld asks the lock or its context, if possible, whether the lock is held. If the answer is
-// no, the lock counts as lost from then on.
+// stillHeld asks the lock, or its context, whether the lock is held, if possible. If the answer is
+// no, it records a loss.
 func (c *section) stillHeld(ctx context.Context) bool {
 	held, err := true, error(nil)
 	switch h := c.handle.(type) {
@@ -147,7 +147,7 @@ func (c *section) stillHeld(ctx context.Context) bool {
 	case lock.HeldChecker:
 		held, err = h.Held(ctx)
 	}
-	if held || err != nil || c.loss.notified() { // check reports a loss that is already recorded
+	if held || err != nil || c.loss.notified() { // check reports a loss that has already been recorded
 		return true
 	}
 	e := c.event(history.Info, history.OpLost)
@@ -159,30 +159,31 @@ func (c *section) stillHeld(ctx context.Context) bool {
 // check compares the client's clock with its deadline, as the algorithm requires before each access
 // to the resource. If the lock has a context, the context decides.
 func (c *section) check() bool {
-	notified := c.loss.notified() // call this before reading the clock, because it waits until the loss is recorded
-	done := c.lockRecord()
-	truth, local := int64(c.e.True()), c.clock()
+	notified := c.loss.notified() // must come before reading the clock, because it waits until the loss is recorded
+	unlock := c.lockRecord()
+	trueTime, localTime := int64(c.e.TrueTime()), c.clock()
 	deadline := c.lease.deadline()
 	e := c.event(history.OK, history.OpCheck)
-	e.T, e.Local, e.Wall = truth, local.UnixNano(), c.useWall
+	e.T, e.Local, e.WallClock = trueTime, localTime.UnixNano(), c.useWall
 	switch {
 	case notified:
 		e.Type, e.Cause = history.Fail, "the lock has told of its loss"
-	case !deadline.IsZero() && !local.Before(deadline):
+	case !deadline.IsZero() && !localTime.Before(deadline):
 		if c.confirmedByContext() {
-			done()
+			unlock()
 			return c.check() // with the new deadline
 		}
-		e.Type, e.Cause = history.Fail, fmt.Sprintf("the lease ended %v ago", local.Sub(deadline))
+		e.Type, e.Cause = history.Fail, fmt.Sprintf("the lease ended %v ago", localTime.Sub(deadline))
 	}
 	c.emitLocked(e)
-	done()
+	unlock()
 	return e.Type == history.OK
 }
 
 // confirmedByContext reports whether the lock's context says that the lock is still held although
-// its deadline has passed. If so, the client adopts a new deadline, as late as it waits for a reply
-// of the resource. To the checker this is an extension, since the lock has confirmed the hold.
+// its deadline has passed. If so, the client adopts a new deadline, far enough in the future to
+// wait for a reply from the resource. To the checker this is an extension, because the lock has
+// confirmed the hold.
 func (c *section) confirmedByContext() bool {
 	h, ok := c.handle.(lock.ContextHandle)
 	if !ok || h.Context().Err() != nil {
@@ -219,8 +220,8 @@ func (c *section) release(ctx context.Context) {
 	c.emit(c.event(history.OK, history.OpRelease))
 }
 
-// failureType returns the event type for an error from a release or an extension: Fail if the lock
-// is definitely not held, Info if that is unknown.
+// failureType returns the event type for a failed release or extension: Fail if the lock is
+// definitely not held, Info if this is unknown.
 func failureType(err error) history.Type {
 	if errors.Is(err, lock.ErrNotHeld) {
 		return history.Fail
@@ -228,28 +229,27 @@ func failureType(err error) history.Type {
 	return history.Info
 }
 
-// replyTimeout returns how long the client waits for the resource's reply: the rest of the lease,
-// or a TTL if the lease is already over or has no deadline.
+// replyTimeout returns how long the client waits for a reply from the resource: the rest of the
+// lease, or a TTL if the lease is already over or has no deadline.
 func (c *section) replyTimeout() time.Duration {
 	deadline := c.lease.deadline()
-	if left := deadline.Sub(c.clock()); !deadline.IsZero() && left > 0 {
-		return left
+	if remaining := deadline.Sub(c.clock()); !deadline.IsZero() && remaining > 0 {
+		return remaining
 	}
 	return c.s.Lock.TTL
 }
 
 func (c *section) entry(value string) entry {
-	claim := c.token
-	if claim == "" && c.s.Fence == FenceCheckSet { // the lock has no token: any unique claim will do
-		claim = c.session
+	token := c.token
+	if token == "" && c.s.Fence == FenceCheckSet { // the lock has no token; any unique claim will do
+		token = c.session
 	}
-	return entry{key: c.key, value: value, session: c.session, token: claim, version: c.version, fence: c.fence}
+	return entry{key: c.key, value: value, session: c.session, token: token, version: c.version, fence: c.fence}
 }
 
-// markExtension marks an extension that the client made by another operation (via), see
-// history.OpExtend.
-func markExtension(e history.Event, via string) history.Event {
-	e.Value = via
+// markExtension marks e as an extension that was made by another operation; see history.OpExtend.
+func markExtension(e history.Event, op string) history.Event {
+	e.Value = op
 	return e
 }
 
@@ -259,7 +259,7 @@ func (c *section) event(t history.Type, op string) history.Event {
 
 func (c *section) fail(t history.Type, op string, err error) {
 	if errors.Is(err, lock.ErrBroken) {
-		c.fatal = err
+		c.fatalErr = err
 	}
 	e := c.event(t, op)
 	e.Cause = err.Error()
@@ -273,31 +273,31 @@ func (a answer) outcome() history.Type {
 	return history.Fail
 }
 
-// hold works for d, and extends the lock at the workload's interval. It returns false if there is
-// no point in continuing, because the lock is lost or a check showed that the deadline has passed.
-// The time that extensions take is added to d.
+// hold works for d, and extends the lock at the workload's interval. It returns false if continuing
+// would be pointless, because the lock is lost or a check showed that the deadline has passed. The
+// time spent on extensions does not count toward d.
 func (c *section) hold(ctx context.Context, d time.Duration) bool {
-	if c.s.Extend == 0 {
+	if c.s.ExtendInterval == 0 {
 		c.sleep(ctx, d)
 		return true
 	}
 	for {
-		step := min(d, c.s.Extend)
+		step := min(d, c.s.ExtendInterval)
 		if deadline := c.lease.deadline(); !c.s.NoCheck && !deadline.IsZero() {
-			left := deadline.Sub(c.clock())
-			if left <= 0 {
+			remaining := deadline.Sub(c.clock())
+			if remaining <= 0 {
 				if !c.check() {
 					return false
 				}
 				continue // the clock stepped back between the two readings
 			}
-			step = min(step, left)
+			step = min(step, remaining)
 		}
 		c.sleep(ctx, step)
 		if d -= step; d <= 0 || ctx.Err() != nil {
 			return true
 		}
-		if step == c.s.Extend && !c.extend(ctx) {
+		if step == c.s.ExtendInterval && !c.extend(ctx) {
 			return false
 		}
 	}
@@ -315,25 +315,25 @@ func (c *section) extend(ctx context.Context) bool {
 	return true
 }
 
-// recordExtension adopts a deadline and records an extension. If another operation than an
-// extension returned the deadline, via names it.
-func (c *section) recordExtension(deadline time.Time, via string) {
+// recordExtension adopts a deadline and records an extension. op names the operation that returned
+// the deadline, unless it was an extension.
+func (c *section) recordExtension(deadline time.Time, op string) {
 	defer c.lockRecord()()
-	c.emitLocked(markExtension(c.adoptDeadline(history.OpExtend, deadline), via))
+	c.emitLocked(markExtension(c.adoptDeadline(history.OpExtend, deadline), op))
 }
 
-// lossWatch waits for a lock to notify its holder that the lock is lost. It is nil for locks that
+// lossWatch waits until a lock notifies its holder that the lock is lost. It is nil for locks that
 // never do.
 type lossWatch struct {
-	lost     <-chan struct{}
-	recorded context.Context // canceled when the loss is recorded
-	cancel   context.CancelFunc
-	stopped  chan struct{}
-	done     chan struct{}
+	lost        <-chan struct{}
+	recordedCtx context.Context // canceled when the loss is recorded
+	cancel      context.CancelFunc
+	stopped     chan struct{}
+	done        chan struct{}
 }
 
-// leaseDeadline is the deadline until which the client considers itself the holder. The mutex is
-// needed because a library that extends the lock changes it in another goroutine.
+// leaseDeadline is the deadline until which the client considers itself the holder. It needs a
+// mutex because a library that extends the lock changes it in another goroutine.
 type leaseDeadline struct {
 	mu    sync.Mutex
 	until time.Time
@@ -345,15 +345,15 @@ func (b *leaseDeadline) set(until time.Time) {
 	b.until = until
 }
 
-// deadline returns the deadline as a time of the client's clock, or zero if there is none.
+// deadline returns the deadline on the client's clock, or zero if there is none.
 func (b *leaseDeadline) deadline() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.until
 }
 
-// watchLoss starts recording what the lock reports until it is released: that it is lost, or that
-// its library has extended it.
+// watchLoss starts recording what the lock reports until it is released: that it has been lost, or
+// extended by its library.
 func (c *section) watchLoss(ctx context.Context) {
 	var lost, renewed <-chan struct{}
 	if h, ok := c.handle.(lock.LossNotifier); ok {
@@ -366,7 +366,7 @@ func (c *section) watchLoss(ctx context.Context) {
 		return
 	}
 	l := &lossWatch{lost: lost, stopped: make(chan struct{}), done: make(chan struct{})}
-	l.recorded, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	l.recordedCtx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(l.done)
 		for {
@@ -393,7 +393,7 @@ func (l *lossWatch) cancelOnLoss(ctx context.Context, ignoreLoss bool) context.C
 		return ctx
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	context.AfterFunc(l.recorded, cancel)
+	context.AfterFunc(l.recordedCtx, cancel)
 	return ctx
 }
 
@@ -412,7 +412,7 @@ func (l *lossWatch) notified() bool {
 	}
 }
 
-// close stops the watch. It is called before a release, because releasing a lock may look like
+// close stops the watch. It must be called before a release, because releasing a lock may look like
 // losing it.
 func (l *lossWatch) close() {
 	if l == nil {

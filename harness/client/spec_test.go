@@ -7,7 +7,7 @@ import (
 	"lockpick/harness/lock"
 )
 
-// A lock gets its nodes in the order in which its configuration lists them.
+// A lock gets its nodes in the order of its configuration.
 func TestLockNodesFollowConfiguration(t *testing.T) {
 	n1, n2, n3 := lock.Node{Name: "n1", Addr: "a:1"}, lock.Node{Name: "n2", Addr: "b:1"}, lock.Node{Name: "n3", Addr: "c:1"}
 	all := []lock.Node{n1, n2, n3}

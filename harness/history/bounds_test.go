@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// A stored history is limited to what a run can record, even if its file is small because it is
+// A stored history may not exceed what a run can record, even if its file is small because it is
 // compressed.
 func TestStoredHistorySizeIsLimited(t *testing.T) {
-	many := func(w io.Writer) error {
+	writeMany := func(w io.Writer) error {
 		to := bufio.NewWriter(w)
 		fmt.Fprintln(to, `{"n":1,"t":0,"process":"harness","type":"begin","op":"run","params":{"schema":1,"clients":["c1"],"nodes":["n1"],"quorum":1}}`)
 		for n := 2; n <= MaxStoredEvents+1; n++ {
@@ -26,7 +26,7 @@ func TestStoredHistorySizeIsLimited(t *testing.T) {
 		write func(f *os.File) error
 		want  string
 	}{
-		"compressed events": {func(f *os.File) error { z := gzip.NewWriter(f); many(z); return z.Close() }, "more than 450000 events"},
+		"compressed events": {func(f *os.File) error { z := gzip.NewWriter(f); writeMany(z); return z.Close() }, "more than 450000 events"},
 		"bytes":             {func(f *os.File) error { return f.Truncate(MaxFileBytes + 1) }, "the limit is 268435456"},
 	} {
 		path := filepath.Join(t.TempDir(), "history.jsonl")

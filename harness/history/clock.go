@@ -7,38 +7,38 @@ import (
 	"sort"
 )
 
-// WithActualDeadlines returns the events with each ValidUntil replaced with the time at which the
-// client actually stopped considering itself the holder. That is the corrected deadline (see
-// WithClockDeadlines), or the time at which the lock notified the client of a loss (OpLost) if that
+// WithActualDeadlines returns the events with each ValidUntil replaced by the time at which the
+// client actually stopped considering itself the holder: its deadline, corrected for clock changes
+// (see WithClockDeadlines), or the time at which the lock notified it of a loss (OpLost), whichever
 // is earlier.
 //
-// Events must be in order of time, and are not modified. The result is the same slice if no clock
-// was changed and nothing was lost, and a copy otherwise.
+// Events must be in chronological order, and are not modified. The result is the same slice if no
+// clock was changed and nothing was lost, and a copy otherwise.
 func WithActualDeadlines(events []Event) []Event {
-	lost, out := findLosses(events), WithClockDeadlines(events)
-	if lost == nil {
+	losses, out := findLosses(events), WithClockDeadlines(events)
+	if losses == nil {
 		return out
 	}
 	if len(out) > 0 && &out[0] == &events[0] {
 		out = slices.Clone(events)
 	}
 	for i := range out {
-		lost.endAtLoss(out, i)
+		losses.endAtLoss(out, i)
 	}
 	return out
 }
 
-// WithClockDeadlines returns the events with each ValidUntil corrected for clock changes. The
-// recorded ValidUntil assumes that the client's clock runs correctly after the lock was granted. In
-// fact the deadline is when the clock first shows it, even if the clock is set back later. A clock
-// change (OpClock) moves that instant:
+// WithClockDeadlines returns the events with each ValidUntil corrected for clock changes (OpClock).
+// The recorded ValidUntil assumes that the client's clock runs correctly after the lock was
+// granted. The actual deadline is the time at which the clock first shows the deadline, even if it
+// is set back later:
 //
 //	clock shows     set back          deadline
 //	     |-------------|\                |
 //	                     \---------------|--->  later
 //
-// Events must be in order of time, and are not modified. The result is the same slice if no clock
-// was changed, and a copy otherwise.
+// Events must be in chronological order, and are not modified. The result is the same slice if no
+// clock was changed, and a copy otherwise.
 func WithClockDeadlines(events []Event) []Event {
 	clocks := clockChanges(events)
 	if clocks == nil {
@@ -47,54 +47,53 @@ func WithClockDeadlines(events []Event) []Event {
 	out := slices.Clone(events)
 	for i := range out {
 		if e := &out[i]; e.ValidUntil != 0 && e.Local != 0 {
-			e.ValidUntil = clocks[clockID{e.Process, e.Wall}].deadlineReached(e)
+			e.ValidUntil = clocks[clockID{e.Process, e.WallClock}].clockDeadline(e)
 		}
 	}
 	return out
 }
 
-// holdID identifies the hold that a loss event refers to.
 type holdID struct{ client, session string }
 
-// lossEvents holds the indexes of each hold's loss events, and which holds have begun.
+// lossEvents contains the indexes of each hold's loss events, and records which holds have begun.
 type lossEvents struct {
-	at    map[holdID][]int
-	begun map[holdID]bool
+	indexes  map[holdID][]int
+	hasBegun map[holdID]bool
 }
 
-// findLosses indexes the loss events. It returns nil if there are none.
+// findLosses returns the loss events, or nil if there are none.
 func findLosses(events []Event) *lossEvents {
-	var lost *lossEvents
+	var losses *lossEvents
 	for i := range events {
 		e := &events[i]
 		if e.Op != OpLost {
 			continue
 		}
-		if lost == nil {
-			lost = &lossEvents{map[holdID][]int{}, map[holdID]bool{}}
+		if losses == nil {
+			losses = &lossEvents{map[holdID][]int{}, map[holdID]bool{}}
 		}
 		h := holdID{e.Process, e.Session}
-		lost.at[h] = append(lost.at[h], i)
+		losses.indexes[h] = append(losses.indexes[h], i)
 	}
-	return lost
+	return losses
 }
 
-// endAtLoss moves the deadline of the event at an index to the next loss of its hold, if that comes
-// first and the event is the return of an acquire or extension. An extension without a deadline
-// leaves the previous deadline in effect, unless the hold begins with it.
-func (l *lossEvents) endAtLoss(events []Event, place int) {
-	e := &events[place]
+// endAtLoss moves a deadline to the next loss of the same hold if that comes first and the event is
+// the return of an acquire or extension. An extension without a deadline leaves the previous
+// deadline in effect, unless the hold begins with that extension.
+func (l *lossEvents) endAtLoss(events []Event, index int) {
+	e := &events[index]
 	if e.Type != OK || e.Op != OpAcquire && e.Op != OpExtend {
 		return
 	}
 	h := holdID{e.Process, e.Session}
-	first := !l.begun[h]
-	l.begun[h] = true
-	i, _ := slices.BinarySearch(l.at[h], place)
-	if i == len(l.at[h]) {
+	first := !l.hasBegun[h]
+	l.hasBegun[h] = true
+	i, _ := slices.BinarySearch(l.indexes[h], index)
+	if i == len(l.indexes[h]) {
 		return
 	}
-	switch at := max(events[l.at[h][i]].T, 1); { // 0 would mean no deadline
+	switch at := max(events[l.indexes[h][i]].T, 1); { // 0 would mean no deadline
 	case e.ValidUntil > at, e.ValidUntil == 0 && (first || e.Op == OpAcquire):
 		e.ValidUntil = at
 	}
@@ -105,16 +104,16 @@ type clockID struct {
 	wall   bool
 }
 
-// clock holds the changes to one clock, in order of time.
+// clock holds the changes to one clock.
 type clock struct {
-	changes []Event
-	sorted  bool    // the changes are in order of time, which is always so for events that were read
-	shown   MaxTree // for each change, an upper bound of what the clock shows until the next one
+	changes     []Event
+	sorted      bool    // the changes are in chronological order, as they always are in events that were read
+	upperBounds MaxTree // for each change, an upper bound on the clock's readings until the next change
 }
 
-// clockChanges returns the changes to each client clock that was changed.
+// clockChanges returns the changes to each client clock, or nil if there are none.
 func clockChanges(events []Event) map[clockID]*clock {
-	nodes := map[string]bool{} // nodes' clocks don't affect the deadlines of clients
+	nodes := map[string]bool{} // the nodes' clocks don't affect the clients' deadlines
 	if len(events) > 0 && events[0].Params != nil {
 		for _, n := range events[0].Params.Nodes {
 			nodes[n] = true
@@ -129,31 +128,31 @@ func clockChanges(events []Event) map[clockID]*clock {
 		if clocks == nil {
 			clocks = map[clockID]*clock{}
 		}
-		c := clocks[clockID{e.Node, e.Wall}]
+		c := clocks[clockID{e.Node, e.WallClock}]
 		if c == nil {
 			c = &clock{}
-			clocks[clockID{e.Node, e.Wall}] = c
+			clocks[clockID{e.Node, e.WallClock}] = c
 		}
 		c.changes = append(c.changes, *e)
 	}
 	for _, c := range clocks {
 		c.sorted = slices.IsSortedFunc(c.changes, func(a, b Event) int { return cmp.Compare(a.T, b.T) })
-		shown := make([]int64, len(c.changes))
+		upperBounds := make([]int64, len(c.changes))
 		for i := range c.changes {
-			shown[i] = c.maxShown(i)
+			upperBounds[i] = c.maxReading(i)
 		}
-		c.shown = NewMaxTree(shown)
+		c.upperBounds = NewMaxTree(upperBounds)
 	}
 	return clocks
 }
 
-// maxInstant is the largest instant or reading that is used in a sum, so that sums can't overflow.
+// maxInstant is the largest time or clock reading used in sums, so that they can't overflow.
 const maxInstant = 1 << 61
 
 func outOfRange(instant int64) bool { return instant > maxInstant || instant < -maxInstant }
 
-// maxShown returns an upper bound of what the clock shows between change i and the next.
-func (c *clock) maxShown(i int) int64 {
+// maxReading returns an upper bound on the clock's readings between change i and the next.
+func (c *clock) maxReading(i int) int64 {
 	if i+1 == len(c.changes) {
 		return math.MaxInt64
 	}
@@ -164,78 +163,77 @@ func (c *clock) maxShown(i int) int64 {
 	if t.Drift == 0 {
 		return t.Local + next.T - t.T
 	}
-	by := float64(next.T-t.T) * max(0, 1+float64(t.Drift)/1e9)
-	if by > maxInstant {
+	advance := float64(next.T-t.T) * max(0, 1+float64(t.Drift)/1e9)
+	if advance > maxInstant {
 		return math.MaxInt64
 	}
-	return t.Local + int64(by*(1+1e-12)) + 2 // rounding
+	return t.Local + int64(advance*(1+1e-12)) + 2 // rounding
 }
 
-// deadlineReached returns e.DeadlineReached(c.changes) without looking at every change. c may be
-// nil.
-func (c *clock) deadlineReached(e *Event) int64 {
+// clockDeadline returns e.ClockDeadline(c.changes) without scanning all changes. c may be nil.
+func (c *clock) clockDeadline(e *Event) int64 {
 	switch {
 	case c == nil:
-		return e.DeadlineReached(nil)
+		return e.ClockDeadline(nil)
 	case !c.sorted:
-		return e.DeadlineReached(c.changes)
+		return e.ClockDeadline(c.changes)
 	}
 	i := sort.Search(len(c.changes), func(i int) bool { return c.changes[i].T > e.T })
 	deadline := e.Local + e.ValidUntil - e.T
 	if i == len(c.changes) || outOfRange(deadline) {
-		return e.DeadlineReached(c.changes[max(0, i-1):])
+		return e.ClockDeadline(c.changes[max(0, i-1):])
 	}
-	// The clock runs undisturbed until the next change. From there on, skip to the changes after
-	// which the clock may show the deadline.
+	// The clock is not changed before change i. From there on, skip changes unless the clock may
+	// show the deadline before the next one.
 	drift := int64(0)
 	if i > 0 {
 		drift = c.changes[i-1].Drift
 	}
-	if due := instantAfter(e.T, deadline-e.Local, drift); due <= c.changes[i].T {
-		return due
+	if instant := instantAfter(e.T, deadline-e.Local, drift); instant <= c.changes[i].T {
+		return instant
 	}
 	for {
-		i = c.shown.Next(i, deadline)
+		i = c.upperBounds.Next(i, deadline)
 		t := &c.changes[i]
 		if t.Local >= deadline {
 			return t.T
 		}
-		due := instantAfter(t.T, deadline-t.Local, t.Drift)
-		if i+1 == len(c.changes) || due <= c.changes[i+1].T {
-			return due
+		instant := instantAfter(t.T, deadline-t.Local, t.Drift)
+		if i+1 == len(c.changes) || instant <= c.changes[i+1].T {
+			return instant
 		}
 		i++
 	}
 }
 
-// DeadlineReached returns ValidUntil corrected for clock changes, which must be in order of time.
-// It ignores changes to other clocks.
-func (e Event) DeadlineReached(changes []Event) int64 {
+// ClockDeadline returns ValidUntil corrected for clock changes, which must be in chronological
+// order. It ignores changes to other clocks.
+func (e Event) ClockDeadline(changes []Event) int64 {
 	if e.ValidUntil == 0 || e.Local == 0 {
 		return e.ValidUntil
 	}
-	deadline := e.Local + e.ValidUntil - e.T // by the client's own clock
-	at, shown, drift := e.T, e.Local, int64(0)
+	deadline := e.Local + e.ValidUntil - e.T // on the client's own clock
+	at, reading, drift := e.T, e.Local, int64(0)
 	for _, t := range changes {
 		switch {
-		case t.Node != e.Process || t.Wall != e.Wall:
+		case t.Node != e.Process || t.WallClock != e.WallClock:
 		case t.T <= e.T:
 			drift = t.Drift
 		default:
-			if due := instantAfter(at, deadline-shown, drift); due <= t.T {
-				return due
+			if instant := instantAfter(at, deadline-reading, drift); instant <= t.T {
+				return instant
 			}
-			at, shown, drift = t.T, t.Local, t.Drift
-			if shown >= deadline {
+			at, reading, drift = t.T, t.Local, t.Drift
+			if reading >= deadline {
 				return at
 			}
 		}
 	}
-	return instantAfter(at, deadline-shown, drift)
+	return instantAfter(at, deadline-reading, drift)
 }
 
-// instantAfter returns the instant at which a clock that runs fast by drift (in parts per 10⁹) has
-// advanced by span since the instant at.
+// instantAfter returns when a clock that runs fast by drift (in parts per 10⁹) has advanced by span
+// since the instant at.
 func instantAfter(at, span, drift int64) int64 {
 	if drift == 0 { // float64 can't represent days in nanoseconds exactly
 		return at + span
@@ -244,9 +242,9 @@ func instantAfter(at, span, drift int64) int64 {
 	if speed <= 0 {
 		return math.MaxInt64
 	}
-	later := math.Ceil(float64(span) / speed)
-	if later > maxInstant { // the clock practically stands still
+	elapsed := math.Ceil(float64(span) / speed)
+	if elapsed > maxInstant { // the clock has practically stopped
 		return math.MaxInt64
 	}
-	return at + int64(later)
+	return at + int64(elapsed)
 }

@@ -19,8 +19,8 @@ import (
 	"lockpick/internal/files"
 )
 
-// Lines encodes all events of a history as a Recorder writes them, in the order of their numbers.
-// The events may be in any order.
+// Lines encodes a history's events as a Recorder writes them, in the order of their numbers. The
+// events may be in any order.
 func Lines(events []Event) (lines []byte, err error) {
 	recorded := make([]*Event, len(events))
 	for i := range events {
@@ -37,7 +37,7 @@ func Lines(events []Event) (lines []byte, err error) {
 // appendLine appends an event as a line of JSON. The bytes are exactly those of encoding/json, at a
 // fraction of the cost, because a run writes thousands of lines.
 func appendLine(b []byte, e *Event) ([]byte, error) {
-	c := codec{job: writing, out: b}
+	c := codec{job: jobWrite, out: b}
 	c.fields(e)
 	if e.Params != nil {
 		params, err := json.Marshal(e.Params)
@@ -61,14 +61,14 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// asRead returns the event as a reader will see it. JSON can't represent invalid UTF-8, and Params
-// omits empty lists, so writing loses both.
-func (e Event) asRead() Event {
+// normalize returns the event as a reader will see it. JSON can't represent invalid UTF-8, and
+// Params omits empty lists, so both are lost in writing.
+func (e Event) normalize() Event {
 	if e.Life != nil {
 		l := *e.Life
 		e.Life = &l
 	}
-	c := codec{job: repairing}
+	c := codec{job: jobRepair}
 	c.fields(&e)
 	if e.Params != nil {
 		var p Params
@@ -79,25 +79,25 @@ func (e Event) asRead() Event {
 	return e
 }
 
-// codec does one job for each field of an event, in the order in which a line has them. It parses
-// lines written by appendLine itself, at a fraction of the cost of encoding/json, and passes all
-// other lines to decode, which is also the only one to report errors. On every line that
-// decodePlain accepts, decode gives the same result.
+// codec does one job for each field of an event, in the order of the fields in a line. It parses
+// lines written by appendLine itself, at a fraction of the cost of encoding/json. All other lines
+// are parsed by decode, which also reports all errors. If decodePlain accepts a line, decode gives
+// the same result.
 type codec struct {
 	job        job
-	writeEmpty bool     // writing: write a field even if it is empty
-	out        []byte   // writing: the line so far
-	rest       []byte   // reading: the unread part of the line, or nil if the line turned out not to be plain
-	strings    interner // reading and sharing
+	writeEmpty bool     // when writing: write even an empty field
+	out        []byte   // when writing: the line so far
+	rest       []byte   // when reading: the unread part of the line, or nil if the line is not plain
+	strings    interner // when reading and sharing
 }
 
 type job int
 
 const (
-	reading job = iota
-	writing
-	repairing // replaces invalid UTF-8
-	sharing   // makes equal strings share memory
+	jobRead job = iota
+	jobWrite
+	jobRepair // replace invalid UTF-8
+	jobShare  // make equal strings share memory
 )
 
 // decode decodes a line into e, which must be empty.
@@ -107,19 +107,19 @@ func (c *codec) decode(line []byte, e *Event) error {
 	}
 	var err error
 	*e, err = decode(line)
-	c.job = sharing
+	c.job = jobShare
 	c.fields(e)
 	return err
 }
 
-// decodePlain decodes a plain line: one as appendLine writes it, without params or escapes. It
-// returns false for any other line. The order of fields is fixed, so no field can occur twice. A
-// missing field is left empty, as in encoding/json.
+// decodePlain decodes a plain line, which is a line as written by appendLine, without params or
+// escapes. It returns false for any other line. No field can occur twice, because the order of
+// fields is fixed. A missing field is left empty, as in encoding/json.
 func (c *codec) decodePlain(line []byte, e *Event) bool {
-	c.job, c.rest = reading, line
+	c.job, c.rest = jobRead, line
 	c.fields(e)
-	ended := string(c.rest) == "}\n" || string(c.rest) == "}" // the last line may have no newline
-	return ended && e.check() == nil
+	atEnd := string(c.rest) == "}\n" || string(c.rest) == "}" // the last line may lack its newline
+	return atEnd && e.check() == nil
 }
 
 // fields processes all fields except the params.
@@ -137,15 +137,15 @@ func (c *codec) fields(e *Event) {
 	c.number(`,"fence":`, &e.Fence)
 	c.number(`,"validUntil":`, &e.ValidUntil)
 	c.number(`,"local":`, &e.Local)
-	c.flag(`,"wall":true`, &e.Wall)
+	c.flag(`,"wall":true`, &e.WallClock)
 	c.number(`,"drift":`, &e.Drift)
 	c.text(`,"node":`, &e.Node)
 	c.text(`,"value":`, &e.Value)
 	c.number(`,"version":`, &e.Version)
 	c.number(`,"ttl":`, &e.TTL)
-	c.number(`,"sent":`, &e.Sent)
-	c.number(`,"applied":`, &e.Applied)
-	c.number(`,"answered":`, &e.Answered)
+	c.number(`,"sent":`, &e.SentAt)
+	c.number(`,"applied":`, &e.AppliedAt)
+	c.number(`,"answered":`, &e.AnsweredAt)
 	step := int64(e.Step)
 	c.number(`,"step":`, &step)
 	if e.Step = int(step); int64(e.Step) != step {
@@ -155,41 +155,40 @@ func (c *codec) fields(e *Event) {
 	c.life(`,"life":`, &e.Life)
 }
 
-// life processes the fields of a Life.
 func (c *codec) life(name string, life **Life) {
 	switch {
-	case c.job == reading && c.consume(name):
+	case c.job == jobRead && c.consume(name):
 		*life = &Life{}
 	case *life == nil:
 		return
-	case c.job == writing:
+	case c.job == jobWrite:
 		c.out = append(c.out, name...)
 	}
 	l := *life
 	c.writeEmpty = true
-	c.text(`{"what":`, (*string)(&l.What))
+	c.text(`{"what":`, (*string)(&l.Kind))
 	c.writeEmpty = false
 	c.number(`,"seq":`, &l.Seq)
-	c.text(`,"run":`, &l.Run)
+	c.text(`,"run":`, &l.RunID)
 	c.text(`,"value":`, &l.Value)
-	c.text(`,"old":`, &l.Old)
-	c.number(`,"expires":`, &l.Expires)
-	c.number(`,"before":`, &l.Before)
-	c.number(`,"lo":`, &l.Lo)
-	c.number(`,"hi":`, &l.Hi)
-	c.text(`,"by":`, &l.By)
+	c.text(`,"old":`, &l.OldValue)
+	c.number(`,"expires":`, &l.Expiry)
+	c.number(`,"before":`, &l.OldExpiry)
+	c.number(`,"lo":`, &l.MinT)
+	c.number(`,"hi":`, &l.MaxT)
+	c.text(`,"by":`, &l.Sender)
 	c.text(`,"command":`, &l.Command)
 	c.flag(`,"script":true`, &l.Script)
-	c.text(`,"why":`, &l.Why)
+	c.text(`,"why":`, &l.Replacement)
 	switch {
-	case c.job == writing:
+	case c.job == jobWrite:
 		c.out = append(c.out, '}')
-	case c.job == reading && !c.consume(`}`):
+	case c.job == jobRead && !c.consume(`}`):
 		c.rest = nil
 	}
 }
 
-// consume removes name from the rest of the line if it comes next, and reports whether it did.
+// consume skips name if it comes next in the line, and reports whether it does.
 func (c *codec) consume(name string) bool {
 	if len(c.rest) < len(name) || string(c.rest[:len(name)]) != name {
 		return false
@@ -198,20 +197,20 @@ func (c *codec) consume(name string) bool {
 	return true
 }
 
-func (c *codec) flag(whole string, b *bool) {
+func (c *codec) flag(name string, b *bool) {
 	switch {
-	case c.job == reading:
-		*b = c.consume(whole)
-	case c.job == writing && *b:
-		c.out = append(c.out, whole...)
+	case c.job == jobRead:
+		*b = c.consume(name)
+	case c.job == jobWrite && *b:
+		c.out = append(c.out, name...)
 	}
 }
 
 func (c *codec) number(name string, n *int64) {
 	switch {
-	case c.job == reading && c.consume(name):
+	case c.job == jobRead && c.consume(name):
 		c.readNumber(n)
-	case c.job == writing && (c.writeEmpty || *n != 0):
+	case c.job == jobWrite && (c.writeEmpty || *n != 0):
 		c.out = strconv.AppendInt(append(c.out, name...), *n, 10)
 	}
 }
@@ -226,7 +225,7 @@ func (c *codec) readNumber(n *int64) {
 	for ; i < len(b) && '0' <= b[i] && b[i] <= '9'; i++ {
 		v = v*10 + uint64(b[i]-'0')
 	}
-	// Nineteen digits fit into 64 bits. JSON has no leading zeros.
+	// Nineteen digits fit into 64 bits. JSON does not allow leading zeros.
 	if digits := i - first; digits == 0 || digits > 19 || v > math.MaxInt64 || b[first] == '0' && digits > 1 {
 		c.rest = nil
 		return
@@ -236,19 +235,19 @@ func (c *codec) readNumber(n *int64) {
 
 func (c *codec) text(name string, s *string) {
 	switch c.job {
-	case reading:
+	case jobRead:
 		if c.consume(name) {
 			c.readText(s)
 		}
-	case writing:
+	case jobWrite:
 		if c.writeEmpty || *s != "" {
 			c.out = appendString(append(c.out, name...), *s)
 		}
-	case repairing:
+	case jobRepair:
 		if !utf8.ValidString(*s) {
 			*s = string([]rune(*s))
 		}
-	case sharing:
+	case jobShare:
 		*s = c.strings.intern(*s)
 	}
 }
@@ -277,24 +276,24 @@ func decode(line []byte) (Event, error) {
 		return e, fmt.Errorf("not an event: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return e, errors.New("not an event: something follows on the same line")
+		return e, errors.New("not an event: extra data on the same line")
 	}
 	return e, e.check()
 }
 
 func (e *Event) check() error {
 	if e.N <= 0 || e.Type == "" || e.Process == "" || e.Op == "" {
-		return errors.New("not an event: n, process, type and op are needed")
+		return errors.New("not an event: n, process, type and op are required")
 	}
 	if e.Op == OpLife && e.Life == nil {
-		return errors.New("not an event: op life without a life field")
+		return errors.New(`not an event: op "life" requires a life field`)
 	}
 	return nil
 }
 
-// interner makes equal strings share memory if they occur close to each other: a token, for
-// example, occurs in a dozen consecutive events. Its table has a fixed size, because newer strings
-// replace older ones, so that no file can make it use much memory.
+// interner makes equal strings share memory if they occur close to each other. A token, for
+// example, occurs in a dozen consecutive events. The table has a fixed size, and newer strings
+// replace older ones, so no file can make it use much memory.
 type interner struct {
 	seed  maphash.Seed
 	slots []string
@@ -306,7 +305,8 @@ func newInterner() interner {
 	return interner{maphash.MakeSeed(), make([]string, internSlots)}
 }
 
-// internBytes returns b as a string, shared if possible. The caller may overwrite b later.
+// internBytes returns b as a string, which may share memory with earlier strings. The caller may
+// overwrite b later.
 func (s *interner) internBytes(b []byte) string {
 	slot := &s.slots[maphash.Bytes(s.seed, b)%internSlots]
 	if *slot != string(b) {
@@ -315,7 +315,7 @@ func (s *interner) internBytes(b []byte) string {
 	return *slot
 }
 
-// intern returns a string equal to t, shared if possible.
+// intern returns a string equal to t, which may share memory with earlier strings.
 func (s *interner) intern(t string) string {
 	slot := &s.slots[maphash.String(s.seed, t)%internSlots]
 	if *slot != t {
@@ -324,61 +324,60 @@ func (s *interner) intern(t string) string {
 	return *slot
 }
 
-// MaxEvents is the number of events after which a run is stopped. All its events are kept in memory
-// until they have been checked, and this many take about a gigabyte. The longest run in the catalog
-// has 22,609 events.
+// MaxEvents is the number of events after which a run is stopped. All events of a run stay in
+// memory until they have been checked, and this many take about a gigabyte. The longest run in the
+// catalog has 22,609 events.
 const MaxEvents = 300_000
 
-// Limits of a stored history, whatever its origin. They exceed MaxEvents because a run stopped
-// there still records the resource's log, which has at most one entry for every two events.
+// Limits on a stored history, whatever its origin. They exceed MaxEvents because a run that is
+// stopped there still records the resource's log, which has at most one entry per two events.
 const (
-	MaxStoredEvents = MaxEvents * 3 / 2 // events
-	MaxFileBytes    = 256 << 20         // bytes, uncompressed; in memory the events take somewhat more
+	MaxStoredEvents = MaxEvents * 3 / 2
+	MaxFileBytes    = 256 << 20 // uncompressed; in memory the events take somewhat more
 )
 
-// maxLine is the maximum length of a line, so that a file that is not a history can't exhaust
-// memory.
+// maxLine is the maximum length of a line in bytes. It keeps files that aren't histories from
+// exhausting memory.
 const maxLine = 16 << 20
 
 const bufferSize = 1 << 16
 
-// Numbers of events in the first and the largest chunk that Read allocates. The first chunk is
-// small, because most histories are short.
+// Sizes of the first chunk and the largest chunk that Read allocates, in events. The first chunk is
+// small because most histories are short.
 const (
 	minChunk = 64
 	maxChunk = 1 << 14
 )
 
 // Read reads a history as a stream. If the last line is incomplete, for example after a crash, the
-// history ends before that line and Cut says so. Cut also reports a missing end of the run.
-// Anything else that can't come from a recorder is an error, which names the line.
+// history ends before that line and Truncation says so. Truncation also reports a missing end of
+// the run. Anything else that no recorder could have written is an error, which names the line.
 //
 // Read keeps one line of the file in memory. It collects the events in chunks and joins them at the
 // end, so for a moment it needs twice the memory of the events.
 func Read(r io.Reader) (*History, error) { return read(r, math.MaxInt) }
 
-// read reads a history of at most maxEvents events.
 func read(r io.Reader, maxEvents int) (*History, error) {
 	br := bufio.NewReaderSize(r, bufferSize)
-	var long []byte // a line longer than the buffer
+	var longLine []byte // buffer for lines longer than br's
 	d := codec{strings: newInterner()}
 	events := make([]Event, 0, minChunk)
-	var chunks [][]Event // full chunks, so that events need not be copied whenever more space is needed
+	var chunks [][]Event // full chunks, which avoid copying events whenever more space is needed
 	lastN := int64(0)
-	cutLine := ""
+	truncation := ""
 	for line := 1; ; line++ {
-		text, err := readLine(br, &long)
+		text, err := readLine(br, &longLine)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
-		cut := err != nil // the last line has no newline
-		if cut && len(text) == 0 {
+		incomplete := err != nil // the line has no newline
+		if incomplete && len(text) == 0 {
 			break
 		}
 		var e Event
 		if err := d.decode(text, &e); err != nil {
-			if cut && line > 1 {
-				cutLine = fmt.Sprintf("line %d is incomplete", line)
+			if incomplete && line > 1 {
+				truncation = fmt.Sprintf("line %d is incomplete", line)
 				break
 			}
 			return nil, fmt.Errorf("line %d: %w", line, err)
@@ -389,7 +388,7 @@ func read(r io.Reader, maxEvents int) (*History, error) {
 			}
 		}
 		if line > maxEvents {
-			return nil, fmt.Errorf("more than %d events, but a run is stopped at %d", maxEvents, MaxEvents)
+			return nil, fmt.Errorf("more than %d events, but runs are stopped at %d", maxEvents, MaxEvents)
 		}
 		if e.N <= lastN {
 			return nil, fmt.Errorf("line %d: event %d comes after event %d, but recorders number events in ascending order", line, e.N, lastN)
@@ -405,15 +404,14 @@ func read(r io.Reader, maxEvents int) (*History, error) {
 		events = slices.Concat(append(chunks, events)...)
 	}
 	h, err := New(events)
-	if err == nil && cutLine != "" {
-		h.Cut = cutLine
+	if err == nil && truncation != "" {
+		h.Truncation = truncation
 	}
 	return h, err
 }
 
-// New returns a history of the given events, which must be in the order in which they were
-// recorded. It keeps and sorts the slice. The result is what Read would return for the events'
-// lines.
+// New returns a history of the given events, which must be in recording order. It keeps and sorts
+// the slice. The result is what Read would return for the same events.
 func New(events []Event) (*History, error) {
 	if len(events) == 0 {
 		return nil, errors.New("line 1: the history is empty")
@@ -423,11 +421,11 @@ func New(events []Event) (*History, error) {
 	}
 	h := &History{Params: *events[0].Params, Events: events}
 	if !h.HasEnd() {
-		h.Cut = fmt.Sprintf("it ends after event %d without the end of the run", len(events))
+		h.Truncation = fmt.Sprintf("it ends after event %d, before the end of the run", len(events))
 	}
-	if why := stopCause(events); why != "" {
-		h.Cut = why
-		// Earlier releases also recorded the lock's key on each node when they stopped a run.
+	if cause := stopCause(events); cause != "" {
+		h.Truncation = cause
+		// Earlier releases also recorded the lock's key on each node when stopping a run.
 		h.Events = slices.DeleteFunc(events, func(e Event) bool { return e.Op == "key" && e.Process == Harness })
 	}
 	Sort(h.Events)
@@ -444,7 +442,7 @@ func stopCause(events []Event) string {
 	return ""
 }
 
-// HasEnd reports whether the history contains an end-of-run event, which is usually the last one.
+// HasEnd reports whether the history contains the end of the run. That is usually its last event.
 func (h *History) HasEnd() bool {
 	for i := len(h.Events) - 1; i >= 0; i-- {
 		if h.Events[i].Op == OpRun && h.Events[i].Type == End {
@@ -454,13 +452,12 @@ func (h *History) HasEnd() bool {
 	return false
 }
 
-// checkFirst returns an error if e can't be the first event of a history.
 func checkFirst(e Event) error {
 	if e.Op != OpRun || e.Params == nil {
 		return errors.New("line 1: not a run event with params: this is not a lockpick history")
 	}
 	if e.Params.Schema != Schema {
-		return fmt.Errorf("line 1: schema %d, but this version reads %d", e.Params.Schema, Schema)
+		return fmt.Errorf("line 1: the history has schema %d, but this version of lockpick reads schema %d", e.Params.Schema, Schema)
 	}
 	if err := e.Params.check(); err != nil {
 		return fmt.Errorf("line 1: params: %w", err)
@@ -491,17 +488,18 @@ func FromFile(f *os.File) (*History, error) {
 	return read(text, MaxStoredEvents)
 }
 
-// Pack compresses a history with gzip. The same text always gives the same bytes.
-func Pack(to io.Writer, text io.Reader) error {
-	z := gzip.NewWriter(to)
+// Pack compresses a history with gzip. The output depends only on the text.
+func Pack(w io.Writer, text io.Reader) error {
+	z := gzip.NewWriter(w)
 	if _, err := io.Copy(z, text); err != nil {
 		return err
 	}
 	return z.Close()
 }
 
-// Unpack returns a reader for the text of a history file. It decompresses the file if necessary,
-// and then fails after MaxFileBytes. A truncated compressed file reads like truncated text.
+// Unpack returns a reader for the text of a history file, which may be compressed. Reading more
+// than MaxFileBytes of a compressed file is an error. A truncated compressed file reads like
+// truncated text.
 func Unpack(f *os.File) (io.Reader, error) {
 	if !isGzip(f) {
 		return f, nil
@@ -513,14 +511,14 @@ func Unpack(f *os.File) (io.Reader, error) {
 	return &boundedReader{z, MaxFileBytes}, nil
 }
 
-// isGzip reports whether a file begins like gzip data. It does not move the file's offset.
+// isGzip reports whether a file looks like gzip data. It does not move the file offset.
 func isGzip(f *os.File) bool {
 	var magic [2]byte
 	_, err := f.ReadAt(magic[:], 0)
 	return err == nil && magic == [2]byte{0x1f, 0x8b}
 }
 
-// boundedReader decompresses a file, and fails if the text is too long.
+// boundedReader returns an error if the decompressed text is too long.
 type boundedReader struct {
 	z         *gzip.Reader
 	remaining int64
@@ -530,32 +528,32 @@ func (u *boundedReader) Read(p []byte) (int, error) {
 	n, err := u.z.Read(p)
 	switch u.remaining -= int64(n); {
 	case u.remaining < 0:
-		return 0, fmt.Errorf("uncompressed, it has more than %d bytes, which is more than a run records", int64(MaxFileBytes))
+		return 0, fmt.Errorf("the uncompressed text has more than %d bytes, which is more than a run records", int64(MaxFileBytes))
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return n, io.EOF
 	}
 	return n, err
 }
 
-// readLine reads a line, including its newline. The result is valid until the next call. long is
-// the caller's buffer for lines that don't fit into br's.
-func readLine(br *bufio.Reader, long *[]byte) ([]byte, error) {
+// readLine reads a line, including its newline. The result is valid until the next call. Lines that
+// don't fit into br's buffer are collected in buf.
+func readLine(br *bufio.Reader, buf *[]byte) ([]byte, error) {
 	line, err := br.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {
 		return line, err
 	}
-	*long = append((*long)[:0], line...)
+	*buf = append((*buf)[:0], line...)
 	for errors.Is(err, bufio.ErrBufferFull) {
 		line, err = br.ReadSlice('\n')
-		*long = append(*long, line...)
-		if len(*long) > maxLine {
+		*buf = append(*buf, line...)
+		if len(*buf) > maxLine {
 			return nil, fmt.Errorf("longer than %d bytes", maxLine)
 		}
 	}
-	return *long, err
+	return *buf, err
 }
 
-// Sort orders events by true time, and events at the same instant by number. This is needed because
+// Sort orders events by true time, and simultaneous events by number. Sorting is necessary because
 // real backends number events as they arrive, which is not exactly the order in which they
 // happened.
 func Sort(events []Event) {
@@ -563,32 +561,32 @@ func Sort(events []Event) {
 		return
 	}
 	// Events are large, so sort small keys and then move each event once.
-	type place struct {
+	type position struct {
 		t int64
-		i int // index of the event
+		i int // the event's index
 	}
-	places := make([]place, len(events))
+	positions := make([]position, len(events))
 	for i := range events {
-		places[i] = place{events[i].T, i}
+		positions[i] = position{events[i].T, i}
 	}
-	slices.SortFunc(places, func(a, b place) int {
+	slices.SortFunc(positions, func(a, b position) int {
 		if a.t != b.t {
 			return cmp.Compare(a.t, b.t)
 		}
 		return cmp.Or(cmp.Compare(events[a.i].N, events[b.i].N), cmp.Compare(a.i, b.i))
 	})
-	// Each iteration resolves one cycle of the permutation. Finished positions point to themselves.
-	for i := range places {
-		if places[i].i == i {
+	// Each iteration follows one cycle of the permutation. Completed positions point to themselves.
+	for i := range positions {
+		if positions[i].i == i {
 			continue
 		}
 		e, to := events[i], i
-		for places[to].i != i {
-			from := places[to].i
-			events[to], places[to].i = events[from], to
+		for positions[to].i != i {
+			from := positions[to].i
+			events[to], positions[to].i = events[from], to
 			to = from
 		}
-		events[to], places[to].i = e, to
+		events[to], positions[to].i = e, to
 	}
 }
 

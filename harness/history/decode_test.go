@@ -19,17 +19,17 @@ func checkDecoder(t testing.TB, d *codec, line []byte) bool {
 	buffer := bytes.Clone(line)
 	err := d.decode(buffer, &got)
 	for i := range buffer {
-		buffer[i] = 'x' // an event must not refer to the line's memory
+		buffer[i] = 'x' // events must not share the line's memory
 	}
 	if fmt.Sprint(err) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got, want) {
 		t.Errorf("%q:\ngot  %+v, %v\nwant %+v, %v", line, got, err, want, wantErr)
 	}
 	var e Event
-	plain := d.decodePlain(line, &e)
-	if plain && wantErr != nil {
-		t.Errorf("%q is accepted as plain, want %v", line, wantErr)
+	isPlain := d.decodePlain(line, &e)
+	if isPlain && wantErr != nil {
+		t.Errorf("%q was accepted as plain, want %v", line, wantErr)
 	}
-	return plain
+	return isPlain
 }
 
 func TestRecordedLinesArePlain(t *testing.T) {
@@ -43,12 +43,12 @@ func TestRecordedLinesArePlain(t *testing.T) {
 			t.Errorf("%q isn't plain", line)
 		}
 	}
-	// Each field by itself, with extreme values.
+	// Test each field separately, with extreme values.
 	for i := range reflect.TypeFor[Event]().NumField() {
 		for _, n := range []int64{-1<<63 + 1, -1, 1, 2, 1<<63 - 1} {
-			e, full := Event{N: 1, Process: "c1", Type: OK, Op: OpRead}, hostileEvent("~ /<'", n)
-			full.Params = nil
-			reflect.ValueOf(&e).Elem().Field(i).Set(reflect.ValueOf(full).Field(i))
+			e, fullEvent := Event{N: 1, Process: "c1", Type: OK, Op: OpRead}, hostileEvent("~ /<'", n)
+			fullEvent.Params = nil
+			reflect.ValueOf(&e).Elem().Field(i).Set(reflect.ValueOf(fullEvent).Field(i))
 			line, _ := appendLine(nil, &e)
 			line = bytes.ReplaceAll(line, []byte(`\u003c`), []byte("<"))
 			if plain := checkDecoder(t, &d, line); plain != (e.N > 0) {
@@ -64,7 +64,7 @@ func readAll(g *generatedHistory) ([][]byte, error) {
 	return bytes.SplitAfter(bytes.TrimSuffix(b.Bytes(), []byte("\n")), []byte("\n")), err
 }
 
-// unusualLines holds lines that no recorder writes, or only rarely.
+// unusualLines contains lines that recorders write rarely or never.
 var unusualLines = []string{
 	``, "\n", "\r\n", ` `, `{}`, `[]`, `null`, `1`, `"x"`, `{`, `nonsense`, "\xef\xbb\xbf" + plainLine, "\x00",
 	plainLine + "\n", plainLine + "\r\n", plainLine + "\n\n", plainLine + " ", " " + plainLine, plainLine + plainLine, plainLine + "}", plainLine + ",",
@@ -96,8 +96,7 @@ func TestDecoderAgreesWithJSON(t *testing.T) {
 	}
 }
 
-// The decoder agrees with encoding/json on recorded lines after a few bytes have been changed,
-// removed, duplicated or inserted.
+// A few bytes of each line are changed, removed, duplicated or inserted.
 func TestDecoderAgreesWithJSONOnMutatedLines(t *testing.T) {
 	d := codec{strings: newInterner()}
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -105,8 +104,8 @@ func TestDecoderAgreesWithJSONOnMutatedLines(t *testing.T) {
 	for _, line := range unusualLines {
 		lines = append(lines, []byte(line))
 	}
-	const bits = `"",,::{}[]\-.0123456789eE ntul` + "\n\r\t\x00\xff"
-	plain, n := 0, 50_000
+	const fragments = `"",,::{}[]\-.0123456789eE ntul` + "\n\r\t\x00\xff"
+	numPlain, n := 0, 50_000
 	for range n {
 		line := bytes.Clone(lines[rnd.IntN(len(lines))])
 		for range 1 + rnd.IntN(3) {
@@ -117,11 +116,11 @@ func TestDecoderAgreesWithJSONOnMutatedLines(t *testing.T) {
 			i, j = min(i, j), max(i, j)
 			switch rnd.IntN(5) {
 			case 0:
-				line[i] = bits[rnd.IntN(len(bits))]
+				line[i] = fragments[rnd.IntN(len(fragments))]
 			case 1:
 				line = append(line[:i], line[i+1:]...)
 			case 2:
-				line = append(line[:i:i], append([]byte{bits[rnd.IntN(len(bits))]}, line[i:]...)...)
+				line = append(line[:i:i], append([]byte{fragments[rnd.IntN(len(fragments))]}, line[i:]...)...)
 			case 3: // duplicate a part
 				line = append(line[:j:j], line[i:]...)
 			case 4: // flip a letter's case
@@ -129,11 +128,11 @@ func TestDecoderAgreesWithJSONOnMutatedLines(t *testing.T) {
 			}
 		}
 		if checkDecoder(t, &d, line) {
-			plain++
+			numPlain++
 		}
 	}
-	if plain < n/20 || plain > n/2 {
-		t.Errorf("%d of %d lines were plain: the comparison shows little", plain, n)
+	if numPlain < n/20 || numPlain > n/2 {
+		t.Errorf("%d of %d lines were plain, so the comparison shows little", numPlain, n)
 	}
 }
 
@@ -149,7 +148,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) { checkDecoder(t, &d, line) })
 }
 
-// Lines decoded by encoding/json also share their strings.
+// Even lines decoded by encoding/json share their strings.
 func TestUnusualLinesShareStrings(t *testing.T) {
 	d := codec{strings: newInterner()}
 	var a, b Event
@@ -163,18 +162,18 @@ func TestUnusualLinesShareStrings(t *testing.T) {
 	}
 }
 
-// Whatever a file contains, the interner's table does not grow, and repeated strings are shared.
+// The interner's table does not grow, whatever a file contains, and repeated strings share memory.
 func TestRecentStringsAreInterned(t *testing.T) {
 	s := newInterner()
 	const n = 5 * internSlots
 	for i := range n {
 		b := fmt.Appendf(nil, "token %d", i)
 		if got := s.internBytes(b); got != string(b) || s.intern(got) != got {
-			t.Fatalf("%q became %q", b, got)
+			t.Fatalf("%q was interned as %q", b, got)
 		}
 	}
 	if len(s.slots) != internSlots {
-		t.Errorf("%d slots", len(s.slots))
+		t.Errorf("the table has %d slots", len(s.slots))
 	}
 	b := []byte("token 7")
 	if n := testing.AllocsPerRun(100, func() { s.internBytes(b) }); n > 0 {
@@ -182,19 +181,19 @@ func TestRecentStringsAreInterned(t *testing.T) {
 	}
 	for _, c := range []string{"", "invoke", "ok", "release", "log"} {
 		if s.internBytes([]byte(c)) != c {
-			t.Errorf("%q was changed", c)
+			t.Errorf("%q was interned as another string", c)
 		}
 	}
 }
 
-// Lines of life events are plain, with each field of a Life by itself at extreme values.
+// Lines of life events are plain. Each field of Life is tested separately, with extreme values.
 func TestLifeEventsArePlain(t *testing.T) {
 	d := codec{strings: newInterner()}
 	for i := range reflect.TypeFor[Life]().NumField() {
 		for _, n := range []int64{-1<<63 + 1, -1, 2, 1<<63 - 1} {
-			var l, full Life
-			fill(reflect.ValueOf(&full).Elem(), "~ /", n)
-			reflect.ValueOf(&l).Elem().Field(i).Set(reflect.ValueOf(full).Field(i))
+			var l, fullLife Life
+			fillFields(reflect.ValueOf(&fullLife).Elem(), "~ /", n)
+			reflect.ValueOf(&l).Elem().Field(i).Set(reflect.ValueOf(fullLife).Field(i))
 			e := Event{N: 1, Process: "n1", Type: Info, Op: OpLife, Life: &l}
 			checkLine(t, e)
 			line, _ := appendLine(nil, &e)
@@ -204,6 +203,6 @@ func TestLifeEventsArePlain(t *testing.T) {
 		}
 	}
 	if _, err := decode([]byte(`{"n":1,"t":0,"process":"n1","type":"info","op":"life"}`)); err == nil {
-		t.Error("op life without a life field is accepted")
+		t.Error(`an event with op "life" but no life field was accepted`)
 	}
 }

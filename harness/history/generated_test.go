@@ -6,19 +6,19 @@ import (
 	"io"
 )
 
-// generatedHistory is a reader that generates a history of any length while it is read: a run of
-// one lock on five nodes, like the baseline scenario. One command in each cycle is recorded late,
-// as on real nodes.
+// generatedHistory is a reader that generates a history of any length on the fly: a run of one lock
+// on five nodes, like the baseline scenario. One command per cycle is recorded late, as on real
+// nodes.
 type generatedHistory struct {
-	cycles int
-	fail   int64 // number of bytes after which Read fails; 0: never
+	cycles    int
+	failAfter int64 // number of bytes after which Read fails; 0: never
 
-	cycle  int
-	n      int64 // number of the last event
-	lines  int   // number of lines that have been begun
-	bytes  int64
-	unread []byte
-	buf    []byte
+	cycle    int
+	n        int64 // last event number
+	numLines int   // number of lines started
+	numBytes int64
+	unread   []byte
+	buf      []byte
 }
 
 var errReadFailed = fmt.Errorf("disk removed")
@@ -34,26 +34,26 @@ func (g *generatedHistory) Read(p []byte) (int, error) {
 		g.cycle++
 	}
 	n := copy(p, g.unread)
-	if g.fail > 0 && g.bytes+int64(n) > g.fail {
-		n = int(g.fail - g.bytes)
-		g.lines -= bytes.Count(g.unread[n:], []byte{'\n'}) - 1
-		g.bytes = g.fail
+	if g.failAfter > 0 && g.numBytes+int64(n) > g.failAfter {
+		n = int(g.failAfter - g.numBytes)
+		g.numLines -= bytes.Count(g.unread[n:], []byte{'\n'}) - 1
+		g.numBytes = g.failAfter
 		return n, errReadFailed
 	}
 	g.unread = g.unread[n:]
-	g.bytes += int64(n)
+	g.numBytes += int64(n)
 	return n, nil
 }
 
 func (g *generatedHistory) put(e Event) {
 	g.n++
-	g.lines++
+	g.numLines++
 	e.N = g.n
 	g.buf, _ = appendLine(g.buf, &e)
 }
 
 // generate generates the lines of the next cycle. The first cycle includes the start of the run.
-// The last cycle is followed by an extra one with the end of the run.
+// The last one is followed by a cycle with just the end of the run.
 func (g *generatedHistory) generate() {
 	at, c := int64(g.cycle)*1_200_000_000, g.cycle%5+1
 	if g.cycle == g.cycles {
@@ -66,12 +66,12 @@ func (g *generatedHistory) generate() {
 	}
 	client, session := fmt.Sprint("c", c), fmt.Sprint("c", c, "/", g.cycle/5+1)
 	e := Event{Process: client, Key: "lock-1", Session: session}
-	do := func(after int64, t Type, op string, more Event) {
-		more.T, more.Process, more.Type, more.Op, more.Key, more.Session = at+after, e.Process, t, op, e.Key, e.Session
-		g.put(more)
+	putEvent := func(after int64, t Type, op string, rest Event) {
+		rest.T, rest.Process, rest.Type, rest.Op, rest.Key, rest.Session = at+after, e.Process, t, op, e.Key, e.Session
+		g.put(rest)
 	}
 	token := fmt.Sprintf("%040x", int64(g.cycle)*2654435761)
-	wire := func(after int64, op string, ttl int64) {
+	putCommands := func(after int64, op string, ttl int64) {
 		for i := range int64(5) {
 			answered := at + after + 400_000 + i*90_000
 			if i == 3 {
@@ -79,19 +79,19 @@ func (g *generatedHistory) generate() {
 			}
 			node := fmt.Sprint("n", i+1)
 			g.put(Event{T: answered, Process: client + "-" + node, Type: OK, Op: op, Key: e.Key, Token: token, Node: node, TTL: ttl,
-				Sent: at + after, Applied: answered - 200_000, Answered: answered})
+				SentAt: at + after, AppliedAt: answered - 200_000, AnsweredAt: answered})
 		}
 	}
 	const epoch = 946684800_000000000
-	do(0, Invoke, OpAcquire, Event{})
-	wire(0, OpSet, 10e9)
-	do(3_000_000, OK, OpAcquire, Event{Token: token, ValidUntil: at + 9_898_000_000, Local: epoch + at + 3_000_000})
-	do(4_000_000, Invoke, OpRead, Event{})
-	do(5_000_000, OK, OpRead, Event{Version: int64(g.cycle), Value: session + ":read"})
-	do(900_000_000, OK, OpCheck, Event{Local: epoch + at + 900_000_000})
-	do(901_000_000, Invoke, OpWrite, Event{Version: int64(g.cycle), Value: session + ":write1"})
-	do(903_000_000, OK, OpWrite, Event{Version: int64(g.cycle), Value: session + ":write1"})
-	do(904_000_000, Invoke, OpRelease, Event{Token: token})
-	wire(904_000_000, OpRelease, 0)
-	do(907_000_000, OK, OpRelease, Event{})
+	putEvent(0, Invoke, OpAcquire, Event{})
+	putCommands(0, OpSet, 10e9)
+	putEvent(3_000_000, OK, OpAcquire, Event{Token: token, ValidUntil: at + 9_898_000_000, Local: epoch + at + 3_000_000})
+	putEvent(4_000_000, Invoke, OpRead, Event{})
+	putEvent(5_000_000, OK, OpRead, Event{Version: int64(g.cycle), Value: session + ":read"})
+	putEvent(900_000_000, OK, OpCheck, Event{Local: epoch + at + 900_000_000})
+	putEvent(901_000_000, Invoke, OpWrite, Event{Version: int64(g.cycle), Value: session + ":write1"})
+	putEvent(903_000_000, OK, OpWrite, Event{Version: int64(g.cycle), Value: session + ":write1"})
+	putEvent(904_000_000, Invoke, OpRelease, Event{Token: token})
+	putCommands(904_000_000, OpRelease, 0)
+	putEvent(907_000_000, OK, OpRelease, Event{})
 }

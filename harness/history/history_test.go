@@ -40,14 +40,14 @@ func TestReadReturnsRecordedEvents(t *testing.T) {
 	for i := range want {
 		want[i].N = int64(i + 1)
 	}
-	if !reflect.DeepEqual(h.Events, want) || h.Cut != "" || h.Params.Scenario != "s" {
-		t.Errorf("got %+v (cut %q), want %+v", h.Events, h.Cut, want)
+	if !reflect.DeepEqual(h.Events, want) || h.Truncation != "" || h.Params.Scenario != "s" {
+		t.Errorf("got %+v (cut %q), want %+v", h.Events, h.Truncation, want)
 	}
 }
 
 func TestReadSortsByTrueTimeThenNumber(t *testing.T) {
-	late := Event{T: 7, Process: "c2", Type: Invoke, Op: OpAcquire}
-	h, err := Read(bytes.NewReader(record(t, completeRun[0], completeRun[2], late, completeRun[1], completeRun[3])))
+	lateEvent := Event{T: 7, Process: "c2", Type: Invoke, Op: OpAcquire}
+	h, err := Read(bytes.NewReader(record(t, completeRun[0], completeRun[2], lateEvent, completeRun[1], completeRun[3])))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestReadSortsByTrueTimeThenNumber(t *testing.T) {
 		order = append(order, e.N)
 	}
 	if got := fmt.Sprint(order); got != "[1 4 3 2 5]" {
-		t.Errorf("events are in order %s", got)
+		t.Errorf("the order of events is %s", got)
 	}
 }
 
@@ -69,15 +69,15 @@ func TestReadReportsTruncation(t *testing.T) {
 		n    int
 	}{
 		"in the middle of a line": {text[:len(text)-10], "line 4 is incomplete", 3},
-		"between lines":           {bytes.Join(lines[:2], nil), "it ends after event 2 without the end of the run", 2},
+		"between lines":           {bytes.Join(lines[:2], nil), "it ends after event 2, before the end of the run", 2},
 	} {
 		h, err := Read(bytes.NewReader(c.text))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if h.Cut != c.cut || len(h.Events) != c.n {
-			t.Errorf("%s: cut %q after %d events, want %q after %d", name, h.Cut, len(h.Events), c.cut, c.n)
+		if h.Truncation != c.cut || len(h.Events) != c.n {
+			t.Errorf("%s: truncation %q after %d events, want %q after %d", name, h.Truncation, len(h.Events), c.cut, c.n)
 		}
 	}
 }
@@ -113,14 +113,14 @@ type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, fmt.Errorf("disk is full") }
 
-// hostileEvent returns an event with unusual values in each of its fields.
+// hostileEvent returns an event with unusual values in all fields.
 func hostileEvent(text string, n int64) Event {
 	var e Event
-	fill(reflect.ValueOf(&e).Elem(), text, n)
+	fillFields(reflect.ValueOf(&e).Elem(), text, n)
 	return e
 }
 
-func fill(v reflect.Value, text string, n int64) {
+func fillFields(v reflect.Value, text string, n int64) {
 	for i := range v.NumField() {
 		switch f := v.Field(i); f.Kind() {
 		case reflect.String:
@@ -135,7 +135,7 @@ func fill(v reflect.Value, text string, n int64) {
 			}
 			if f.Type() == reflect.TypeFor[*Life]() {
 				f.Set(reflect.New(f.Type().Elem()))
-				fill(f.Elem(), text, n+1)
+				fillFields(f.Elem(), text, n+1)
 			} else {
 				f.Set(reflect.ValueOf(&Params{Schema: Schema, Scenario: text, Nodes: []string{text}, Clients: []string{}, Steps: []PlannedStep{}, Rate: float64(n) / 7}))
 			}
@@ -146,19 +146,19 @@ func fill(v reflect.Value, text string, n int64) {
 }
 
 func TestLinesMatchJSON(t *testing.T) {
-	var every strings.Builder
+	var allRunes strings.Builder
 	for c := range rune(0x250) {
-		every.WriteRune(c)
+		allRunes.WriteRune(c)
 	}
-	for _, text := range []string{"", "plain", "\"\\/<>&\x00\x1f\x7f\r\n\t\b\f", "\u2028\u2029\ufffd\U0001f512", "\xff\xc3(", every.String()} {
+	for _, text := range []string{"", "plain", "\"\\/<>&\x00\x1f\x7f\r\n\t\b\f", "\u2028\u2029\ufffd\U0001f512", "\xff\xc3(", allRunes.String()} {
 		for _, n := range []int64{0, 1, -1, 1 << 62, -1 << 63, 1<<63 - 1} {
 			checkLine(t, hostileEvent(text, n))
 		}
 	}
-	// Each field by itself, so that none hides an error in another.
+	// Test each field separately, so that none hides an error in another.
 	for i := range reflect.TypeFor[Event]().NumField() {
-		e, full := Event{}, hostileEvent("x", 2)
-		reflect.ValueOf(&e).Elem().Field(i).Set(reflect.ValueOf(full).Field(i))
+		e, fullEvent := Event{}, hostileEvent("x", 2)
+		reflect.ValueOf(&e).Elem().Field(i).Set(reflect.ValueOf(fullEvent).Field(i))
 		checkLine(t, e)
 	}
 }
@@ -175,7 +175,7 @@ func checkLine(t *testing.T, e Event) {
 	}
 }
 
-// Watchers get the same events as a reader, even if JSON can't represent a value.
+// Watchers get the same events as readers, even if JSON can't represent a value.
 func TestWatchersSeeWhatReadersRead(t *testing.T) {
 	var b bytes.Buffer
 	var watched []Event
@@ -185,24 +185,24 @@ func TestWatchersSeeWhatReadersRead(t *testing.T) {
 		r.Record(e)
 	}
 	written := b.String()
-	read, err := Read(&b)
+	fromText, err := Read(&b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := New(watched)
-	if err != nil || !reflect.DeepEqual(made, read) {
-		t.Errorf("watched %+v, %v\nread    %+v", made, err, read)
+	fromWatched, err := New(watched)
+	if err != nil || !reflect.DeepEqual(fromWatched, fromText) {
+		t.Errorf("watched %+v, %v\nread    %+v", fromWatched, err, fromText)
 	}
 	slices.Reverse(watched)
 	if lines, err := Lines(watched); string(lines) != written || err != nil {
-		t.Errorf("lines of the watched events: %s%v\nwritten: %s", lines, err, written)
+		t.Errorf("the watched events encode as %s%v\nwritten: %s", lines, err, written)
 	}
 }
 
 func BenchmarkRecord(b *testing.B) {
 	r := NewRecorder(io.Discard)
 	e := Event{T: 123456789012, Process: "c1-n1", Type: OK, Op: OpRelease, Key: "lock-1", Token: strings.Repeat("0123", 10), Node: "n1",
-		Sent: 123456000000, Applied: 123456700000, Answered: 123456789012}
+		SentAt: 123456000000, AppliedAt: 123456700000, AnsweredAt: 123456789012}
 	for b.Loop() {
 		r.Record(e)
 	}
@@ -213,7 +213,6 @@ func FuzzLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, n int64) { checkLine(t, hostileEvent(text, n)) })
 }
 
-// Events recorded during the setup of a run are dropped from its history.
 func TestEventsBeforeBeginAreDropped(t *testing.T) {
 	var got []Event
 	r := NewRecorder(nil)

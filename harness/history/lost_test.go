@@ -2,15 +2,15 @@ package history
 
 import "testing"
 
-// A deadline is cut short at the next loss of which the client is notified.
+// A deadline ends at the next loss that the client is notified of.
 func TestActualDeadlinesEndAtLosses(t *testing.T) {
 	at := func(t int64, typ Type, op string, until int64) Event {
 		return Event{T: t, Process: "c1", Session: "c1/1", Type: typ, Op: op, ValidUntil: until}
 	}
-	other := at(20, OK, OpAcquire, 90)
-	other.Session = "c1/2"
+	otherSession := at(20, OK, OpAcquire, 90)
+	otherSession.Session = "c1/2"
 	events := []Event{
-		at(10, OK, OpAcquire, 0), at(12, OK, OpExtend, 0), other, at(30, OK, OpExtend, 80), at(35, Info, OpExtend, 85),
+		at(10, OK, OpAcquire, 0), at(12, OK, OpExtend, 0), otherSession, at(30, OK, OpExtend, 80), at(35, Info, OpExtend, 85),
 		at(40, Info, OpLost, 0), at(40, OK, OpExtend, 95), at(60, Info, OpLost, 0), at(61, OK, OpExtend, 99),
 	}
 	want := []int64{40, 0, 90, 40, 85, 0, 60, 0, 99}
@@ -20,9 +20,9 @@ func TestActualDeadlinesEndAtLosses(t *testing.T) {
 		}
 	}
 	if events[0].ValidUntil != 0 || events[3].ValidUntil != 80 {
-		t.Error("the events themselves were changed")
+		t.Error("the input events were changed")
 	}
-	if plain := events[:5]; &WithActualDeadlines(plain)[0] != &plain[0] {
-		t.Error("the events are copied although nothing was lost")
+	if noLosses := events[:5]; &WithActualDeadlines(noLosses)[0] != &noLosses[0] {
+		t.Error("the events were copied although nothing was lost")
 	}
 }

@@ -10,9 +10,9 @@ import (
 // Schema is the version of the history format.
 const Schema = 1
 
-// Params holds what a reader must know about a run in general. It is part of the first event.
-// Durations are nanoseconds of true time. A parameter that is 0 counts as missing, and a property
-// that needs it is undecided.
+// Params holds general information about a run. It is part of the first event. Durations are
+// nanoseconds of true time. A parameter that is 0 counts as missing, and properties that depend on
+// it are inconclusive.
 type Params struct {
 	Schema   int    `json:"schema"`
 	Scenario string `json:"scenario"`
@@ -22,31 +22,31 @@ type Params struct {
 
 	Clients  []string `json:"clients"`
 	Nodes    []string `json:"nodes"`
-	Resource string   `json:"resource"` // process name of the protected resource
-	Quorum   int      `json:"quorum"`   // votes that the lock needs: ⌊N/2⌋+1, unless the lock has another rule
+	Resource string   `json:"resource"` // the protected resource's process name
+	Quorum   int      `json:"quorum"`   // number of votes that the lock needs; usually ⌊N/2⌋+1
 
-	Lock         string        `json:"lock"`                  // kind of the lock under test
-	TTL          time.Duration `json:"ttl"`                   // time to live of a key
+	Lock         string        `json:"lock"`                  // kind of lock under test
+	TTL          time.Duration `json:"ttl"`                   // a key's time to live
 	Drift        time.Duration `json:"drift"`                 // what the client subtracts from the TTL for clock drift
-	NodeTimeout  time.Duration `json:"nodeTimeout"`           // time-out of one request to one node
-	RetryMin     time.Duration `json:"retryMin"`              // range of the random delay between attempts
-	RetryMax     time.Duration `json:"retryMax"`              //
-	Rate         float64       `json:"rate"`                  // ρ: the rates of correct clocks lie within [1−ρ, 1+ρ]
-	StampError   time.Duration `json:"stampError"`            // ε: maximum error of T
-	Slack        time.Duration `json:"slack"`                 // scheduling delay allowed before a liveness bound counts as missed
-	Rounds       int           `json:"rounds,omitempty"`      // k: number of rounds, of a node time-out plus RetryMax each, within which some client must acquire a free lock
+	NodeTimeout  time.Duration `json:"nodeTimeout"`           // timeout of one request to one node
+	RetryMin     time.Duration `json:"retryMin"`              // minimum random delay between attempts
+	RetryMax     time.Duration `json:"retryMax"`              // maximum random delay between attempts
+	Rate         float64       `json:"rate"`                  // ρ: correct clocks run at rates within [1−ρ, 1+ρ]
+	StampError   time.Duration `json:"stampError"`            // ε: maximum error in T
+	Slack        time.Duration `json:"slack"`                 // scheduling delay allowed in liveness bounds
+	Rounds       int           `json:"rounds,omitempty"`      // k: some client must acquire a free lock within this many rounds of a node timeout plus RetryMax
 	Fence        string        `json:"fence"`                 // none, token, counter or check-and-set
-	Limit        time.Duration `json:"limit"`                 // when the run is stopped if it has not ended by itself
-	MaxExtends   int           `json:"maxExtends,omitempty"`  // maximum number of extensions of one hold
-	MaxHold      time.Duration `json:"maxHold,omitempty"`     // maximum duration of one hold, including extensions
-	MayBeIdle    bool          `json:"vacuousOk,omitempty"`   // the scenario may end without any client acquiring the lock
-	NoLossNotice bool          `json:"untold,omitempty"`      // the lock has no deadline and does not notify its holder of a loss
-	Steps        []PlannedStep `json:"steps,omitempty"`       // the plan of the nemesis
-	Reach        []Reach       `json:"reach,omitempty"`       // clients that can't reach every node
-	Persistence  string        `json:"persistence,omitempty"` // the nodes' persistence: none, everysec, always, no
-	Life         bool          `json:"life,omitempty"`        // the nodes reported every change to a key, see Life
+	Limit        time.Duration `json:"limit"`                 // time limit of the run
+	MaxExtends   int           `json:"maxExtends,omitempty"`  // maximum number of extensions per hold
+	MaxHold      time.Duration `json:"maxHold,omitempty"`     // maximum duration of a hold, including extensions
+	MayBeIdle    bool          `json:"vacuousOk,omitempty"`   // the run need not contain a successful acquire
+	NoLossNotice bool          `json:"untold,omitempty"`      // the lock has no deadlines and does not notify its holder of a loss
+	Steps        []PlannedStep `json:"steps,omitempty"`       // the nemesis plan
+	Reach        []Reach       `json:"reach,omitempty"`       // for each client that can't reach all nodes
+	Persistence  string        `json:"persistence,omitempty"` // the nodes' persistence: none, everysec, always or no
+	ReportsKeys  bool          `json:"life,omitempty"`        // the nodes reported every change to a key; see Life
 	Epoch        int64         `json:"epoch,omitempty"`       // Unix time at T = 0, in nanoseconds
-	Server       string        `json:"server,omitempty"`      // description of the nodes' software, if the backend knows it
+	Server       string        `json:"server,omitempty"`      // description of the nodes' software, if known
 }
 
 // Reach lists the nodes that a client can reach. All other nodes refuse its connections.
@@ -55,126 +55,125 @@ type Reach struct {
 	Nodes  []string `json:"nodes"`
 }
 
-// PlannedStep is what a reader must know about a step of the nemesis plan to tell whether it took
-// place.
+// PlannedStep is the information about a step of the nemesis plan that a reader needs to determine
+// whether the step took place.
 type PlannedStep struct {
-	Step    int      `json:"step"`    // from 1
-	Fault   string   `json:"fault"`   // kind
-	Targets []string `json:"targets"` // clients, nodes or links
-	When    string   `json:"when"`    // description of the trigger
-	Every   bool     `json:"every,omitempty"`
-	// Delay is the maximum delay that the step adds to messages, one way. 0 means none or unknown.
+	Step    int      `json:"step"`            // number, from 1
+	Fault   string   `json:"fault"`           // kind of fault
+	Targets []string `json:"targets"`         // clients, nodes or links
+	Trigger string   `json:"when"`            // description of the trigger
+	Repeats bool     `json:"every,omitempty"` // the trigger may fire repeatedly
+	// Delay is the maximum one-way delay that the step adds to messages. 0 means none or unknown.
 	Delay time.Duration `json:"delay,omitempty"`
-	// By is how far the step sets clocks forward, or back if it is negative. 0 means that the step
-	// doesn't set clocks.
-	By time.Duration `json:"by,omitempty"`
-	// Rate is the rate that the step gives to clocks. 0 means that it doesn't change their rate.
+	// Offset is how far the step sets clocks forward (or back, if it is negative). 0 means that the
+	// step doesn't set clocks.
+	Offset time.Duration `json:"by,omitempty"`
+	// Rate is the rate at which the step makes clocks run. 0 means that it doesn't change the rate.
 	Rate float64 `json:"rate,omitempty"`
-	// Proof is what must be observed to show that the step had an effect. It may be nil.
+	// Proof, if not nil, is what must be observed to show that the step had an effect.
 	Proof *Proof `json:"proof,omitempty"`
 	// Impact says how the fault affects contending clients (ImpactAnswers, …). "" means the usual
-	// impact of this kind of fault, or the worst if that is not known.
+	// impact of this kind of fault, or the worst impact if the kind is unknown.
 	Impact string `json:"costs,omitempty"`
-	// Optional means that the trigger need not occur. If it occurs, the fault must take effect.
+	// Optional means that the trigger need not occur. If it does, the fault must take effect.
 	Optional bool `json:"optional,omitempty"`
 }
 
-// Impacts that an active fault may have on contending clients.
+// Impacts of an active fault on contending clients.
 const (
 	ImpactNone     = "nothing" // no reply is delayed or missing
-	ImpactMessages = "little"  // single messages are lost or late; a lock notices nothing for longer than a node time-out
-	ImpactAnswers  = "answers" // an affected client or node does nothing, an affected link carries nothing
+	ImpactMessages = "little"  // single messages are lost or late; a lock is affected for a node timeout at most
+	ImpactAnswers  = "answers" // an affected client or node does nothing, and an affected link carries nothing
 )
 
-// Proof is what must be observed on at least one of an active fault's targets to show that the
-// fault had an effect. A run in which a step had no effect shows nothing about that step.
+// Proof is what must be observed on at least one target of an active fault to show that the fault
+// had an effect. A run whose step had no effect shows nothing about that step.
 type Proof struct {
-	// Use lists the sorts of target that a lock must have used while the fault was active.
-	Use []string `json:"use,omitempty"`
-	// MinOffset is how far a clock must have been off, at least.
+	// Targets lists the kinds of target that a lock must have used while the fault was active.
+	Targets []string `json:"use,omitempty"`
+	// MinOffset is the minimum error that a clock must have had.
 	MinOffset time.Duration `json:"off,omitempty"`
 	// NeedsPersistence means that the nodes must write their keys to disk.
 	NeedsPersistence bool `json:"keeps,omitempty"`
-	// IdleText is a text that the fault's first read-back contains if the fault had no effect.
+	// IdleText occurs in the fault's first read-back if the fault had no effect.
 	IdleText string `json:"idle,omitempty"`
 }
 
-// Sorts of target that a lock can use: a client that wants or holds the lock, a node that is
+// Kinds of target that a lock can use: a client that wants or holds the lock, a node that is
 // contacted or stores a key, and a link that carries a command or is about to.
 const (
-	UseClient = "client"
-	UseNode   = "node"
-	UseLink   = "link"
+	TargetClient = "client"
+	TargetNode   = "node"
+	TargetLink   = "link"
 )
 
-// Replica is the far end of a node's replication link, as in "n3-replica".
+// Replica is the name of the far end of a node's replication link, as in "n3-replica".
 const Replica = "replica"
 
-// Upper bounds for Params. They are far above the limits of a run (package scenario), but low
-// enough that calculations neither overflow nor use more memory than the size of the file
-// justifies.
+// Upper bounds on Params. They are far above a run's limits (package scenario), but low enough that
+// calculations neither overflow nor use more memory than the file's size justifies.
 const (
-	maxClients = 100_000 // in a Jepsen history, each crash is followed by a new client
-	MaxNodes   = 1000
-	maxSteps   = 10_000
-	maxName    = 1024
-	maxTimes   = 1_000_000
-	maxSpan    = 100 * 24 * time.Hour
-	maxEpoch   = 1 << 62 // in the year 2116
+	maxClients  = 100_000 // in a Jepsen history, every crash is followed by a new client
+	maxNodes    = 1000
+	maxSteps    = 10_000
+	maxNameLen  = 1024
+	maxCount    = 1_000_000
+	maxDuration = 100 * 24 * time.Hour
+	maxEpoch    = 1 << 62 // the year 2116
 )
 
-// check returns an error if a value, as read from a file, is out of range.
+// check returns an error if a value read from a file is out of range.
 func (p *Params) check() error {
-	spans := map[string]time.Duration{"ttl": p.TTL, "drift": p.Drift, "nodeTimeout": p.NodeTimeout, "retryMin": p.RetryMin, "retryMax": p.RetryMax,
+	durations := map[string]time.Duration{"ttl": p.TTL, "drift": p.Drift, "nodeTimeout": p.NodeTimeout, "retryMin": p.RetryMin, "retryMax": p.RetryMax,
 		"stampError": p.StampError, "slack": p.Slack, "limit": p.Limit, "maxHold": p.MaxHold}
 	counts := []struct {
-		name      string
-		got, most int
+		name         string
+		value, limit int
 	}{
-		{"clients", len(p.Clients), maxClients}, {"nodes", len(p.Nodes), MaxNodes}, {"steps", len(p.Steps), maxSteps}, {"reach", len(p.Reach), maxClients},
-		{"quorum", p.Quorum, MaxNodes}, {"rounds", p.Rounds, maxTimes}, {"maxExtends", p.MaxExtends, maxTimes},
+		{"clients", len(p.Clients), maxClients}, {"nodes", len(p.Nodes), maxNodes}, {"steps", len(p.Steps), maxSteps}, {"reach", len(p.Reach), maxClients},
+		{"quorum", p.Quorum, maxNodes}, {"rounds", p.Rounds, maxCount}, {"maxExtends", p.MaxExtends, maxCount},
 	}
-	texts := map[string][]string{"clients": p.Clients, "nodes": p.Nodes, "names": {p.Scenario, p.Variant, p.Backend, p.Resource, p.Lock, p.Fence, p.Persistence}}
+	names := map[string][]string{"clients": p.Clients, "nodes": p.Nodes, "names": {p.Scenario, p.Variant, p.Backend, p.Resource, p.Lock, p.Fence, p.Persistence}}
 	for i, s := range p.Steps {
 		name := fmt.Sprintf("steps[%d]", i)
-		spans[name+".delay"], spans[name+".by"] = s.Delay, s.By.Abs()
-		texts[name] = append([]string{s.Fault, s.When, s.Impact}, s.Targets...)
+		durations[name+".delay"], durations[name+".by"] = s.Delay, s.Offset.Abs()
+		names[name] = append([]string{s.Fault, s.Trigger, s.Impact}, s.Targets...)
 		if p := s.Proof; p != nil {
-			spans[name+".proof.off"] = p.MinOffset
-			texts[name+".proof"] = append([]string{p.IdleText}, p.Use...)
+			durations[name+".proof.off"] = p.MinOffset
+			names[name+".proof"] = append([]string{p.IdleText}, p.Targets...)
 		}
-		if !(s.Rate >= 0 && s.Rate <= maxTimes) {
-			return fmt.Errorf("%s.rate: %g is out of range: at most %d from 0", name, s.Rate, maxTimes)
+		if !(s.Rate >= 0 && s.Rate <= maxCount) {
+			return fmt.Errorf("%s.rate: %g is not between 0 and %d", name, s.Rate, maxCount)
 		}
 		if s.Step < 1 || s.Step > maxSteps {
-			return fmt.Errorf("%s.step: %d is out of range: at most %d from 1", name, s.Step, maxSteps)
+			return fmt.Errorf("%s.step: %d is not between 1 and %d", name, s.Step, maxSteps)
 		}
 	}
 	for i, r := range p.Reach {
-		texts[fmt.Sprintf("reach[%d]", i)] = append([]string{r.Client}, r.Nodes...)
+		names[fmt.Sprintf("reach[%d]", i)] = append([]string{r.Client}, r.Nodes...)
 	}
-	for _, name := range slices.Sorted(maps.Keys(spans)) {
-		if d := spans[name]; d < 0 || d > maxSpan {
-			return fmt.Errorf("%s: %d is out of range: at most %d nanoseconds from 0", name, d, maxSpan)
+	for _, name := range slices.Sorted(maps.Keys(durations)) {
+		if d := durations[name]; d < 0 || d > maxDuration {
+			return fmt.Errorf("%s: %d is not between 0 and %d nanoseconds", name, d, maxDuration)
 		}
 	}
 	for _, c := range counts {
-		if c.got < 0 || c.got > c.most {
-			return fmt.Errorf("%s: %d is out of range: at most %d from 0", c.name, c.got, c.most)
+		if c.value < 0 || c.value > c.limit {
+			return fmt.Errorf("%s: %d is not between 0 and %d", c.name, c.value, c.limit)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		for _, w := range texts[name] {
-			if len(w) > maxName {
-				return fmt.Errorf("%s: a name of %d bytes: at most %d", name, len(w), maxName)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		for _, w := range names[name] {
+			if len(w) > maxNameLen {
+				return fmt.Errorf("%s: a name has %d bytes, more than the maximum of %d", name, len(w), maxNameLen)
 			}
 		}
 	}
 	if p.Epoch < 0 || p.Epoch > maxEpoch {
-		return fmt.Errorf("epoch: %d is out of range: at most %d from 0", p.Epoch, int64(maxEpoch))
+		return fmt.Errorf("epoch: %d is not between 0 and %d", p.Epoch, int64(maxEpoch))
 	}
 	if !(p.Rate >= 0 && p.Rate < 1) {
-		return fmt.Errorf("rate: %g is out of range: from 0 to below 1", p.Rate)
+		return fmt.Errorf("rate: %g is not in the range [0, 1)", p.Rate)
 	}
 	return nil
 }

@@ -16,24 +16,24 @@ func Example() {
 	// Output: 2 4 5
 }
 
-// Next gives the same results as a linear scan on short lists.
+// Next gives the same results as a linear scan of short lists.
 func TestMaxTreeAgainstScan(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for n := range 40 {
 		for range 20 {
-			heights := make([]int64, n)
-			for i := range heights {
-				heights[i] = []int64{math.MinInt64, math.MaxInt64, rng.Int64N(5), rng.Int64N(5), -rng.Int64N(5)}[rng.IntN(5)]
+			values := make([]int64, n)
+			for i := range values {
+				values[i] = []int64{math.MinInt64, math.MaxInt64, rng.Int64N(5), rng.Int64N(5), -rng.Int64N(5)}[rng.IntN(5)]
 			}
-			p := history.NewMaxTree(heights)
+			p := history.NewMaxTree(values)
 			for from := range n + 1 {
-				for _, least := range []int64{math.MinInt64, -3, 0, 1, 2, 3, 4, 5, math.MaxInt64} {
-					want := from + max(0, slices.IndexFunc(heights[from:], func(h int64) bool { return h >= least }))
-					if !slices.ContainsFunc(heights[from:], func(h int64) bool { return h >= least }) {
+				for _, threshold := range []int64{math.MinInt64, -3, 0, 1, 2, 3, 4, 5, math.MaxInt64} {
+					want := from + max(0, slices.IndexFunc(values[from:], func(h int64) bool { return h >= threshold }))
+					if !slices.ContainsFunc(values[from:], func(h int64) bool { return h >= threshold }) {
 						want = n
 					}
-					if got := p.Next(from, least); got != want {
-						t.Fatalf("%v from %d at least %d: got %d, want %d", heights, from, least, got, want)
+					if got := p.Next(from, threshold); got != want {
+						t.Fatalf("%v: first index from %d with a value of at least %d: got %d, want %d", values, from, threshold, got, want)
 					}
 				}
 			}

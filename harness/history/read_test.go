@@ -18,11 +18,11 @@ import (
 	"testing"
 )
 
-// readSlowly does the same as Read in the simplest way, without regard for time and memory.
+// readSlowly is a simple equivalent of Read that ignores time and memory.
 func readSlowly(text []byte) (*History, error) {
 	br := bufio.NewReaderSize(bytes.NewReader(text), len(text)+1)
 	var events []Event
-	cutLine := ""
+	truncation := ""
 	for line := 1; ; line++ {
 		text, err := br.ReadBytes('\n')
 		if len(text) > maxLine {
@@ -31,13 +31,13 @@ func readSlowly(text []byte) (*History, error) {
 		if err != nil && len(text) == 0 {
 			break
 		}
-		e, wrong := decode(text)
-		if wrong != nil && err != nil && line > 1 {
-			cutLine = fmt.Sprintf("line %d is incomplete", line)
+		e, decodeErr := decode(text)
+		if decodeErr != nil && err != nil && line > 1 {
+			truncation = fmt.Sprintf("line %d is incomplete", line)
 			break
 		}
-		if wrong != nil {
-			return nil, fmt.Errorf("line %d: %w", line, wrong)
+		if decodeErr != nil {
+			return nil, fmt.Errorf("line %d: %w", line, decodeErr)
 		}
 		if line == 1 {
 			if err := checkFirst(e); err != nil {
@@ -49,8 +49,8 @@ func readSlowly(text []byte) (*History, error) {
 		events = append(events, e)
 	}
 	h, err := New(events)
-	if err == nil && cutLine != "" {
-		h.Cut = cutLine
+	if err == nil && truncation != "" {
+		h.Truncation = truncation
 	}
 	return h, err
 }
@@ -71,56 +71,56 @@ func checkRead(t testing.TB, text []byte) *History {
 	slices.SortFunc(events, func(a, b Event) int { return cmp.Compare(a.N, b.N) })
 	var b []byte
 	for i := range events {
-		events[i] = events[i].asRead()
+		events[i] = events[i].normalize()
 		var err error
 		if b, err = appendLine(b, &events[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	reread, err := Read(bytes.NewReader(b))
-	if made, madeErr := New(events); err != nil || madeErr != nil || !reflect.DeepEqual(reread, made) {
-		t.Errorf("%.500q:\nreread %+v, %v\nwant   %+v", text, reread, err, made)
+	rereadHistory, err := Read(bytes.NewReader(b))
+	if fromEvents, fromEventsErr := New(events); err != nil || fromEventsErr != nil || !reflect.DeepEqual(rereadHistory, fromEvents) {
+		t.Errorf("%.500q:\nreread %+v, %v\nwant   %+v", text, rereadHistory, err, fromEvents)
 	}
 	return want
 }
 
 func TestReadAnyLength(t *testing.T) {
-	for _, cycles := range []int{1, 3, 4, 50, 100, 1500} { // around the sizes of chunks
+	for _, cycles := range []int{1, 3, 4, 50, 100, 1500} { // around the chunk sizes
 		var b bytes.Buffer
 		g := generatedHistory{cycles: cycles}
 		if _, err := b.ReadFrom(&g); err != nil {
 			t.Fatal(err)
 		}
 		h := checkRead(t, b.Bytes())
-		if h == nil || h.Cut != "" || len(h.Events) != g.lines {
-			t.Fatalf("%d cycles: %d lines became %+v", cycles, g.lines, h)
+		if h == nil || h.Truncation != "" || len(h.Events) != g.numLines {
+			t.Fatalf("%d cycles: %d lines were read as %+v", cycles, g.numLines, h)
 		}
 		path := filepath.Join(t.TempDir(), "history.jsonl")
 		if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		filed, err := ReadFile(path)
-		if err != nil || !reflect.DeepEqual(filed, h) {
-			t.Errorf("%d cycles: a file gives different events than a stream, error %v", cycles, err)
+		fromFile, err := ReadFile(path)
+		if err != nil || !reflect.DeepEqual(fromFile, h) {
+			t.Errorf("%d cycles: the file and the stream have different events, error %v", cycles, err)
 		}
 	}
 }
 
-// A compressed history reads like the original, and a truncated one like its uncompressed part.
-// Compressed files that are not a history, or that expand too much, are rejected.
+// A compressed history reads like the original, and a truncated one like the part that can be
+// decompressed. Compressed files that are not histories, or that expand too much, are rejected.
 func TestReadCompressed(t *testing.T) {
-	var plain, packed, repeated bytes.Buffer
+	var text, compressed, compressedAgain bytes.Buffer
 	g := generatedHistory{cycles: 1500}
-	if _, err := plain.ReadFrom(&g); err != nil {
+	if _, err := text.ReadFrom(&g); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(Pack(&packed, bytes.NewReader(plain.Bytes())), Pack(&repeated, bytes.NewReader(plain.Bytes()))); err != nil {
+	if err := errors.Join(Pack(&compressed, bytes.NewReader(text.Bytes())), Pack(&compressedAgain, bytes.NewReader(text.Bytes()))); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(packed.Bytes(), repeated.Bytes()) || packed.Len()*5 > plain.Len() {
-		t.Errorf("%d bytes were compressed to %d and to %d", plain.Len(), packed.Len(), repeated.Len())
+	if !bytes.Equal(compressed.Bytes(), compressedAgain.Bytes()) || compressed.Len()*5 > text.Len() {
+		t.Errorf("%d bytes were compressed to %d bytes, then to %d bytes", text.Len(), compressed.Len(), compressedAgain.Len())
 	}
-	want := checkRead(t, plain.Bytes())
+	want := checkRead(t, text.Bytes())
 	path := filepath.Join(t.TempDir(), "h")
 	read := func(text []byte) (*History, error) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
@@ -128,40 +128,40 @@ func TestReadCompressed(t *testing.T) {
 		}
 		return ReadFile(path)
 	}
-	if h, err := read(packed.Bytes()); err != nil || !reflect.DeepEqual(h, want) {
-		t.Errorf("different history, error %v", err)
+	if h, err := read(compressed.Bytes()); err != nil || !reflect.DeepEqual(h, want) {
+		t.Errorf("the compressed history is different, error %v", err)
 	}
-	for _, left := range []int{packed.Len() - 1, packed.Len() - 8, packed.Len() / 2} {
-		h, err := read(packed.Bytes()[:left])
+	for _, size := range []int{compressed.Len() - 1, compressed.Len() - 8, compressed.Len() / 2} {
+		h, err := read(compressed.Bytes()[:size])
 		if err != nil {
-			t.Errorf("%d of %d bytes: %v", left, packed.Len(), err)
+			t.Errorf("%d of %d bytes: %v", size, compressed.Len(), err)
 			continue
 		}
-		if n := len(h.Events); left == packed.Len()/2 && (h.Cut == "" || n < g.lines/4 || n >= g.lines) || left > packed.Len()/2 && n != g.lines {
-			t.Errorf("%d of %d bytes: %d of %d events, cut %q", left, packed.Len(), n, g.lines, h.Cut)
+		if n := len(h.Events); size == compressed.Len()/2 && (h.Truncation == "" || n < g.numLines/4 || n >= g.numLines) || size > compressed.Len()/2 && n != g.numLines {
+			t.Errorf("%d of %d bytes: %d of %d events, truncation %q", size, compressed.Len(), n, g.numLines, h.Truncation)
 		}
 	}
-	wrong := bytes.Clone(packed.Bytes())
-	wrong[len(wrong)-5] ^= 1 // damage the checksum
+	corrupted := bytes.Clone(compressed.Bytes())
+	corrupted[len(corrupted)-5] ^= 1 // damage the checksum
 	var nested bytes.Buffer
-	if err := Pack(&nested, bytes.NewReader(packed.Bytes())); err != nil {
+	if err := Pack(&nested, bytes.NewReader(compressed.Bytes())); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string][]byte{
 		"only the magic":   {0x1f, 0x8b},
-		"invalid header":   append([]byte{0x1f, 0x8b}, plain.Bytes()...),
-		"wrong checksum":   wrong,
-		"trailing data":    append(bytes.Clone(packed.Bytes()), "more of something else"...),
+		"invalid header":   append([]byte{0x1f, 0x8b}, text.Bytes()...),
+		"wrong checksum":   corrupted,
+		"trailing data":    append(bytes.Clone(compressed.Bytes()), "more of something else"...),
 		"compressed twice": nested.Bytes(),
-		"truncated header": packed.Bytes()[:12],
+		"truncated header": compressed.Bytes()[:12],
 	} {
 		if h, err := read(text); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: read: %v, %v", name, h != nil, err)
+			t.Errorf("%s: history was read: %v, error %v", name, h != nil, err)
 		}
 	}
 }
 
-// Even a small file can't expand to more than MaxFileBytes.
+// A file can't expand to more than MaxFileBytes, however small it is.
 func TestUnpackIsLimited(t *testing.T) {
 	var bomb bytes.Buffer
 	if err := Pack(&bomb, io.LimitReader(zeroReader{}, 1<<20)); err != nil {
@@ -173,7 +173,7 @@ func TestUnpackIsLimited(t *testing.T) {
 	}
 	n, err := io.Copy(io.Discard, &boundedReader{z, 1 << 19})
 	if err == nil || n > 1<<19 || !strings.Contains(err.Error(), "has more than") {
-		t.Errorf("%d bytes, %v", n, err)
+		t.Errorf("read %d bytes, error %v", n, err)
 	}
 }
 
@@ -185,31 +185,31 @@ func TestReadErrorsNameLines(t *testing.T) {
 	text := string(record(t, completeRun...))
 	lines := strings.SplitAfter(text, "\n")
 	bom := "\xef\xbb\xbf"
-	long := `{"n":3,"t":1,"process":"c1","type":"ok","op":"read","cause":"` + strings.Repeat("x", maxLine) + "\"}\n"
-	fits := strings.Replace(long, strings.Repeat("x", 100), "", 1)
-	large := strings.Replace(long, strings.Repeat("x", maxLine), strings.Repeat("y", 3*bufferSize), 1)
+	longLine := `{"n":3,"t":1,"process":"c1","type":"ok","op":"read","cause":"` + strings.Repeat("x", maxLine) + "\"}\n"
+	maxLengthLine := strings.Replace(longLine, strings.Repeat("x", 100), "", 1)
+	largeLine := strings.Replace(longLine, strings.Repeat("x", maxLine), strings.Repeat("y", 3*bufferSize), 1)
 	for name, c := range map[string]struct{ text, want string }{
-		"two large lines":        {lines[0] + lines[1] + large + strings.Replace(large, `"n":3`, `"n":4`, 1), ""},
+		"two large lines":        {lines[0] + lines[1] + largeLine + strings.Replace(largeLine, `"n":3`, `"n":4`, 1), ""},
 		"CRLF":                   {strings.ReplaceAll(text, "\n", "\r\n"), ""},
 		"no last newline":        {strings.TrimSuffix(text, "\n"), ""},
-		"line of maximal length": {lines[0] + lines[1] + fits, ""},
+		"line of maximum length": {lines[0] + lines[1] + maxLengthLine, ""},
 		"BOM":                    {bom + text, "line 1: not an event: invalid character 'ï' looking for beginning of value"},
 		"BOM later":              {lines[0] + bom + lines[1], "line 2: not an event: invalid character 'ï' looking for beginning of value"},
 		"empty line":             {lines[0] + lines[1] + "\n" + lines[2], "line 3: not an event: EOF"},
 		"empty CRLF line":        {lines[0] + "\r\n" + lines[1], "line 2: not an event: EOF"},
 		"empty first line":       {"\n" + text, "line 1: not an event: EOF"},
 		"empty last line":        {text + "\n", "line 5: not an event: EOF"},
-		"two on a line":          {lines[0] + strings.TrimSpace(lines[1]) + lines[2], "line 2: not an event: something follows on the same line"},
-		"halves of two lines":    {lines[0] + lines[1][:40] + lines[2], "line 2: not an event: "},
-		"too long line":          {lines[0] + lines[1] + long, "line 3: longer than 16777216 bytes"},
-		"too long without end":   {lines[0] + strings.Repeat("x", maxLine+1), "line 2: longer than 16777216 bytes"},
+		"two on a line":          {lines[0] + strings.TrimSpace(lines[1]) + lines[2], "line 2: not an event: extra data on the same line"},
+		"two halves of lines":    {lines[0] + lines[1][:40] + lines[2], "line 2: not an event: "},
+		"too long line":          {lines[0] + lines[1] + longLine, "line 3: longer than 16777216 bytes"},
+		"endless line":           {lines[0] + strings.Repeat("x", maxLine+1), "line 2: longer than 16777216 bytes"},
 		"zeros":                  {lines[0] + strings.Repeat("\x00", 4096) + "\n", `line 2: not an event: invalid character '\x00' looking for beginning of value`},
 		"same number":            {lines[0] + lines[1] + lines[1], "line 3: event 2 comes after event 2, but recorders number events in ascending order"},
 		"two runs":               {text + text, "line 5: event 1 comes after event 4, but recorders number events in ascending order"},
-		"no number":              {lines[0] + strings.Replace(lines[1], `"n":2,`, "", 1), "line 2: not an event: n, process, type and op are needed"},
-		"cut in a letter":        {lines[0] + lines[1][:30] + "\xc3", ""},
+		"no number":              {lines[0] + strings.Replace(lines[1], `"n":2,`, "", 1), "line 2: not an event: n, process, type and op are required"},
+		"cut within a character": {lines[0] + lines[1][:30] + "\xc3", ""},
 	} {
-		if len(c.text) < maxLine { // skip the slow comparison
+		if len(c.text) < maxLine { // otherwise the comparison is too slow
 			checkRead(t, []byte(c.text))
 		}
 		_, err := Read(strings.NewReader(c.text))
@@ -225,26 +225,26 @@ func TestReadTruncatedAnywhere(t *testing.T) {
 	for i := range text {
 		h := checkRead(t, text[:i])
 		if (h == nil) != (i < bytes.IndexByte(text, '\n')) {
-			t.Errorf("cut at %d: %+v", i, h)
+			t.Errorf("truncated at %d: %+v", i, h)
 		}
 		if h == nil || i == len(text)-1 { // only the last newline is missing
 			continue
 		}
-		if n := bytes.Count(text[:i+1], []byte("\n")); h.Cut == "" || len(h.Events) != n {
-			t.Errorf("cut at %d: %d events, want %d; cut %q", i, len(h.Events), n, h.Cut)
+		if n := bytes.Count(text[:i+1], []byte("\n")); h.Truncation == "" || len(h.Events) != n {
+			t.Errorf("truncated at %d: %d events, want %d; truncation %q", i, len(h.Events), n, h.Truncation)
 		}
 	}
 }
 
-// Events of op "key" are skipped. Earlier releases used them to record the lock's key on each node
-// when they stopped a run.
-func TestReadSkipsKeysOfAStoppedRun(t *testing.T) {
+// Earlier releases recorded the lock's key on each node, as events with op "key", when they stopped
+// a run.
+func TestReadSkipsKeysOfStoppedRun(t *testing.T) {
 	events := slices.Insert(slices.Clone(completeRun), 3,
 		Event{T: 9, Process: Harness, Type: Info, Op: OpStop, Key: "lock-1", Cause: "stopped at event 3"},
 		Event{T: 9, Process: Harness, Type: OK, Op: "key", Key: "lock-1", Node: "n1", Token: "A", TTL: 7},
 		Event{T: 9, Process: Harness, Type: Fail, Op: "key", Key: "lock-1", Node: "n2"})
 	h := checkRead(t, record(t, events...))
-	if h == nil || h.Cut != "stopped at event 3" || len(h.Events) != len(completeRun)+1 || slices.ContainsFunc(h.Events, func(e Event) bool { return e.Op == "key" }) {
+	if h == nil || h.Truncation != "stopped at event 3" || len(h.Events) != len(completeRun)+1 || slices.ContainsFunc(h.Events, func(e Event) bool { return e.Op == "key" }) {
 		t.Errorf("%+v", h)
 	}
 }
@@ -252,10 +252,10 @@ func TestReadSkipsKeysOfAStoppedRun(t *testing.T) {
 func TestReadReportsFailedLine(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
-		g := generatedHistory{cycles: 50, fail: 1 + rnd.Int64N(150_000)}
+		g := generatedHistory{cycles: 50, failAfter: 1 + rnd.Int64N(150_000)}
 		h, err := Read(&g)
-		if want := fmt.Sprintf("line %d: %v", g.lines, errReadFailed); h != nil || !errors.Is(err, errReadFailed) || err.Error() != want {
-			t.Fatalf("failed after %d bytes: got %v, want %s", g.fail, err, want)
+		if want := fmt.Sprintf("line %d: %v", g.numLines, errReadFailed); h != nil || !errors.Is(err, errReadFailed) || err.Error() != want {
+			t.Fatalf("reader failed after %d bytes: got %v, want %s", g.failAfter, err, want)
 		}
 	}
 }
@@ -268,7 +268,7 @@ func TestReadFileRejectsOtherFiles(t *testing.T) {
 	if _, err := ReadFile(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("reading a missing file: %v", err)
 	}
-	// A file with many lines that are no events must not cause allocation for as many events.
+	// Lines that are not events must not cause Read to allocate memory for events.
 	path := filepath.Join(dir, "lines")
 	if err := os.WriteFile(path, append(record(t, completeRun...), bytes.Repeat([]byte("\n"), 1<<20)...), 0o600); err != nil {
 		t.Fatal(err)
@@ -280,7 +280,7 @@ func TestReadFileRejectsOtherFiles(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; n > 2<<20 {
-		t.Errorf("rejecting them allocated %d bytes", n)
+		t.Errorf("rejecting the empty lines allocated %d bytes", n)
 	}
 }
 

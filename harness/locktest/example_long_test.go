@@ -10,7 +10,7 @@ import (
 )
 
 // TestExampleModule runs the tests of the module in testdata/example as its author would. They must
-// pass, and must fail with the right cause once the lock has its mistake.
+// pass, and fail for the right cause once the lock has its mistake.
 func TestExampleModule(t *testing.T) {
 	binary := buildExample(t)
 	if out, err := runBinary(binary, "-test.v", "-test.run=^TestLock$"); err != nil || strings.Count(out, "    --- PASS: ") < 15 {
@@ -28,16 +28,15 @@ func TestExampleModule(t *testing.T) {
 			t.Errorf("%v: %q is not in\n%s", err, want, out)
 		}
 	}
-	_, kept, _ := strings.Cut(out, "history and report.html: ")
-	kept, _, _ = strings.Cut(kept, "\n")
+	_, dir, _ := strings.Cut(out, "history and report.html: ")
+	dir, _, _ = strings.Cut(dir, "\n")
 	for _, name := range []string{"run.json", "history.jsonl.gz", "verdict.json", "outcome.json", "report.html"} {
-		if all, err := filepath.Glob(filepath.Join(kept, name)); err != nil || len(all) != 1 {
-			t.Errorf("no %[2]s in %[1]q", kept, name)
+		if matches, err := filepath.Glob(filepath.Join(dir, name)); err != nil || len(matches) != 1 {
+			t.Errorf("file %[2]s not found in %[1]q", dir, name)
 		}
 	}
 }
 
-// buildExample builds the module's tests.
 func buildExample(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "example.test")

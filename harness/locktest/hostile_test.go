@@ -14,14 +14,14 @@ import (
 	"lockpick/harness/lock"
 )
 
-// hostileEnv names the lock that TestHostile runs.
+// hostileEnv is the environment variable with the name of the lock that TestHostile runs.
 const hostileEnv = "LOCKTEST_HOSTILE"
 
 // hostileLocks are locks that crash a run or make it hang, with the texts expected in the failure.
-// If a text is a function name, it must appear as a frame in the dump.
+// A function name must appear as a frame in the dump.
 var hostileLocks = map[string]struct {
-	acquire func(ctx context.Context, env lock.Env) (lock.Handle, error)
-	says    []string
+	acquire    func(ctx context.Context, env lock.Env) (lock.Handle, error)
+	wantOutput []string
 }{
 	"spins": {func(context.Context, lock.Env) (lock.Handle, error) { return spin() },
 		[]string{"did not end within 1s", "locktest.spin("}},
@@ -46,7 +46,7 @@ var hostileLocks = map[string]struct {
 		return blockForever()
 	}, []string{"the run is vacuous: nobody acquired a lock"}},
 	"sleeps-for-ever": {func(ctx context.Context, env lock.Env) (lock.Handle, error) {
-		time.Sleep(time.Hour) // which is virtual
+		time.Sleep(time.Hour) // in virtual time
 		return nil, ctx.Err()
 	}, []string{"the run is vacuous: nobody acquired a lock"}},
 	"always-fails": {func(context.Context, lock.Env) (lock.Handle, error) {
@@ -73,12 +73,12 @@ func wait() (lock.Handle, error) {
 	return nil, nil
 }
 
-var taken sync.Mutex
+var takenMutex sync.Mutex
 
-func init() { taken.Lock() }
+func init() { takenMutex.Lock() }
 
 func contend() (lock.Handle, error) {
-	taken.Lock()
+	takenMutex.Lock()
 	return nil, nil
 }
 
@@ -101,15 +101,15 @@ func (hostileLock) Close() error { return nil }
 func TestHostile(t *testing.T) {
 	name := os.Getenv(hostileEnv)
 	if name == "" {
-		t.Skip("for a process of TestHostileLocksFail")
+		t.Skip("run by TestHostileLocksFail")
 	}
-	patience := time.Minute // a busy host is slow
-	if strings.HasPrefix(hostileLocks[name].says[0], "did not end") {
-		patience = time.Second
+	limit := time.Minute // a busy host is slow
+	if strings.HasPrefix(hostileLocks[name].wantOutput[0], "did not end") {
+		limit = time.Second
 	}
 	Run(t, lock.Kind{OneNode: true, New: func(env lock.Env) (lock.Lock, error) {
 		return hostileLock{env, hostileLocks[name].acquire}, nil
-	}}, Options{Scenarios: []string{"baseline/", "holder-crashes/"}, Patience: patience})
+	}}, Options{Scenarios: []string{"baseline/", "holder-crashes/"}, Patience: limit})
 }
 
 // If a lock ends its process or hangs, only its own subtests fail. The failure shows the lock's
@@ -121,9 +121,9 @@ func TestHostileLocksFail(t *testing.T) {
 			cmd := exec.Command(os.Args[0], "-test.run=^TestHostile$", "-test.v")
 			cmd.Env = append(os.Environ(), hostileEnv+"="+name)
 			out, err := cmd.CombinedOutput()
-			for _, says := range append(h.says, "--- FAIL: TestHostile/baseline/base", "TestHostile/holder-crashes/base", "run again: go test -run '^TestHostile$/^baseline$/^base$'") {
-				if !strings.Contains(string(out), says) {
-					t.Errorf("%v: %q is not in\n%s", err, says, out)
+			for _, want := range append(h.wantOutput, "--- FAIL: TestHostile/baseline/base", "TestHostile/holder-crashes/base", "run again: go test -run '^TestHostile$/^baseline$/^base$'") {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("%v: %q is missing from the output:\n%s", err, want, out)
 				}
 			}
 		})

@@ -17,19 +17,19 @@
 // requirement of the simulation. It should read Env.Now before it sends requests and again when it
 // has the answers, and take its values from Env.Token, so that a seed always produces the same run.
 // Set OwnTime if the lock or its library calls time.Now or time.Sleep, and OwnTokens if it draws
-// its own values. The other fields of Kind describe further properties. Nothing else is required of
-// the lock. Scenarios that need unsupported features are skipped. The simulation also skips
-// scenarios with faults that only real servers can have.
+// its own values. The other fields of Kind describe further properties. Scenarios that need
+// unsupported features are skipped. The simulation skips scenarios with faults that affect only
+// real servers, too.
 //
 // None of lockpick's own scenarios tests reentrancy. To test it, write a scenario file with
 // workload: {reenter: 2} and list it in Options.Scenarios.
 //
-// Simulated nodes support the commands that locks use. If one is missing, the failure names it. In
-// that case, use real servers (Options.Backend), which support all commands. Some faults affect
-// messages that set, extend or release a lock. lockpick recognizes these messages by their command,
-// or by the effect of their script. If a script is misclassified, add a first line to it: --
-// lockpick:set, -- lockpick:extend or -- lockpick:release. The script's first key must then be the
-// lock's key, and its first argument the value.
+// Simulated nodes support the commands that locks use. If a command is missing, the failure names
+// it. In that case, use real servers (Options.Backend), which support all commands. Some faults
+// affect messages that set, extend or release a lock. lockpick recognizes these messages by their
+// command, or by the effect of their script. If it misclassifies a script, add a first line to the
+// script: -- lockpick:set, -- lockpick:extend or -- lockpick:release. The script's first key must
+// then be the lock's key, and its first argument the value.
 //
 // # Results
 //
@@ -37,29 +37,29 @@
 // comparison run of the same scenario with lockpick's own lock. A failure reports the violated
 // property and its cause, draws the sequence of events, and prints the command to reproduce it. The
 // same seed always produces the same run. With go test -artifacts, the history and report.html are
-// kept in the subtest's ArtifactDir. lockpick show NAME describes a scenario, and lockpick help
+// saved in the subtest's ArtifactDir. lockpick show NAME describes a scenario, and lockpick help
 // properties explains the properties. An inconclusive run is a failure, because it demonstrated
 // nothing.
 //
 // The scenario's tier decides what is required of a lock. Tier "every" applies to every lock: its
 // faults hit clients, links, or a few nodes. Tier "quorum" applies to locks that count votes, which
 // means all locks without OneNode. If the scenario has no tier for the lock, or the tier does not
-// require the property, the result is only logged.
+// require the property, the result is logged and can't fail the test.
 //
 // # How it works
 //
-// Simulated runs are executed by separate processes of this test's binary. A lock that spins,
-// panics or hangs thus ends only its own process, and fails a single subtest, which prints the
-// lock's goroutines. Each of these processes runs the test itself until it reaches Run, so code
-// before Run, and in TestMain, is executed there, too. Run never returns in these processes. The
-// lock's output is logged. Coverage doesn't include these processes.
+// Separate processes of this test's binary execute simulated runs. A lock that spins, panics or
+// hangs thus ends only its own process and fails a single subtest, which prints the lock's
+// goroutines. Each of these processes runs the test itself until it reaches Run, so it executes
+// code before Run, and in TestMain, too. Run never returns in these processes. The lock's output is
+// logged. Coverage doesn't include these processes.
 //
-// On real servers each client is a process of the test's binary; see Process.
+// On real servers, each client is a process of the test's binary; see Process.
 //
 // The lock needs no entry in the table of package lock/kinds. Backends and client processes look up
-// locks in a table of kinds that they are given. Here that table contains lockpick's own kinds, for
-// the comparison runs, and the lock under test. Nothing is registered globally, so two tests may
-// use the same name for their locks.
+// locks in a table of kinds that is passed to them. Here that table contains lockpick's own kinds,
+// for the comparison runs, and the lock under test. Nothing is registered globally, so two tests
+// may use the same name for their locks.
 //
 // Deliberately missing: containers, and locks that are not written in Go.
 package locktest
@@ -99,32 +99,33 @@ const (
 	Servers    = "process" // redis-server processes in real time, on Linux; see Process
 )
 
-// Options select the scenarios and settings. With the zero value, each scenario that has a tier for
-// the lock runs once in the simulation.
+// Options selects the scenarios and settings. With the zero value, each scenario that has a tier
+// for the lock runs once in the simulation.
 type Options struct {
-	// Scenarios are names as in lockpick run, or files: baseline includes its variants, baseline/
-	// is the base alone, and gc-pause-after-acquire/fenced a variant. Globs are supported. Named
-	// scenarios run even without a tier, but then nothing is required of the lock.
+	// Scenarios lists names as in lockpick run, or files: baseline includes its variants,
+	// baseline/ is the base alone, and gc-pause-after-acquire/fenced is a variant. Globs are
+	// supported. Named scenarios run even without a tier, but then nothing is required of the
+	// lock.
 	Scenarios []string
-	// Tags selects scenarios that have all of these tags, such as ci, clock, kleppmann.
+	// Tags selects scenarios that have all these tags, such as ci, clock or kleppmann.
 	Tags []string
-	// Seed is the random seed; 0 means 1. Seeds is the number of consecutive seeds for each
+	// Seed is the first random seed; 0 means 1. Seeds is the number of consecutive seeds for each
 	// scenario; 0 means 1.
 	Seed  uint64
 	Seeds int
-	// Without lists scenarios to skip, as NAME or NAME/VARIANT, with the reason.
+	// Without lists scenarios to skip, as NAME or NAME/VARIANT, with the reasons.
 	Without map[string]string
 	// Backend is Simulation or Servers. The default is Simulation.
 	Backend string
-	// Scale is the factor by which all durations are multiplied on real servers. The default is the
-	// scenario's own factor, or 0.1. A library with fixed delays may need 1.
+	// Scale multiplies all durations on real servers. The default is the scenario's own factor, or
+	// 0.1. A library with fixed delays may need 1.
 	Scale float64
-	// Nodes is the number of nodes, if the lock needs a number other than the scenario's, which is
-	// usually 5. Scenarios with faults on particular nodes are then skipped. 0 means the scenario's
-	// number.
+	// Nodes is the number of nodes, for a lock that can't use the scenario's number, which is
+	// usually 5. Scenarios with faults on particular nodes are then skipped. 0 means the
+	// scenario's number.
 	Nodes int
-	// NoDrift means that the lock has no safety margin for clocks that run fast or slow. Nothing is
-	// required of it in scenarios with such clocks.
+	// NoDrift means that the lock has no safety margin for clocks that run fast or slow. In
+	// scenarios with clock drift, nothing is then required of the lock.
 	NoDrift bool
 	// Set contains values for the kind's Options.
 	Set map[string]string
@@ -133,25 +134,25 @@ type Options struct {
 	Patience time.Duration
 }
 
-// Run runs the scenarios against the lock, each in a subtest. In the simulation the subtests are
+// Run runs the scenarios against the lock, each in a subtest. In the simulation, the subtests are
 // parallel, so they run after the calling test has returned.
 func Run(t *testing.T, kind lock.Kind, o Options) {
 	t.Helper()
-	r := &run{Options: o, kind: kind, test: t.Name()}
+	r := &run{Options: o, kind: kind, testName: t.Name()}
 	if err := r.complete(); err != nil {
 		t.Fatalf("locktest: %v", err)
 	}
 	if os.Getenv(workerEnv) != "" {
 		r.work()
 	}
-	all, err := r.chooseScenarios()
+	selected, err := r.chooseScenarios()
 	if err != nil {
 		t.Fatalf("locktest: %v", err)
 	}
 	if err := r.start(t); err != nil {
 		t.Fatalf("locktest: %v", err)
 	}
-	for _, c := range all {
+	for _, c := range selected {
 		for n := range uint64(r.Seeds) {
 			name := c.name()
 			if r.Seeds > 1 {
@@ -165,16 +166,16 @@ func Run(t *testing.T, kind lock.Kind, o Options) {
 // run is the state of one call of Run.
 type run struct {
 	Options
-	kind  lock.Kind
-	table map[string]lock.Kind
-	known scenario.Known
-	test  string // name of the test
+	kind       lock.Kind
+	kindTable  map[string]lock.Kind
+	knownLocks scenario.KnownNames
+	testName   string // the test's name
 
-	backend   harness.Backend // for real servers; nil: use workers
-	abilities campaign.Capabilities
-	workers   campaign.Workers
-	hung      atomic.Int32
-	store     string
+	backend      harness.Backend // for real servers; nil in the simulation, which uses workers
+	capabilities campaign.Capabilities
+	workers      campaign.Workers
+	hungRuns     atomic.Int32
+	storeDir     string
 }
 
 // complete fills in defaults and rejects invalid options.
@@ -193,17 +194,17 @@ func (r *run) complete() error {
 	case r.Backend == Simulation && r.Scale != 0:
 		return fmt.Errorf("option Scale is only for real servers: the simulation runs in virtual time")
 	case r.Backend == Servers && !slices.ContainsFunc(clients, func(k lock.Kind) bool { return withName(k).Name == r.kind.Name }):
-		return fmt.Errorf("on real servers the clients are processes of this test's binary: add\n\n\tfunc TestMain(m *testing.M) { locktest.Process(m, kind) }\n\nfor the kind named %q", r.kind.Name)
+		return fmt.Errorf("on real servers, the clients are processes of this test's binary: add\n\n\tfunc TestMain(m *testing.M) { locktest.Process(m, kind) }\n\nfor the kind named %q", r.kind.Name)
 	}
 	for name, value := range r.Set {
 		i := slices.IndexFunc(r.kind.Options, func(o lock.Option) bool { return o.Name == name })
 		if i < 0 || !slices.Contains(r.kind.Options[i].Values, value) {
-			return fmt.Errorf("kind %s has no option %s=%s", r.kind.Name, name, value)
+			return fmt.Errorf("kind %q has no option %s=%s", r.kind.Name, name, value)
 		}
 	}
-	r.table = tableWith(r.kind)
-	r.known = campaign.KnownLocks(r.table)
-	r.known.Backends = []string{Simulation, Servers}
+	r.kindTable = tableWith(r.kind)
+	r.knownLocks = campaign.KnownLocks(r.kindTable)
+	r.knownLocks.Backends = []string{Simulation, Servers}
 	return nil
 }
 
@@ -217,19 +218,19 @@ func checkKind(k lock.Kind) error {
 	_, known := kinds.All[k.Name]
 	switch {
 	case k.New == nil:
-		return fmt.Errorf("kind %s has no factory: set New", k.Name)
+		return fmt.Errorf("kind %q has no factory: set New", k.Name)
 	case known:
-		return fmt.Errorf("lockpick already has a kind %s: set another Name", k.Name)
+		return fmt.Errorf("lockpick already has a kind named %q: set another Name", k.Name)
 	case strings.Trim(k.Name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
-		return fmt.Errorf("invalid name %q of the kind: use lower-case letters, digits and hyphens", k.Name)
+		return fmt.Errorf("invalid kind name %q: use lowercase letters, digits and hyphens", k.Name)
 	}
 	return nil
 }
 
-// tableWith returns a table of lockpick's own kinds, for comparison runs, and the given ones.
-func tableWith(more ...lock.Kind) map[string]lock.Kind {
+// tableWith returns a table of the given kinds and lockpick's own kinds, for comparison runs.
+func tableWith(added ...lock.Kind) map[string]lock.Kind {
 	table := maps.Clone(kinds.All)
-	for _, k := range more {
+	for _, k := range added {
 		table[withName(k).Name] = k
 	}
 	return table
@@ -241,7 +242,7 @@ func (r *run) start(t *testing.T) error {
 	if err != nil {
 		return fmt.Errorf("find the test's binary: %w", err)
 	}
-	var b harness.Backend = sim.New(r.table)
+	var b harness.Backend = sim.New(r.kindTable)
 	if r.Backend == Servers {
 		if _, err := exec.LookPath("redis-server"); err != nil {
 			t.Skip("redis-server is not on PATH: apt-get install redis-server")
@@ -249,21 +250,20 @@ func (r *run) start(t *testing.T) error {
 		b = process.New(process.Config{Self: append([]string{self, clientVerb}, customFlags()...)})
 		r.backend = b
 	}
-	r.abilities = campaign.Probe(t.Context(), b)
-	if c := r.abilities.Capability(harness.CanRun); !c.Available {
+	r.capabilities = campaign.Probe(t.Context(), b)
+	if c := r.capabilities.Capability(harness.RunCapability); !c.Available {
 		t.Skipf("%s: %s: %s", b.Name(), c.Reason, c.Remedy)
 	}
-	r.store = t.TempDir()
+	r.storeDir = t.TempDir()
 	r.startWorkers(t, self)
 	return nil
 }
 
-// runSubtest is the body of a subtest.
 func (r *run) runSubtest(t *testing.T, c choice, seed uint64) {
-	if why := cmp.Or(r.Without[c.ID()], r.Without[c.Name], c.skip, r.unmetNeeds(t, c.Scenario)); why != "" {
-		t.Skip(why)
+	if reason := cmp.Or(r.Without[c.ID()], r.Without[c.Name], c.skipReason, r.unmetNeeds(t, c.Scenario)); reason != "" {
+		t.Skip(reason)
 	}
-	j := campaign.Job{Scenario: c.Scenario, Seed: seed, Backend: r.Backend, Store: r.store, Keep: campaign.KeepUnexpected, Reports: campaign.KeepNone,
+	j := campaign.Job{Scenario: c.Scenario, Seed: seed, Backend: r.Backend, Store: r.storeDir, Keep: campaign.KeepUnexpected, Reports: campaign.KeepNone,
 		Command: rerunCommand(t.Name()), Comparison: &c.original}
 	if keepsArtifacts() {
 		j.Reports = campaign.KeepAll
@@ -275,16 +275,16 @@ func (r *run) runSubtest(t *testing.T, c choice, seed uint64) {
 	}
 	t.Parallel()
 	o, output := r.simulate(t, j)
-	if o.Code == outcome.ExitUndecided && slices.ContainsFunc(c.Plan, scenario.DuringAcquire) {
+	if o.Code == outcome.ExitUndecided && slices.ContainsFunc(c.Plan, scenario.IsDuringAcquire) {
 		t.Skipf("this lock does not read Env.Now twice in an acquire (set OwnTime if it calls time.Now), so it never reaches the point %s: %s",
 			client.DuringAcquire, o.Judgements[0].Because)
 	}
 	r.report(t, c, o, output)
 }
 
-// maxTries is how often an inconclusive run is retried. In the simulation each try uses another
-// seed, because a seed always gives the same result, and with some seeds all faults miss a lock
-// that sends few requests.
+// maxTries is how often an inconclusive run is tried. In the simulation each try uses another seed,
+// because a seed always gives the same result, and with some seeds all faults miss a lock that
+// sends few requests.
 const maxTries = 5
 
 // simulate runs a job on a worker. output is what the lock printed.
@@ -292,15 +292,15 @@ func (r *run) simulate(t *testing.T, j campaign.Job) (o outcome.Outcome, output 
 	w := <-r.workers.Idle
 	defer func() { r.workers.Idle <- w }()
 	for range maxTries {
-		if r.hung.Load() >= maxHung {
+		if r.hungRuns.Load() >= maxHung {
 			t.Skipf("%d earlier runs hung", maxHung)
 		}
 		o, output = w.Do(t.Context(), j), w.Output()
-		if o.Error != "" { // goroutines of the run may still exist
+		if o.Error != "" { // the run's goroutines may still exist
 			w.Stop()
 		}
 		if strings.HasPrefix(o.Error, campaign.TimeoutMessage) {
-			r.hung.Add(1)
+			r.hungRuns.Add(1)
 		}
 		if o.Error != "" || o.Code != outcome.ExitUndecided {
 			break
@@ -310,15 +310,15 @@ func (r *run) simulate(t *testing.T, j campaign.Job) (o outcome.Outcome, output 
 	return o, output
 }
 
-// maxHung is how many runs may hang before the remaining runs are not tried. A lock that hangs in
-// one run usually hangs in most of them.
+// maxHung is how many runs may hang before the remaining runs are skipped. A lock that hangs in one
+// run usually hangs in most of them.
 const maxHung = 3
 
-// unmetNeeds lists what the scenario needs but is unavailable here, or returns "". The test fails
-// if that can't be determined.
+// unmetNeeds lists what the scenario needs but is unavailable here, or returns "". It fails the
+// test if that can't be determined.
 func (r *run) unmetNeeds(t *testing.T, s scenario.Scenario) string {
 	var reasons []string
-	for _, c := range r.abilities.Missing(s, r.table) {
+	for _, c := range r.capabilities.Missing(s, r.kindTable) {
 		if c.Unknown {
 			t.Fatalf("%s: %s: %s", c.Name, c.Reason, c.Remedy)
 		}
@@ -327,7 +327,7 @@ func (r *run) unmetNeeds(t *testing.T, s scenario.Scenario) string {
 	return strings.Join(reasons, "; ")
 }
 
-// rerunCommand returns the command that repeats one subtest, to be run in its package's folder.
+// rerunCommand returns the command that repeats one subtest, for use in the package's folder.
 func rerunCommand(test string) string {
 	command := fmt.Sprintf("go test -run '%s' -artifacts .", pattern(test))
 	for _, flag := range customFlags() {
@@ -336,15 +336,14 @@ func rerunCommand(test string) string {
 	return command
 }
 
-// choice is one variant of a scenario, with the lock under test.
+// choice is one variant of a scenario, adapted to the lock under test.
 type choice struct {
 	scenario.Scenario
-	original scenario.Scenario // the scenario with the lock for which it was written
-	skip     string            // why it doesn't apply to this lock, or ""
+	original   scenario.Scenario // the scenario with its own lock
+	skipReason string            // why the scenario doesn't apply to the lock under test, or ""
 }
 
-// name returns the subtest's name. The base gets a name of its own so that -run can select it
-// alone.
+// name returns the subtest's name. The base has a name of its own so that -run can select it alone.
 func (c choice) name() string {
 	if c.Variant == "" {
 		return c.Name + "/" + scenario.BaseVariant
@@ -352,20 +351,20 @@ func (c choice) name() string {
 	return c.ID()
 }
 
-// chooseScenarios returns the scenarios selected by the options, in the order of the catalog.
+// chooseScenarios returns the scenarios selected by the options, in catalog order.
 func (r *run) chooseScenarios() ([]choice, error) {
-	all, _, err := scenarios.Choose(r.Scenarios, r.Tags, r.known, scenario.Overrides{})
+	found, _, err := scenarios.Choose(r.Scenarios, r.Tags, r.knownLocks, scenario.ParseOptions{})
 	if err != nil {
 		return nil, withListHint(err)
 	}
 	var out []choice
-	for _, f := range all {
+	for _, f := range found {
 		if r.Scenarios != nil || r.hasTier(f.Scenario) {
 			out = append(out, r.choice(f.Scenario))
 		}
 	}
 	for name := range r.Without {
-		if _, err := scenarios.Find(name, r.known, scenario.Overrides{}); err != nil {
+		if _, err := scenarios.Find(name, r.knownLocks, scenario.ParseOptions{}); err != nil {
 			return nil, withListHint(err)
 		}
 	}
@@ -399,12 +398,12 @@ func (r *run) choice(original scenario.Scenario) choice {
 		}
 		if r.Backend == Servers {
 			factor := cmp.Or(r.Scale, s.Scale, campaign.RealScale)
-			s, c.original = s.Scaled(factor), original.Scaled(factor)
+			s, c.original = s.ScaledCopy(factor), original.ScaledCopy(factor)
 		}
-		err = s.Check(r.known)
+		err = s.Check(r.knownLocks)
 	}
 	if err != nil {
-		c.skip = err.Error()
+		c.skipReason = err.Error()
 		return c
 	}
 	c.Scenario = s
@@ -415,16 +414,16 @@ func (r *run) choice(original scenario.Scenario) choice {
 // change the scenario's meaning: two nodes are a minority of five, but a majority of three.
 func withNodes(s scenario.Scenario, nodes int) (scenario.Scenario, error) {
 	names := s.NodeNames()
-	of := func(target string) bool {
+	targetsNode := func(target string) bool {
 		_, end, isLink := nemesis.SplitLink(target)
 		return slices.Contains(names, target) || isLink && slices.Contains(names, end)
 	}
-	certain := len(s.Topology.Addresses) > 0 ||
+	namesNodes := len(s.Topology.Addresses) > 0 ||
 		slices.ContainsFunc(s.Clients, func(c scenario.Client) bool { return c.Reach != nil }) ||
 		slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool {
-			return slices.ContainsFunc(st.Fault.Targets, of) || st.When.Message != nil && of(st.When.Message.Link)
+			return slices.ContainsFunc(st.Fault.Targets, targetsNode) || st.When.Message != nil && targetsNode(st.When.Message.Link)
 		})
-	if certain {
+	if namesNodes {
 		return s, fmt.Errorf("has faults on particular nodes out of %d, but the lock uses %d", len(names), nodes)
 	}
 	s.Topology.Nodes = nodes
@@ -432,16 +431,17 @@ func withNodes(s scenario.Scenario, nodes int) (scenario.Scenario, error) {
 }
 
 // withoutDriftFaults returns the scenario for a lock without a margin for clock drift. In the
-// result, random plans don't change clock rates, and nothing is expected if a fixed plan does.
+// result, random plans don't change clock rates, and nothing is required of the lock if a fixed
+// plan does.
 func withoutDriftFaults(s scenario.Scenario) scenario.Scenario {
-	drifts := func(k nemesis.Kind) bool { return k.Power == nemesis.PowerClock && !k.SetsClock }
+	changesRate := func(k nemesis.Kind) bool { return k.CapabilityName == nemesis.ClockCapability && !k.SetsClock }
 	if s.Random != nil {
-		random, _ := s.Random.Without(func(c nemesis.Choice) bool { return drifts(c.Kind) })
+		random, _ := s.Random.Without(func(c nemesis.Choice) bool { return changesRate(c.Kind) })
 		s.Random = &random
 	}
 	if slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
-		return drifts(kind)
+		return changesRate(kind)
 	}) {
 		s.Expect = maps.Clone(s.Expect)
 		for property := range s.Expect {
@@ -451,7 +451,7 @@ func withoutDriftFaults(s scenario.Scenario) scenario.Scenario {
 	return s
 }
 
-// report logs the result of a subtest, or fails the test if the result is unexpected.
+// report logs a subtest's result, or fails the test if the result is unexpected.
 func (r *run) report(t *testing.T, c choice, o outcome.Outcome, output string) {
 	t.Helper()
 	if o.Code == outcome.ExitOK {
@@ -461,64 +461,65 @@ func (r *run) report(t *testing.T, c choice, o outcome.Outcome, output string) {
 	parts := []string{fmt.Sprintf("%s, seed %d: %s", o.Scenario, o.Seed, c.Claim)}
 	parts = append(parts, formatJudgments(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected })...)
 	if o.Error != "" {
-		parts = append(parts, explainError(o, stacks(output, packageOf(r.kind.New))))
+		parts = append(parts, explainError(o, goroutineStacks(output, packageOf(r.kind.New))))
 	} else {
 		parts = append(append(parts, r.diagram(o)...), lockOutput(output)...)
 	}
-	for _, earlier := range o.Retried {
-		parts = append(parts, "retried after: "+earlier)
+	for _, reason := range o.RetryReasons {
+		parts = append(parts, "retried after: "+reason)
 	}
 	t.Errorf("\n%s\n\nrun again: %s\n%s", strings.Join(parts, "\n\n"), o.Command, keepArtifacts(t, o.Dir))
 }
 
-// formatJudgments formats the wanted judgments. Those with the same reason are grouped.
-func formatJudgments(all []outcome.Judgement, wanted func(outcome.Judgement) bool) (out []string) {
-	var because string
+// formatJudgments formats the judgments that isWanted selects. Consecutive judgments with the same
+// reason are grouped.
+func formatJudgments(all []outcome.Judgement, isWanted func(outcome.Judgement) bool) (out []string) {
+	var reason string
 	for _, j := range all {
-		if !wanted(j) || j.Follows != "" && j.AsExpected {
+		if !isWanted(j) || j.ImpliedBy != "" && j.AsExpected {
 			continue
 		}
-		if n := len(out); n > 0 && j.Because == because {
-			out[n-1] = strings.TrimSuffix(out[n-1], ": "+because) + "\n"
+		if n := len(out); n > 0 && j.Because == reason {
+			out[n-1] = strings.TrimSuffix(out[n-1], ": "+reason) + "\n"
 		} else {
 			out = append(out, "")
 		}
-		because = j.Because
-		out[len(out)-1] += j.String() + ": " + because
+		reason = j.Because
+		out[len(out)-1] += j.String() + ": " + reason
 	}
 	return out
 }
 
-// maxErrorLen limits the length of an error's text, because it may contain an error with a stack
-// for each client.
+// maxErrorLen limits the length of an error's text, because the text may contain an error with a
+// stack for each client.
 const maxErrorLen = 2000
 
 // explainError explains why a run has no result, and includes the stacks of the lock's goroutines.
-func explainError(o outcome.Outcome, where string) string {
-	why, _, _ := strings.Cut(o.Error, "; its stacks are in ")
-	if len(why) > maxErrorLen {
-		why = why[:maxErrorLen] + " …"
+func explainError(o outcome.Outcome, stackText string) string {
+	reason, _, _ := strings.Cut(o.Error, "; its stacks are in ")
+	if len(reason) > maxErrorLen {
+		reason = reason[:maxErrorLen] + " …"
 	}
-	if strings.HasPrefix(why, campaign.TimeoutMessage) {
-		why += "\nVirtual time advances while all goroutines wait for each other, for timers or for nodes. It stops while a goroutine computes,\n" +
-			"or waits for something outside the simulation: a connection not made by Env.Dial, or a channel or mutex created before New."
+	if strings.HasPrefix(reason, campaign.TimeoutMessage) {
+		reason += "\nVirtual time advances while all goroutines wait for each other, for timers or for nodes. It stops while a goroutine computes,\n" +
+			"or waits for something outside the simulation: a connection not made with Env.Dial, or a channel or mutex created before New."
 	}
-	return strings.TrimSpace(why + "\n\n" + where)
+	return strings.TrimSpace(reason + "\n\n" + stackText)
 }
 
 // diagram draws the unexpected violation, or the whole run if there is none.
 func (r *run) diagram(o outcome.Outcome) []string {
-	s, err := campaign.OpenStored(o.Dir, r.known)
+	s, err := campaign.OpenStored(o.Dir, r.knownLocks)
 	if err != nil {
 		return []string{"no diagram: " + err.Error()}
 	}
 	v := checker.Check(s.History)
 	for _, j := range o.Judgements {
 		if x := v.Result(j.Property); x != nil && !j.AsExpected && x.Outcome == verdict.Violated && x.Witness != nil {
-			return []string{drawDiagram(sequence.Of(s.History, x))}
+			return []string{drawDiagram(sequence.ForResult(s.History, x))}
 		}
 	}
-	return []string{drawDiagram(sequence.OfVerdict(s.History, v))}
+	return []string{drawDiagram(sequence.ForVerdict(s.History, v))}
 }
 
 func drawDiagram(d sequence.Diagram) string {
@@ -541,19 +542,19 @@ func keepsArtifacts() bool {
 	return f != nil && f.Value.String() == "true"
 }
 
-// keepArtifacts copies a run's folder to the test's artifacts, if they are kept, and returns a
-// message.
+// keepArtifacts copies a run's folder to the test's artifacts if the test runs with -artifacts. It
+// returns a message for the user.
 func keepArtifacts(t *testing.T, dir string) string {
 	t.Helper()
 	if dir == "" {
 		return ""
 	}
 	if !keepsArtifacts() {
-		return "use -artifacts to keep the history and report.html"
+		return "use -artifacts to save the history and report.html"
 	}
-	to := t.ArtifactDir()
-	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
-		return "failed to keep the history: " + err.Error()
+	target := t.ArtifactDir()
+	if err := os.CopyFS(target, os.DirFS(dir)); err != nil {
+		return "failed to save the history: " + err.Error()
 	}
-	return "history and report.html: " + to
+	return "history and report.html: " + target
 }

@@ -15,54 +15,54 @@ import (
 	"lockpick/nemesis"
 )
 
-// kindNamed returns one of lockpick's kinds under another name, as if it came from elsewhere.
-func kindNamed(name string) lock.Kind {
+// renamedKind returns one of lockpick's kinds under another name, as if it came from elsewhere.
+func renamedKind(name string) lock.Kind {
 	k := kinds.All[name]
 	k.Name = "mine"
 	return k
 }
 
-// TestRun runs a few scenarios against different kinds of locks, with two seeds each.
-func TestRun(t *testing.T) {
+// TestRunsScenarios runs a few scenarios against different kinds of locks, with two seeds each.
+func TestRunsScenarios(t *testing.T) {
 	for _, name := range []string{"redlock", "redislock"} {
 		t.Run(name, func(t *testing.T) {
-			Run(t, kindNamed(name), Options{Scenarios: []string{"baseline/", "foreign-release/"}, Seeds: 2})
+			Run(t, renamedKind(name), Options{Scenarios: []string{"baseline/", "foreign-release/"}, Seeds: 2})
 		})
 	}
 }
 
 // -run selects subtests by their names.
-func TestPattern(t *testing.T) {
+func TestPatternSelectsSubtest(t *testing.T) {
 	for name, want := range map[string]string{
 		"TestX":                           "^TestX$",
 		"TestX/of_a_kind/baseline/seed=7": "^TestX$/^of_a_kind$/^baseline$/^seed=7$",
 		"TestX/a+b":                       `^TestX$/^a\+b$`,
 	} {
 		if got := pattern(name); got != want {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("%s: pattern %s, want %s", name, got, want)
 		}
 	}
 }
 
 // Invalid options are reported immediately, with a hint.
 func TestRejectsInvalidOptions(t *testing.T) {
-	set := lock.Kind{New: kindNamed("single").New, Options: []lock.Option{{Name: "speed", Values: []string{"low", "high"}}}}
+	kind := lock.Kind{New: renamedKind("single").New, Options: []lock.Option{{Name: "speed", Values: []string{"low", "high"}}}}
 	for want, tt := range map[string]struct {
 		kind lock.Kind
 		o    Options
 	}{
-		"has no factory":                      {lock.Kind{}, Options{}},
-		"lockpick already has a kind redsync": {lock.Kind{Name: "redsync", New: set.New}, Options{}},
-		`invalid name "My Lock"`:              {lock.Kind{Name: "My Lock", New: set.New}, Options{}},
-		"an option is negative":               {set, Options{Seeds: -1}},
-		`unknown backend "docker"`:            {set, Options{Backend: "docker"}},
-		"Scale is only for real servers":      {set, Options{Scale: 2}},
-		"locktest.Process(m, kind)":           {set, Options{Backend: Servers}},
-		"no option speed=medium":              {set, Options{Set: map[string]string{"speed": "medium"}}},
-		"no option colour=red":                {set, Options{Set: map[string]string{"colour": "red"}}},
-		`no scenario or file "basline": see`:  {set, Options{Scenarios: []string{"basline"}}},
-		`no scenario matches`:                 {set, Options{Tags: []string{"nowhere"}}},
-		`no scenario or file "nobody"`:        {set, Options{Without: map[string]string{"nobody": "why"}}},
+		"has no factory": {lock.Kind{}, Options{}},
+		`lockpick already has a kind named "redsync"`: {lock.Kind{Name: "redsync", New: kind.New}, Options{}},
+		`invalid kind name "My Lock"`:                 {lock.Kind{Name: "My Lock", New: kind.New}, Options{}},
+		"an option is negative":                       {kind, Options{Seeds: -1}},
+		`unknown backend "docker"`:                    {kind, Options{Backend: "docker"}},
+		"Scale is only for real servers":              {kind, Options{Scale: 2}},
+		"locktest.Process(m, kind)":                   {kind, Options{Backend: Servers}},
+		"no option speed=medium":                      {kind, Options{Set: map[string]string{"speed": "medium"}}},
+		"no option colour=red":                        {kind, Options{Set: map[string]string{"colour": "red"}}},
+		`no scenario or file "basline": see`:          {kind, Options{Scenarios: []string{"basline"}}},
+		`no scenario matches`:                         {kind, Options{Tags: []string{"nowhere"}}},
+		`no scenario or file "nobody"`:                {kind, Options{Without: map[string]string{"nobody": "why"}}},
 	} {
 		r := &run{Options: tt.o, kind: tt.kind}
 		err := r.complete()
@@ -93,27 +93,28 @@ func choicesByName(t *testing.T, k lock.Kind, o Options) map[string]choice {
 	return out
 }
 
-// By default a lock runs the scenarios that have a tier for it.
+// By default, a lock runs the scenarios that have a tier for it.
 func TestTiersSelectScenarios(t *testing.T) {
-	one, many := choicesByName(t, kindNamed("single"), Options{}), choicesByName(t, kindNamed("redlock"), Options{})
-	if len(one) < 20 || len(many) < len(one)+20 {
-		t.Errorf("%d scenarios for a lock on one node, %d for a lock that counts votes", len(one), len(many))
+	single, quorum := choicesByName(t, renamedKind("single"), Options{}), choicesByName(t, renamedKind("redlock"), Options{})
+	if len(single) < 20 || len(quorum) < len(single)+20 {
+		t.Errorf("%d scenarios for a lock on one node, %d for a lock that counts votes", len(single), len(quorum))
 	}
-	for name, c := range many {
-		_, has := one[name]
-		if quorum := c.Tier == scenario.TierQuorum; quorum == has || c.original.Lock.Mistake != "" || c.original.Lock.Kind == "mine" {
-			t.Errorf("%s: tier %q, for a lock on one node: %v, own lock %+v", name, c.Tier, has, c.original.Lock)
+	for name, c := range quorum {
+		_, inSingle := single[name]
+		if quorum := c.Tier == scenario.TierQuorum; quorum == inSingle || c.original.Lock.Mistake != "" || c.original.Lock.Kind == "mine" {
+			t.Errorf("%s: tier %q, for a lock on one node: %v, own lock %+v", name, c.Tier, inSingle, c.original.Lock)
 		}
-		if !has && c.skip != "" {
-			t.Errorf("%s is skipped: %s", name, c.skip)
+		if !inSingle && c.skipReason != "" {
+			t.Errorf("%s is skipped: %s", name, c.skipReason)
 		}
 	}
-	if c := one["gc-pause-after-acquire/fenced"]; c.skip != "this lock has no fencing tokens" {
-		t.Errorf("fenced: %q", c.skip)
+	if c := single["gc-pause-after-acquire/fenced"]; c.skipReason != "this lock has no fencing tokens" {
+		t.Errorf("fenced: %q", c.skipReason)
 	}
 }
 
-// Scenarios are selected by names, globs, variants, files and tags. Named ones don't need a tier.
+// Scenarios are selected by names, globs, variants, files and tags. Named scenarios don't need a
+// tier.
 func TestScenarioSelection(t *testing.T) {
 	text, err := os.ReadFile("../../scenarios/baseline.yaml")
 	if err != nil {
@@ -133,41 +134,41 @@ func TestScenarioSelection(t *testing.T) {
 		{Options{Scenarios: []string{file + "/"}}, "own/base"},
 		{Options{Scenarios: []string{"clock-*/"}, Tags: []string{"kleppmann", "ci"}}, "clock-jump/base"},
 	} {
-		all := choicesByName(t, kindNamed("redlock"), tt.o)
+		all := choicesByName(t, renamedKind("redlock"), tt.o)
 		var names []string
 		for name := range all {
 			names = append(names, name)
 		}
 		slices.Sort(names)
 		if got := strings.Join(names, " "); got != tt.want {
-			t.Errorf("%+v: %s", tt.o, got)
+			t.Errorf("%+v: scenarios %s, want %s", tt.o, got, tt.want)
 		}
 	}
 }
 
-// Another number of nodes is only possible in scenarios without faults on particular nodes.
+// Another number of nodes is possible only in scenarios without faults on particular nodes.
 func TestOtherNumberOfNodes(t *testing.T) {
-	all := choicesByName(t, kindNamed("redlock"), Options{Nodes: 3})
-	if c := all["baseline/base"]; c.skip != "" || c.Topology.Nodes != 3 || c.original.Topology.Nodes != 5 {
-		t.Errorf("baseline: %q, %d nodes, %d in the comparison run", c.skip, c.Topology.Nodes, c.original.Topology.Nodes)
+	all := choicesByName(t, renamedKind("redlock"), Options{Nodes: 3})
+	if c := all["baseline/base"]; c.skipReason != "" || c.Topology.Nodes != 3 || c.original.Topology.Nodes != 5 {
+		t.Errorf("baseline: %q, %d nodes, %d in the comparison run", c.skipReason, c.Topology.Nodes, c.original.Topology.Nodes)
 	}
 	for _, name := range []string{"minority-down/base", "lost-reply/base", "disjoint-views/base", "same-node-twice/base"} {
-		if c := all[name]; !strings.Contains(c.skip, "particular nodes out of ") {
-			t.Errorf("%s: %q", name, c.skip)
+		if c := all[name]; !strings.Contains(c.skipReason, "particular nodes out of ") {
+			t.Errorf("%s: %q", name, c.skipReason)
 		}
 	}
-	if c := choicesByName(t, kindNamed("single"), Options{Nodes: 3})["minority-down/base"]; c.Topology.Nodes > 1 {
+	if c := choicesByName(t, renamedKind("single"), Options{Nodes: 3})["minority-down/base"]; c.Topology.Nodes > 1 {
 		t.Errorf("a lock on one node: %+v", c.Topology)
 	}
 }
 
 // In scenarios with clock drift, nothing is required of a lock without a drift margin. In all other
-// scenarios, such a lock has to meet the usual requirements.
+// scenarios, such a lock must meet the usual requirements.
 func TestNoDriftRequirements(t *testing.T) {
-	all := choicesByName(t, kindNamed("redlock"), Options{NoDrift: true})
-	for name, held := range map[string]bool{"ntp-slew/base": false, "baseline/base": true, "random-within-assumptions/base": true} {
+	all := choicesByName(t, renamedKind("redlock"), Options{NoDrift: true})
+	for name, required := range map[string]bool{"ntp-slew/base": false, "baseline/base": true, "random-within-assumptions/base": true} {
 		c := all[name]
-		if got := c.Expect["mutual-exclusion"].Want == "holds"; got != held {
+		if got := c.Expect["mutual-exclusion"].Want == "holds"; got != required {
 			t.Errorf("%s: expected %+v", name, c.Expect)
 		}
 		if c.Random != nil && slices.ContainsFunc(c.Random.Choices(), func(x nemesis.Choice) bool { return x.Kind.Name == "clock-rate" || x.Kind.Name == "clock-slew" }) {
@@ -176,14 +177,14 @@ func TestNoDriftRequirements(t *testing.T) {
 	}
 }
 
-// On real servers all durations are scaled, including those of the comparison run.
+// On real servers, all durations are scaled, including those in the comparison run.
 func TestScaleOfComparisonRun(t *testing.T) {
 	defer func() { clients = nil }()
-	clients = []lock.Kind{kindNamed("single")}
+	clients = []lock.Kind{renamedKind("single")}
 	for scale, want := range map[float64]time.Duration{0: time.Second, 0.5: 5 * time.Second} {
-		c := choicesByName(t, kindNamed("single"), Options{Backend: Servers, Scale: scale, Scenarios: []string{"baseline/"}})["baseline/base"]
+		c := choicesByName(t, renamedKind("single"), Options{Backend: Servers, Scale: scale, Scenarios: []string{"baseline/"}})["baseline/base"]
 		if c.Lock.TTL != want || c.original.Lock.TTL != want {
-			t.Errorf("scale %v: TTL %v, in the comparison run %v", scale, c.Lock.TTL, c.original.Lock.TTL)
+			t.Errorf("scale %v: TTL %v, and %v in the comparison run", scale, c.Lock.TTL, c.original.Lock.TTL)
 		}
 	}
 }
@@ -191,7 +192,7 @@ func TestScaleOfComparisonRun(t *testing.T) {
 // If redis-server is not installed, the test is skipped with a hint.
 func TestSkipsWithoutServers(t *testing.T) {
 	defer func() { clients = nil }()
-	clients = []lock.Kind{kindNamed("single")}
+	clients = []lock.Kind{renamedKind("single")}
 	t.Setenv("PATH", "")
 	t.Run("none", func(t *testing.T) {
 		t.Cleanup(func() {
@@ -199,37 +200,37 @@ func TestSkipsWithoutServers(t *testing.T) {
 				t.Error("the test was not skipped")
 			}
 		})
-		Run(t, kindNamed("single"), Options{Backend: Servers})
+		Run(t, renamedKind("single"), Options{Backend: Servers})
 	})
 }
 
-// Only the goroutines of the lock are shown.
+// The stacks include only the lock's goroutines.
 func TestStacksOfTheLock(t *testing.T) {
 	dump := "the lock says this\nSIGQUIT: quit\nPC=0x40e26c m=0 sigcode=0\n\ngoroutine 1 gp=0x3a01b447a960 m=nil [chan receive]:\nmain.main()\n\tmain.go:3 +0x1 fp=0x1 sp=0x2 pc=0x3\n\n" +
 		"goroutine 7 [running]:\nexample.org/fair.(*fair).Acquire(0x1)\n\tfair.go:9 +0x1\n\ngoroutine 9 [select]:\nlockpick/harness/locktest.(*run).work(0x1)\nexample.org/fair.TestLock()\n"
 	want := "the lock says this\nSIGQUIT: quit\n\ngoroutines in example.org/fair (1 of 1):\n\ngoroutine 7 [running]:\nexample.org/fair.(*fair).Acquire(0x1)\n\tfair.go:9 +0x1"
-	if got := stacks(dump, "example.org/fair"); got != want {
+	if got := goroutineStacks(dump, "example.org/fair"); got != want {
 		t.Errorf("got %q", got)
 	}
-	if got := stacks(dump, "example.org/fa"); !strings.Contains(got, "none of them in example.org/fa (2 of 2)") {
+	if got := goroutineStacks(dump, "example.org/fa"); !strings.Contains(got, "none of them in example.org/fa (2 of 2)") {
 		t.Errorf("got %q", got)
 	}
-	if got := stacks(" no dump\n", "x"); got != "no dump" {
+	if got := goroutineStacks(" no dump\n", "x"); got != "no dump" {
 		t.Errorf("got %q", got)
 	}
-	if got := packageOf(kinds.All["redsync"].New); got != strings.TrimSuffix(packageOf(kindNamed("single").New), "single")+"redsync" {
+	if got := packageOf(kinds.All["redsync"].New); got != strings.TrimSuffix(packageOf(renamedKind("single").New), "single")+"redsync" {
 		t.Errorf("package %q", got)
 	}
 }
 
-var message = flag.String("message", "", "what the lock of TestFlags prints")
+var message = flag.String("message", "", "what the lock in TestFlags prints")
 
 // TestFlags is run by TestWorkersGetFlags.
 func TestFlags(t *testing.T) {
 	if *message == "" {
-		t.Skip("for a process of TestWorkersGetFlags")
+		t.Skip("run by TestWorkersGetFlags")
 	}
-	k := kindNamed("single")
+	k := renamedKind("single")
 	Run(t, lock.Kind{Name: "talks", OneNode: true, New: func(env lock.Env) (lock.Lock, error) {
 		os.Stdout.WriteString("the message is " + *message + "\n")
 		return k.New(env)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestExampleOnServers runs the same tests with redis-server processes, and with processes of the
-// example's test as clients. It uses a scenario that always shows the mistake.
+// TestExampleOnServers runs the same tests on redis-server processes, with processes of the
+// example's test as clients. It uses a scenario that always reveals the mistake.
 func TestExampleOnServers(t *testing.T) {
 	binary := buildExample(t)
 	if out, err := runBinary(binary, "-servers", "-test.v"); err != nil || !strings.Contains(out, "--- PASS: TestLock/foreign-release/base") {

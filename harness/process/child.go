@@ -23,33 +23,30 @@ import (
 )
 
 type child struct {
-	*proc.Piped
+	*proc.PipedChild
 	name   string
 	paused atomic.Bool
 }
 
 var _ real.Program = (*child)(nil)
 
-// Pause stops the process.
 func (ch *child) Pause(context.Context) (string, error) {
-	// If two pauses overlapped, the end of the first would let the process run during the second.
+	// If two pauses overlapped, the process would run again at the end of the first one.
 	if ch.paused.Swap(true) {
 		return "", fmt.Errorf("pause %s: it is paused already", ch.name)
 	}
 	return ch.Stop()
 }
 
-// Resume continues the process.
 func (ch *child) Resume(context.Context) (string, error) {
 	defer ch.paused.Store(false)
-	back, err := ch.Continue()
+	readback, err := ch.Continue()
 	if errors.Is(err, proc.ErrEnded) {
 		return "it has ended", nil
 	}
-	return back, err
+	return readback, err
 }
 
-// Kill kills the process.
 func (ch *child) Kill(context.Context) (string, error) {
 	select {
 	case <-ch.Done():
@@ -62,7 +59,6 @@ func (ch *child) Kill(context.Context) (string, error) {
 	return fmt.Sprintf("process %d has ended", ch.PID()), nil
 }
 
-// Paused reports whether the process is paused.
 func (ch *child) Paused() bool { return ch.paused.Load() }
 
 // End returns how the process ended.
@@ -80,20 +76,20 @@ func (c *cluster) startChild(name string) (*real.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &real.Client{Program: &child{Piped: p, name: name}, In: p.In, Out: p.Out, OnEnd: p.ClosePipes}, nil
+	return &real.Client{Program: &child{PipedChild: p, name: name}, In: p.In, Out: p.Out, OnExit: p.ClosePipes}, nil
 }
 
 func adapterName(client string) string { return client + "-adapter" }
 
-// startAdapters starts the adapters of all clients before time zero, and waits until each has sent
-// its hello. The hello stays in the pipe for the client, which later joins the adapter's process
-// group and inherits its pipes.
+// startAdapters starts the adapters of all clients before time zero, and waits until each of them
+// has sent its hello. The hello stays in the pipe for the client, which later joins the adapter's
+// process group and inherits its pipes.
 func (c *cluster) startAdapters(s scenario.Scenario) error {
 	if s.Lock.Kind != lockexec.Name {
 		return nil
 	}
 	if len(c.cfg.Adapter) == 0 {
-		return errors.New("run: lock exec has no program: use --adapter COMMAND")
+		return errors.New("run: lock \"exec\" has no program: use --adapter COMMAND")
 	}
 	c.adapters = map[string]*real.AdapterProcess{}
 	for _, name := range s.ClientNames() {
@@ -111,8 +107,8 @@ func (c *cluster) startAdapters(s scenario.Scenario) error {
 	return nil
 }
 
-// RunClient is like real.Run.RunClient, but if an adapter fails, the error includes the end of its
-// output.
+// RunClient is like real.Run.RunClient, but if an adapter fails, the error includes the end of the
+// adapter's output.
 func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
 	err := c.Run.RunClient(ctx, s, at)
 	if a := c.adapters[s.Name]; a != nil && err != nil && err != harness.ErrKilled && ctx.Err() == nil {
@@ -121,36 +117,36 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	return err
 }
 
-// setClocks makes it possible to change the clocks of nodes, clients and adapters, by starting
-// their processes under ptrace. Other processes are not affected.
+// setClocks makes it possible to change the clocks of nodes, clients and adapters, by making their
+// processes start under ptrace. Other processes are not affected.
 func (c *cluster) setClocks(s scenario.Scenario) {
-	all := map[string]*real.Clock{} // by process name
+	clocks := map[string]*real.Clock{} // by process name
 	add := func(name string, client bool) {
-		all[name] = real.NewClock(c.Ctx, client, proc.TrueClock)
-		c.group.Cleanup(all[name].Close)
+		clocks[name] = real.NewClock(c.Ctx, client, proc.TrueClock)
+		c.group.Cleanup(clocks[name].Close)
 	}
 	for _, name := range redisNodes(s) {
 		add(name, false)
-		c.AddClock(name, all[name])
+		c.AddClock(name, clocks[name])
 	}
 	for _, name := range s.ClientNames() {
 		add(name, true)
-		c.AddClock(name, all[name])
+		c.AddClock(name, clocks[name])
 		if s.Lock.Kind == lockexec.Name {
 			add(adapterName(name), true)
-			all[name].Paired = all[adapterName(name)]
+			clocks[name].PairedClock = clocks[adapterName(name)]
 		}
 	}
 	c.group.AtStart = func(name string, pid int) error {
-		if m := all[name]; m != nil {
+		if m := clocks[name]; m != nil {
 			return m.Start(pid)
 		}
 		return nil
 	}
 }
 
-// checkDateClock checks that clocks can be changed: it runs the program date with a changed clock,
-// and compares what it prints.
+// checkDateClock checks that clocks can be changed. It runs the program date with a changed clock
+// and checks the time that date prints.
 func checkDateClock(ctx context.Context, group *proc.Group) error {
 	m := real.NewClock(ctx, false, proc.TrueClock)
 	defer m.Close()
@@ -172,27 +168,27 @@ func checkDateClock(ctx context.Context, group *proc.Group) error {
 	}
 	got, err := strconv.ParseInt(child.StderrTail(), 10, 64)
 	if err != nil {
-		return fmt.Errorf("date prints %q: %w", child.StderrTail(), err)
+		return fmt.Errorf("date printed %q: %w", child.StderrTail(), err)
 	}
 	want, _ := m.State().Wall(proc.TrueClock())
 	if d := want.Sub(time.Unix(got, 0)); d.Abs() > time.Minute {
-		return fmt.Errorf("date did not follow its changed clock: it was off by %v", d)
+		return fmt.Errorf("date did not follow its changed clock: its output was off by %v", d)
 	}
 	return nil
 }
 
-// MonitorProcesses reports unplanned events of the run's processes. Processes keep the names they
-// were started with: a replica that has replaced a node is still reported under its own name.
+// MonitorProcesses reports unplanned events of the run's processes. Processes keep their original
+// names: a replica that has replaced a node is still reported under its own name.
 func (c *cluster) MonitorProcesses(report func(harness.UnplannedEvent)) (stop func()) {
 	stopListening := c.group.Listen(func(x proc.UnexpectedEvent) {
-		if x.Kind == proc.Ended && x.Status > 0 && c.hasDiskFault(x.Child) {
+		if x.Kind == proc.EventEnded && x.Status > 0 && c.hasDiskFault(x.Child) {
 			return // after a disk fault, servers exit by themselves
 		}
 		report(unplannedEvent(x))
 	})
 	var probes []proc.Probe
 	for _, s := range c.Servers {
-		probes = append(probes, c.unresponsiveCheck(s.(*proc.Redis), report))
+		probes = append(probes, c.unresponsiveProbe(s.(*proc.Redis), report))
 	}
 	stopPolling := c.Poll(answerTimeout, probes...)
 	return func() {
@@ -202,13 +198,13 @@ func (c *cluster) MonitorProcesses(report func(harness.UnplannedEvent)) (stop fu
 }
 
 func unplannedEvent(x proc.UnexpectedEvent) harness.UnplannedEvent {
-	op := map[proc.EventKind]string{proc.Ended: "kill", proc.Stopped: "pause", proc.Continued: history.OpContinue}
+	op := map[proc.EventKind]string{proc.EventEnded: "kill", proc.EventStopped: "pause", proc.EventContinued: history.OpContinue}
 	return harness.UnplannedEvent{Op: op[x.Kind], Node: x.Child, Cause: x.Cause}
 }
 
-// watchInterference watches a group's processes before MonitorProcesses takes over. It calls fail
-// with the first interference. explain stops watching. If interference or a time-out caused an
-// error, explain adds that cause to the error.
+// watchInterference monitors a group's processes until MonitorProcesses takes over. It calls fail
+// with the first interference. explain stops monitoring. If interference or a timeout caused an
+// error, explain adds this cause to the error.
 func watchInterference(group *proc.Group, when string, fail func(error)) (explain func(error) error) {
 	m := real.NewMonitor(when, fail)
 	stopListening := group.Listen(func(x proc.UnexpectedEvent) { m.Handle(unplannedEvent(x)) })
@@ -218,19 +214,19 @@ func watchInterference(group *proc.Group, when string, fail func(error)) (explai
 	}
 }
 
-// answerTimeout is how long a server may take to answer before it counts as unresponsive.
+// answerTimeout is how long a server may take to answer before it is considered unresponsive.
 const answerTimeout = 2 * time.Second
 
-// unresponsiveCheck returns a probe that reports a server that doesn't answer although no signal
+// unresponsiveProbe returns a probe that reports a server if it doesn't answer although no signal
 // has stopped it and no planned fault keeps it from answering.
-func (c *cluster) unresponsiveCheck(s *proc.Redis, report func(harness.UnplannedEvent)) proc.Probe {
+func (c *cluster) unresponsiveProbe(s *proc.Redis, report func(harness.UnplannedEvent)) proc.Probe {
 	return proc.Probe{OnWait: func(waited time.Duration) {
 		if waited == answerTimeout {
 			report(harness.UnplannedEvent{Op: "pause", Node: s.Name, Cause: fmt.Sprintf("it did not answer for %v", answerTimeout)})
 		}
 	}, Ask: func(ctx context.Context) {
-		excused := func() bool { return s.MayBeUnresponsive() || c.Stalled(s.Name) }
-		proc.AwaitAnswer(ctx, excused, s.Ping)
+		isExpected := func() bool { return s.MayBeUnresponsive() || c.IsStalled(s.Name) }
+		proc.AwaitAnswer(ctx, isExpected, s.Ping)
 	}}
 }
 

@@ -21,7 +21,7 @@ type cluster struct {
 
 var _ real.Cluster = (*cluster)(nil)
 
-// faultCapabilities has the method set that determines which faults the backend can inject on a
+// faultCapabilities has the methods that determine which faults the backend can inject on a
 // suitable machine.
 var faultCapabilities any = (*cluster)(nil)
 
@@ -29,17 +29,17 @@ var faultCapabilities any = (*cluster)(nil)
 func (c *cluster) close() error {
 	c.Stop()
 	c.network.StopWatchingKeys() // because the nodes are about to end
-	// End processes first, so that none of them sees its links fail.
+	// End the processes first, so that none of them sees its links fail.
 	errs := []error{c.group.Close(), c.network.Close()}
 	return harness.TimeoutAsInterference(errors.Join(append(errs, c.Wait())...), harness.DuringTeardown)
 }
 
-// addr returns the address at which a node or the resource itself listens, not that of a link.
+// addr returns the address on which a node or the resource listens, not the address of a link.
 func (c *cluster) addr(node string) string {
 	if n := c.Server(node); n != nil {
 		return n.Addr()
 	}
-	return c.Store.Addr()
+	return c.ResourceServer.Addr()
 }
 
 func (c *cluster) isDown(node string) bool {
@@ -50,9 +50,9 @@ func (c *cluster) isDown(node string) bool {
 // isUnresponsive reports whether a node is running but can't answer, even if its links work.
 func (c *cluster) isUnresponsive(node string) bool {
 	n := c.Server(node)
-	return c.Stalled(node) || n != nil && n.WhyUnresponsive() != ""
+	return c.IsStalled(node) || n != nil && n.WhyUnresponsive() != ""
 }
 
 // StampError returns a generous bound. All stamps are readings of the same clock, but by different
-// processes, which may be on different cores.
+// processes, which may run on different cores.
 func (c *cluster) StampError() time.Duration { return time.Millisecond }

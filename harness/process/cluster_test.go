@@ -24,14 +24,14 @@ func noPoint(string) {}
 
 func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 	events := run(t, func(b testRun) {
-		if err := b.RunClient(t.Context(), spec("c1", 2), noPoint); err != nil {
+		if err := b.RunClient(t.Context(), clientSpec("c1", 2), noPoint); err != nil {
 			t.Error(err)
 		}
-		if err := b.RunClient(t.Context(), spec("c2", 1), noPoint); err != nil {
+		if err := b.RunClient(t.Context(), clientSpec("c2", 1), noPoint); err != nil {
 			t.Error(err)
 		}
 		if now := b.Now(); now <= 0 || now > time.Minute {
-			t.Errorf("now is %v", now)
+			t.Errorf("true time is %v, want more than 0 and at most a minute", now)
 		}
 	})
 	count := map[string]int{}
@@ -39,7 +39,7 @@ func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 	for _, e := range events {
 		count[fmt.Sprint(e.Process, " ", e.Op, " ", e.Type)]++
 		if e.T <= 0 || e.T > int64(time.Minute) {
-			t.Errorf("T of %+v is not true time since zero", e)
+			t.Errorf("event %+v has an invalid true time", e)
 		}
 	}
 	for what, n := range map[string]int{
@@ -47,33 +47,33 @@ func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 		"c1-n1 set ok": 2, "c1-n1 release ok": 2, "c1-n2 set ok": 2, "c2-n2 set ok": 1, "c2-n1 set ok": 0,
 	} {
 		if count[what] != n {
-			t.Errorf("got %d of %q, want %d", count[what], what, n)
+			t.Errorf("got %d events %q, want %d", count[what], what, n)
 		}
 	}
-	// In true time, the links' events lie between those of the client.
+	// In true time, the links' events are between the client's events.
 	first := func(process, op string, typ history.Type) int {
 		return slices.IndexFunc(events, func(e history.Event) bool { return e.Process == process && e.Op == op && e.Type == typ })
 	}
 	invoke, wire, ok := first("c1", "acquire", history.Invoke), first("c1-n1", "set", history.OK), first("c1", "acquire", history.OK)
 	if !(invoke < wire && wire < ok) {
-		t.Errorf("acquire is called at %d, the node answers at %d, and acquire returns at %d", invoke, wire, ok)
+		t.Errorf("acquire called at index %d, answered by the node at %d, returned at %d; want increasing indexes", invoke, wire, ok)
 	}
 }
 
-func TestPauseAtAPointIsExact(t *testing.T) {
+func TestPauseAtPointIsExact(t *testing.T) {
 	run(t, func(b testRun) {
 		at := make(chan string)
 		proceed := make(chan struct{})
-		done := b.start(spec("c1", 1, client.Point{Name: client.AfterAcquire, Nth: 1}), func(point string) {
+		done := b.start(clientSpec("c1", 1, client.Point{Name: client.AfterAcquire, Nth: 1}), func(point string) {
 			at <- point
 			<-proceed
 		})
 		if p := receive(t, "point", at); p != client.AfterAcquire {
 			t.Errorf("stopped at point %s", p)
 		}
-		back := b.do("pause", func() (string, error) { return b.Pause("c1") })
-		if states := back[strings.LastIndex(back, " ")+1:]; strings.Trim(states, "T") != "" || states == "" {
-			t.Errorf("read back %q, want all threads in state T", back)
+		readback := b.mustDo("pause", func() (string, error) { return b.Pause("c1") })
+		if states := readback[strings.LastIndex(readback, " ")+1:]; strings.Trim(states, "T") != "" || states == "" {
+			t.Errorf("read back %q, want all threads in state T", readback)
 		}
 		if _, err := b.Pause("c1"); err == nil {
 			t.Error("a paused client could be paused again")
@@ -82,7 +82,7 @@ func TestPauseAtAPointIsExact(t *testing.T) {
 		resumed := make(chan time.Duration, 1)
 		b.At(b.Now()+50*time.Millisecond, func() {
 			resumed <- b.Now()
-			b.do("resume", func() (string, error) { return b.Resume("c1") })
+			b.mustDo("resume", func() (string, error) { return b.Resume("c1") })
 		})
 		if err := receive(t, "end of the client", done); err != nil {
 			t.Error(err)
@@ -92,7 +92,7 @@ func TestPauseAtAPointIsExact(t *testing.T) {
 		defer b.mu.Unlock()
 		for _, e := range *b.events {
 			if e.Process == "c1" && e.Op == history.OpRelease && time.Duration(e.T) < since {
-				t.Errorf("the client did %v %v at %v, but was paused until %v", e.Op, e.Type, time.Duration(e.T), since)
+				t.Errorf("the client recorded %v %v at %v, but was paused until %v", e.Op, e.Type, time.Duration(e.T), since)
 			}
 		}
 	})
@@ -100,38 +100,38 @@ func TestPauseAtAPointIsExact(t *testing.T) {
 
 func TestKilledClientReturnsErrKilled(t *testing.T) {
 	run(t, func(b testRun) {
-		err := b.RunClient(t.Context(), spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
-			b.do("kill", func() (string, error) { return b.Kill("c1") })
+		err := b.RunClient(t.Context(), clientSpec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
+			b.mustDo("kill", func() (string, error) { return b.Kill("c1") })
 		})
 		if !errors.Is(err, harness.ErrKilled) {
-			t.Errorf("%v, want ErrKilled", err)
+			t.Errorf("error: %v, want ErrKilled", err)
 		}
 		if _, err := b.Pause("c1"); err == nil {
 			t.Error("a dead client could be paused")
 		}
-		if back := b.do("resume", func() (string, error) { return b.Resume("c1") }); back != "it has ended" {
-			t.Errorf("resume says %q", back)
+		if readback := b.mustDo("resume", func() (string, error) { return b.Resume("c1") }); readback != "it has ended" {
+			t.Errorf("resume returned %q", readback)
 		}
 	})
 }
 
 func TestClientThatFailsToRun(t *testing.T) {
 	run(t, func(b testRun) {
-		s := spec("c1", 1)
+		s := clientSpec("c1", 1)
 		s.Lock.Kind = "padlock"
 		if err := b.RunClient(t.Context(), s, noPoint); err == nil || !strings.Contains(err.Error(), `unknown kind "padlock"`) {
 			t.Errorf("unknown lock: %v", err)
 		}
 		b.cfg.Self = []string{"/bin/sh", "-c", "echo it hurts >&2; exit 7"}
-		if err := b.RunClient(t.Context(), spec("c1", 1), noPoint); err == nil || !strings.Contains(err.Error(), "it hurts") && !strings.Contains(err.Error(), "pipe") {
+		if err := b.RunClient(t.Context(), clientSpec("c1", 1), noPoint); err == nil || !strings.Contains(err.Error(), "it hurts") && !strings.Contains(err.Error(), "pipe") {
 			t.Errorf("broken client: %v", err)
 		}
 		b.cfg.Self = []string{"/bin/echo", "nonsense"}
-		if err := b.RunClient(t.Context(), spec("c1", 1), noPoint); err == nil || !strings.Contains(err.Error(), "c1") {
+		if err := b.RunClient(t.Context(), clientSpec("c1", 1), noPoint); err == nil || !strings.Contains(err.Error(), "c1") {
 			t.Errorf("client with invalid output: %v", err)
 		}
-		if err := b.RunClient(t.Context(), spec("c9", 1), noPoint); err == nil {
-			t.Error("a client that is not in the scenario could run")
+		if err := b.RunClient(t.Context(), clientSpec("c9", 1), noPoint); err == nil {
+			t.Error("a client that is not in the scenario could be run")
 		}
 	})
 }
@@ -142,14 +142,14 @@ func TestKillAndRestartNode(t *testing.T) {
 		if _, err := proc.Ask(t.Context(), addr, "SET", "k", "v"); err != nil {
 			t.Fatal(err)
 		}
-		if back := b.do("kill", func() (string, error) { return b.Kill("n1") }); !strings.HasSuffix(back, "has ended") {
-			t.Errorf("kill says %q", back)
+		if readback := b.mustDo("kill", func() (string, error) { return b.Kill("n1") }); !strings.HasSuffix(readback, "has ended") {
+			t.Errorf("kill returned %q", readback)
 		}
 		if _, err := b.Kill("n1"); err == nil {
 			t.Error("a dead node could be killed")
 		}
-		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.Contains(back, "run_id") || !strings.HasSuffix(back, "(keys: 0)") {
-			t.Errorf("restart says %q", back)
+		if readback := b.mustDo("restart", func() (string, error) { return b.Restart("n1") }); !strings.Contains(readback, "run_id") || !strings.HasSuffix(readback, "(keys: 0)") {
+			t.Errorf("restart returned %q", readback)
 		}
 		if _, err := b.Restart("n1"); err == nil {
 			t.Error("a running node could be started again")
@@ -158,7 +158,7 @@ func TestKillAndRestartNode(t *testing.T) {
 		conn := dial(t, b.addr("c1", 0))
 		fmt.Fprint(conn, "GET k\r\n")
 		if line, err := bufio.NewReader(conn).ReadString('\n'); line != "$-1\r\n" {
-			t.Errorf("after the restart k is %q, %v", line, err)
+			t.Errorf("after the restart, k is %q, %v", line, err)
 		}
 	})
 }
@@ -167,22 +167,22 @@ func TestKillAndRestartNode(t *testing.T) {
 // read back.
 func TestRestartIsReadBackBeforeClientsConnect(t *testing.T) {
 	run(t, func(b testRun) {
-		var over atomic.Bool
+		var done atomic.Bool
 		var clients sync.WaitGroup
 		for range 4 {
 			clients.Go(func() {
-				for !over.Load() {
+				for !done.Load() {
 					proc.Ask(t.Context(), b.addr("c1", 0), "SET", "k", "v")
 				}
 			})
 		}
 		for range 10 {
-			b.do("kill", func() (string, error) { return b.Kill("n1") })
-			if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, " (keys: 0)") {
-				t.Errorf("restart says %q", back)
+			b.mustDo("kill", func() (string, error) { return b.Kill("n1") })
+			if readback := b.mustDo("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(readback, " (keys: 0)") {
+				t.Errorf("restart returned %q", readback)
 			}
 		}
-		over.Store(true)
+		done.Store(true)
 		clients.Wait()
 		if _, err := proc.Ask(t.Context(), b.addr("c1", 0), "SET", "k", "v"); err != nil {
 			t.Errorf("after the restarts: %v", err)
@@ -192,17 +192,17 @@ func TestRestartIsReadBackBeforeClientsConnect(t *testing.T) {
 
 func TestCutIsReadBack(t *testing.T) {
 	events := run(t, func(b testRun) {
-		if back := b.do("cut", func() (string, error) { return b.Cut("c1-n1", "", "") }); !strings.Contains(back, "no answer") {
-			t.Errorf("cut says %q", back)
+		if readback := b.mustDo("cut", func() (string, error) { return b.Cut("c1-n1", "", "") }); !strings.Contains(readback, "no answer") {
+			t.Errorf("cut returned %q", readback)
 		}
-		if back := b.do("mend", func() (string, error) { return b.Mend("c1-n1") }); back != "PING was answered" {
-			t.Errorf("mend says %q", back)
+		if readback := b.mustDo("mend", func() (string, error) { return b.Mend("c1-n1") }); readback != "PING was answered" {
+			t.Errorf("mend returned %q", readback)
 		}
-		b.do("cut", func() (string, error) { return b.Cut("c1-r1", nemesis.CutHold, "") })
-		b.do("kill", func() (string, error) { return b.Kill("n1") })
-		b.do("cut", func() (string, error) { return b.Cut("c1-n1", "", "") })
-		if back := b.do("mend", func() (string, error) { return b.Mend("c1-n1") }); !strings.Contains(back, "the node is down") {
-			t.Errorf("mend of a dead node's link says %q", back)
+		b.mustDo("cut", func() (string, error) { return b.Cut("c1-r1", nemesis.CutHold, "") })
+		b.mustDo("kill", func() (string, error) { return b.Kill("n1") })
+		b.mustDo("cut", func() (string, error) { return b.Cut("c1-n1", "", "") })
+		if readback := b.mustDo("mend", func() (string, error) { return b.Mend("c1-n1") }); !strings.Contains(readback, "the node is down") {
+			t.Errorf("mend of a dead node's link returned %q", readback)
 		}
 		for _, link := range []string{"c2-n1", "c1-n9"} {
 			if _, err := b.Cut(link, "", ""); err == nil || !strings.Contains(err.Error(), link) {
@@ -213,7 +213,7 @@ func TestCutIsReadBack(t *testing.T) {
 			t.Error("an unknown mode was accepted")
 		}
 	})
-	events = slices.DeleteFunc(events, func(e history.Event) bool { return e.Life != nil && e.Life.What == history.KeyGap }) // caused by the kill
+	events = slices.DeleteFunc(events, func(e history.Event) bool { return e.Life != nil && e.Life.Kind == history.KeyGap }) // caused by the kill
 	if len(events) > 0 {
 		t.Errorf("the read-back was recorded: %+v", events)
 	}
@@ -226,10 +226,10 @@ func TestTapHoldsMessage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		done := b.start(spec("c1", 1), noPoint)
+		done := b.start(clientSpec("c1", 1), noPoint)
 		pass := receive(t, "message", hit)
 		if v, err := proc.Ask(t.Context(), b.Server("n1").Addr(), "GET", "lock-c1"); err != nil || v.Str == "" {
-			t.Errorf("while the reply is held the key is %+v, %v", v, err)
+			t.Errorf("while the reply is held, the key is %+v, %v", v, err)
 		}
 		pass()
 		if err := receive(t, "end of the client", done); err != nil {
@@ -252,7 +252,7 @@ func TestResourceRepliesAsGoValues(t *testing.T) {
 			}
 		}
 		if v, err := b.Resource(t.Context(), "INCR", "k"); err == nil || v != nil {
-			t.Errorf("INCR of a string: %v, %v", v, err)
+			t.Errorf("INCR on a string: %v, %v", v, err)
 		}
 		if _, err := b.Resource(t.Context()); err == nil {
 			t.Error("an empty command was accepted")
@@ -260,7 +260,7 @@ func TestResourceRepliesAsGoValues(t *testing.T) {
 	})
 }
 
-func TestNoTimersAfterTheRun(t *testing.T) {
+func TestNoTimersAfterRun(t *testing.T) {
 	ran := make(chan string, 3)
 	var c *cluster
 	run(t, func(b testRun) {
@@ -274,6 +274,6 @@ func TestNoTimersAfterTheRun(t *testing.T) {
 	c.At(0, func() { ran <- "after the run" })
 	c.Wait()
 	if len(ran) > 0 {
-		t.Errorf("ran %s", <-ran)
+		t.Errorf("timer ran after the run: %s", <-ran)
 	}
 }

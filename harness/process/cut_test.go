@@ -14,7 +14,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// A PING confirms each kind of cut, and also its end.
+// A PING confirms each kind of cut and its end.
 func TestEveryCutIsReadBack(t *testing.T) {
 	events := run(t, func(b testRun) {
 		for _, c := range []struct{ mode, way, want string }{
@@ -27,11 +27,11 @@ func TestEveryCutIsReadBack(t *testing.T) {
 			{nemesis.CutRefuse, "", "PING was refused"},
 		} {
 			for _, link := range []string{"c1-n1", "c1-r1"} {
-				if back := b.do("cut", func() (string, error) { return b.Cut(link, c.mode, c.way) }); !strings.HasPrefix(back, c.want) {
-					t.Errorf("%+v: cut says %q", c, back)
+				if readback := b.mustDo("cut", func() (string, error) { return b.Cut(link, c.mode, c.way) }); !strings.HasPrefix(readback, c.want) {
+					t.Errorf("%+v: cut returned %q", c, readback)
 				}
-				if back := b.do("mend", func() (string, error) { return b.Mend(link) }); back != "PING was answered" {
-					t.Errorf("%+v: mend says %q", c, back)
+				if readback := b.mustDo("mend", func() (string, error) { return b.Mend(link) }); readback != "PING was answered" {
+					t.Errorf("%+v: mend returned %q", c, readback)
 				}
 			}
 		}
@@ -41,8 +41,8 @@ func TestEveryCutIsReadBack(t *testing.T) {
 	}
 }
 
-// The read-back of a shape contains how long a PING takes, or else a description. That of its end
-// contains the number of affected messages.
+// Shaping a link is read back with the duration of a PING, or else with a description. Removing the
+// shape is read back with the number of affected messages.
 func TestShapeIsReadBack(t *testing.T) {
 	const ms = time.Millisecond
 	run(t, func(b testRun) {
@@ -55,30 +55,30 @@ func TestShapeIsReadBack(t *testing.T) {
 			{DelayMin: ms, DelayMax: ms, Share: 0.5}:         "50 % of the messages are late by 1ms to 1ms",
 			{DelayMin: time.Minute, DelayMax: 2 * time.Hour}: "all messages are late by 1m0s to 2h0m0s; PING got no answer within 1s",
 		} {
-			seen := b.do("shape", func() (string, error) { return b.Shape("c1-n1", shape) })
+			seen := b.mustDo("shape", func() (string, error) { return b.Shape("c1-n1", shape) })
 			if !strings.HasPrefix(seen, want) {
 				t.Errorf("%v: %q", shape, seen)
 			}
-			if took, err := time.ParseDuration(seen[strings.LastIndexByte(seen, ' ')+1:]); shape == narrow && (err != nil || took < 20*ms) {
-				t.Errorf("%v: %q, and 200 bytes take 20 ms (%v)", shape, seen, err)
+			if elapsed, err := time.ParseDuration(seen[strings.LastIndexByte(seen, ' ')+1:]); shape == narrow && (err != nil || elapsed < 20*ms) {
+				t.Errorf("%v: %q, but 200 bytes take 20 ms (%v)", shape, seen, err)
 			}
-			back, err := b.Unshape("c1-n1", shape)
-			if !errors.Is(err, nemesis.ErrIdle) || back != "it hit 0 of 0 messages; PING was answered" {
-				t.Errorf("%v: %q, %v", shape, back, err)
+			readback, err := b.Unshape("c1-n1", shape)
+			if !errors.Is(err, nemesis.ErrIdle) || readback != "it hit 0 of 0 messages; PING was answered" {
+				t.Errorf("%v: %q, %v", shape, readback, err)
 			}
 		}
-		b.do("shape", func() (string, error) { return b.Shape("c1-n1", slow) })
-		b.do("shape", func() (string, error) { return b.Shape("c1-n1", narrow) })
+		b.mustDo("shape", func() (string, error) { return b.Shape("c1-n1", slow) })
+		b.mustDo("shape", func() (string, error) { return b.Shape("c1-n1", narrow) })
 		conn := dial(t, b.addr("c1", 0))
 		fmt.Fprint(conn, "SET k v\r\n")
 		if line, err := bufio.NewReader(conn).ReadString('\n'); line != "+OK\r\n" {
 			t.Errorf("%q, %v", line, err)
 		}
-		if back := b.do("unshape", func() (string, error) { return b.Unshape("c1-n1", slow) }); back != "it hit 2 of 2 messages; another fault affects the link" {
-			t.Error(back)
+		if readback := b.mustDo("unshape", func() (string, error) { return b.Unshape("c1-n1", slow) }); readback != "it hit 2 of 2 messages; another fault affects the link" {
+			t.Error(readback)
 		}
-		if back := b.do("unshape", func() (string, error) { return b.Unshape("c1-n1", narrow) }); back != "it hit 1 of 1 messages; PING was answered" {
-			t.Error(back)
+		if readback := b.mustDo("unshape", func() (string, error) { return b.Unshape("c1-n1", narrow) }); readback != "it hit 1 of 1 messages; PING was answered" {
+			t.Error(readback)
 		}
 		for _, link := range []string{"c2-n1", "c1-n9"} {
 			if _, err := b.Shape(link, slow); err == nil || !strings.Contains(err.Error(), link) {
@@ -88,8 +88,8 @@ func TestShapeIsReadBack(t *testing.T) {
 	})
 }
 
-// If a reply is lost, its command was applied but the client never gets the reply. The client's
-// next command succeeds on another connection.
+// If a reply is lost, its command has been applied, but the client never gets the reply. The
+// client's next command succeeds on another connection.
 func TestTapLosesMessage(t *testing.T) {
 	for of, applied := range map[string]bool{nemesis.Request: false, nemesis.Reply: true} {
 		events := run(t, func(b testRun) {
@@ -97,7 +97,7 @@ func TestTapLosesMessage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := b.RunClient(t.Context(), spec("c1", 2), noPoint); err != nil {
+			if err := b.RunClient(t.Context(), clientSpec("c1", 2), noPoint); err != nil {
 				t.Error(err)
 			}
 		})
@@ -106,12 +106,12 @@ func TestTapLosesMessage(t *testing.T) {
 			if e.Process != "c1-n1" || e.Op != history.OpSet {
 				continue
 			}
-			if sets++; sets == 1 && ((e.Applied > 0) != applied || e.Answered != 0) || sets == 2 && e.Answered == 0 {
+			if sets++; sets == 1 && ((e.AppliedAt > 0) != applied || e.AnsweredAt != 0) || sets == 2 && e.AnsweredAt == 0 {
 				t.Errorf("%s: %+v", of, e)
 			}
 		}
 		if sets != 2 {
-			t.Errorf("%s: %d sets", of, sets)
+			t.Errorf("%s: %d sets, want 2", of, sets)
 		}
 	}
 }

@@ -34,8 +34,8 @@ func countMounts(t *testing.T, below string) (n int) {
 	return strings.Count(string(b), " "+below+"/")
 }
 
-// What a power loss destroys depends on what was synced, so the table covers Redis's sync policies.
-// A kill destroys nothing if the server persists its keys.
+// What a power loss destroys depends on what was synced, so the test covers all of Redis's sync
+// policies. A kill destroys nothing if the server persists its keys.
 func TestPowerLossDropsUnsyncedData(t *testing.T) {
 	needDisk(t)
 	for _, c := range []struct {
@@ -48,24 +48,24 @@ func TestPowerLossDropsUnsyncedData(t *testing.T) {
 	} {
 		t.Run(c.persistence, func(t *testing.T) {
 			t.Parallel()
-			for how, want := range map[string]string{"kill": c.afterKill, "power loss": c.afterPowerLoss} {
+			for event, want := range map[string]string{"kill": c.afterKill, "power loss": c.afterPowerLoss} {
 				runOn(t, withTopology(c.persistence, 0, powerLossN1), func(b testRun) {
 					addr := b.Server("n1").Addr()
 					if c.persistence == "everysec" { // the first write in a new second is synced at once
-						b.pause(1100 * time.Millisecond)
+						b.waitFor(1100 * time.Millisecond)
 					}
 					b.ask(addr, "SET", "old", "v")
 					b.awaitSync(addr)
 					b.ask(addr, "SET", "new", "v")
-					var back string
-					if how == "kill" {
-						b.do("kill", func() (string, error) { return b.Kill("n1") })
+					var readback string
+					if event == "kill" {
+						b.mustDo("kill", func() (string, error) { return b.Kill("n1") })
 					} else {
-						back = b.do("cut power", func() (string, error) { return b.LosePower("n1", false) })
+						readback = b.mustDo("cut power", func() (string, error) { return b.LosePower("n1", false) })
 					}
-					restarted := b.do("restart", func() (string, error) { return b.Restart("n1") })
+					restartReadback := b.mustDo("restart", func() (string, error) { return b.Restart("n1") })
 					if got := b.ask(addr, "GET", "old") + " " + b.ask(addr, "GET", "new"); got != want {
-						t.Errorf("after %s old and new are %q, want %q; power loss said %q, restart said %q", how, got, want, back, restarted)
+						t.Errorf("after %s, old and new are %q, want %q; power loss returned %q, restart returned %q", event, got, want, readback, restartReadback)
 					}
 				})
 			}
@@ -73,24 +73,24 @@ func TestPowerLossDropsUnsyncedData(t *testing.T) {
 	}
 }
 
-// pause waits for d by the cluster's clock.
-func (b testRun) pause(d time.Duration) {
+// waitFor waits for d on the cluster's clock.
+func (b testRun) waitFor(d time.Duration) {
 	done := make(chan bool, 1)
 	b.At(b.Now()+d, func() { done <- true })
 	receive(b.T, "timer", done)
 }
 
 // awaitSync waits until the server has no sync in progress. A sync triggered by a write is in
-// progress before the write is answered, so no sync is missed.
+// progress before the write is answered, so none is missed.
 func (b testRun) awaitSync(addr string) {
 	b.T.Helper()
 	for range 1000 {
 		if info := b.ask(addr, "INFO", "persistence"); !strings.Contains(info, "aof_pending_bio_fsync:") || strings.Contains(info, "aof_pending_bio_fsync:0") {
 			return
 		}
-		b.pause(time.Millisecond)
+		b.waitFor(time.Millisecond)
 	}
-	b.T.Fatal("a sync did not end")
+	b.T.Fatal("a sync did not finish")
 }
 
 func TestTornTailIsTruncated(t *testing.T) {
@@ -98,12 +98,12 @@ func TestTornTailIsTruncated(t *testing.T) {
 	runOn(t, withTopology("no", 0, powerLossN1), func(b testRun) {
 		addr := b.Server("n1").Addr()
 		b.ask(addr, "SET", "k", "v")
-		back := b.do("cut power", func() (string, error) { return b.LosePower("n1", true) })
-		if !strings.Contains(back, "has ended; lost ") {
-			t.Errorf("power loss says %q", back)
+		readback := b.mustDo("cut power", func() (string, error) { return b.LosePower("n1", true) })
+		if !strings.Contains(readback, "has ended; lost ") {
+			t.Errorf("power loss returned %q", readback)
 		}
-		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, " (keys: 0)") {
-			t.Errorf("restart says %q", back)
+		if readback := b.mustDo("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(readback, " (keys: 0)") {
+			t.Errorf("restart returned %q", readback)
 		}
 		if log := b.Server("n1").Redis().Log(); !strings.Contains(log, "truncated") && !strings.Contains(log, "Truncating") {
 			t.Errorf("redis did not find the torn tail:\n%s", log)
@@ -111,24 +111,24 @@ func TestTornTailIsTruncated(t *testing.T) {
 	})
 }
 
-// A power loss may leave a manifest that can't be read.
+// A power loss may leave an unreadable manifest.
 func TestNodeThatFailsToRestartIsReported(t *testing.T) {
 	needDisk(t)
 	runOn(t, withTopology("always", 0, powerLossN1), func(b testRun) {
-		b.do("cut power", func() (string, error) { return b.LosePower("n1", false) })
-		mustShell(t, "echo nonsense > "+b.group.DataDir("n1")+"/appendonlydir/appendonly.aof.manifest")
-		back := b.do("restart", func() (string, error) { return b.Restart("n1") })
-		if !strings.HasPrefix(back, "it did not come back: ") {
-			t.Errorf("restart says %q", back)
+		b.mustDo("cut power", func() (string, error) { return b.LosePower("n1", false) })
+		mustRunShell(t, "echo nonsense > "+b.group.DataDir("n1")+"/appendonlydir/appendonly.aof.manifest")
+		readback := b.mustDo("restart", func() (string, error) { return b.Restart("n1") })
+		if !strings.HasPrefix(readback, "it did not come back: ") {
+			t.Errorf("restart returned %q", readback)
 		}
 		if _, err := b.Touch("n1"); err == nil {
-			t.Error("the node runs anyway")
+			t.Error("the node is running anyway")
 		}
-		// n2 has an ordinary disk, where no plan explains the damage.
-		b.do("kill", func() (string, error) { return b.Kill("n2") })
-		mustShell(t, "echo nonsense > "+b.group.DataDir("n2")+"/appendonlydir/appendonly.aof.manifest")
-		if back, err := b.Restart("n2"); err == nil {
-			t.Errorf("restart of a node without a disk fault says %q", back)
+		// n2 has an ordinary disk, and no plan explains the damage.
+		b.mustDo("kill", func() (string, error) { return b.Kill("n2") })
+		mustRunShell(t, "echo nonsense > "+b.group.DataDir("n2")+"/appendonlydir/appendonly.aof.manifest")
+		if readback, err := b.Restart("n2"); err == nil {
+			t.Errorf("restart of a node without a disk fault returned %q", readback)
 		}
 	})
 }
@@ -146,7 +146,7 @@ func TestOnlyPlannedNodesGetADisk(t *testing.T) {
 			"free disk":  func() (string, error) { return b.FreeDisk("n2") },
 		} {
 			if _, err := f(); err == nil || !strings.Contains(err.Error(), "n2") {
-				t.Errorf("%s of a node with an ordinary disk: %v", what, err)
+				t.Errorf("%s on a node with an ordinary disk: %v", what, err)
 			}
 		}
 	})
@@ -161,34 +161,34 @@ func TestStalledSyncBlocksWrites(t *testing.T) {
 	needDisk(t)
 	runOn(t, withTopology("always", 0, powerLossN1), func(b testRun) {
 		addr := b.Server("n1").Addr()
-		b.do("stall", func() (string, error) { return b.StallSync("n1") })
-		if back, err := b.FreeDisk("n1"); !errors.Is(err, nemesis.ErrIdle) || !strings.HasPrefix(back, "it met 0 ") {
-			t.Errorf("a stall without any sync ends with %q, %v", back, err)
+		b.mustDo("stall", func() (string, error) { return b.StallSync("n1") })
+		if readback, err := b.FreeDisk("n1"); !errors.Is(err, nemesis.ErrIdle) || !strings.HasPrefix(readback, "it met 0 ") {
+			t.Errorf("a stall without any sync ended with %q, %v", readback, err)
 		}
-		b.do("stall", func() (string, error) { return b.StallSync("n1") })
+		b.mustDo("stall", func() (string, error) { return b.StallSync("n1") })
 		if _, err := b.FillDisk("n1"); err == nil {
-			t.Error("a disk could be slow and full at once")
+			t.Error("a slow disk could be filled")
 		}
 		answer := make(chan string, 1)
 		go func() { answer <- b.ask(addr, "SET", "k", "v") }()
-		b.pause(100 * time.Millisecond)
+		b.waitFor(100 * time.Millisecond)
 		if len(answer) > 0 {
-			t.Errorf("with always and a stalled sync it says %q", <-answer)
+			t.Errorf("with policy always and a stalled sync, the server answered %q", <-answer)
 		}
-		b.do("free", func() (string, error) { return b.FreeDisk("n1") })
+		b.mustDo("free", func() (string, error) { return b.FreeDisk("n1") })
 		if got := receive(t, "answer", answer); got != "OK" {
-			t.Errorf("after the stall it says %q", got)
+			t.Errorf("after the stall, the server answered %q", got)
 		}
-		// A server that is killed while it waits for a sync still exits.
-		b.do("stall", func() (string, error) { return b.StallSync("n1") })
+		// A server that is killed while it waits for a sync exits nevertheless.
+		b.mustDo("stall", func() (string, error) { return b.StallSync("n1") })
 		go b.ask(addr, "SET", "k", "w")
-		b.pause(50 * time.Millisecond)
-		b.do("kill", func() (string, error) { return b.Kill("n1") })
-		b.do("free", func() (string, error) { return b.FreeDisk("n1") })
+		b.waitFor(50 * time.Millisecond)
+		b.mustDo("kill", func() (string, error) { return b.Kill("n1") })
+		b.mustDo("free", func() (string, error) { return b.FreeDisk("n1") })
 		if _, err := b.StallSync("n1"); err == nil || !strings.Contains(err.Error(), "n1: it is down") {
-			t.Errorf("stall of a node that is down: %v", err)
+			t.Errorf("stall on a node that is down: %v", err)
 		}
-		b.do("restart", func() (string, error) { return b.Restart("n1") })
+		b.mustDo("restart", func() (string, error) { return b.Restart("n1") })
 	})
 }
 
@@ -196,31 +196,31 @@ func TestFullDiskRefusesWrites(t *testing.T) {
 	needDisk(t)
 	runOn(t, withTopology("everysec", 0, powerLossN1), func(b testRun) {
 		addr := b.Server("n1").Addr()
-		b.do("fill", func() (string, error) { return b.FillDisk("n1") })
+		b.mustDo("fill", func() (string, error) { return b.FillDisk("n1") })
 		b.ask(addr, "SET", "k", "v") // accepted, but then not written
 		reply := ""
 		for range 40 {
 			if reply = b.ask(addr, "SET", "k", "w"); strings.HasPrefix(reply, "MISCONF") {
 				break
 			}
-			b.pause(50 * time.Millisecond)
+			b.waitFor(50 * time.Millisecond)
 		}
 		if !strings.HasPrefix(reply, "MISCONF") {
-			t.Errorf("with a full disk it says %q", reply)
+			t.Errorf("with a full disk, the server answered %q", reply)
 		}
-		b.do("free", func() (string, error) { return b.FreeDisk("n1") })
-		for end := b.Now() + 5*time.Second; reply != "OK" && b.Now() < end; b.pause(50 * time.Millisecond) {
+		b.mustDo("free", func() (string, error) { return b.FreeDisk("n1") })
+		for end := b.Now() + 5*time.Second; reply != "OK" && b.Now() < end; b.waitFor(50 * time.Millisecond) {
 			reply = b.ask(addr, "SET", "k", "w")
 		}
 		if reply != "OK" {
-			t.Errorf("with free space again it says %q", reply)
+			t.Errorf("after space was freed, the server answered %q", reply)
 		}
 	})
 }
 
-func mustShell(t *testing.T, script string) {
+func mustRunShell(t *testing.T, script string) {
 	t.Helper()
-	if out, err := shell(script); err != nil {
+	if out, err := runShell(script); err != nil {
 		t.Fatal(fmt.Errorf("%s: %w: %s", script, err, out))
 	}
 }

@@ -22,14 +22,14 @@ import (
 func TestCancelDuringFault(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
-	long := time.Minute
+	duration := time.Minute
 	s := twoNodes
-	s.Lock = spec("c1", 0).Lock
-	s.Limit, s.Workload = long, scenario.Workload{Fence: client.FenceNone, Writes: 1, Cycles: 1, Keys: 1}
+	s.Lock = clientSpec("c1", 0).Lock
+	s.Limit, s.Workload = duration, scenario.Workload{Fence: client.FenceNone, Writes: 1, Cycles: 1, Keys: 1}
 	s.Clients = s.Clients[:1]
 	s.Plan = nemesis.Plan{{
 		When:  nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: client.AfterAcquire, Nth: 1}},
-		Fault: nemesis.Fault{Kind: "pause", Targets: []string{"c1"}, For: &long},
+		Fault: nemesis.Fault{Kind: "pause", Targets: []string{"c1"}, For: &duration},
 	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var text bytes.Buffer
@@ -52,10 +52,10 @@ func TestCancelDuringFault(t *testing.T) {
 	for _, e := range h.Events {
 		healed = healed || e.Op == "pause" && e.Type == history.End
 	}
-	if !healed || h.Cut != "" {
-		t.Errorf("healed: %v, cut: %q", healed, h.Cut)
+	if !healed || h.Truncation != "" {
+		t.Errorf("fault healed: %v, history cut: %q", healed, h.Truncation)
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+	if leftovers, err := os.ReadDir(dir); err != nil || len(leftovers) > 0 {
+		t.Errorf("left behind: %v, %v", leftovers, err)
 	}
 }

@@ -26,8 +26,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// children lists the processes of the runs whose directories are in dir.
-func children(t *testing.T, dir string) (pids []int) {
+// childPIDs returns the PIDs of all processes in runs whose directories are in dir.
+func childPIDs(t *testing.T, dir string) (pids []int) {
 	t.Helper()
 	records, _ := filepath.Glob(filepath.Join(dir, "*", "children"))
 	for _, r := range records {
@@ -44,7 +44,7 @@ func children(t *testing.T, dir string) (pids []int) {
 	return pids
 }
 
-// isRunning reports whether a process exists and is not a zombie. Zombies may remain because a
+// isRunning reports whether a process exists and is not a zombie. Zombies may remain, because a
 // container may have no init process that reaps them.
 func isRunning(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -52,7 +52,7 @@ func isRunning(pid int) bool {
 	return err == nil && !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
 }
 
-func TestSIGKILLLeavesNothing(t *testing.T) {
+func TestSIGKILLLeavesNothingBehind(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "__victim", dir)
@@ -64,9 +64,9 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	line, _ := bufio.NewReader(out).ReadString('\n')
-	// A server whose port was taken at the last moment has exited, and another one was started
-	// instead.
-	pids := slices.DeleteFunc(children(t, dir), func(pid int) bool { return !isRunning(pid) })
+	// If a server's port was taken at the last moment, the server has exited, and another one was
+	// started instead.
+	pids := slices.DeleteFunc(childPIDs(t, dir), func(pid int) bool { return !isRunning(pid) })
 	disks := countMounts(t, dir)
 	cmd.Process.Kill()
 	cmd.Wait()
@@ -74,74 +74,74 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 	if line != "paused\n" {
 		t.Fatalf("the victim printed %q", line)
 	}
-	if len(pids) != 9 { // two nodes with a replica each, the resource, three sentinels, and a stopped client
-		t.Fatalf("%d children ran, want 9", len(pids))
+	if len(pids) != 9 { // two nodes with one replica each, the resource, three sentinels, and a stopped client
+		t.Fatalf("%d children were running, want 9", len(pids))
 	}
 	if reason, _ := fuse.Missing(); reason == "" && disks != 1 {
 		t.Errorf("the victim had %d disks, want 1", disks)
 	}
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
-		left := 0
+		numLeft := 0
 		for _, pid := range pids {
 			if isRunning(pid) {
-				left++
+				numLeft++
 			}
 		}
-		if left == 0 {
+		if numLeft == 0 {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%d of %d children still run", left, len(pids))
+			t.Fatalf("%d of %d children are still running", numLeft, len(pids))
 		}
 	}
 	if removed, err := proc.Sweep(dir); err != nil || len(removed) != 1 {
-		t.Errorf("swept %v, %v; want the victim's directory", removed, err)
+		t.Errorf("removed %v, %v; want the victim's directory", removed, err)
 	}
 	if n := countMounts(t, dir); n != 0 {
 		t.Errorf("%d disks are still mounted", n)
 	}
 }
 
-func TestPanicAndCancelLeaveNothing(t *testing.T) {
+func TestPanicAndCancelLeaveNothingBehind(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
 	var pids []int
-	leave := func(name string, ctx context.Context, body harness.Body) (err error) {
+	runAndCheck := func(name string, ctx context.Context, body harness.Body) (err error) {
 		defer func() {
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic: %v", p)
 			}
-			if left, _ := os.ReadDir(dir); len(left) > 0 {
-				t.Errorf("%s left %v", name, left)
+			if leftovers, _ := os.ReadDir(dir); len(leftovers) > 0 {
+				t.Errorf("%s left files behind: %v", name, leftovers)
 			}
 			for _, pid := range pids {
 				if isRunning(pid) {
-					t.Errorf("%s left process %d", name, pid)
+					t.Errorf("%s left process %d behind", name, pid)
 				}
 			}
 		}()
 		return testBackend(dir).Run(ctx, twoNodes, 1, history.NewRecorder(&strings.Builder{}), body)
 	}
-	err := leave("panic", t.Context(), func(context.Context, harness.Cluster) error {
-		pids = children(t, dir)
+	err := runAndCheck("panic", t.Context(), func(context.Context, harness.Cluster) error {
+		pids = childPIDs(t, dir)
 		panic("ouch")
 	})
 	if err == nil || err.Error() != "panic: ouch" {
 		t.Errorf("panic was returned as %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	err = leave("cancel", ctx, func(ctx context.Context, c harness.Cluster) error {
-		return c.RunClient(ctx, spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
-			pids = children(t, dir)
+	err = runAndCheck("cancel", ctx, func(ctx context.Context, c harness.Cluster) error {
+		return c.RunClient(ctx, clientSpec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
+			pids = childPIDs(t, dir)
 			cancel()
 		})
 	})
 	if !errors.Is(err, context.Canceled) || len(pids) != 4 {
-		t.Errorf("cancel with %d children was returned as %v", len(pids), err)
+		t.Errorf("canceled with %d child processes: %v; want 4 and context.Canceled", len(pids), err)
 	}
 }
 
-// An interrupt ends a run at once, and no timer fires afterwards.
+// An interrupt ends a run at once, and no timer fires afterward.
 func TestInterruptEndsRun(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
@@ -155,14 +155,14 @@ func TestInterruptEndsRun(t *testing.T) {
 	})
 	s := twoNodes
 	s.Limit, s.Workload.For = time.Hour, time.Hour-1
-	s.Lock = spec("c1", 0).Lock
+	s.Lock = clientSpec("c1", 0).Lock
 	done := make(chan error, 1)
 	go func() { done <- harness.Run(ctx, testBackend(dir), s, 1, rec) }()
 	if err := receive(t, "end of the run", done); !errors.Is(err, context.Canceled) {
 		t.Errorf("the run ended with %v", err)
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+	if leftovers, err := os.ReadDir(dir); err != nil || len(leftovers) > 0 {
+		t.Errorf("left behind: %v, %v", leftovers, err)
 	}
 }
 
@@ -184,14 +184,14 @@ func TestFailedStartNamesRemedy(t *testing.T) {
 			t.Errorf("the run ended with %v, want %q", err, what)
 		}
 	}
-	if left, err := os.ReadDir(runs); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+	if leftovers, err := os.ReadDir(runs); err != nil || len(leftovers) > 0 {
+		t.Errorf("left behind: %v, %v", leftovers, err)
 	}
 }
 
 func TestProbeReportsMissingCapabilities(t *testing.T) {
 	for _, c := range New(Config{RedisServer: "no-such-redis-server"}).Probe(t.Context()) {
-		if slices.Contains(unsupported, c) {
+		if slices.Contains(unsupportedCapabilities, c) {
 			continue // unsupported on any machine
 		}
 		if c.Available || c.Reason != "no-such-redis-server is not on PATH" || c.Remedy != "apt-get install redis-server" {
@@ -201,8 +201,8 @@ func TestProbeReportsMissingCapabilities(t *testing.T) {
 	needRedis(t)
 	b := New(Config{})
 	caps := b.Probe(t.Context())
-	faults, has := nemesis.Capabilities(faultCapabilities)
-	if len(caps) != 1+len(faults)+len([]string{scenario.CanPersist, scenario.CanReplicate, scenario.CanReportKeyLife, scenario.CanSetOwnTime, scenario.CanUseImage})+len(lock.Servers()) || caps[0].Name != harness.CanRun {
+	faults, supported := nemesis.Capabilities(faultCapabilities)
+	if len(caps) != 1+len(faults)+len([]string{scenario.PersistenceCapability, scenario.ReplicasCapability, scenario.KeyLifeCapability, scenario.OwnTimeCapability, scenario.ImageCapability})+len(lock.Servers()) || caps[0].Name != harness.RunCapability {
 		t.Errorf("%+v", caps)
 	}
 	for _, c := range caps {
@@ -210,9 +210,9 @@ func TestProbeReportsMissingCapabilities(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	for _, name := range append([]string{harness.CanRun}, faults...) {
-		tried := name == fuse.PowerLoss || name == fuse.DiskFaults || slices.Contains(real.ClockCapabilities, name)
-		if (has[name] || name == harness.CanRun) && !tried && !slices.ContainsFunc(caps, func(c harness.Capability) bool { return c.Name == name && c.Available }) {
+	for _, name := range append([]string{harness.RunCapability}, faults...) {
+		isTried := name == fuse.PowerLoss || name == fuse.DiskFaults || slices.Contains(real.ClockCapabilities, name)
+		if (supported[name] || name == harness.RunCapability) && !isTried && !slices.ContainsFunc(caps, func(c harness.Capability) bool { return c.Name == name && c.Available }) {
 			t.Errorf("%s is not available: %+v", name, caps)
 		}
 	}

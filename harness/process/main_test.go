@@ -27,7 +27,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// The test binary is also used as the client program, and as a lockpick process to be killed.
+// The test binary also serves as the client program, and as a lockpick process that is killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 			runVictim(os.Args[2])
 		}
 	}
-	os.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each client takes a second to exit under -race
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise, with -race, each client takes a second to exit
 	os.Exit(m.Run())
 }
 
@@ -71,7 +71,7 @@ func (p plainLock) askAll(ctx context.Context, command, want string) error {
 		got, err2 := bufio.NewReader(conn).ReadString('\n')
 		conn.Close()
 		if err == nil && err2 == nil && got != want {
-			return errors.New("a node said " + got)
+			return errors.New("a node answered " + got)
 		}
 	}
 	return nil
@@ -98,28 +98,28 @@ func testBackend(dir string) *backend {
 	return New(Config{Self: []string{os.Args[0], "__client"}, Dir: dir})
 }
 
-// twoNodes is a scenario with two nodes. c1 reaches both, c2 only the second.
+// twoNodes is a scenario with two nodes. c1 reaches both, c2 only n2.
 var twoNodes = scenario.Scenario{
 	Name:     "test",
 	Topology: scenario.Topology{Nodes: 2, Persistence: "none"},
 	Clients:  []scenario.Client{{Name: "c1"}, {Name: "c2", Reach: []string{"n2"}}},
 }
 
-func spec(name string, cycles int, armed ...client.Point) client.Spec {
+func clientSpec(name string, cycles int, armed ...client.Point) client.Spec {
 	return client.Spec{
-		Name: name, Seed: 1, Keys: []string{"lock-" + name}, Fence: client.FenceNone, Writes: 1, Cycles: cycles, Until: time.Minute, Armed: armed,
+		Name: name, Seed: 1, Keys: []string{"lock-" + name}, Fence: client.FenceNone, Writes: 1, Cycles: cycles, EndTime: time.Minute, ArmedPoints: armed,
 		Lock: lock.Settings{Kind: "plain", TTL: 10 * time.Second, Timeout: 2 * time.Second},
 	}
 }
 
-// testRun is a run and its recorded events.
+// testRun is a run with its recorded events.
 type testRun struct {
 	*testing.T
 	*cluster
-	mu       *sync.Mutex
-	events   *[]history.Event
-	expected map[string]bool // names of the processes that the test itself kills or stops
-	reported *[]harness.UnplannedEvent
+	mu             *sync.Mutex
+	events         *[]history.Event
+	expectedNodes  map[string]bool // processes that the test itself kills or stops
+	reportedEvents *[]harness.UnplannedEvent
 }
 
 // run runs body on a cluster, checks that nothing is left behind, and returns the recorded events.
@@ -143,31 +143,31 @@ func runOn(t *testing.T, s scenario.Scenario, body func(b testRun)) []history.Ev
 	})
 	var pids []int
 	err := testBackend(dir).Run(t.Context(), s, 1, rec, func(_ context.Context, c harness.Cluster) error {
-		ends, heard := map[string]bool{}, []harness.UnplannedEvent{}
+		expected, reported := map[string]bool{}, []harness.UnplannedEvent{}
 		defer c.(*cluster).MonitorProcesses(func(u harness.UnplannedEvent) {
 			mu.Lock()
 			defer mu.Unlock()
-			heard = append(heard, u)
-			if !ends[u.Node] {
+			reported = append(reported, u)
+			if !expected[u.Node] {
 				t.Errorf("unexpected: %+v", u)
 			}
 		})()
-		body(testRun{t, c.(*cluster), &mu, &events, ends, &heard})
-		pids = children(t, dir)
+		body(testRun{t, c.(*cluster), &mu, &events, expected, &reported})
+		pids = childPIDs(t, dir)
 		return nil
 	})
 	if err != nil {
 		t.Error(err)
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+	if leftovers, err := os.ReadDir(dir); err != nil || len(leftovers) > 0 {
+		t.Errorf("left behind: %v, %v", leftovers, err)
 	}
 	for _, pid := range pids {
 		if isRunning(pid) {
-			t.Errorf("process %d still runs", pid)
+			t.Errorf("process %d is still running", pid)
 		}
 	}
-	slices.SortFunc(events, func(a, b history.Event) int { return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N)) }) // in the order in which a reader gets them
+	slices.SortFunc(events, func(a, b history.Event) int { return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N)) }) // in the order in which readers get them
 	return events
 }
 
@@ -177,19 +177,19 @@ func (b testRun) start(s client.Spec, at func(string)) (done chan error) {
 	return done
 }
 
-// addr returns the address that a client uses for a node, which is counted from 0.
+// addr returns the address that a client uses for a node, counted from 0.
 func (b testRun) addr(client string, node int) string {
 	a, _ := b.Addresses(client)
 	return a.Nodes[node].Addr
 }
 
-func (b testRun) do(what string, f func() (string, error)) string {
+func (b testRun) mustDo(what string, f func() (string, error)) string {
 	b.Helper()
-	back, err := f()
+	readback, err := f()
 	if err != nil {
 		b.Fatalf("%s: %v", what, err)
 	}
-	return back
+	return readback
 }
 
 func receive[T any](t *testing.T, what string, c <-chan T) (v T) {
@@ -211,16 +211,16 @@ func runVictim(dir string) {
 		s = withTopology("always", 0, powerLossN1)
 	}
 	s.Topology.Replicas, s.Topology.DownAfter, s.Limit = 1, time.Second, time.Minute
-	s.Plan = append(s.Plan, nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: nemesis.FailOverKilled, Targets: []string{"n2"}}})
+	s.Plan = append(s.Plan, nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: nemesis.SentinelFailoverAfterKill, Targets: []string{"n2"}}})
 	err := testBackend(dir).Run(ctx, s, 1, history.NewRecorder(os.Stderr), func(_ context.Context, c harness.Cluster) error {
-		return c.RunClient(ctx, spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
+		return c.RunClient(ctx, clientSpec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
 			var err error
 			if c.(*cluster).Disk("n1") != nil {
 				_, err = c.(*cluster).StallSync("n1")
 				go c.(*cluster).Touch("n1")
 				<-time.After(50 * time.Millisecond)
 			}
-			if _, stopped := c.(*cluster).Pause("c1"); errors.Join(err, stopped) == nil {
+			if _, pauseErr := c.(*cluster).Pause("c1"); errors.Join(err, pauseErr) == nil {
 				fmt.Println("paused")
 			}
 			select {}
@@ -240,7 +240,8 @@ func dial(t *testing.T, addr string) net.Conn {
 	return conn
 }
 
-// shell runs a script in another process, because a process that serves a disk must not access it.
-func shell(script string) ([]byte, error) {
+// runShell runs a script in another process, because a process that serves a disk must not access the
+// disk.
+func runShell(script string) ([]byte, error) {
 	return exec.Command("/bin/sh", "-c", script).CombinedOutput()
 }

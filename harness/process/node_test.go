@@ -13,7 +13,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// ask sends a command to a server and returns the text of its reply or error.
+// ask sends a command to a server and returns its reply or error as text.
 func (b testRun) ask(addr string, args ...string) string {
 	ctx, cancel := context.WithTimeout(b.T.Context(), time.Second)
 	defer cancel()
@@ -37,9 +37,9 @@ func withTopology(persistence string, replicas int, plan ...nemesis.Step) scenar
 func TestPausedNodeExecutesAbandonedCommand(t *testing.T) {
 	run(t, func(b testRun) {
 		addr := b.addr("c1", 0)
-		back := b.do("pause", func() (string, error) { return b.Pause("n1") })
-		if states := back[strings.LastIndex(back, " ")+1:]; strings.Trim(states, "T") != "" || states == "" {
-			t.Errorf("read back %q, want all threads in state T", back)
+		readback := b.mustDo("pause", func() (string, error) { return b.Pause("n1") })
+		if states := readback[strings.LastIndex(readback, " ")+1:]; strings.Trim(states, "T") != "" || states == "" {
+			t.Errorf("read back %q, want all threads in state T", readback)
 		}
 		if _, err := b.Pause("n1"); err == nil {
 			t.Error("a stopped node could be stopped again")
@@ -50,28 +50,28 @@ func TestPausedNodeExecutesAbandonedCommand(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if _, err := proc.Ask(ctx, addr, "SET", "k", "orphan"); err == nil {
-			t.Error("a stopped node answers")
+			t.Error("a stopped node answered")
 		}
 		if got := b.ask(b.addr("c1", 1), "PING"); got != "PONG" {
-			t.Errorf("the other node says %q", got)
+			t.Errorf("the other node answered %q", got)
 		}
-		b.do("resume", func() (string, error) { return b.Resume("n1") })
+		b.mustDo("resume", func() (string, error) { return b.Resume("n1") })
 		if got := b.ask(b.Server("n1").Addr(), "GET", "k"); got != "orphan" {
-			t.Errorf("after it resumed k is %q", got)
+			t.Errorf("after the node was resumed, k is %q", got)
 		}
 	})
 }
 
 func TestKillDuringPause(t *testing.T) {
 	run(t, func(b testRun) {
-		b.do("pause", func() (string, error) { return b.Pause("n1") })
-		b.do("kill", func() (string, error) { return b.Kill("n1") })
-		b.do("restart", func() (string, error) { return b.Restart("n1") })
-		if back := b.do("resume", func() (string, error) { return b.Resume("n1") }); back != "it was killed meanwhile" {
-			t.Errorf("resume says %q", back)
+		b.mustDo("pause", func() (string, error) { return b.Pause("n1") })
+		b.mustDo("kill", func() (string, error) { return b.Kill("n1") })
+		b.mustDo("restart", func() (string, error) { return b.Restart("n1") })
+		if readback := b.mustDo("resume", func() (string, error) { return b.Resume("n1") }); readback != "it was killed meanwhile" {
+			t.Errorf("resume returned %q", readback)
 		}
 		if got := b.ask(b.addr("c1", 0), "PING"); got != "PONG" {
-			t.Errorf("after the restart it says %q", got)
+			t.Errorf("after the restart, the node answered %q", got)
 		}
 	})
 }
@@ -79,9 +79,9 @@ func TestKillDuringPause(t *testing.T) {
 func TestShutdownKeepsWrites(t *testing.T) {
 	for persistence, want := range map[string]string{"none": " (keys: 0)", "no": " (keys: 1)"} {
 		runOn(t, withTopology(persistence, 0), func(b testRun) {
-			b.do("touch", func() (string, error) { return b.Touch("n1") })
-			if back := b.do("shut down", func() (string, error) { return b.Shutdown("n1") }); !strings.HasSuffix(back, "cleanly") {
-				t.Errorf("shutdown says %q", back)
+			b.mustDo("touch", func() (string, error) { return b.Touch("n1") })
+			if readback := b.mustDo("shut down", func() (string, error) { return b.Shutdown("n1") }); !strings.HasSuffix(readback, "cleanly") {
+				t.Errorf("shutdown returned %q", readback)
 			}
 			if _, err := b.Shutdown("n1"); err == nil {
 				t.Error("a node that is down could be shut down")
@@ -92,8 +92,8 @@ func TestShutdownKeepsWrites(t *testing.T) {
 			if _, err := b.Pause("n1"); err == nil {
 				t.Error("a node that is down could be stopped")
 			}
-			if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, want) {
-				t.Errorf("%s: restart says %q, want %q", persistence, back, want)
+			if readback := b.mustDo("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(readback, want) {
+				t.Errorf("%s: restart returned %q, want %q", persistence, readback, want)
 			}
 		})
 	}
@@ -101,10 +101,10 @@ func TestShutdownKeepsWrites(t *testing.T) {
 
 func TestTouchBypassesLinks(t *testing.T) {
 	run(t, func(b testRun) {
-		b.do("cut", func() (string, error) { return b.Cut("c1-n1", nemesis.CutHold, "") })
-		b.do("touch", func() (string, error) { return b.Touch("n1") })
+		b.mustDo("cut", func() (string, error) { return b.Cut("c1-n1", nemesis.CutHold, "") })
+		b.mustDo("touch", func() (string, error) { return b.Touch("n1") })
 		if got := b.ask(b.Server("n1").Addr(), "GET", proc.TouchKey); got == "none" {
-			t.Errorf("the key is not there")
+			t.Errorf("the key is missing")
 		}
 		if _, err := b.Touch("n9"); err == nil {
 			t.Error("a node that does not exist could be touched")
@@ -121,33 +121,33 @@ func TestReplicaReplacesItsMaster(t *testing.T) {
 		}
 		for end := time.Now().Add(5 * time.Second); b.ask(replica, "GET", "early") != "v"; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatal("the replica does not receive its master's writes")
+				t.Fatal("the replica has not received its master's writes")
 			}
 		}
-		b.do("cut", func() (string, error) { return b.Cut("n1-replica", nemesis.CutHold, "") })
+		b.mustDo("cut", func() (string, error) { return b.Cut("n1-replica", nemesis.CutHold, "") })
 		if got := b.ask(addr, "SET", "late", "v"); got != "OK" {
 			t.Fatal(got)
 		}
-		back := b.do("fail over", func() (string, error) { return b.FailOver("n1") })
-		if !strings.Contains(back, " (keys: 1); process ") || !strings.HasSuffix(back, " has ended") {
-			t.Errorf("failover says %q", back)
+		readback := b.mustDo("fail over", func() (string, error) { return b.FailOver("n1") })
+		if !strings.Contains(readback, " (keys: 1); process ") || !strings.HasSuffix(readback, " has ended") {
+			t.Errorf("failover returned %q", readback)
 		}
 		if early, late := b.ask(addr, "GET", "early"), b.ask(addr, "GET", "late"); early != "v" || late != "none" {
-			t.Errorf("at the client's address early is %q and late %q", early, late)
+			t.Errorf("at the client's address, early is %q and late is %q", early, late)
 		}
 		if got := b.ask(addr, "SET", "after", "v"); got != "OK" {
-			t.Errorf("a write to the new master: %s", got)
+			t.Errorf("write to the new master: %s", got)
 		}
 		if _, err := b.FailOver("n1"); err == nil {
-			t.Error("it failed over twice with one replica")
+			t.Error("a node with one replica failed over twice")
 		}
-		if back := b.do("touch", func() (string, error) { return b.Touch("n1") }); back == "" || !strings.HasSuffix(back, b.ask(replica, "GET", proc.TouchKey)) {
-			t.Errorf("touch says %q, but the new master has another key", back)
+		if readback := b.mustDo("touch", func() (string, error) { return b.Touch("n1") }); readback == "" || !strings.HasSuffix(readback, b.ask(replica, "GET", proc.TouchKey)) {
+			t.Errorf("touch returned %q, but the new master has another key", readback)
 		}
-		b.do("mend", func() (string, error) { return b.Mend("n1-replica") })
-		b.do("kill", func() (string, error) { return b.Kill("n1") })
-		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, " (keys: 0)") {
-			t.Errorf("restart of the new master says %q", back)
+		b.mustDo("mend", func() (string, error) { return b.Mend("n1-replica") })
+		b.mustDo("kill", func() (string, error) { return b.Kill("n1") })
+		if readback := b.mustDo("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(readback, " (keys: 0)") {
+			t.Errorf("restart of the new master returned %q", readback)
 		}
 	})
 	run(t, func(b testRun) {

@@ -1,11 +1,11 @@
 // Package process is the backend that runs real processes on this machine in real time:
 // redis-servers or members of another store, clients, and the links between them.
 //
-// Its main types are backend, which sets up a run and tears it down, and cluster, the processes of
-// one run. Each client is a subprocess (child.go).
+// A backend sets up a run and tears it down. A cluster contains the processes of one run. Each
+// client is a subprocess.
 //
-// If a process is disturbed from outside, the kernel notifies its parent, and the event is recorded
-// (child.go).
+// If something interferes with a process, the kernel notifies its parent, and the event is recorded
+// (see child.go).
 //
 // Deliberately missing: the client's program (package client) and the meaning of faults (package
 // nemesis). The backend needs Linux.
@@ -26,20 +26,18 @@ import (
 	"lockpick/nemesis"
 )
 
-// Config is the configuration of a backend. The zero value is enough for Probe.
+// Config configures a backend. The zero value is enough for Probe.
 type Config struct {
 	Self        []string // command line that starts a client
-	Adapter     []string // command line of the adapter program for locks of kind exec, see package lock/exec
-	RedisServer string   // server program; "": redis-server on PATH
-	Dir         string   // parent directory of a run's temporary directory; "": the system's
+	Adapter     []string // command line of the adapter program for locks of kind exec; see package lock/exec
+	RedisServer string   // server program; default: redis-server on PATH
+	Dir         string   // parent of a run's temporary directory; default: the system's
 }
 
-// backend runs scenarios with real processes.
 type backend struct{ cfg Config }
 
 var _ harness.Backend = (*backend)(nil)
 
-// New returns a backend.
 func New(cfg Config) *backend {
 	if cfg.RedisServer == "" {
 		cfg.RedisServer = "redis-server"
@@ -55,7 +53,7 @@ func (*backend) Name() string { return "process" }
 
 // Probe reports what the backend can do on this machine. It tries each capability.
 func (b *backend) Probe(ctx context.Context) []harness.Capability {
-	run := b.canRun()
+	run := b.probeRun()
 	if run.Available {
 		run = b.checkServer(ctx)
 	}
@@ -63,22 +61,22 @@ func (b *backend) Probe(ctx context.Context) []harness.Capability {
 	if run.Available {
 		machine = b.machineCapabilities(ctx)
 	}
-	return real.Abilities(run, faultCapabilities, machine, unsupported...)
+	return real.Capabilities(run, faultCapabilities, machine, unsupportedCapabilities...)
 }
 
-var unsupported = []harness.Capability{
-	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "nodes share this machine's network, and dropping packets needs a network of the node's own", Remedy: "use --backend docker, or a cut of another mode"},
+var unsupportedCapabilities = []harness.Capability{
+	{Name: nemesis.Capability(nemesis.PacketsCapability, nemesis.Link), Reason: "nodes share this machine's network, and dropping packets needs a network of the node's own", Remedy: "use --backend docker, or cut with another mode"},
 	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "nodes share this machine's network, so none can be unplugged", Remedy: "use --backend docker, or cut the node's links"},
 	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "nodes share this machine's processors and memory, without limits of their own", Remedy: "use --backend docker, or pause the node"},
-	{Name: scenario.CanUseImage, Reason: "nodes run this machine's redis-server, not an image", Remedy: "run it in containers (--backend docker)"},
+	{Name: scenario.ImageCapability, Reason: "nodes run this machine's redis-server, not an image", Remedy: "run it in containers (--backend docker)"},
 }
 
 func needsClocks(s scenario.Scenario) bool {
-	return slices.ContainsFunc(s.Needs(), func(c string) bool { return slices.Contains(real.ClockCapabilities, c) })
+	return slices.ContainsFunc(s.RequiredCapabilities(), func(c string) bool { return slices.Contains(real.ClockCapabilities, c) })
 }
 
-func (b *backend) canRun() harness.Capability {
-	c := harness.Capability{Name: harness.CanRun}
+func (b *backend) probeRun() harness.Capability {
+	c := harness.Capability{Name: harness.RunCapability}
 	if runtime.GOOS != "linux" {
 		c.Reason = "this backend needs Linux, but this is " + runtime.GOOS
 		c.Remedy = "use the simulation (--backend sim)"
@@ -95,7 +93,7 @@ func (b *backend) canRun() harness.Capability {
 
 var serverVersion = regexp.MustCompile(` server v=(\S+)`)
 
-// Version returns the version that the redis-server program reports, such as "7.0.15".
+// Version returns the version reported by the redis-server program, such as "7.0.15".
 func (b *backend) Version(ctx context.Context) (string, error) {
 	return proc.AskVersion(ctx, serverVersion, b.cfg.RedisServer, "--version")
 }

@@ -26,11 +26,11 @@ import (
 )
 
 // Run starts the servers and links, calls body just after true time zero, and tears everything down
-// afterwards. The seed determines the random choices for messages. Clients get the seed in their
+// afterward. The seed determines the random choices for messages. Clients get the seed in their
 // Spec.
 func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
-	if can := b.canRun(); !can.Available {
-		return fmt.Errorf("run: %s; to fix it: %s", can.Reason, can.Remedy)
+	if capability := b.probeRun(); !capability.Available {
+		return fmt.Errorf("run: %s; to fix it: %s", capability.Reason, capability.Remedy)
 	}
 	if err := checkFileLimit(s); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (c *cluster) setUp(ctx context.Context, s scenario.Scenario) error {
 	if needsClocks(s) {
 		c.setClocks(s)
 	}
-	if err := c.Disks.MountTargeted(s.Plan, s.NodeNames(), c.group); err != nil {
+	if err := c.Disks.MountForFaults(s.Plan, s.NodeNames(), c.group); err != nil {
 		return err
 	}
 	if err := c.startServers(s); err != nil {
@@ -80,12 +80,13 @@ func (c *cluster) setUp(ctx context.Context, s scenario.Scenario) error {
 func (b *backend) newCluster(ctx context.Context, seed uint64, group *proc.Group, rec *history.Recorder) *cluster {
 	c := &cluster{Run: real.New(ctx, rec), cfg: b.cfg, group: group}
 	c.network = real.NewNetwork(c.Ctx, seed, c.Now, rec.Record)
-	c.network.Addr, c.network.Down, c.network.Unresponsive, c.network.Go = c.addr, c.isDown, c.isUnresponsive, c.Timeline.Go
-	c.Links, c.Start = c.network, c.startChild
+	c.network.Addr, c.network.IsDown, c.network.IsUnresponsive, c.network.Go = c.addr, c.isDown, c.isUnresponsive, c.Timeline.Go
+	c.Links, c.NewClient = c.network, c.startChild
 	return c
 }
 
-// redisNodes lists the nodes that run redis-server: all of them, or none if another store is used.
+// redisNodes returns the nodes that run redis-server: all of them, or none if the topology has
+// another store.
 func redisNodes(s scenario.Scenario) []string {
 	if s.Topology.Server != "" {
 		return nil
@@ -105,11 +106,11 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 	if err := retryTransient(func() (err error) { c.Version, err = store.AskVersion(ctx); return err }); err != nil {
 		return err
 	}
-	all, err := c.group.StartStore(c.Ctx, store, s.NodeNames())
+	members, err := c.group.StartStore(c.Ctx, store, s.NodeNames())
 	if err != nil {
 		return err
 	}
-	for _, m := range all {
+	for _, m := range members {
 		c.SetMaster(m.Name, m)
 		c.Servers = append(c.Servers, m)
 	}
@@ -119,33 +120,33 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 
 // startServers starts the resource, the nodes and their replicas concurrently.
 func (c *cluster) startServers(s scenario.Scenario) error {
-	failed := c.StartServers(s, redisNodes(s), func(r real.Role) (real.Server, error) {
+	errs := c.StartServers(s, redisNodes(s), func(r real.Role) (real.Server, error) {
 		return c.group.StartRedis(c.Ctx, r.Name, c.cfg.RedisServer, r.Persistence)
 	})
-	if len(failed) == 0 {
+	if len(errs) == 0 {
 		return nil
 	}
 	if c.Ctx.Err() != nil { // the run was canceled, so there is nothing to fix
-		return failed[0]
+		return errs[0]
 	}
-	// Servers usually all fail for the same reason, so one error is enough.
+	// Usually all servers fail for the same reason, so one error is enough.
 	program, err := exec.LookPath(c.cfg.RedisServer)
 	if err != nil {
 		program = c.cfg.RedisServer
 	}
 	return fmt.Errorf("%w\n%d of %d servers did not start; try %s --port 0 by hand, and check that %s has space left",
-		failed[0], len(failed), len(failed)+len(c.Servers), program, filepath.Dir(c.group.Dir))
+		errs[0], len(errs), len(errs)+len(c.Servers), program, filepath.Dir(c.group.Dir))
 }
 
-// extraFiles is the number of open files that starting servers, their logs and requests to them
-// need temporarily.
+// extraFiles is the number of files that servers, their logs and requests to them need to open
+// temporarily during startup.
 const extraFiles = 16
 
-// checkFileLimit checks that this process may open as many files as a run needs at least: for each
-// link a listener and both ends of a connection, and for each client two pipes. Without the check,
-// such a run would fail only after starting hundreds of processes.
+// checkFileLimit checks that this process may open as many files as a run needs: for each link, a
+// listener and both ends of a connection; for each client, two pipes. Without the check, the run
+// would fail only after starting hundreds of processes.
 func checkFileLimit(s scenario.Scenario) error {
-	open, err := os.ReadDir("/proc/self/fd")
+	openFiles, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return fmt.Errorf("count open files: %w", err)
 	}
@@ -153,32 +154,32 @@ func checkFileLimit(s scenario.Scenario) error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("count open files: %w", err)
 	}
-	need := len(open) + extraFiles
+	numNeeded := len(openFiles) + extraFiles
 	nodes := len(s.NodeNames())
 	for _, c := range s.Clients {
-		reached := nodes
+		numReached := nodes
 		if c.Reach != nil {
-			reached = len(c.Reach)
+			numReached = len(c.Reach)
 		}
-		need += nodes + 1 + 2*(reached+1) + 2
+		numNeeded += nodes + 1 + 2*(numReached+1) + 2
 	}
-	if uint64(need) <= limit.Cur {
+	if uint64(numNeeded) <= limit.Cur {
 		return nil
 	}
 	return fmt.Errorf("start %d clients with links to %d nodes: this needs at least %d open files, but the process may have only %d: %w",
-		len(s.Clients), nodes, need, limit.Cur, syscall.EMFILE)
+		len(s.Clients), nodes, numNeeded, limit.Cur, syscall.EMFILE)
 }
 
-// trialTimeout is how long a trial may take. It must be enough to start a server while nothing else
-// is running.
+// trialTimeout limits the duration of a trial. It must be long enough to start a server while
+// nothing else is running.
 const trialTimeout = 5 * time.Second
 
-// maxTrials is how often a trial is repeated, at most, as long as it fails for transient reasons.
+// maxTrials is the maximum number of times a trial is made if it fails for transient reasons.
 const maxTrials = 3
 
-// onTrial calls do to try whether something works on this machine. It ends all processes that do
-// starts in the group, and repeats the trial if it fails for a transient reason.
-func (b *backend) onTrial(ctx context.Context, do func(context.Context, *proc.Group) error) error {
+// runTrial calls do to find out whether something works on this machine. Afterward, it ends all
+// processes that do started in the group. It repeats the trial if it fails for a transient reason.
+func (b *backend) runTrial(ctx context.Context, do func(context.Context, *proc.Group) error) error {
 	return retryTransient(func() (err error) {
 		ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 		defer cancel()
@@ -188,7 +189,7 @@ func (b *backend) onTrial(ctx context.Context, do func(context.Context, *proc.Gr
 		if err != nil {
 			return err
 		}
-		explain := watchInterference(group, "while the machine was being probed", fail)
+		explain := watchInterference(group, "while probing the machine", fail)
 		defer func() { err = errors.Join(err, group.Close()) }()
 		if err := do(ctx, group); err != nil {
 			return explain(err)
@@ -197,8 +198,8 @@ func (b *backend) onTrial(ctx context.Context, do func(context.Context, *proc.Gr
 	})
 }
 
-// retryTransient calls f again as long as it fails for a transient reason. If it fails every time,
-// the error is an inconclusiveError.
+// retryTransient calls f until it succeeds or fails for a reason that is not transient. After
+// maxTrials transient failures, the error is an inconclusiveError.
 func retryTransient(f func() error) (err error) {
 	for range maxTrials {
 		if err = f(); err == nil || !isTransient(err) {
@@ -208,8 +209,8 @@ func retryTransient(f func() error) (err error) {
 	return inconclusiveError{err}
 }
 
-// isTransient reports whether an error has a transient reason, and therefore says nothing about
-// what the machine can do: a process was disturbed from outside, or the machine is too busy.
+// isTransient reports whether an error has a transient reason, and so says nothing about what the
+// machine can do: something interfered with a process, or the machine is too busy.
 func isTransient(err error) bool {
 	if _, ok := errors.AsType[*harness.Interference](err); ok {
 		return true
@@ -227,18 +228,18 @@ type inconclusiveError struct{ error }
 func (u inconclusiveError) Error() string { return "this check was inconclusive: " + u.error.Error() }
 func (u inconclusiveError) Unwrap() error { return u.error }
 
-// isUnknown reports whether a trial's error leaves open whether the machine has the capability.
+// isUnknown reports whether a trial failed without showing if the machine has the capability.
 func isUnknown(err error) bool {
 	_, ok := errors.AsType[inconclusiveError](err)
 	return ok || files.Remedy(err, files.TempDirHint) != ""
 }
 
-// machineCapabilities returns the capabilities that depend on the machine, by name. Each of them is
-// tried, except that stores only need to be on PATH.
+// machineCapabilities returns the capabilities that depend on the machine, by name. All of them are
+// tried, except stores, which only need to be on PATH.
 func (b *backend) machineCapabilities(ctx context.Context) map[string]harness.Capability {
-	disks, clocks := b.canMount(), b.canChangeClocks()
+	disks, clocks := b.probeMount(), b.probeClocks()
 	capabilities := map[string]harness.Capability{
-		fuse.PowerLoss: disks, fuse.DiskFaults: disks, scenario.CanReportKeyLife: b.canReportKeys(ctx), sentinelCapability: b.canRunSentinel(ctx),
+		fuse.PowerLoss: disks, fuse.DiskFaults: disks, scenario.KeyLifeCapability: b.probeKeyReports(ctx), sentinelCapability: b.probeSentinel(ctx),
 	}
 	for _, name := range real.ClockCapabilities {
 		capabilities[name] = clocks
@@ -251,8 +252,8 @@ func (b *backend) machineCapabilities(ctx context.Context) map[string]harness.Ca
 	return capabilities
 }
 
-// capabilityFrom converts the error of a trial to a capability. fallback is the remedy if none is
-// known for the error.
+// capabilityFrom converts a trial's error to a capability. fallback is the remedy for errors
+// without a known remedy.
 func capabilityFrom(err error, fallback string) harness.Capability {
 	if err == nil {
 		return harness.Capability{Available: true}
@@ -277,17 +278,17 @@ func programCapability(err error, what, fallback string) harness.Capability {
 	return c
 }
 
-// canMount tries to mount a disk, because only that shows whether the user is allowed to.
-func (b *backend) canMount() harness.Capability {
+// probeMount mounts a disk, because only this shows whether the user is allowed to.
+func (b *backend) probeMount() harness.Capability {
 	if reason, remedy := fuse.Missing(); reason != "" {
 		return harness.Capability{Reason: reason, Remedy: remedy}
 	}
-	return capabilityFrom(b.onTrial(context.Background(), func(_ context.Context, group *proc.Group) error {
-		at := group.DataDir("trial")
-		if err := os.Mkdir(at, 0o755); err != nil {
+	return capabilityFrom(b.runTrial(context.Background(), func(_ context.Context, group *proc.Group) error {
+		dir := group.DataDir("trial")
+		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
 		}
-		d, err := fuse.Mount(at)
+		d, err := fuse.Mount(dir)
 		if err == nil {
 			group.Cleanup(d.Unmount)
 		}
@@ -296,42 +297,42 @@ func (b *backend) canMount() harness.Capability {
 }
 
 // sentinelCapability is available if redis-server can run as a Sentinel. Some builds can't.
-var sentinelCapability = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
+var sentinelCapability = nemesis.Capability(nemesis.SentinelCapability, nemesis.Node)
 
-func (b *backend) canRunSentinel(ctx context.Context) harness.Capability {
-	err := b.onTrial(ctx, func(ctx context.Context, group *proc.Group) error {
+func (b *backend) probeSentinel(ctx context.Context) harness.Capability {
+	err := b.runTrial(ctx, func(ctx context.Context, group *proc.Group) error {
 		_, err := group.StartSentinel(ctx, "trial", b.cfg.RedisServer)
 		return err
 	})
 	return programCapability(err, b.cfg.RedisServer+" can't be a sentinel",
-		"apt-get install redis-server, whose program can also be redis-sentinel, and make sure it comes first on PATH")
+		"apt-get install redis-server, whose program can also run as redis-sentinel, and make sure it comes first on PATH")
 }
 
-// canReportKeys tries whether nodes can report changes to their keys. Runs work without these
+// probeKeyReports checks whether nodes can report changes to their keys. Runs work without these
 // reports.
-func (b *backend) canReportKeys(ctx context.Context) harness.Capability {
-	err := b.onTrial(ctx, func(ctx context.Context, group *proc.Group) error {
+func (b *backend) probeKeyReports(ctx context.Context) harness.Capability {
+	err := b.runTrial(ctx, func(ctx context.Context, group *proc.Group) error {
 		r, err := group.StartRedis(ctx, "trial", b.cfg.RedisServer, "none")
 		if err != nil {
 			return err
 		}
-		lives := keylife.New(keylife.Config{Clock: proc.TrueClock, FromHarness: proc.AskedFrom, Record: func(history.Event) {}})
+		lives := keylife.New(keylife.Config{Clock: proc.TrueClock, FromHarness: proc.HasRecentlyAsked, Record: func(history.Event) {}})
 		return errors.Join(lives.Watch(map[string]string{"trial": r.Addr()}), lives.Close())
 	})
 	return withReasonPrefix("causes are derived only from what clients saw: ", capabilityFrom(err, "use Redis 7.0 or later with CONFIG and MONITOR allowed"))
 }
 
-func (b *backend) canChangeClocks() harness.Capability {
+func (b *backend) probeClocks() harness.Capability {
 	fallback, err := "use the simulation (--backend sim)", vdso.Available()
 	if err != nil {
 		fallback = "run it on Linux on amd64, or in the simulation (--backend sim)"
-	} else if err = b.onTrial(context.Background(), checkDateClock); errors.Is(err, fs.ErrPermission) {
+	} else if err = b.runTrial(context.Background(), checkDateClock); errors.Is(err, fs.ErrPermission) {
 		fallback = "allow ptrace: in a container, use --cap-add SYS_PTRACE and a seccomp profile that allows it; otherwise sysctl kernel.yama.ptrace_scope=1"
 	}
 	return withReasonPrefix("clocks of processes can't be changed: ", capabilityFrom(err, fallback))
 }
 
-// remedy returns how to fix the error of a trial, or fallback if no specific remedy is known.
+// remedy returns the remedy for a trial's error, or fallback if no specific remedy is known.
 func remedy(err error, fallback string) string {
 	if _, ok := errors.AsType[inconclusiveError](err); ok {
 		fallback = "try again when the machine is less busy, and make sure nothing kills or suspends lockpick's processes"
@@ -347,7 +348,7 @@ func (b *backend) checkServer(ctx context.Context) harness.Capability {
 		err = retryTransient(func() error { _, err := b.Version(ctx); return err })
 	}
 	if err == nil {
-		err = b.onTrial(ctx, func(ctx context.Context, group *proc.Group) error {
+		err = b.runTrial(ctx, func(ctx context.Context, group *proc.Group) error {
 			if _, err := group.StartRedis(ctx, "trial", b.cfg.RedisServer, "none"); err != nil {
 				return fmt.Errorf("it does not answer PING: %w", err)
 			}
@@ -355,12 +356,12 @@ func (b *backend) checkServer(ctx context.Context) harness.Capability {
 		})
 	}
 	c := programCapability(err, program+" is not a working redis-server", "apt-get install redis-server, and make sure it comes first on PATH")
-	c.Name = harness.CanRun
+	c.Name = harness.RunCapability
 	return c
 }
 
-// mainLine returns the most informative line of an error, which may include a server's log: the
-// line that names a resource that has run out, or else the first line.
+// mainLine returns the most informative line of an error, which may include a server's log. This is
+// the line that names an exhausted resource, or else the first line.
 func mainLine(err error) string {
 	for line := range strings.Lines(err.Error()) {
 		if files.Remedy(errors.New(line), "") != "" {

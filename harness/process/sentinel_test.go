@@ -17,7 +17,7 @@ import (
 
 // withSentinels returns a scenario with Sentinels for n1.
 func withSentinels() scenario.Scenario {
-	s := withTopology("none", 1, nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: nemesis.FailOverKilled, Targets: []string{"n1"}}})
+	s := withTopology("none", 1, nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: nemesis.SentinelFailoverAfterKill, Targets: []string{"n1"}}})
 	s.Topology.Nodes, s.Clients = 1, s.Clients[:1]
 	s.Topology.DownAfter, s.Limit = scenario.MinDownAfter, time.Minute
 	return s
@@ -26,16 +26,16 @@ func withSentinels() scenario.Scenario {
 func needSentinel(t *testing.T) {
 	t.Helper()
 	needRedis(t)
-	if c := testBackend(t.TempDir()).canRunSentinel(t.Context()); !c.Available {
+	if c := testBackend(t.TempDir()).probeSentinel(t.Context()); !c.Available {
 		t.Skipf("%s: %s", c.Reason, c.Remedy)
 	}
 }
 
-// Sentinels promote the replica with whatever data it has. The old master comes back as its replica
-// and loses all data that the new master doesn't have.
+// Sentinels promote the replica with whatever data it has. The old master comes back as a replica
+// of the new master and loses all data that the new master doesn't have.
 func TestSentinelsPromote(t *testing.T) {
 	needSentinel(t)
-	for _, mode := range []string{nemesis.FailOverKilled, nemesis.FailOverPaused} {
+	for _, mode := range []string{nemesis.SentinelFailoverAfterKill, nemesis.SentinelFailoverAfterPause} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			runOn(t, withSentinels(), func(b testRun) {
@@ -46,38 +46,38 @@ func TestSentinelsPromote(t *testing.T) {
 					}
 					for end := time.Now().Add(5 * time.Second); key == "early" && b.ask(replica.Addr(), "GET", key) != "v"; time.Sleep(time.Millisecond) {
 						if time.Now().After(end) {
-							t.Fatal("the replica does not receive its master's writes")
+							t.Fatal("the replica has not received its master's writes")
 						}
 					}
 					if key == "early" {
-						b.do("cut", func() (string, error) { return b.Cut("n1-replica", nemesis.CutHold, "") })
+						b.mustDo("cut", func() (string, error) { return b.Cut("n1-replica", nemesis.CutHold, "") })
 					}
 				}
-				open := dial(t, addr)
-				lasts := time.Second
-				x, err := b.inject(nemesis.Fault{Kind: "failover", Mode: mode, Targets: []string{"n1"}, For: &lasts})
+				oldConn := dial(t, addr)
+				duration := time.Second
+				x, err := b.inject(nemesis.Fault{Kind: "failover", Mode: mode, Targets: []string{"n1"}, For: &duration})
 				if err != nil {
 					t.Fatal(err)
 				}
 				if !strings.HasPrefix(x.ReadBack, "promoted by its sentinels after ") || !strings.Contains(x.ReadBack, " (keys: 1); process ") {
-					t.Errorf("failover says %q", x.ReadBack)
+					t.Errorf("failover returned %q", x.ReadBack)
 				}
 				if early, late := b.ask(addr, "GET", "early"), b.ask(addr, "GET", "late"); early != "v" || late != "none" {
-					t.Errorf("at the client's address early is %q and late %q", early, late)
+					t.Errorf("at the client's address, early is %q and late is %q", early, late)
 				}
-				open.SetReadDeadline(time.Now().Add(time.Second))
-				if n, err := open.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+				oldConn.SetReadDeadline(time.Now().Add(time.Second))
+				if n, err := oldConn.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
 					t.Errorf("the old master's connection is still open: %d, %v", n, err)
 				}
-				had := 0 // the node has lost its keys
-				if mode == nemesis.FailOverPaused {
-					had = 2
+				numKeys := 0 // after a kill, the node has lost its keys
+				if mode == nemesis.SentinelFailoverAfterPause {
+					numKeys = 2
 				}
-				if back, err := x.Heal(); err != nil || back != fmt.Sprintf("the old master is back and follows the new one (keys: %d, now 1)", had) {
-					t.Errorf("the return reports %q, %v", back, err)
+				if readback, err := x.Heal(); err != nil || readback != fmt.Sprintf("the old master is back and follows the new one (keys: %d, now 1)", numKeys) {
+					t.Errorf("return of the old master: %q, %v", readback, err)
 				}
 				if _, err := b.ReturnMaster("n1"); err == nil {
-					t.Error("it returned twice")
+					t.Error("the old master returned twice")
 				}
 			})
 		})
@@ -98,8 +98,8 @@ func TestFailoverAfterSplitVote(t *testing.T) {
 				t.Fatalf("vote: %+v, %v", v, err)
 			}
 		}
-		if back, err := b.FailOverBySentinel("n1", false); err != nil || !strings.HasPrefix(back, "promoted by its sentinels after ") {
-			t.Errorf("failover says %q, %v", back, err)
+		if readback, err := b.FailOverBySentinel("n1", false); err != nil || !strings.HasPrefix(readback, "promoted by its sentinels after ") {
+			t.Errorf("failover returned %q, %v", readback, err)
 		}
 	})
 }
@@ -115,31 +115,31 @@ func TestSentinelsAfterAStall(t *testing.T) {
 		for _, s := range b.Sentinels {
 			for end := time.Now().Add(5 * time.Second); !strings.Contains(b.ask(s.Addr(), "INFO", "sentinel"), "sentinel_tilt:1"); time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatalf("%s does not notice a stall", s.Name)
+					t.Fatalf("%s did not notice a stall", s.Name)
 				}
 			}
 		}
 		for _, s := range b.Sentinels {
 			b.ask(s.Addr(), "SENTINEL", "DEBUG", "TILT-TRIGGER", "2000")
 		}
-		if back, err := b.FailOverBySentinel("n1", true); err != nil || !strings.HasPrefix(back, "promoted by its sentinels after ") {
-			t.Errorf("failover says %q, %v", back, err)
+		if readback, err := b.FailOverBySentinel("n1", true); err != nil || !strings.HasPrefix(readback, "promoted by its sentinels after ") {
+			t.Errorf("failover returned %q, %v", readback, err)
 		}
 	})
 }
 
-// Without a quorum no replica is promoted, and the failover fails.
+// Without a quorum, no replica is promoted, and the failover fails.
 func TestNoQuorumNoFailover(t *testing.T) {
 	needSentinel(t)
 	runOn(t, withSentinels(), func(b testRun) {
 		for _, s := range b.Sentinels[:2] {
 			b.mu.Lock()
-			b.expected[s.Name] = true
+			b.expectedNodes[s.Name] = true
 			b.mu.Unlock()
 			b.ask(s.Addr(), "SHUTDOWN") // the connection closes when the server has exited
 		}
-		if back, err := b.FailOverBySentinel("n1", false); err == nil || !strings.Contains(err.Error(), "only 1 sentinels monitor") {
-			t.Errorf("failover says %q, %v", back, err)
+		if readback, err := b.FailOverBySentinel("n1", false); err == nil || !strings.Contains(err.Error(), "only 1 sentinels monitor") {
+			t.Errorf("failover returned %q, %v", readback, err)
 		}
 		if !b.Server("n1").Running() {
 			t.Error("the master is down anyway")
@@ -148,12 +148,12 @@ func TestNoQuorumNoFailover(t *testing.T) {
 	runOn(t, withSentinels(), func(b testRun) {
 		b.PromoteTimeout = 2 * time.Second
 		replica := b.Replica("n1")
-		b.do("kill the replica", func() (string, error) { return replica.Kill(b.Ctx) })
-		if back, err := b.FailOverBySentinel("n1", false); err == nil || !strings.Contains(err.Error(), "promoted no replica in 2s") {
-			t.Errorf("failover says %q, %v", back, err)
+		b.mustDo("kill the replica", func() (string, error) { return replica.Kill(b.Ctx) })
+		if readback, err := b.FailOverBySentinel("n1", false); err == nil || !strings.Contains(err.Error(), "did not promote the replica within 2s") {
+			t.Errorf("failover says %q, %v", readback, err)
 		}
 		if b.Server("n1") == replica {
-			t.Error("the replica has replaced it")
+			t.Error("the replica has replaced the master")
 		}
 	})
 }

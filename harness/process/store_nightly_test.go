@@ -34,32 +34,33 @@ func TestStores(t *testing.T) {
 					{nemesis.CutHold, word + " got no answer: "}, {nemesis.CutDrop, word + " got no answer: "},
 					{nemesis.CutReset, word + " was reset"}, {nemesis.CutRefuse, word + " was refused"},
 				} {
-					if back := b.do("cut", func() (string, error) { return b.Cut("c1-n1", c.mode, "") }); !strings.HasPrefix(back, c.want) {
-						t.Errorf("%s: cut says %q", c.mode, back)
+					if readback := b.mustDo("cut", func() (string, error) { return b.Cut("c1-n1", c.mode, "") }); !strings.HasPrefix(readback, c.want) {
+						t.Errorf("%s: cut returned %q", c.mode, readback)
 					}
-					if back := b.do("mend", func() (string, error) { return b.Mend("c1-n1") }); back != word+" was answered" {
-						t.Errorf("%s: mend says %q", c.mode, back)
+					if readback := b.mustDo("mend", func() (string, error) { return b.Mend("c1-n1") }); readback != word+" was answered" {
+						t.Errorf("%s: mend returned %q", c.mode, readback)
 					}
 				}
-				if back := b.do("cut", func() (string, error) { return b.Cut("c1-r1", nemesis.CutReset, "") }); back != "PING was reset" {
-					t.Errorf("cut of the resource's link says %q", back)
+				if readback := b.mustDo("cut", func() (string, error) { return b.Cut("c1-r1", nemesis.CutReset, "") }); readback != "PING was reset" {
+					t.Errorf("cut of the resource's link returned %q", readback)
 				}
-				b.do("pause", func() (string, error) { return b.Pause("n2") })
+				b.mustDo("pause", func() (string, error) { return b.Pause("n2") })
 				if !b.isUnresponsive("n2") || b.isUnresponsive("n1") {
 					t.Error("want only n2 to be unresponsive")
 				}
-				b.do("resume", func() (string, error) { return b.Resume("n2") })
-				b.do("kill", func() (string, error) { return b.Kill("n1") })
-				if back := b.do("mend", func() (string, error) { return b.Mend("c2-n2") }); back != word+" was answered" {
-					t.Errorf("mend with two of three members running says %q", back)
+				b.mustDo("resume", func() (string, error) { return b.Resume("n2") })
+				b.mustDo("kill", func() (string, error) { return b.Kill("n1") })
+				if readback := b.mustDo("mend", func() (string, error) { return b.Mend("c2-n2") }); readback != word+" was answered" {
+					t.Errorf("mend with two of three members running returned %q", readback)
 				}
-				// One of three is not a majority: it is running, but doesn't answer clients.
-				b.do("kill", func() (string, error) { return b.Kill("n3") })
-				b.do("restart", func() (string, error) { return b.Restart("n1") })
-				b.do("restart", func() (string, error) { return b.Restart("n3") })
+				// One of three is not a majority: the member is running, but doesn't answer
+				// clients.
+				b.mustDo("kill", func() (string, error) { return b.Kill("n3") })
+				b.mustDo("restart", func() (string, error) { return b.Restart("n1") })
+				b.mustDo("restart", func() (string, error) { return b.Restart("n3") })
 				m := b.Server("n1").Redis()
 				if err := m.AwaitReady(b.Ctx, nil, answerTimeout/100, func(ctx context.Context) error { return of.Ask(ctx, m.Addr()) }); err != nil {
-					t.Errorf("n1 does not answer after its restart: %v", err)
+					t.Errorf("n1 did not answer after its restart: %v", err)
 				}
 			})
 			for _, e := range events {
@@ -71,7 +72,7 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// If a store's program fails to start, the error includes the end of its output.
+// If a store's program fails to start, the error includes the end of the program's output.
 func TestStoreThatFailsToStart(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
@@ -88,5 +89,5 @@ func TestStoreThatFailsToStart(t *testing.T) {
 	}
 }
 
-// TestVeryManyStarts is a longer TestManyStarts.
-func TestVeryManyStarts(t *testing.T) { manyStarts(t, 50) }
+// TestVeryManyStarts is a longer version of TestManyStarts.
+func TestVeryManyStarts(t *testing.T) { testManyStarts(t, 50) }

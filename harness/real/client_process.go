@@ -21,12 +21,11 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// ClientMain is the main function of a client process. It reads its order from in, runs the
-// client, and reports its progress on out. locks maps the name of each kind of lock to its
-// implementation. When ClientMain returns, the process must exit, with a nonzero status if there
-// was an error.
+// ClientMain is the main function of a client process: it reads an order from in, runs the client,
+// and reports its progress on out. locks maps the name of each lock kind to its implementation.
+// After ClientMain returns, the process must exit, with a nonzero status if the error is not nil.
 func ClientMain(in io.Reader, out io.Writer, locks map[string]lock.Kind) error {
-	w := &clientConn{in: bufio.NewReader(in), out: json.NewEncoder(out), resume: make(chan struct{}), ended: make(chan struct{}), began: time.Now()}
+	w := &clientConn{in: bufio.NewReader(in), out: json.NewEncoder(out), resume: make(chan struct{}), harnessGone: make(chan struct{}), startTime: time.Now()}
 	err := w.run(locks)
 	if err != nil {
 		w.send(clientReport{Error: err.Error(), Broken: errors.Is(err, lock.ErrBroken)})
@@ -34,17 +33,17 @@ func ClientMain(in io.Reader, out io.Writer, locks map[string]lock.Kind) error {
 	return err
 }
 
-// clientConn is the client's end of the protocol between client and harness.
+// clientConn is a client process's end of its connection to the harness.
 type clientConn struct {
-	in     *bufio.Reader
-	resume chan struct{} // receives a value when the harness sends goLine
-	ended  chan struct{} // closed when the harness is gone
-	began  time.Time
+	in          *bufio.Reader
+	resume      chan struct{} // receives a value when the harness sends goLine
+	harnessGone chan struct{} // closed when stdin ends
+	startTime   time.Time
 
 	outMu sync.Mutex
 	out   *json.Encoder
 
-	pointMu sync.Mutex // ensures that the client waits at most at one point at a time
+	pointMu sync.Mutex // lets the client wait at one point at a time
 }
 
 func (w *clientConn) run(locks map[string]lock.Kind) error {
@@ -70,21 +69,21 @@ func (w *clientConn) run(locks map[string]lock.Kind) error {
 	select {
 	case err := <-done:
 		return err
-	case <-w.ended:
+	case <-w.harnessGone:
 		return errors.New("stdin was closed: the harness is gone")
 	}
 }
 
 func (w *clientConn) env(o clientOrder, factory lock.Factory) client.Env {
 	return client.Env{
-		Dial:  new(net.Dialer).DialContext,
-		Now:   w.now,
-		Wall:  func() time.Time { return time.Now().Round(0) }, // without the monotonic reading
-		After: time.After,
-		True:  func() time.Duration { return proc.TrueClock() - o.Origin },
-		Emit:  func(e history.Event) { w.send(clientReport{Event: &e}) },
-		At: func(point string) {
-			if slices.ContainsFunc(o.Spec.Armed, func(p client.Point) bool { return p.Name == point }) {
+		Dial:     new(net.Dialer).DialContext,
+		Now:      w.now,
+		WallNow:  func() time.Time { return time.Now().Round(0) }, // without the monotonic reading
+		After:    time.After,
+		TrueTime: func() time.Duration { return proc.TrueClock() - o.Origin },
+		Emit:     func(e history.Event) { w.send(clientReport{Event: &e}) },
+		OnPoint: func(point string) {
+			if slices.ContainsFunc(o.Spec.ArmedPoints, func(p client.Point) bool { return p.Name == point }) {
 				w.waitAtPoint(point)
 			}
 		},
@@ -92,9 +91,9 @@ func (w *clientConn) env(o clientOrder, factory lock.Factory) client.Env {
 	}
 }
 
-// listen handles the lines that the harness sends after the order.
+// listen handles the lines that follow the order.
 func (w *clientConn) listen() {
-	defer close(w.ended)
+	defer close(w.harnessGone)
 	for {
 		line, err := w.in.ReadString('\n')
 		switch {
@@ -108,9 +107,8 @@ func (w *clientConn) listen() {
 	}
 }
 
-// now returns the current time by the monotonic clock, so that setting the wall clock does not
-// change the times that the client records.
-func (w *clientConn) now() time.Time { return w.began.Add(time.Since(w.began)) }
+// now returns the time by the monotonic clock. Setting the wall clock does not affect it.
+func (w *clientConn) now() time.Time { return w.startTime.Add(time.Since(w.startTime)) }
 
 func (w *clientConn) sendClock() {
 	r := &ClockReading{From: proc.TrueClock()}
@@ -119,9 +117,9 @@ func (w *clientConn) sendClock() {
 	w.send(clientReport{Clock: r})
 }
 
-// wakeTimers makes timers fire on time. The kernel measures a sleep by its own clock, so timers
-// would fire late if the process's clock runs faster. The runtime checks all timers whenever it
-// wakes up.
+// wakeTimers wakes the Go runtime every millisecond, which makes it check all timers. Otherwise
+// timers would fire late if the process's clock runs fast, because the kernel measures sleeps by
+// its own clock.
 func wakeTimers() {
 	for range time.Tick(time.Millisecond) {
 	}
@@ -133,12 +131,12 @@ func (w *clientConn) waitAtPoint(point string) {
 	w.send(clientReport{At: point})
 	select {
 	case <-w.resume:
-	case <-w.ended:
-		select {} // the process exits; until then this client must do nothing
+	case <-w.harnessGone:
+		select {} // the process is about to exit; until then, the client must do nothing
 	}
 }
 
-// send ignores errors: if the harness is gone, stdin is closed too.
+// send ignores errors: if the harness is gone, stdin has ended too, and run returns.
 func (w *clientConn) send(r clientReport) {
 	w.outMu.Lock()
 	defer w.outMu.Unlock()
@@ -151,96 +149,93 @@ func (w *clientConn) send(r clientReport) {
 //	harness                                  client
 //	{"spec":{…},"origin":812345678901}  ──►
 //	                                    ◄──  {"event":{…}}
-//	                                    ◄──  {"at":"after-acquire"}     and it waits
+//	                                    ◄──  {"at":"after-acquire"}     and waits
 //	go                                  ──►
 //	clock                               ──►
-//	                                    ◄──  {"clock":{…}}              what its clocks show
-//	                                    ◄──  {"error":"…"}              it has failed
-//	                                    ◄──  {"left":{}}                it has exited (sent by its client loop)
+//	                                    ◄──  {"clock":{…}}              a clock reading
+//	                                    ◄──  {"error":"…"}              if the client fails
+//	                                    ◄──  {"left":{}}                after its exit (sent by ClientLoop)
 //
-// The process exits with status 0 when its work is done, and at once when its stdin ends.
+// The process exits with status 0 when its work is done, and immediately when its stdin ends.
 
 // clientOrder is the first line that the harness sends to a client.
 type clientOrder struct {
 	Spec   client.Spec   `json:"spec"`
 	Origin time.Duration `json:"origin"` // true time zero, by proc.TrueClock
-	// Clocks is set if the client's clocks may be changed. The client then first reports what they
-	// show.
+	// Clocks is set if the run may change the client's clocks. The client then starts with a clock
+	// reading.
 	Clocks bool `json:"clocks,omitempty"`
 }
 
-// clientReport is one line of a client's output. Only one field is set, except that Broken
-// accompanies Error.
+// clientReport is one line of a client's output. Exactly one field is set, except that Broken may
+// accompany Error.
 type clientReport struct {
 	Event  *history.Event `json:"event,omitempty"` // Event.T is true time since the run began
-	At     string         `json:"at,omitempty"`    // the point where it waits
-	Clock  *ClockReading  `json:"clock,omitempty"` // what its clocks show
+	At     string         `json:"at,omitempty"`    // the point at which the client waits
+	Clock  *ClockReading  `json:"clock,omitempty"`
 	Error  string         `json:"error,omitempty"`
 	Broken bool           `json:"broken,omitempty"` // whether the error is lock.ErrBroken
-	Exit   *clientExit    `json:"left,omitempty"`   // sent by ClientLoop, which continues, when the client has exited
+	Exit   *clientExit    `json:"left,omitempty"`   // sent by ClientLoop after the client's exit
 }
 
-// err returns the error in the report, or nil.
 func (r clientReport) err() error {
 	if r.Broken {
-		return &remoteError{r.Error, []error{lock.ErrBroken}} // its text has the message of ErrBroken already
+		return &remoteError{r.Error, []error{lock.ErrBroken}} // r.Error already includes ErrBroken's message
 	}
 	return errors.New(r.Error)
 }
 
-// clientExit describes how a client run by ClientLoop exited.
+// clientExit describes the exit of a client run by ClientLoop.
 type clientExit struct {
 	Error  string `json:"error,omitempty"`  // "" for exit status 0
 	Signal int    `json:"signal,omitempty"` // number of the signal that killed it
 }
 
-// ClockReading is what a process's clocks showed at some instant between From and To, in true
-// time.
+// ClockReading holds the times that a process's clocks showed at some instant of true time between
+// From and To.
 type ClockReading struct {
 	From time.Duration `json:"from"` // by proc.TrueClock
 	To   time.Duration `json:"to"`
 	Wall int64         `json:"wall"` // nanoseconds since 1970
-	Now  int64         `json:"now"`  // monotonic clock of a client, in nanoseconds; 0 if not read
+	Now  int64         `json:"now"`  // a client's monotonic clock, in nanoseconds; 0 if not read
 }
 
 const (
-	goLine = "go\n" // lets a client continue from its point
-	// clockLine asks the client for a reading of its clocks.
-	clockLine = "clock\n"
+	goLine    = "go\n"    // lets a client continue from its point
+	clockLine = "clock\n" // requests a clock reading
 )
 
-// clientSession is the harness's end of the protocol with one client.
+// clientSession is the harness's end of the connection to a client.
 type clientSession struct {
-	In     io.Writer                // the client's stdin
-	Out    io.Reader                // its stdout
-	Record func(history.Event)      // records its events
-	At     func(point string)       // is called at each point; the client waits until it returns
-	Began  func(ClockReading) error // checks the first reading of its clocks
-	Clocks chan ClockReading        // holds the latest of the later readings; has capacity 1
-	OnExit func(clientExit)         // called when ClientLoop reports the client's exit
+	In             io.Writer                // the client's stdin
+	Out            io.Reader                // the client's stdout
+	Record         func(history.Event)      // records the client's events
+	At             func(point string)       // called at each point; the client waits until it returns
+	OnFirstReading func(ClockReading) error // checks the first clock reading
+	Clocks         chan ClockReading        // receives the later readings; has capacity 1 and holds the latest
+	OnExit         func(clientExit)         // called when ClientLoop reports the client's exit
 }
 
-// maxLine is the maximum length of a line from a client, in bytes. A lock under test may print to
-// the same stdout.
-const maxLine = 16 << 20
+// maxLineBytes limits a line from a client. The lock under test may print to the same stdout.
+const maxLineBytes = 16 << 20
 
 func readLine(r *bufio.Reader) (line []byte, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
 		line = append(line, part...)
 		switch {
-		case len(line) > maxLine:
-			return nil, fmt.Errorf("a line on its stdout is longer than %d bytes: %.60q…", maxLine, line)
+		case len(line) > maxLineBytes:
+			return nil, fmt.Errorf("line on stdout is longer than %d bytes: %.60q…", maxLineBytes, line)
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return line, err
 		}
 	}
 }
 
-// run sends the order and handles the client's reports until the client's output ends. A client
-// that waits at a point still answers requests for its clocks.
+// run sends the order and handles reports until the client's output ends. A client that waits at a
+// point still answers requests for its clocks.
 func (c clientSession) run(o clientOrder) error {
-	began := c.Began
+	onFirstReading := c.OnFirstReading
 	if err := json.NewEncoder(c.In).Encode(o); err != nil {
 		return fmt.Errorf("send order: %w", err)
 	}
@@ -249,7 +244,7 @@ func (c clientSession) run(o clientOrder) error {
 	for lines := bufio.NewReader(c.Out); ; {
 		line, err := readLine(lines)
 		if err == io.EOF {
-			return nil // a kill cut off any line without a newline
+			return nil // drop an incomplete line, which a kill has cut off
 		}
 		if err != nil {
 			return fmt.Errorf("read report: %w", err)
@@ -267,16 +262,16 @@ func (c clientSession) run(o clientOrder) error {
 		case r.At != "":
 			points.Go(func() {
 				c.At(r.At)
-				io.WriteString(c.In, goLine) // fails if it was killed meanwhile; then its stdout ends
+				io.WriteString(c.In, goLine) // fails if the client was killed in the meantime; its stdout then ends
 			})
-		case r.Clock != nil && began != nil:
-			if err := began(*r.Clock); err != nil {
+		case r.Clock != nil && onFirstReading != nil:
+			if err := onFirstReading(*r.Clock); err != nil {
 				return err
 			}
-			began = nil
+			onFirstReading = nil
 		case r.Clock != nil:
 			select {
-			case <-c.Clocks: // an old reading that was not received
+			case <-c.Clocks: // drop an old reading that nobody received
 			default:
 			}
 			c.Clocks <- *r.Clock
@@ -289,12 +284,11 @@ func (c clientSession) run(o clientOrder) error {
 	}
 }
 
-// ClientLoop runs clients one after another in an environment, such as a container, that is
-// expensive to create but in which starting a process is cheap. Each order gets a fresh process,
-// which is started as soon as the previous one has exited and then waits for its order. Later
-// lines go to that process until it exits. ClientLoop reports each exit and then calls afterExit,
-// unless it is nil. It returns when in is closed, or when a process exits before it has received
-// an order.
+// ClientLoop runs clients one after another, for environments such as containers, which are
+// expensive to create but start processes cheaply. Each order gets a fresh process, started as soon
+// as the previous one has exited. Later lines go to the same process until it exits. After each
+// exit, ClientLoop calls afterExit unless it is nil, and then reports the exit. It returns when in
+// is closed, or when a process exits before it has received an order.
 func ClientLoop(in io.Reader, out, errs io.Writer, program []string, afterExit func()) error {
 	lines := make(chan string)
 	go func() {
@@ -308,25 +302,25 @@ func ClientLoop(in io.Reader, out, errs io.Writer, program []string, afterExit f
 		}
 	}()
 	for {
-		left, err := runNext(program, out, errs, lines)
-		if left == nil || err != nil {
+		exit, err := runNext(program, out, errs, lines)
+		if exit == nil || err != nil {
 			return err
 		}
 		if afterExit != nil {
 			afterExit()
 		}
-		text, err := json.Marshal(clientReport{Exit: left})
+		text, err := json.Marshal(clientReport{Exit: exit})
 		if err != nil {
 			return err
 		}
-		// A process killed in the middle of a line has not ended the line.
+		// A process killed in the middle of a line leaves the line without a newline.
 		if _, err := fmt.Fprintf(out, "\n%s\n", text); err != nil {
 			return err
 		}
 	}
 }
 
-// runNext runs one client and returns how it exited, or nil if there are no more lines.
+// runNext runs one client and returns its exit, or nil once lines is closed.
 func runNext(program []string, out, errs io.Writer, lines <-chan string) (*clientExit, error) {
 	cmd := exec.Command(program[0], program[1:]...)
 	cmd.Stdout, cmd.Stderr = out, errs
@@ -337,37 +331,37 @@ func runNext(program []string, out, errs io.Writer, lines <-chan string) (*clien
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start a client: %w", err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	waitErr := make(chan error, 1)
+	go func() { waitErr <- cmd.Wait() }()
 	for ordered := false; ; {
 		select {
-		case line, more := <-lines:
-			if !more {
-				cmd.Process.Kill() // fails if it has exited
-				<-ended
+		case line, ok := <-lines:
+			if !ok {
+				cmd.Process.Kill() // fails if the client has exited
+				<-waitErr
 				return nil, nil
 			}
-			// A line for a client that has exited comes late, and must not go to the next one as its order.
+			// A late line for the previous client must not become the next one's order.
 			if ordered = ordered || strings.HasPrefix(line, "{"); ordered {
-				io.WriteString(in, line) // fails if it has exited
+				io.WriteString(in, line) // fails if the client has exited
 			}
-		case err := <-ended:
+		case err := <-waitErr:
 			if !ordered {
 				return nil, fmt.Errorf("a client exited before it received an order: %v", err)
 			}
 			if err == nil {
 				return &clientExit{}, nil
 			}
-			left := &clientExit{Error: err.Error()}
+			result := &clientExit{Error: err.Error()}
 			if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-				if is, ok := exit.Sys().(interface {
+				if status, ok := exit.Sys().(interface {
 					Signaled() bool
 					Signal() syscall.Signal
-				}); ok && is.Signaled() {
-					left.Signal = int(is.Signal())
+				}); ok && status.Signaled() {
+					result.Signal = int(status.Signal())
 				}
 			}
-			return left, nil
+			return result, nil
 		}
 	}
 }

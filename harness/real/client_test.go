@@ -14,7 +14,7 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// freeLock is a lock that every client can acquire at any time.
+// freeLock can be acquired by every client at any time.
 type freeLock struct{}
 
 func (freeLock) Acquire(context.Context, string) (lock.Handle, error) { return freeLock{}, nil }
@@ -30,12 +30,12 @@ func TestClientExitsWithoutHarness(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		err := ClientMain(in, out, locks)
-		out.Close() // otherwise the reader would wait for a client that exited too early
+		out.Close() // unblocks the reader if the client exits too early
 		done <- err
 	}()
 	s := client.Spec{
-		Name: "c1", Seed: 1, Keys: []string{"k"}, Fence: client.FenceNone, Writes: 1, Cycles: 1, Until: time.Minute,
-		Armed: []client.Point{{Name: client.AfterAcquire}}, Lock: lock.Settings{Kind: "free", TTL: 10 * time.Second},
+		Name: "c1", Seed: 1, Keys: []string{"k"}, Fence: client.FenceNone, Writes: 1, Cycles: 1, EndTime: time.Minute,
+		ArmedPoints: []client.Point{{Name: client.AfterAcquire}}, Lock: lock.Settings{Kind: "free", TTL: 10 * time.Second},
 	}
 	if err := json.NewEncoder(orders).Encode(clientOrder{Spec: s, Origin: proc.TrueClock()}); err != nil {
 		t.Fatal(err)
@@ -55,10 +55,10 @@ func TestClientExitsWithoutHarness(t *testing.T) {
 	select {
 	case err := <-done:
 		if err == nil || !strings.Contains(err.Error(), "gone") {
-			t.Errorf("it returned %v", err)
+			t.Errorf("ClientMain returned %v, want an error about the harness", err)
 		}
 	case <-time.After(5 * time.Second):
-		t.Error("it did not return")
+		t.Error("ClientMain did not return")
 	}
 }
 

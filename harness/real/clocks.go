@@ -20,34 +20,34 @@ import (
 	"lockpick/nemesis"
 )
 
-// Clock holds the wall clock and the monotonic clock of one node, client or adapter. They keep
-// their state when the process exits and another one starts. This process changes them, or an
-// agent does if this process is not allowed to trace theirs.
+// Clock controls the wall clock and the monotonic clock of one node, client or adapter. After a
+// restart, the next process continues with the same clocks. If lockpick is not allowed to trace the
+// process, an agent changes its clocks.
 type Clock struct {
-	Paired *Clock // clock that is changed at the same instant, or nil
+	PairedClock *Clock // another clock that changes at the same instant, or nil
 
-	ctx      context.Context      // context for calls to the agent
+	ctx      context.Context      // for calls to the agent
 	trueTime func() time.Duration // true time, by CLOCK_MONOTONIC on the process's machine
 	machine  vdso.Machine
 
 	mu        sync.Mutex
-	agent     *Caller         // latest agent; nil if this process changes the clocks
+	agent     *Caller         // nil if this process changes the clocks
 	lastState vdso.ClockState // last state reported by the agent
 
-	changing sync.Mutex // held during a change and its read-back, and while the process starts
+	changeMu sync.Mutex // held during a change and its read-back, and while the process starts
 
-	// minAhead and maxAhead are the bounds, in nanoseconds, on how far a client's monotonic clock
-	// is ahead of the machine's.
+	// minAhead and maxAhead bound how far a client's monotonic clock is ahead of its machine's, in
+	// nanoseconds.
 	minAhead, maxAhead int64
 }
 
-// NewClock returns correct clocks. If both is set, changing the rate also affects the monotonic
-// clock; otherwise it affects only the wall clock.
-func NewClock(ctx context.Context, both bool, trueTime func() time.Duration) *Clock {
-	return &Clock{ctx: ctx, trueTime: trueTime, machine: vdso.Machine{Monotonic: both}}
+// NewClock returns correct clocks. Rate changes apply to the wall clock and, if includeMonotonic is
+// set, to the monotonic clock.
+func NewClock(ctx context.Context, includeMonotonic bool, trueTime func() time.Duration) *Clock {
+	return &Clock{ctx: ctx, trueTime: trueTime, machine: vdso.Machine{Monotonic: includeMonotonic}}
 }
 
-// Start applies the clocks to a process that the calling thread traces. See vdso.Machine.
+// Start applies the clocks to a process traced by the calling thread. See vdso.Machine.
 func (m *Clock) Start(pid int) error {
 	err := m.machine.Start(pid)
 	if errors.Is(err, vdso.ErrSignaled) {
@@ -56,38 +56,38 @@ func (m *Clock) Start(pid int) error {
 	return err
 }
 
-// StartGate lets a process through its gate, and returns once the program behind the gate runs
-// with these clocks.
+// StartGate lets a process through its gate, and waits until the program behind the gate runs with
+// these clocks.
 func (m *Clock) StartGate(pid int) error {
 	m.assignAgent(nil)
-	started := make(chan error, 1)
-	go func() { started <- m.machine.StartGate(pid) }()
+	startErr := make(chan error, 1)
+	go func() { startErr <- m.machine.StartGate(pid) }()
 	ctx, cancel := context.WithTimeout(m.ctx, agentTimeout) // a frozen process never passes the gate
 	defer cancel()
 	select {
-	case err := <-started:
+	case err := <-startErr:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("call Start: %w", context.Cause(ctx))
+		return fmt.Errorf("pass gate: %w", context.Cause(ctx))
 	}
 }
 
-// StartWithAgent is like StartGate but uses an agent, which exits together with the process. pid
-// is the process ID as the agent sees it.
+// StartWithAgent is like StartGate, but lets an agent change the clocks. The agent exits together
+// with the process. pid is the process ID as seen by the agent.
 func (m *Clock) StartWithAgent(agent *Caller, pid int) error {
-	shown := m.assignAgent(agent)
-	return m.call(agent, "Start", CallArgs{pid, shown, m.machine.Monotonic})
+	state := m.assignAgent(agent)
+	return m.call(agent, "Start", CallArgs{pid, state, m.machine.Monotonic})
 }
 
-// assignAgent makes the agent responsible for changing the clocks from now on. If agent is nil,
-// this process changes them.
+// assignAgent makes the agent responsible for the clocks, or this process if agent is nil. It
+// returns the current clock state.
 func (m *Clock) assignAgent(agent *Caller) vdso.ClockState {
-	shown := m.State()
+	state := m.State()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.machine.SetClockState(shown)
-	m.agent, m.lastState = agent, shown
-	return shown
+	m.machine.SetClockState(state)
+	m.agent, m.lastState = agent, state
+	return state
 }
 
 // Close stops tracing the process.
@@ -102,114 +102,112 @@ func (m *Clock) State() vdso.ClockState {
 	return m.lastState
 }
 
-// agentTimeout is the time limit for a call to an agent. Waiting for a gate takes longest.
+// agentTimeout limits a call to an agent. Waiting for a gate takes longest.
 const agentTimeout = 10 * time.Second
 
-// call makes a call to an agent. Every call returns the state of the clocks after it as its last
-// result.
+// call calls the agent. The last result of every call is the new clock state.
 func (m *Clock) call(agent *Caller, call string, args CallArgs, results ...any) error {
 	ctx, cancel := context.WithTimeout(m.ctx, agentTimeout)
 	defer cancel()
-	var shown vdso.ClockState
-	if err := agent.Call(ctx, call, args, append(results, &shown)...); err != nil {
+	var state vdso.ClockState
+	if err := agent.Call(ctx, call, args, append(results, &state)...); err != nil {
 		return err
 	}
-	m.setState(shown)
+	m.setState(state)
 	return nil
 }
 
-func (m *Clock) setState(shown vdso.ClockState) {
+func (m *Clock) setState(state vdso.ClockState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lastState = shown
+	m.lastState = state
 }
 
-// change steps the wall clock by the given duration and sets the rate of the clocks. It returns
-// two instants of true time between which the change took effect. If no process is running, the
-// change applies to the next one.
-func (m *Clock) change(by time.Duration, rate float64) (from, to time.Duration, err error) {
-	other := make(chan error, 1)
+// change steps the wall clock and sets the rate. The change took effect at some instant of true
+// time between from and to. If no process is running, the change applies to the next one.
+func (m *Clock) change(step time.Duration, rate float64) (from, to time.Duration, err error) {
+	pairedErr := make(chan error, 1)
 	go func() {
 		var err error
-		if m.Paired != nil {
-			_, _, err = m.Paired.change(by, rate)
+		if m.PairedClock != nil {
+			_, _, err = m.PairedClock.change(step, rate)
 		}
-		other <- err
+		pairedErr <- err
 	}()
 	m.mu.Lock()
 	agent := m.agent
 	m.mu.Unlock()
 	if agent == nil {
-		from, to, err = m.machine.Adjust(by, rate)
+		from, to, err = m.machine.Adjust(step, rate)
 	} else {
-		err = m.call(agent, "Turn", CallArgs{by, rate}, &from, &to)
+		err = m.call(agent, "Turn", CallArgs{step, rate}, &from, &to)
 	}
 	if errors.Is(err, ErrAgentGone) {
-		var shown vdso.ClockState
+		var state vdso.ClockState
 		from = m.trueTime()
 		to = from
-		if shown, err = m.State().Adjusted(from, by, rate, m.machine.Monotonic); err == nil {
-			m.setState(shown)
+		if state, err = m.State().AfterChange(from, step, rate, m.machine.Monotonic); err == nil {
+			m.setState(state)
 		}
 	}
-	return from, to, errors.Join(err, <-other)
+	return from, to, errors.Join(err, <-pairedErr)
 }
 
 // Adjust changes the clocks and returns the true time from which the change counts. The checker
 // uses a client's clocks to compute how long the client considered itself the holder, so Adjust
-// chooses the instant that makes this period shorter.
-func (m *Clock) Adjust(by time.Duration, rate float64) (at time.Duration, err error) {
+// picks the instant that makes this period shorter.
+func (m *Clock) Adjust(step time.Duration, rate float64) (at time.Duration, err error) {
 	before := m.State().Rate()
-	from, to, err := m.change(by, rate)
-	if by < 0 || by == 0 && rate < before {
+	from, to, err := m.change(step, rate)
+	if step < 0 || step == 0 && rate < before {
 		return to, err
 	}
 	return from, err
 }
 
-// record records what a node's wall clock or a client's clocks show from the given true time on.
-func (m *Clock) record(rec *history.Recorder, whose string, at, origin time.Duration) {
+// record adds clock events to the history: from the given true time on, a node's wall clock or a
+// client's clocks show the recorded times.
+func (m *Clock) record(rec *history.Recorder, target string, at, origin time.Duration) {
 	s := m.State()
-	shown, _ := s.Wall(at)
+	wall, _ := s.Wall(at)
 	e := history.Event{
-		T: int64(at) - int64(origin), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: whose,
+		T: int64(at) - int64(origin), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: target,
 		Drift: int64(math.Round((s.Rate() - 1) * 1e9)),
 	}
-	e.Wall, e.Local = true, shown.UnixNano()
+	e.WallClock, e.Local = true, wall.UnixNano()
 	rec.Record(e)
-	if !m.machine.Monotonic { // a node's monotonic clock is right
+	if !m.machine.Monotonic { // a node's monotonic clock stays correct
 		return
 	}
-	e.Wall, e.Local = false, int64(s.Mono(at))+m.maxAhead
+	e.WallClock, e.Local = false, int64(s.Monotonic(at))+m.maxAhead
 	rec.Record(e)
 }
 
-// withoutProcess returns the read-back for the case that no process is running.
-func (m *Clock) withoutProcess() string { return m.unreadable("no process is running there") }
+func (m *Clock) noProcessReadBack() string { return m.memoryReadBack("no process is running there") }
 
-// unreadable returns the read-back for a process that can't report its clocks: the state that was
-// written to its memory and read back from there.
-func (m *Clock) unreadable(why string) string {
-	shown, right := m.State().Wall(m.trueTime())
-	return m.describe(why+"; the machine's clock shows", shown, right)
+// memoryReadBack returns the read-back for a process that can't report its clocks. It describes the
+// clock state that was written to the process's memory and read back from there.
+func (m *Clock) memoryReadBack(why string) string {
+	wall, trueWall := m.State().Wall(m.trueTime())
+	return m.describe(why+"; the machine's clock shows", wall, trueWall)
 }
 
-func (m *Clock) describe(who string, shown, right time.Time) string {
-	off := shown.Sub(right).Round(time.Millisecond) // reading takes a tenth of that
-	return fmt.Sprintf("%s %s, %s", who, formatTime(shown), nemesis.DescribeClock(off, m.State().Rate()))
+func (m *Clock) describe(prefix string, wall, trueWall time.Time) string {
+	offset := wall.Sub(trueWall).Round(time.Millisecond) // a reading takes a tenth of that
+	return fmt.Sprintf("%s %s, %s", prefix, formatTime(wall), nemesis.DescribeClock(offset, m.State().Rate()))
 }
 
 func formatTime(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 
 const (
-	clockError = time.Millisecond      // error of a reading in addition to its duration, because Redis caches the time during a command
-	rateWatch  = 50 * time.Millisecond // how long a rate is observed
+	clockError    = time.Millisecond      // error of a reading beyond its duration, because Redis caches the time during a command
+	rateWatchTime = 50 * time.Millisecond // to observe a rate
 )
 
-// ReadBack reads the clocks and compares them with their expected state. After a change of rate it
-// keeps watching until the rate has made a measurable difference. If the rate is too close to 1
-// for that, its effect is checked at the next change.
-func (m *Clock) ReadBack(who string, read func() (ClockReading, error)) (string, error) {
+// ReadBack reads the clocks and compares them with their expected state. After a rate change, it
+// keeps reading until the rate has made a measurable difference. If the rate is too close to 1 for
+// that, the next change checks its effect.
+func (m *Clock) ReadBack(prefix string, read func() (ClockReading, error)) (string, error) {
 	var first ClockReading
 	rate := m.State().Rate()
 	for {
@@ -223,17 +221,17 @@ func (m *Clock) ReadBack(who string, read func() (ClockReading, error)) (string,
 		if first == (ClockReading{}) {
 			first = r
 		}
-		passed := r.From - first.To
-		gained := time.Duration(float64(passed) * math.Abs(rate-1))
-		seen := gained > clockError+(first.To-first.From)+(r.To-r.From)
-		if !seen && passed < rateWatch && rate != 1 {
+		elapsed := r.From - first.To
+		expectedGain := time.Duration(float64(elapsed) * math.Abs(rate-1))
+		seen := expectedGain > clockError+(first.To-first.From)+(r.To-r.From)
+		if !seen && elapsed < rateWatchTime && rate != 1 {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		_, right := m.State().Wall(r.To)
-		back := m.describe(who, time.Unix(0, r.Wall), right)
+		_, trueWall := m.State().Wall(r.To)
+		back := m.describe(prefix, time.Unix(0, r.Wall), trueWall)
 		if seen {
-			back += fmt.Sprintf(", seen over %v", passed.Round(time.Millisecond))
+			back += fmt.Sprintf(", seen over %v", elapsed.Round(time.Millisecond))
 		}
 		return back, nil
 	}
@@ -242,9 +240,9 @@ func (m *Clock) ReadBack(who string, read func() (ClockReading, error)) (string,
 // CheckWallClock returns an error if the wall clock does not show the expected time.
 func CheckWallClock(s vdso.ClockState, r ClockReading) error {
 	from, _ := s.Wall(r.From)
-	to, right := s.Wall(r.To)
-	if shown := time.Unix(0, r.Wall); shown.Before(from.Add(-clockError)) || shown.After(to.Add(clockError)) {
-		return fmt.Errorf("its wall clock shows %s and should show %s; true time is %s", formatTime(shown), formatTime(to), formatTime(right))
+	to, trueWall := s.Wall(r.To)
+	if wall := time.Unix(0, r.Wall); wall.Before(from.Add(-clockError)) || wall.After(to.Add(clockError)) {
+		return fmt.Errorf("its wall clock shows %s but should show %s; true time is %s", formatTime(wall), formatTime(to), formatTime(trueWall))
 	}
 	return nil
 }
@@ -255,61 +253,59 @@ func (m *Clock) check(r ClockReading) error {
 	if err := CheckWallClock(s, r); err != nil || r.Now == 0 || m.maxAhead == 0 {
 		return err
 	}
-	least, most := int64(s.Mono(r.From))+m.minAhead, int64(s.Mono(r.To))+m.maxAhead
-	if r.Now < least-int64(clockError) || r.Now > most+int64(clockError) {
-		return fmt.Errorf("its monotonic clock is off by %v", time.Duration(r.Now-most))
+	minNow, maxNow := int64(s.Monotonic(r.From))+m.minAhead, int64(s.Monotonic(r.To))+m.maxAhead
+	if r.Now < minNow-int64(clockError) || r.Now > maxNow+int64(clockError) {
+		return fmt.Errorf("its monotonic clock is off by %v", time.Duration(r.Now-maxNow))
 	}
 	return nil
 }
 
-// lockUntilStarted prevents changes of the clocks until the process has started, or until the
-// read-back of another change is complete. The returned function releases the lock and may be
-// called more than once.
-func (m *Clock) lockUntilStarted() (started func()) {
+// lockChanges prevents other changes to the clocks until unlock is called. Further calls of unlock
+// do nothing.
+func (m *Clock) lockChanges() (unlock func()) {
 	if m == nil {
 		return func() {}
 	}
-	m.changing.Lock()
-	return sync.OnceFunc(m.changing.Unlock)
+	m.changeMu.Lock()
+	return sync.OnceFunc(m.changeMu.Unlock)
 }
 
-// checkFirstReading checks a client's first reading of its clocks.
+// checkFirstReading checks a client's first clock reading. It computes minAhead and maxAhead.
 func (m *Clock) checkFirstReading(r ClockReading) error {
 	if m == nil {
 		return errors.New("it reported its clocks without being asked")
 	}
 	s := m.State()
-	m.minAhead, m.maxAhead = r.Now-int64(s.Mono(r.To)), r.Now-int64(s.Mono(r.From))
+	m.minAhead, m.maxAhead = r.Now-int64(s.Monotonic(r.To)), r.Now-int64(s.Monotonic(r.From))
 	return m.check(r)
 }
 
-// clocks maps the names of a run's nodes and clients to their adjustable clocks.
+// clocks holds the adjustable clocks of a run's nodes and clients.
 type clocks struct {
-	CheckOthers func(m *Clock) error // checks that no other node's clock was changed; may be nil
+	CheckOthers func(m *Clock) error // checks that no other node's clock has changed; may be nil
 
-	run *Run
-	all map[string]*Clock
+	run    *Run
+	byName map[string]*Clock
 }
 
-// AddClock makes the clocks of a node or client adjustable. It must be called before the run
-// begins.
+// AddClock makes a node's or client's clocks adjustable. It must be called before the run begins.
 func (cs *clocks) AddClock(name string, m *Clock) {
-	if cs.all == nil {
-		cs.all = map[string]*Clock{}
+	if cs.byName == nil {
+		cs.byName = map[string]*Clock{}
 	}
-	cs.all[name] = m
+	cs.byName[name] = m
 }
 
 // Clock returns the clocks of a node or client, or nil if they can't be changed.
-func (cs *clocks) Clock(name string) *Clock { return cs.all[name] }
+func (cs *clocks) Clock(name string) *Clock { return cs.byName[name] }
 
-// TurnClock changes the clocks of a node or client, and reads them back from its process. If no
-// process is running, the read-back is done when the next one starts.
-func (cs *clocks) TurnClock(target string, by time.Duration, rate float64) (string, error) {
+// TurnClock changes the clocks of a node or client and reads them back from its process. If no
+// process is running, the next one is read back when it starts.
+func (cs *clocks) TurnClock(target string, step time.Duration, rate float64) (string, error) {
 	name := target
 	n, isNode := cs.run.Find(target)
 	if isNode {
-		name = n.Redis().Name // a replica that has taken over has no adjustable clock
+		name = n.Redis().Name // a promoted replica has no adjustable clock
 	}
 	m := cs.Clock(name)
 	switch {
@@ -318,8 +314,8 @@ func (cs *clocks) TurnClock(target string, by time.Duration, rate float64) (stri
 	case !isNode && cs.run.clientEnded(target):
 		return "", fmt.Errorf("turn clock of %s: %w", target, nemesis.ErrEnded)
 	}
-	defer m.lockUntilStarted()()
-	at, err := m.Adjust(by, rate)
+	defer m.lockChanges()()
+	at, err := m.Adjust(step, rate)
 	var back string
 	if err == nil {
 		m.record(cs.run.rec, target, at, cs.run.Origin())
@@ -335,8 +331,8 @@ func (cs *clocks) TurnClock(target string, by time.Duration, rate float64) (stri
 	return back, nil
 }
 
-// readRestartedClock reads back the clock of a restarted node, which must still have its earlier
-// offset. It returns "" if the run does not change that clock.
+// readRestartedClock checks that a restarted node's clock still has its old offset, and returns the
+// read-back. It returns "" if the clock is not adjustable.
 func (cs *clocks) readRestartedClock(n Server) (string, error) {
 	m := cs.Clock(n.Redis().Name)
 	if m == nil {
@@ -348,15 +344,15 @@ func (cs *clocks) readRestartedClock(n Server) (string, error) {
 
 func (cs *clocks) readNodeClock(n Server, m *Clock) (string, error) {
 	if !n.Running() {
-		return m.withoutProcess(), nil
+		return m.noProcessReadBack(), nil
 	}
 	if reason := n.WhyUnresponsive(); reason != "" {
-		return m.unreadable(reason), nil
+		return m.memoryReadBack(reason), nil
 	}
 	back, err := m.ReadBack("TIME shows", func() (ClockReading, error) { return cs.run.ReadTime(n) })
 	switch {
 	case err != nil && n.Ended():
-		return m.withoutProcess(), nil
+		return m.noProcessReadBack(), nil
 	case err != nil || cs.CheckOthers == nil:
 		return back, err
 	}
@@ -369,20 +365,20 @@ func (cs *clocks) readClientClocks(client string, m *Clock) (string, error) {
 	case c == nil && cs.run.clientEnded(client):
 		return "", nemesis.ErrEnded
 	case c == nil:
-		return m.unreadable("it has not begun"), nil
+		return m.memoryReadBack("it has not begun"), nil
 	}
 	back, err := m.ReadBack("wall clock shows", func() (ClockReading, error) { return c.ReadClocks(cs.run.TrueTime) })
 	switch {
 	case errors.Is(err, proc.ErrEnded):
 		return "", nemesis.ErrEnded
 	case errors.Is(err, errPaused):
-		return m.unreadable(errPaused.Error()), nil
+		return m.memoryReadBack(errPaused.Error()), nil
 	}
 	return back, err
 }
 
-// ParseTimeReply converts the reply to a TIME command, sent and received between two instants of true
-// time, into a clock reading.
+// ParseTimeReply converts a reply to TIME into a clock reading. The command was sent at true time
+// from, and its reply was received at true time to.
 func ParseTimeReply(v resp.Value, from, to time.Duration) (ClockReading, error) {
 	if len(v.Items) != 2 {
 		return ClockReading{}, fmt.Errorf("TIME returned %d values, want 2: %s", len(v.Items), v.Str)
@@ -392,34 +388,34 @@ func ParseTimeReply(v resp.Value, from, to time.Duration) (ClockReading, error) 
 	return ClockReading{From: from, To: to, Wall: seconds*1e9 + micros*1e3}, cmp.Or(err1, err2)
 }
 
-// clockReplyTimeout is the time limit for a running client to report its clocks.
+// clockReplyTimeout limits the time that a running client takes to report its clocks.
 const clockReplyTimeout = 2 * time.Second
 
 // errPaused is returned for a client that can't report its clocks because it is paused.
 var errPaused = errors.New("it is paused")
 
-// ReadClocks asks the client for a reading of its clocks. trueTime returns true time on the
-// client's machine.
+// ReadClocks requests a clock reading from the client. trueTime returns true time on the client's
+// machine.
 func (p *Client) ReadClocks(trueTime func() time.Duration) (ClockReading, error) {
-	asked, began, ended := trueTime(), time.Now(), p.Done()
+	requestTime, start, done := trueTime(), time.Now(), p.Done()
 	if _, err := io.WriteString(p.In, clockLine); err != nil {
 		return ClockReading{}, proc.ErrEnded // the process no longer reads its stdin
 	}
-	look := time.NewTicker(10 * time.Millisecond)
-	defer look.Stop()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
 	for {
 		select {
 		case r := <-p.clocks:
-			if r.From >= asked { // otherwise it answers an earlier request
+			if r.From >= requestTime { // otherwise, it answers an earlier request
 				return r, nil
 			}
-		case <-ended:
+		case <-done:
 			return ClockReading{}, proc.ErrEnded
-		case <-look.C:
+		case <-ticker.C:
 			switch {
 			case p.Paused():
 				return ClockReading{}, errPaused
-			case time.Since(began) > clockReplyTimeout:
+			case time.Since(start) > clockReplyTimeout:
 				return ClockReading{}, fmt.Errorf("it did not report its clocks within %v", clockReplyTimeout)
 			}
 		}
@@ -428,22 +424,21 @@ func (p *Client) ReadClocks(trueTime func() time.Duration) (ClockReading, error)
 
 type clockServer struct{ m vdso.Machine }
 
-// Start lets a process through its gate and gives it the clocks of its predecessor. If both is
-// set, the rate also applies to the monotonic clock.
-func (a *clockServer) Start(pid int, shown vdso.ClockState, both bool) (vdso.ClockState, error) {
-	a.m.Monotonic = both
-	a.m.SetClockState(shown)
+// Start lets a process through its gate and gives it the clocks of its predecessor. Rate changes
+// apply to the wall clock and, if includeMonotonic is set, to the monotonic clock.
+func (a *clockServer) Start(pid int, state vdso.ClockState, includeMonotonic bool) (vdso.ClockState, error) {
+	a.m.Monotonic = includeMonotonic
+	a.m.SetClockState(state)
 	return a.m.ClockState(), a.m.StartGate(pid)
 }
 
-// Turn changes the clocks. It returns bounds on the time of the change, and the state of the
-// clocks after it.
-func (a *clockServer) Turn(by time.Duration, rate float64) (from, to time.Duration, shown vdso.ClockState, err error) {
-	from, to, err = a.m.Adjust(by, rate)
+// Turn changes the clocks. The change took effect at some instant of true time between from and to.
+func (a *clockServer) Turn(step time.Duration, rate float64) (from, to time.Duration, state vdso.ClockState, err error) {
+	from, to, err = a.m.Adjust(step, rate)
 	return from, to, a.m.ClockState(), err
 }
 
-// ServeClock changes the clocks of one process, as requested on in, until in is closed.
+// ServeClock lets a caller change the clocks of one process. It answers calls until in is closed.
 func ServeClock(in io.Reader, out io.Writer) error {
 	a := &clockServer{}
 	defer a.m.Close()

@@ -15,13 +15,13 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// Nodes maps a run's nodes to their servers, and performs failovers between servers.
+// Nodes maps a run's nodes to their servers and performs failovers.
 type Nodes struct {
 	run *Run
 
-	// These fields are set before the run begins.
+	// Set before the run begins.
 	Sentinels      []*proc.Sentinel
-	PromoteTimeout time.Duration // to wait for a promotion, once a master is down; 0: the default
+	PromoteTimeout time.Duration // for a promotion after a master went down; 0 means the default
 	normalTimeout  time.Duration // the sentinels' failover-timeout while no master is down
 
 	mu            sync.Mutex
@@ -30,11 +30,11 @@ type Nodes struct {
 	formerMasters map[string]Server // masters replaced by sentinels
 }
 
-// SetMaster sets the server on which a node starts.
+// SetMaster sets a node's first server.
 func (n *Nodes) SetMaster(node string, master Server) { n.setServer(&n.masters, node, master) }
 
-// replicate makes a server a replica of the node, which it reaches through the link at addr, and
-// returns once the replica is in sync.
+// replicate makes a server the node's replica and waits until it is in sync. The replica reaches
+// the node through the link at addr.
 func (n *Nodes) replicate(node string, replica Server, addr string) error {
 	if err := replica.Redis().Follow(n.run.Ctx, addr); err != nil {
 		return err
@@ -43,24 +43,24 @@ func (n *Nodes) replicate(node string, replica Server, addr string) error {
 	return nil
 }
 
-func (n *Nodes) setServer(in *map[string]Server, node string, s Server) {
+func (n *Nodes) setServer(servers *map[string]Server, node string, s Server) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if *in == nil {
-		*in = map[string]Server{}
+	if *servers == nil {
+		*servers = map[string]Server{}
 	}
-	(*in)[node] = s
+	(*servers)[node] = s
 }
 
-// Server returns the server that currently runs as the given node, or nil if there is no such
-// node. Clients reach it through the node's links.
+// Server returns the server that currently runs as the node, or nil if there is no such node.
+// Clients reach it through the node's links.
 func (n *Nodes) Server(node string) Server {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.masters[node]
 }
 
-// Find is like Server but also accepts names that don't belong to a node.
+// Find is like Server, but reports whether there is such a node.
 func (n *Nodes) Find(node string) (s Server, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -68,7 +68,7 @@ func (n *Nodes) Find(node string) (s Server, ok bool) {
 	return s, ok
 }
 
-// Replica returns the server that can take over from a node's master, or nil if there is none.
+// Replica returns the server that can take over from a node's master, or nil.
 func (n *Nodes) Replica(node string) Server {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -79,22 +79,22 @@ func (n *Nodes) replicaServer(node string) (*proc.Server, error) {
 	if r := n.Replica(node); r != nil {
 		return r.Redis(), nil
 	}
-	return nil, fmt.Errorf("fail over %s: it has no replica", node)
+	return nil, fmt.Errorf("fail over %s: the node has no replica", node)
 }
 
 // FailOver kills a node's master and redirects the clients' links to the replica. Until then,
-// connections to the node find no server.
+// connections to the node reach no server.
 func (n *Nodes) FailOver(node string) (readBack string, err error) {
 	replica, err := n.replicaServer(node)
 	if err != nil {
 		return "", err
 	}
-	open, err := n.run.HoldTraffic(node)
+	release, err := n.run.HoldTraffic(node)
 	if err != nil {
 		return "", fmt.Errorf("fail over %s: %w", node, err)
 	}
-	defer func() { err = errors.Join(err, open()) }()
-	dead, err := n.run.Kill(node)
+	defer func() { err = errors.Join(err, release()) }()
+	killReadBack, err := n.run.Kill(node)
 	if err != nil {
 		return "", err
 	}
@@ -105,10 +105,10 @@ func (n *Nodes) FailOver(node string) (readBack string, err error) {
 	if _, err := n.switchToReplica(node); err != nil {
 		return "", err
 	}
-	return back + "; " + dead, nil
+	return back + "; " + killReadBack, nil
 }
 
-// switchToReplica redirects the clients' links to a promoted replica, and returns the former
+// switchToReplica redirects the clients' links to the promoted replica and returns the former
 // master.
 func (n *Nodes) switchToReplica(node string) (former Server, err error) {
 	replica := n.Replica(node)
@@ -124,31 +124,31 @@ func (n *Nodes) switchToReplica(node string) (former Server, err error) {
 
 const (
 	sentinelCount  = 3
-	sentinelQuorum = 2 // how many sentinels must agree that a master is down
+	sentinelQuorum = 2 // number of sentinels that must agree that a master is down
 
-	defaultPromoteTimeout = 30 * time.Second // for repeated elections, Redis's random delay of up to a second, and a busy machine
+	defaultPromoteTimeout = 30 * time.Second // allows for repeated elections, Redis's random delay of up to a second, and a busy machine
 	demoteTimeout         = 15 * time.Second // Redis before 7.0 waits for 8 s and checks every 10 s
 
-	// urgentFailoverTimeout is the failover-timeout to use while a master is down. If every
-	// sentinel has voted for itself, they vote again after twice this time. A promotion must
-	// complete within this time.
+	// urgentFailoverTimeout is the failover-timeout while a master is down. If every sentinel has
+	// voted for itself, all vote again after twice this timeout. A promotion must complete within
+	// the timeout.
 	urgentFailoverTimeout = 3 * time.Second
 )
 
 // sentinelStarter starts a sentinel that does not monitor any master yet.
 type sentinelStarter func(name string) (*proc.Sentinel, error)
 
-// StartSentinels starts sentinels that monitor the nodes for which the plan has a failover by
-// sentinels. It returns once the sentinels have discovered each other and the replicas. The
-// sentinels do not monitor other nodes, which must not be replaced when another fault pauses them.
-// They bypass all links, so that a cut between a client and a node does not affect them.
+// StartSentinels starts sentinels to monitor the nodes for which the plan has a failover by
+// sentinels, and waits until they have discovered each other and the replicas. They don't monitor
+// other nodes, because a sentinel must not replace a node that another fault has paused. They
+// bypass all links, so that a cut between a client and a node does not affect them.
 func (n *Nodes) StartSentinels(s scenario.Scenario, start sentinelStarter) error {
 	nodes := s.SentinelNodes()
 	if len(nodes) == 0 {
 		return nil
 	}
-	// For the time of failover-timeout, a sentinel tolerates a replica that follows another address than
-	// the master's. Our replicas follow the address of their link, which can be cut.
+	// A sentinel tolerates for failover-timeout that a replica follows an address other than the
+	// master's. Our replicas follow the address of their link, which can be cut.
 	n.normalTimeout = s.Limit + 3*time.Minute
 	n.Sentinels = make([]*proc.Sentinel, sentinelCount)
 	return n.forEachSentinel(func(i int) (err error) {
@@ -170,7 +170,7 @@ func (n *Nodes) StartSentinels(s scenario.Scenario, start sentinelStarter) error
 	})
 }
 
-// forEachSentinel calls f concurrently for all sentinels.
+// forEachSentinel calls f concurrently for each sentinel's index.
 func (n *Nodes) forEachSentinel(f func(i int) error) error {
 	var jobs []func() error
 	for i := range n.Sentinels {
@@ -179,10 +179,9 @@ func (n *Nodes) forEachSentinel(f func(i int) error) error {
 	return errors.Join(proc.Parallel(jobs...)...)
 }
 
-// FailOverBySentinel makes a node's master unavailable and waits until a quorum of its sentinels,
-// and the replica itself, report the replica as master. Only then does it redirect the clients'
-// links.
-func (n *Nodes) FailOverBySentinel(node string, stop bool) (readBack string, err error) {
+// FailOverBySentinel pauses or kills a node's master. It waits until a quorum of sentinels and the
+// replica itself report the replica as master, and then redirects the clients' links.
+func (n *Nodes) FailOverBySentinel(node string, pause bool) (readBack string, err error) {
 	replica, err := n.replicaServer(node)
 	if err != nil {
 		return "", err
@@ -190,24 +189,24 @@ func (n *Nodes) FailOverBySentinel(node string, stop bool) (readBack string, err
 	if k := n.countAgreeing(node, n.Server(node).Addr()); k < sentinelQuorum {
 		return "", fmt.Errorf("fail over %s: only %d sentinels monitor its master", node, k)
 	}
-	take := n.run.Kill
-	if stop {
-		take = n.run.Pause
+	disable := n.run.Kill
+	if pause {
+		disable = n.run.Pause
 	}
-	gone, err := take(node)
+	disableReadBack, err := disable(node)
 	if err != nil {
 		return "", err
 	}
-	began := time.Now()
+	start := time.Now()
 	if err := n.awaitPromotion(node, replica); err != nil {
 		return "", fmt.Errorf("fail over %s: %w", node, err)
 	}
-	took := time.Since(began).Round(time.Millisecond)
-	open, err := n.run.HoldTraffic(node)
+	elapsed := time.Since(start).Round(time.Millisecond)
+	release, err := n.run.HoldTraffic(node)
 	if err != nil {
 		return "", fmt.Errorf("fail over %s: %w", node, err)
 	}
-	defer func() { err = errors.Join(err, open()) }()
+	defer func() { err = errors.Join(err, release()) }()
 	back, err := replica.ConfirmPromoted(n.run.Ctx)
 	if err != nil {
 		return "", err
@@ -217,34 +216,34 @@ func (n *Nodes) FailOverBySentinel(node string, stop bool) (readBack string, err
 		return "", err
 	}
 	n.setServer(&n.formerMasters, node, former)
-	return fmt.Sprintf("promoted by its sentinels after %v: %s; %s", took, back, gone), nil
+	return fmt.Sprintf("promoted by its sentinels after %v: %s; %s", elapsed, back, disableReadBack), nil
 }
 
-// countAgreeing returns how many sentinels report addr as the address of a node's master.
+// countAgreeing counts the sentinels that report addr as the node's master.
 func (n *Nodes) countAgreeing(node, addr string) int {
 	count := 0
 	for _, s := range n.Sentinels {
-		if is, err := s.Master(n.run.Ctx, node); err == nil && is == addr {
+		if master, err := s.Master(n.run.Ctx, node); err == nil && master == addr {
 			count++
 		}
 	}
 	return count
 }
 
-var errNoPromotion = errors.New("its sentinels promoted no replica")
+var errNoPromotion = errors.New("the sentinels did not promote the replica")
 
 func (n *Nodes) awaitPromotion(node string, replica *proc.Server) error {
 	ctx, cancel := context.WithTimeoutCause(n.run.Ctx, n.promoteTimeout(), errNoPromotion)
 	defer cancel()
-	hurried := map[*proc.Sentinel]bool{}
+	urgentSentinels := map[*proc.Sentinel]bool{}
 	for n.countAgreeing(node, replica.Addr()) < sentinelQuorum {
-		n.shortenTimeouts(node, hurried)
+		n.shortenTimeouts(node, urgentSentinels)
 		select {
 		case <-ctx.Done():
 			if n.run.Ctx.Err() != nil {
 				return context.Cause(n.run.Ctx)
 			}
-			err := fmt.Errorf("%w in %v; the last log line of one of them: %s", errNoPromotion, n.promoteTimeout(), lastLine(n.Sentinels[0].Log()))
+			err := fmt.Errorf("%w within %v; last log line of %s: %s", errNoPromotion, n.promoteTimeout(), n.Sentinels[0].Name, lastLine(n.Sentinels[0].Log()))
 			return errors.Join(err, n.forEachSentinel(func(i int) error { return n.Sentinels[i].SetFailoverTimeout(n.run.Ctx, node, n.normalTimeout) }))
 		case <-time.After(5 * time.Millisecond):
 		}
@@ -252,8 +251,8 @@ func (n *Nodes) awaitPromotion(node string, replica *proc.Server) error {
 	return nil
 }
 
-// shortenTimeouts shortens failover-timeout in each sentinel that considers a node's master down.
-// It must not do so earlier: while the master is up, the sentinel would reconfigure the replica to
+// shortenTimeouts shortens failover-timeout in each sentinel that considers the node's master down.
+// While the master is up, the shorter timeout would make the sentinel reconfigure the replica to
 // bypass its link.
 func (n *Nodes) shortenTimeouts(node string, done map[*proc.Sentinel]bool) {
 	for _, s := range n.Sentinels {
@@ -269,44 +268,44 @@ func (n *Nodes) promoteTimeout() time.Duration {
 
 func lastLine(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
 
-// ReturnMaster resumes or restarts an old master, with the data that was left on its disk, and
-// waits until the sentinels make it follow the new master. If they never do, that is an effect of
-// the fault and not an error.
+// ReturnMaster resumes or restarts a former master with the data left on its disk, and waits until
+// the sentinels make it follow the new master. If they never do, that is an effect of the fault,
+// not an error.
 func (n *Nodes) ReturnMaster(node string) (string, error) {
 	n.mu.Lock()
-	back, now := n.formerMasters[node], n.masters[node]
+	former, current := n.formerMasters[node], n.masters[node]
 	delete(n.formerMasters, node)
 	n.mu.Unlock()
-	if back == nil {
+	if former == nil {
 		return "", fmt.Errorf("return the old master of %s: its sentinels have not replaced it", node)
 	}
-	bringBack := back.Restart
-	if back.Running() {
-		bringBack = back.Resume
+	start := former.Restart
+	if former.Running() {
+		start = former.Resume
 	}
-	if _, err := bringBack(n.run.Ctx); err != nil {
+	if _, err := start(n.run.Ctx); err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", node, err)
 	}
-	old := back.Redis()
-	had, err := old.Keys(n.run.Ctx)
+	old := former.Redis()
+	keysBefore, err := old.Keys(n.run.Ctx)
 	if err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", node, err)
 	}
 	ctx, cancel := context.WithTimeout(n.run.Ctx, demoteTimeout)
 	defer cancel()
 	for {
-		if follows, err := old.IsReplicaOf(ctx, now.Addr()); err == nil && follows {
+		if follows, err := old.IsReplicaOf(ctx, current.Addr()); err == nil && follows {
 			break
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Sprintf("the old master is back (keys: %d) but does not follow the new one after %v", had, demoteTimeout), nil
+			return fmt.Sprintf("the old master is back (keys: %d) but does not follow the new one after %v", keysBefore, demoteTimeout), nil
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	has, err := old.Keys(n.run.Ctx)
+	keysAfter, err := old.Keys(n.run.Ctx)
 	if err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", node, err)
 	}
-	return fmt.Sprintf("the old master is back and follows the new one (keys: %d, now %d)", had, has), nil
+	return fmt.Sprintf("the old master is back and follows the new one (keys: %d, now %d)", keysBefore, keysAfter), nil
 }

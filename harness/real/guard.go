@@ -12,20 +12,20 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// Monitor collects interference with a run's programs, such as a signal that was not sent by any
-// step of the plan. As long as there is no receiver, the first interference ends the run.
+// Monitor collects interference with a run's programs, such as a signal that no step of the plan
+// sent. Without a receiver, the first interference ends the run.
 type Monitor struct {
 	fail func(error)
 
 	mu         sync.Mutex
-	receiver   func(harness.UnplannedEvent) // nil before recording has begun and after it has ended
-	when       string                       // see harness.Interference
-	first      error                        // the first interference without a receiver
+	receiver   func(harness.UnplannedEvent) // nil before and after recording
+	when       string                       // phase of the run; see harness.Interference
+	first      error                        // first interference that had no receiver
 	interfered bool                         // whether there was any interference
 }
 
-// NewMonitor returns a monitor without a receiver. It calls fail to end the run. when describes
-// the current phase of the run for error messages.
+// NewMonitor returns a monitor without a receiver. It calls fail to end the run. when describes the
+// run's current phase in error messages.
 func NewMonitor(when string, fail func(error)) *Monitor { return &Monitor{when: when, fail: fail} }
 
 // Handle passes interference to the receiver. If there is none, it ends the run.
@@ -37,20 +37,19 @@ func (m *Monitor) Handle(u harness.UnplannedEvent) {
 	case m.receiver != nil:
 		m.receiver(u)
 	case m.first == nil:
-		m.first = &harness.Interference{UnplannedEvent: u, When: m.when}
+		m.first = &harness.Interference{UnplannedEvent: u, Phase: m.when}
 		m.fail(m.first)
 	}
 }
 
-// SetReceiver sets the function that receives all further reports. If to is nil, there is no
-// receiver.
-func (m *Monitor) SetReceiver(to func(harness.UnplannedEvent), when string) {
+// SetReceiver sets the function that receives all further interference; nil means no receiver.
+func (m *Monitor) SetReceiver(receiver func(harness.UnplannedEvent), when string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.receiver, m.when = to, when
+	m.receiver, m.when = receiver, when
 }
 
-// SettingUp reports whether the run is still being set up, so that there is no history yet.
+// SettingUp reports whether the run is still being set up and has no history yet.
 func (m *Monitor) SettingUp() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,8 +63,8 @@ func (m *Monitor) SawInterference() bool {
 	return m.interfered
 }
 
-// Explain joins an error with its likely cause: the first interference that was not reported, or a
-// step of the plan that took too long.
+// Explain joins an error with its likely cause: interference that had no receiver, or a step of the
+// plan that took too long.
 func (m *Monitor) Explain(err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -80,20 +79,20 @@ func (m *Monitor) Explain(err error) error {
 	return errors.Join(m.first, err)
 }
 
-// Poll keeps sending each probe until stop is called, and then sends each one a last time.
-func (r *Run) Poll(patience time.Duration, all ...proc.Probe) (stop func()) {
+// Poll sends all probes repeatedly until stop is called, and then sends each probe a last time.
+func (r *Run) Poll(patience time.Duration, probes ...proc.Probe) (stop func()) {
 	ctx, cancel := context.WithCancel(r.Ctx)
-	var asking sync.WaitGroup
-	for _, q := range all {
-		asking.Go(func() {
-			q.Run(ctx)
-			if r.Ctx.Err() == nil { // otherwise the run is over and everything is stopped
-				q.AskOnce(patience)
+	var wg sync.WaitGroup
+	for _, probe := range probes {
+		wg.Go(func() {
+			probe.Run(ctx)
+			if r.Ctx.Err() == nil { // otherwise, the run is over and its programs are stopped
+				probe.AskOnce(patience)
 			}
 		})
 	}
 	return func() {
 		cancel()
-		asking.Wait()
+		wg.Wait()
 	}
 }

@@ -13,9 +13,8 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// Nodes that the user runs report their keys if their links are served by another process. Each
-// node's setting is restored when the run ends, and also when the process that changed it is
-// killed.
+// Nodes that the user runs report their keys if another process serves their links. A node's
+// setting is restored when the run ends, and when the process that changed it is killed.
 func TestRemoteNodesReportKeys(t *testing.T) {
 	node := startRedis(t, "n1")[0]
 	setting := func() string {
@@ -45,8 +44,8 @@ func TestRemoteNodesReportKeys(t *testing.T) {
 		must(t, r.WatchKeys(map[string]string{"n1": node.Addr()}))
 		epoch, err := r.Begin(proc.TrueClock())
 		must(t, err)
-		if off := time.Since(time.Unix(0, epoch)); off.Abs() > time.Minute {
-			t.Errorf("its epoch is %v off", off)
+		if offset := time.Since(time.Unix(0, epoch)); offset.Abs() > time.Minute {
+			t.Errorf("the epoch is off by %v", offset)
 		}
 		a, _ := r.Addresses("c1")
 		if _, err := proc.Ask(t.Context(), a.Nodes[0].Addr, "SET", "k", "v"); err != nil {
@@ -56,15 +55,15 @@ func TestRemoteNodesReportKeys(t *testing.T) {
 		if !killed {
 			must(t, r.Close(t.Context()))
 			mu.Lock()
-			if len(facts) != 1 || facts[0].Key != "k" || facts[0].Life.By != "c1-n1" {
+			if len(facts) != 1 || facts[0].Key != "k" || facts[0].Life.Sender != "c1-n1" {
 				t.Errorf("reported: %+v", facts)
 			}
 			mu.Unlock()
 		}
 		calls.Close()
 		must(t, <-served)
-		if is := setting(); is != "xE" {
-			t.Errorf("killed %v: the setting was xE and is now %q", killed, is)
+		if got := setting(); got != "xE" {
+			t.Errorf("killed %v: the setting is %q, want xE", killed, got)
 		}
 		_, err = proc.Ask(t.Context(), node.Addr(), "FLUSHALL")
 		must(t, err)

@@ -20,39 +20,39 @@ import (
 	"lockpick/nemesis"
 )
 
-// Network holds the links of one run and records the changes of its nodes' keys. Its methods take
-// the name of a node or of the resource. Once the network is open, they may be called at any time.
+// Network holds the links of one run and records changes to its nodes' keys. Methods that take a
+// node accept the resource too. Once the network is open, all methods may be called at any time.
 type Network struct {
-	Addr         func(node string) string // returns the node's address without links
-	Down         func(node string) bool   // whether it is not running
-	Unresponsive func(node string) bool   // whether it is running but can't answer, whatever the links do
-	Go           func(func())             // runs the function in a goroutine that the run waits for
-	Mesh         *proxy.Mesh              // Host and Ports must be set before Open
-	// Store is the server software of the nodes. It is set before Open; nil means Redis.
+	Addr           func(node string) string // returns a node's own address, which bypasses links
+	IsDown         func(node string) bool   // reports whether a node is not running
+	IsUnresponsive func(node string) bool   // reports whether a node is running but can't answer, regardless of links
+	Go             func(func())             // runs a function in a goroutine that the run waits for
+	Mesh           *proxy.Mesh              // Host and Ports must be set before Open
+	// Store is the nodes' server software. It must be set before Open; nil means Redis.
 	Store *proc.Store
 
-	ctx         context.Context // canceled when the run ends
-	keyRecorder *keylife.Recorder
-	addrs       map[string]clientAddresses // addresses by client; set by Open
-	refused     map[string]func() error    // functions that free the addresses that refuse connections, by link name
+	ctx          context.Context // canceled when the run ends
+	keyRecorder  *keylife.Recorder
+	addrs        map[string]clientAddresses // addresses used by each client; set by Open
+	refusedLinks map[string]func() error    // links that refuse connections; the functions free their addresses
 }
 
 // NewNetwork returns a network without links. seed determines which messages random faults affect.
-// record receives the events of links and keys. now returns the true time of these events.
+// record receives the events of links and keys, and now returns the true time for them.
 func NewNetwork(ctx context.Context, seed uint64, now func() time.Duration, record func(history.Event)) *Network {
 	return &Network{
 		ctx: ctx, Mesh: proxy.NewMesh(seed, now, record),
-		keyRecorder: keylife.New(keylife.Config{Clock: proc.TrueClock, FromHarness: proc.AskedFrom, Record: record}),
+		keyRecorder: keylife.New(keylife.Config{Clock: proc.TrueClock, FromHarness: proc.HasRecentlyAsked, Record: record}),
 	}
 }
 
-// clientAddresses holds the addresses at which one client reaches the nodes and the resource.
+// clientAddresses holds the addresses at which a client reaches the nodes and the resource.
 type clientAddresses struct {
 	Nodes    []lock.Node
 	Resource lock.Node
 }
 
-// Addresses returns the addresses that a client uses. ok is false if there is no such client.
+// Addresses returns a client's addresses. ok is false if there is no such client.
 func (n *Network) Addresses(client string) (a clientAddresses, ok bool) {
 	a, ok = n.addrs[client]
 	return a, ok
@@ -60,10 +60,10 @@ func (n *Network) Addresses(client string) (a clientAddresses, ok bool) {
 
 var _ nemesis.Tapper = (*Network)(nil)
 
-// Open opens links from each client to all nodes and the resource. For a node that a client can't
-// reach, it reserves an address that refuses connections.
+// Open opens links from each client to all nodes and the resource. If a client can't reach a node,
+// Open reserves an address that refuses connections.
 func (n *Network) Open(nodes []string, clients []scenario.Client) error {
-	n.addrs, n.refused = map[string]clientAddresses{}, map[string]func() error{}
+	n.addrs, n.refusedLinks = map[string]clientAddresses{}, map[string]func() error{}
 	n.Mesh.Witness = n.witness
 	for _, client := range clients {
 		a := clientAddresses{}
@@ -88,7 +88,7 @@ func (n *Network) openLink(client scenario.Client, node string) (addr string, er
 	if client.Reach != nil && !slices.Contains(client.Reach, node) {
 		addr, release, err := n.Mesh.Refuse()
 		if err == nil {
-			n.refused[nemesis.LinkName(client.Name, node)] = release
+			n.refusedLinks[nemesis.LinkName(client.Name, node)] = release
 		}
 		return addr, err
 	}
@@ -103,7 +103,7 @@ func (n *Network) openLink(client scenario.Client, node string) (addr string, er
 	return l.Addr(), nil
 }
 
-// witness returns the observer of the traffic on a connection to a node, or nil.
+// witness returns an observer for a connection to a node, or nil.
 func (n *Network) witness(name, node, from string) proxy.Witness {
 	if s := n.keyRecorder.Sender(name, node, from); s != nil {
 		return s
@@ -115,40 +115,40 @@ func (n *Network) witness(name, node, from string) proxy.Witness {
 func (n *Network) Close() error {
 	n.keyRecorder.Close() // if a node's setting can't be restored, the node itself has failed, which is reported elsewhere
 	errs := []error{n.Mesh.Close()}
-	for _, release := range n.refused {
+	for _, release := range n.refusedLinks {
 		errs = append(errs, release())
 	}
 	return errors.Join(errs...)
 }
 
-// Begin makes the given instant of proc.TrueClock true time zero. It returns what a correct wall
-// clock showed at that instant.
+// Begin makes origin, an instant of proc.TrueClock, true time zero. It returns the correct wall
+// clock time at that instant.
 func (n *Network) Begin(origin time.Duration) (epoch int64, err error) {
 	n.keyRecorder.Start(origin)
 	return n.keyRecorder.Epoch(), nil
 }
 
-// WatchKeys makes nodes report changes of their keys. nodes maps their names to their addresses.
+// WatchKeys makes nodes report changes to their keys. nodes maps their names to addresses.
 func (n *Network) WatchKeys(nodes map[string]string) error { return n.keyRecorder.Watch(nodes) }
 
-// NodeReturned records that a node has restarted, or that the server at another address has taken
+// NodeReturned records that a node has restarted, or that the server at a new address has taken
 // over from it. See keylife.Recorder.
 func (n *Network) NodeReturned(node, addr, why string) { n.keyRecorder.Reattach(node, addr, why) }
 
-// NodeEnding records that a node is about to exit. If the node does not exit after all, the caller
-// must call stillRuns.
-func (n *Network) NodeEnding(node string, inOrder bool) (stillRuns func()) {
-	n.keyRecorder.ExpectEnd(node, inOrder)
+// NodeEnding records that a node is about to exit. If it does not exit after all, the caller must
+// call cancel.
+func (n *Network) NodeEnding(node string, clean bool) (cancel func()) {
+	n.keyRecorder.ExpectEnd(node, clean)
 	return func() { n.keyRecorder.CancelEnd(node) }
 }
 
-// StopWatchingKeys makes the nodes stop reporting changes, because they are about to exit.
+// StopWatchingKeys stops the nodes' key reports, because the nodes are about to exit.
 func (n *Network) StopWatchingKeys() { n.keyRecorder.Close() }
 
-// HoldTraffic holds all data to and from a node until the returned function is called.
-func (n *Network) HoldTraffic(node string) (open func() error, err error) {
-	end := n.Mesh.Gate(node)
-	return func() error { end(); return nil }, nil
+// HoldTraffic holds all data to and from a node until release is called.
+func (n *Network) HoldTraffic(node string) (release func() error, err error) {
+	openGate := n.Mesh.Gate(node)
+	return func() error { openGate(); return nil }, nil
 }
 
 // Redirect makes a node's links lead to another server.
@@ -157,8 +157,8 @@ func (n *Network) Redirect(node, upstream string) error {
 	return nil
 }
 
-// OpenReplication opens the link over which a replica follows the node at addr. It returns the
-// address of the link.
+// OpenReplication opens the link over which a replica follows the node at addr, and returns the
+// link's address.
 func (n *Network) OpenReplication(node, addr string) (link string, err error) {
 	l, err := n.Mesh.OpenReplication(node, addr)
 	if err != nil {
@@ -167,7 +167,7 @@ func (n *Network) OpenReplication(node, addr string) (link string, err error) {
 	return l.Addr(), nil
 }
 
-// Tap watches a link for one message and calls hit when it arrives.
+// Tap watches a link for a message and calls hit when it arrives.
 func (n *Network) Tap(m nemesis.OnMessage, hit func(nemesis.HeldMessage)) error {
 	l, err := n.link("tap", m.Link)
 	if err != nil {
@@ -180,23 +180,23 @@ func (n *Network) link(verb, name string) (*proxy.Link, error) {
 	if l := n.Mesh.Link(name); l != nil {
 		return l, nil
 	}
-	if _, ok := n.refused[name]; ok {
-		return nil, fmt.Errorf("%s %s: the client can't reach that node, so they have no link", verb, name)
+	if _, ok := n.refusedLinks[name]; ok {
+		return nil, fmt.Errorf("%s %s: there is no link, because the client can't reach that node", verb, name)
 	}
 	return nil, fmt.Errorf("%s %s: there is no such link", verb, name)
 }
 
-// stampedReply is a server's reply, with true times from the server's machine before the request
+// timedReply is a server's reply, with the true times on the server's machine before the request
 // and after the reply.
-type stampedReply struct {
+type timedReply struct {
 	Value resp.Value    `json:"value"`
 	From  time.Duration `json:"from"`
 	To    time.Duration `json:"to"`
 }
 
-// AskStamped sends one command to a server without going through a link, as proc.Ask does, and
-// returns the reply with its times.
-func AskStamped(ctx context.Context, addr string, args ...string) (r stampedReply, err error) {
+// AskTimed sends a command to a server like proc.Ask, bypassing links, and returns the reply with
+// its times.
+func AskTimed(ctx context.Context, addr string, args ...string) (r timedReply, err error) {
 	if len(args) == 0 {
 		return r, fmt.Errorf("ask %s: no command", addr)
 	}
@@ -206,26 +206,26 @@ func AskStamped(ctx context.Context, addr string, args ...string) (r stampedRepl
 	return r, err
 }
 
-// AskStamped calls the function of the same name in this process.
-func (*Network) AskStamped(ctx context.Context, addr string, args ...string) (stampedReply, error) {
-	return AskStamped(ctx, addr, args...)
+// AskTimed calls the function AskTimed in this process.
+func (*Network) AskTimed(ctx context.Context, addr string, args ...string) (timedReply, error) {
+	return AskTimed(ctx, addr, args...)
 }
 
-// serverState is the part of a server's state that its links can't observe.
+// serverState is the part of a server's state that links can't observe.
 type serverState struct {
-	Down         bool `json:"down"` // whether it is not running
-	Unresponsive bool `json:"mute"` // whether it is running but can't answer
+	Down         bool `json:"down"` // whether the server is not running
+	Unresponsive bool `json:"mute"` // whether the server is running but can't answer
 }
 
-// clockID identifies the clock that proc.TrueClock reads, by the machine's boot and the time
-// namespace. It is "" if the clock can't be identified.
+// clockID identifies the clock read by proc.TrueClock, using the machine's boot ID and the time
+// namespace. It returns "" if the clock can't be identified.
 func clockID() string {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	bootID, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""
 	}
-	space, _ := os.Readlink("/proc/self/ns/time") // there is only one before Linux 5.6
-	return strings.TrimSpace(string(boot)) + space
+	timeNamespace, _ := os.Readlink("/proc/self/ns/time") // Linux before 5.6 has just one
+	return strings.TrimSpace(string(bootID)) + timeNamespace
 }
 
 var _ nemesis.Cutter = (*Network)(nil)
@@ -234,11 +234,10 @@ const (
 	cutWait     = 20 * time.Millisecond // a link without an answer for this long is cut; an answer takes about 0.1 ms
 	mendTimeout = 2 * time.Second       // for an answer over a mended link
 
-	// slowPingTimeout is the timeout for a PING that is expected to be slow.
-	slowPingTimeout = time.Second
+	slowPingTimeout = time.Second // for a PING that is expected to be slow
 )
 
-// pingCommand returns the command with which to test whether a link passes traffic.
+// pingCommand returns the command for testing whether a link passes traffic.
 func pingCommand(n *Network, l *proxy.Link) string {
 	if leadsToStore(n, l) {
 		return "GET " + n.Store.ProbePath
@@ -246,55 +245,55 @@ func pingCommand(n *Network, l *proxy.Link) string {
 	return "PING"
 }
 
-// leadsToStore reports whether a link leads to a member of a store.
+// leadsToStore reports whether a link leads to a member of n.Store.
 func leadsToStore(n *Network, l *proxy.Link) bool {
 	return n.Store != nil && nodeOf(l) != scenario.ResourceName
 }
 
-// Cut cuts a link and confirms the effect with a PING.
+// Cut cuts a link and confirms the cut with a PING.
 func (n *Network) Cut(name, mode, way string) (string, error) {
 	l, err := n.link("cut", name)
 	if err != nil {
 		return "", err
 	}
-	before, within := -1, cutWait
-	if way == nemesis.Reply && !n.Unresponsive(nodeOf(l)) && !leadsToStore(n, l) {
-		before = countPings(n, name)
+	pingsBefore, timeout := -1, cutWait
+	if way == nemesis.Reply && !n.IsUnresponsive(nodeOf(l)) && !leadsToStore(n, l) {
+		pingsBefore = countPings(n, name)
 	}
-	if l.Disturbed() {
-		within = slowPingTimeout // it may be slow as well
+	if l.IsDisturbed() {
+		timeout = slowPingTimeout // the link may be slow too
 	}
 	if err := l.Cut(mode, way); err != nil {
 		return "", err
 	}
-	err = n.ping(l, within)
-	asked := pingCommand(n, l)
+	err = n.ping(l, timeout)
+	command := pingCommand(n, l)
 	switch {
 	case err == nil:
-		return "", fmt.Errorf("cut %s: %s is still answered", name, asked)
+		return "", fmt.Errorf("cut %s: %s is still answered", name, command)
 	case mode == nemesis.CutReset:
 		if !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
-			return "", fmt.Errorf("cut %s: %s was not reset: %w", name, asked, err)
+			return "", fmt.Errorf("cut %s: %s was not reset: %w", name, command, err)
 		}
-		return asked + " was reset", nil
+		return command + " was reset", nil
 	case mode == nemesis.CutRefuse:
 		if !errors.Is(err, syscall.ECONNREFUSED) {
-			return "", fmt.Errorf("cut %s: %s was not refused: %w", name, asked, err)
+			return "", fmt.Errorf("cut %s: %s was not refused: %w", name, command, err)
 		}
-		return asked + " was refused", nil
-	case way == nemesis.Reply && before >= 0:
-		if !awaitPing(n, name, before) {
+		return command + " was refused", nil
+	case way == nemesis.Reply && pingsBefore >= 0:
+		if !awaitPing(n, name, pingsBefore) {
 			return "", fmt.Errorf("cut %s: PING did not reach the node, but only replies are cut", name)
 		}
 		return fmt.Sprintf("PING got no answer, though the node gave one: %v", err), nil
 	}
-	return fmt.Sprintf("%s got no answer: %v", asked, err), nil
+	return fmt.Sprintf("%s got no answer: %v", command, err), nil
 }
 
-// awaitPing waits until the node of a link has answered more PINGs than before. On a busy machine,
-// the PING may still be on its way when its sender gives up.
-func awaitPing(n *Network, name string, before int) bool {
-	for end := time.Now().Add(mendTimeout); countPings(n, name) <= before; time.Sleep(time.Millisecond) {
+// awaitPing waits until a link's node has answered more PINGs than oldCount. On a busy machine, a
+// PING may still be on its way when its sender gives up.
+func awaitPing(n *Network, name string, oldCount int) bool {
+	for end := time.Now().Add(mendTimeout); countPings(n, name) <= oldCount; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) || n.ctx.Err() != nil {
 			return false
 		}
@@ -302,10 +301,10 @@ func awaitPing(n *Network, name string, before int) bool {
 	return true
 }
 
-// countPings returns how many PINGs the node of a link has answered, or -1 if it is down.
+// countPings returns how many PINGs a link's node has answered, or -1 if the node is down.
 func countPings(n *Network, name string) int {
 	_, node, _ := nemesis.SplitLink(name)
-	if n.Down(node) {
+	if n.IsDown(node) {
 		return -1
 	}
 	v, err := proc.Ask(n.ctx, n.Addr(node), "INFO", "commandstats")
@@ -314,11 +313,11 @@ func countPings(n *Network, name string) int {
 	}
 	_, stat, _ := strings.Cut(v.Str, "cmdstat_ping:calls=")
 	count := 0
-	fmt.Sscanf(stat, "%d", &count) // no entry: it has answered none
+	fmt.Sscanf(stat, "%d", &count) // no entry means none
 	return count
 }
 
-// Mend mends a link. If the node is up, it confirms that the node answers PING.
+// Mend mends a link. If the node is up, Mend confirms that it answers PING.
 func (n *Network) Mend(name string) (string, error) {
 	l, err := n.link("mend", name)
 	if err != nil {
@@ -337,23 +336,23 @@ func (n *Network) Mend(name string) (string, error) {
 // checkAnswers checks that PING is answered over a link, unless the node can't answer or another
 // fault affects the link.
 func (n *Network) checkAnswers(l *proxy.Link) (string, error) {
-	if l.Disturbed() {
+	if l.IsDisturbed() {
 		return "another fault affects the link", nil
 	}
-	if n.Unresponsive(nodeOf(l)) {
+	if n.IsUnresponsive(nodeOf(l)) {
 		return "the node is stopped or waiting for its disk, and does not answer", nil
 	}
 	err := n.ping(l, mendTimeout)
 	switch {
 	case err == nil:
 		return pingCommand(n, l) + " was answered", nil
-	case l.Disturbed():
+	case l.IsDisturbed():
 		return "another fault affects the link", nil
-	case n.Unresponsive(nodeOf(l)):
+	case n.IsUnresponsive(nodeOf(l)):
 		return "the node was stopped or is waiting for its disk, and does not answer", nil
-	case errors.Is(err, context.DeadlineExceeded) && leadsToStore(n, l) && !n.Down(nodeOf(l)):
+	case errors.Is(err, context.DeadlineExceeded) && leadsToStore(n, l) && !n.IsDown(nodeOf(l)):
 		return "the node is running but has not joined a majority", nil
-	case errors.Is(err, context.DeadlineExceeded) && !n.Down(nodeOf(l)): // the address of a node that is down may swallow packets
+	case errors.Is(err, context.DeadlineExceeded) && !n.IsDown(nodeOf(l)): // the address of a node that is down may swallow packets
 		return "", err
 	}
 	return fmt.Sprintf("the node is down: %v", err), nil
@@ -364,8 +363,8 @@ func nodeOf(l *proxy.Link) string {
 	return node
 }
 
-func (n *Network) ping(l *proxy.Link, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(n.ctx, within)
+func (n *Network) ping(l *proxy.Link, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(n.ctx, timeout)
 	defer cancel()
 	var err error
 	if leadsToStore(n, l) {
@@ -374,19 +373,19 @@ func (n *Network) ping(l *proxy.Link, within time.Duration) error {
 		_, err = proc.Ask(ctx, l.Addr(), "PING")
 	}
 	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("none within %v: %w", within, ctx.Err())
+		return fmt.Errorf("none within %v: %w", timeout, ctx.Err())
 	}
 	return err
 }
 
 // portRange is the range of local ports from which a link connects to its node. On the node's
-// machine, the link's packets are identified by these ports.
+// machine, these ports identify the link's packets.
 type portRange struct {
 	First int `json:"first"`
 	Last  int `json:"last"`
 }
 
-// Ports returns the range of local ports of a link.
+// Ports returns a link's local ports.
 func (n *Network) Ports(name string) (portRange, error) {
 	l, err := n.link("find the ports of", name)
 	if err != nil {
@@ -399,8 +398,7 @@ func (n *Network) Ports(name string) (portRange, error) {
 	return portRange{first, last}, nil
 }
 
-// CheckUnanswered checks that PING is not answered over a link whose packets are dropped below
-// TCP.
+// CheckUnanswered checks that PING is not answered over a link whose packets are dropped below TCP.
 func (n *Network) CheckUnanswered(name string) (readBack string, err error) {
 	l, err := n.link("check the cut of", name)
 	if err != nil {
@@ -412,8 +410,8 @@ func (n *Network) CheckUnanswered(name string) (readBack string, err error) {
 	return fmt.Sprintf("%s got no answer: %v", pingCommand(n, l), err), nil
 }
 
-// CheckAnswered checks that PING is answered once packets are no longer dropped, provided that the
-// node can answer.
+// CheckAnswered checks that PING is answered once a link's packets are no longer dropped, unless
+// the node can't answer.
 func (n *Network) CheckAnswered(name string) (readBack string, err error) {
 	l, err := n.link("check", name)
 	if err != nil {
@@ -427,39 +425,39 @@ func (n *Network) CheckAnswered(name string) (readBack string, err error) {
 
 var _ nemesis.Shaper = (*Network)(nil)
 
-// Shape changes the traffic of a link. If a single PING can show the change, it also measures how
-// long a PING takes.
+// Shape changes a link's traffic. If a single PING can show the change, Shape measures how long a
+// PING takes.
 func (n *Network) Shape(name string, t nemesis.Traffic) (string, error) {
 	l, err := n.link("shape", name)
 	if err != nil {
 		return "", err
 	}
-	disturbed := l.Disturbed()
+	disturbed := l.IsDisturbed()
 	l.Shape(t)
 	if !t.HitsAll() || t.Lose || disturbed {
 		return t.String(), nil
 	}
 	ctx, cancel := context.WithTimeout(n.ctx, slowPingTimeout)
 	defer cancel()
-	text, asked := pingPayload(t), "PING"
-	began := proc.TrueClock()
+	text, command := pingPayload(t), "PING"
+	start := proc.TrueClock()
 	if leadsToStore(n, l) {
-		text, asked = "", pingCommand(n, l)
+		text, command = "", pingCommand(n, l)
 		err = n.Store.Ask(ctx, l.Addr())
 	} else {
 		_, err = proc.Ask(ctx, l.Addr(), "PING", text)
 	}
-	took := proc.TrueClock() - began
-	least := minRoundTrip(t, len(text))
+	elapsed := proc.TrueClock() - start
+	minTime := minRoundTrip(t, len(text))
 	switch {
 	case ctx.Err() != nil && n.ctx.Err() == nil:
-		return fmt.Sprintf("%v; %s got no answer within %v", t, asked, slowPingTimeout), nil
+		return fmt.Sprintf("%v; %s got no answer within %v", t, command, slowPingTimeout), nil
 	case err != nil:
 		return fmt.Sprintf("%v; the node is down: %v", t, err), nil
-	case took < least:
-		return "", errors.Join(fmt.Errorf("shape %s: %s was answered after %v, earlier than the minimum of %v", name, asked, took, least), undoShape(n, name, t))
+	case elapsed < minTime:
+		return "", errors.Join(fmt.Errorf("shape %s: %s was answered after %v, earlier than the minimum of %v", name, command, elapsed, minTime), undoShape(n, name, t))
 	}
-	return fmt.Sprintf("%v; %s of %d bytes was answered after %v", t, asked, len(text), took.Round(10*time.Microsecond)), nil
+	return fmt.Sprintf("%v; %s of %d bytes was answered after %v", t, command, len(text), elapsed.Round(10*time.Microsecond)), nil
 }
 
 func undoShape(n *Network, name string, t nemesis.Traffic) error {
@@ -469,35 +467,35 @@ func undoShape(n *Network, name string, t nemesis.Traffic) error {
 	return nil
 }
 
-// pingPayload returns the text that PING echoes. It is long enough to take measurable time if
-// bandwidth is limited.
+// pingPayload returns a text for PING to echo. With limited bandwidth, it is long enough to take
+// measurable time.
 func pingPayload(t nemesis.Traffic) string {
-	const while = 50 // for 20 ms, and at most a mebibyte
-	return strings.Repeat("x", max(1, min(t.Bandwidth/while, 1<<20)))
+	const pingsPerSecond = 50 // each takes 20 ms; 1 MiB is enough at any bandwidth
+	return strings.Repeat("x", max(1, min(t.Bandwidth/pingsPerSecond, 1<<20)))
 }
 
-// minRoundTrip returns the minimum time that PING and its answer can take.
-func minRoundTrip(t nemesis.Traffic, bytes int) time.Duration {
-	ways := 1
+// minRoundTrip returns the minimum time for PING and its answer.
+func minRoundTrip(t nemesis.Traffic, size int) time.Duration {
+	directions := 1
 	if t.Way == "" {
-		ways = 2
+		directions = 2
 	}
-	return time.Duration(ways) * (t.DelayMin + t.TransmitTime(bytes))
+	return time.Duration(directions) * (t.DelayMin + t.TransmitTime(size))
 }
 
 // Unshape undoes a Shape, reports how many messages it affected, and checks that PING is answered.
 func (n *Network) Unshape(name string, t nemesis.Traffic) (string, error) {
-	l, err := n.link("unshape", name)
+	l, err := n.link("remove shape from", name)
 	if err != nil {
 		return "", err
 	}
-	met, err := l.Unshape(t)
+	impact, err := l.Unshape(t)
 	if err != nil {
 		return "", err
 	}
 	back, err := n.checkAnswers(l)
 	if err != nil {
-		return "", fmt.Errorf("unshape %s: %w", name, err)
+		return "", fmt.Errorf("remove shape from %s: %w", name, err)
 	}
-	return met.ReadBack(back)
+	return impact.ReadBack(back)
 }

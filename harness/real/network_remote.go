@@ -15,8 +15,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// RemoteNetwork is a Network served by another process. It can be used for several runs, one after
-// another.
+// RemoteNetwork is a Network served by another process. It can be reused for one run after another.
 type RemoteNetwork struct {
 	caller *Caller
 
@@ -31,8 +30,8 @@ type RemoteNetwork struct {
 type NetworkRun struct {
 	Context context.Context     // canceled when the run ends
 	Record  func(history.Event) // records the links' events
-	Go      func(func())        // runs the function in a goroutine that the run waits for
-	Ports   int                 // first of the local ports from which links connect, or 0 for any; see proxy.Mesh
+	Go      func(func())        // runs a function in a goroutine that the run waits for
+	Ports   int                 // links connect from local ports starting here, or from any if 0; see proxy.Mesh
 }
 
 var (
@@ -41,59 +40,58 @@ var (
 	_ nemesis.Tapper = (*RemoteNetwork)(nil)
 )
 
-// DialNetwork connects to the process that serves a network on its stdin and stdout.
+// DialNetwork connects to a process that serves a network on its stdin and stdout.
 func DialNetwork(in io.Writer, out io.Reader) *RemoteNetwork {
 	r := &RemoteNetwork{run: NetworkRun{Context: context.Background()}}
 	r.caller = NewCaller(in, out, notices{r})
 	return r
 }
 
-// Ended returns a channel that is closed when the process no longer serves the network.
-func (r *RemoteNetwork) Ended() <-chan struct{} { return r.caller.Ended() }
+// Done returns a channel that is closed when the process stops serving the network.
+func (r *RemoteNetwork) Done() <-chan struct{} { return r.caller.Done() }
 
-// notices handles notices from the other process, which calls its methods by name.
+// notices has the methods that the serving process calls by name.
 type notices struct{ r *RemoteNetwork }
 
-// Event records an event.
 func (n notices) Event(e history.Event) {
-	if run := n.r.current(); run.Record != nil {
+	if run := n.r.currentRun(); run.Record != nil {
 		run.Record(e)
 	}
 }
 
 // Hit handles the notice that a tap has caught its message.
 func (n notices) Hit(id int64) {
-	run := n.r.current()
+	run := n.r.currentRun()
 	n.r.mu.Lock()
 	hit := n.r.taps[id]
 	n.r.mu.Unlock()
 	if hit == nil || run.Go == nil {
 		return // the run is over
 	}
-	let := func(call string) func() {
-		return func() { n.r.caller.Call(run.Context, call, CallArgs{id}) } // after the run, no message is held
+	remoteCall := func(call string) func() {
+		return func() { n.r.caller.Call(run.Context, call, CallArgs{id}) } // fails after the run, when no message is held
 	}
-	run.Go(func() { hit(nemesis.HeldMessage{Pass: let("Pass"), Lose: let("Lose")}) })
+	run.Go(func() { hit(nemesis.HeldMessage{Pass: remoteCall("Pass"), Lose: remoteCall("Lose")}) })
 }
 
-func (r *RemoteNetwork) current() NetworkRun {
+func (r *RemoteNetwork) currentRun() NetworkRun {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.run
 }
 
-// call calls a method with the run's context.
+// call calls a remote method with the run's context.
 func (r *RemoteNetwork) call(name string, args CallArgs, results ...any) error {
-	return r.caller.Call(r.current().Context, name, args, results...)
+	return r.caller.Call(r.currentRun().Context, name, args, results...)
 }
 
-// callReadBack calls a method that returns a read-back.
+// callReadBack calls a remote method that returns a read-back.
 func callReadBack(r *RemoteNetwork, name string, args ...any) (back string, err error) {
 	err = r.call(name, args, &back)
 	return back, err
 }
 
-// Open opens the links of a run. All addresses must be reachable from the other process.
+// Open opens the links of a run. All addresses must be reachable from the serving process.
 func (r *RemoteNetwork) Open(run NetworkRun, seed uint64, host string, addrs map[string]string, nodes []string, clients []scenario.Client) error {
 	r.mu.Lock()
 	r.run, r.taps = run, map[int64]func(nemesis.HeldMessage){}
@@ -106,7 +104,7 @@ func (r *RemoteNetwork) Open(run NetworkRun, seed uint64, host string, addrs map
 	return err
 }
 
-// Addresses returns the addresses that a client uses.
+// Addresses returns a client's addresses. ok is false if there is no such client.
 func (r *RemoteNetwork) Addresses(client string) (a clientAddresses, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,49 +112,49 @@ func (r *RemoteNetwork) Addresses(client string) (a clientAddresses, ok bool) {
 	return a, ok
 }
 
-// Begin sets true time zero on the other machine's clock. It returns what a correct wall clock
-// showed there at that instant.
+// Begin makes origin, an instant of the serving machine's clock, true time zero. It returns the
+// correct wall clock time on that machine at that instant.
 func (r *RemoteNetwork) Begin(origin time.Duration) (epoch int64, err error) {
 	err = r.call("Begin", CallArgs{origin}, &epoch)
 	return epoch, err
 }
 
-// WatchKeys and the following methods correspond to those of Network.
+// WatchKeys makes nodes report changes to their keys. nodes maps their names to addresses.
 func (r *RemoteNetwork) WatchKeys(nodes map[string]string) error {
 	return r.call("WatchKeys", CallArgs{nodes})
 }
 
-// NodeReturned records that a node has restarted or was replaced.
+// NodeReturned is like Network.NodeReturned.
 func (r *RemoteNetwork) NodeReturned(node, addr, why string) {
-	r.call("NodeReturned", CallArgs{node, addr, why}) // fails only if the links have exited, and key reports with them
+	r.call("NodeReturned", CallArgs{node, addr, why}) // fails only if the serving process has exited, which ends the key reports too
 }
 
-// NodeEnding records that a node is about to exit.
-func (r *RemoteNetwork) NodeEnding(node string, inOrder bool) (stillRuns func()) {
-	r.call("End", CallArgs{node, inOrder})
+// NodeEnding is like Network.NodeEnding.
+func (r *RemoteNetwork) NodeEnding(node string, clean bool) (cancel func()) {
+	r.call("End", CallArgs{node, clean})
 	return func() { r.call("GoesOn", CallArgs{node}) }
 }
 
-// Close closes the run's links and returns once their last events have been recorded.
+// Close closes the run's links and returns once their last events are recorded.
 func (r *RemoteNetwork) Close(ctx context.Context) error {
 	err := r.caller.Call(ctx, "Close", nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.run = NetworkRun{Context: context.Background()}
 	if errors.Is(err, ErrAgentGone) {
-		return nil // and so are its links
+		return nil // and its links are gone too
 	}
 	return err
 }
 
-// SetServerState tells the links whether the server at addr is running, and whether it can answer.
-func (r *RemoteNetwork) SetServerState(ctx context.Context, addr string, runs, answers bool) error {
-	return r.caller.Call(ctx, "State", CallArgs{addr, serverState{Down: !runs, Unresponsive: runs && !answers}})
+// SetServerState tells the links whether the server at addr is running and whether it can answer.
+func (r *RemoteNetwork) SetServerState(ctx context.Context, addr string, running, responsive bool) error {
+	return r.caller.Call(ctx, "State", CallArgs{addr, serverState{Down: !running, Unresponsive: running && !responsive}})
 }
 
-// HoldTraffic holds all data to and from a node until the returned function is called.
-func (r *RemoteNetwork) HoldTraffic(node string) (open func() error, err error) {
-	ctx := r.current().Context
+// HoldTraffic holds all data to and from a node until release is called.
+func (r *RemoteNetwork) HoldTraffic(node string) (release func() error, err error) {
+	ctx := r.currentRun().Context
 	if err := r.call("Keep", CallArgs{node}); err != nil {
 		return nil, err
 	}
@@ -168,22 +166,21 @@ func (r *RemoteNetwork) Redirect(node, addr string) error {
 	return r.call("Redirect", CallArgs{node, addr})
 }
 
-// OpenReplication opens the link over which a replica follows a node, and returns its address. The
-// run's other links must be open.
+// OpenReplication opens the link over which a replica follows the node at addr, and returns the
+// link's address. The run's other links must already be open.
 func (r *RemoteNetwork) OpenReplication(node, addr string) (link string, err error) {
 	return callReadBack(r, "OpenReplication", node, addr)
 }
 
-// AskStamped sends one command to a server without going through a link. The context's deadline
-// applies.
-func (r *RemoteNetwork) AskStamped(ctx context.Context, addr string, args ...string) (reply stampedReply, err error) {
-	within := time.Duration(0) // 0 means the default timeout of a command
+// AskTimed sends a command to a server, bypassing links. The context's deadline applies.
+func (r *RemoteNetwork) AskTimed(ctx context.Context, addr string, args ...string) (reply timedReply, err error) {
+	timeout := time.Duration(0) // 0 means the default timeout
 	if end, ok := ctx.Deadline(); ok {
-		if within = time.Until(end); within <= 0 {
+		if timeout = time.Until(end); timeout <= 0 {
 			return reply, fmt.Errorf("ask %s: %w", addr, context.DeadlineExceeded)
 		}
 	}
-	err = r.caller.Call(ctx, "Ask", CallArgs{addr, args, within}, &reply)
+	err = r.caller.Call(ctx, "Ask", CallArgs{addr, args, timeout}, &reply)
 	return reply, err
 }
 
@@ -202,23 +199,23 @@ func (r *RemoteNetwork) Unshape(link string, t nemesis.Traffic) (string, error) 
 	return callReadBack(r, "Unshape", link, t)
 }
 
-// Ports returns the range of local ports of a link.
+// Ports returns a link's local ports.
 func (r *RemoteNetwork) Ports(link string) (p portRange, err error) {
 	err = r.call("Ports", CallArgs{link}, &p)
 	return p, err
 }
 
-// CheckUnanswered checks that PING is not answered.
+// CheckUnanswered is like Network.CheckUnanswered.
 func (r *RemoteNetwork) CheckUnanswered(link string) (string, error) {
 	return callReadBack(r, "CheckUnanswered", link)
 }
 
-// CheckAnswered checks that PING is answered again.
+// CheckAnswered is like Network.CheckAnswered.
 func (r *RemoteNetwork) CheckAnswered(link string) (string, error) {
 	return callReadBack(r, "CheckAnswered", link)
 }
 
-// Tap watches a link for one message and calls hit when it arrives.
+// Tap watches a link for a message and calls hit when it arrives.
 func (r *RemoteNetwork) Tap(m nemesis.OnMessage, hit func(nemesis.HeldMessage)) error {
 	r.mu.Lock()
 	r.lastTap++
@@ -228,40 +225,40 @@ func (r *RemoteNetwork) Tap(m nemesis.OnMessage, hit func(nemesis.HeldMessage)) 
 	return r.call("Watch", CallArgs{id, m})
 }
 
-// Clock returns the current time on the other machine's clock, and the ID of that clock.
+// Clock returns the time by the serving machine's clock, and the clock's ID.
 func (r *RemoteNetwork) Clock(ctx context.Context) (now time.Duration, id string, err error) {
 	err = r.caller.Call(ctx, "Clock", nil, &now, &id)
 	return now, id, err
 }
 
-// Offset returns how far the clock of the serving machine is ahead of this machine's, with an
-// error bound. If both machines use the same clock, both values are exactly 0. Otherwise the
-// offset is measured as in NTP (RFC 5905, section 8), from the exchange that took the least time.
-// The other clock was read in the middle of that exchange or, in the worst case, at one of its
+// Offset measures how far the serving machine's clock is ahead of this machine's, and returns the
+// maximum error. Both values are exactly 0 if the machines share a clock. Otherwise, Offset works
+// like NTP (RFC 5905, section 8): it uses the exchange that took the least time and assumes that
+// the other clock was read in the middle of it. In the worst case, the clock was read at one of its
 // ends.
-func (r *RemoteNetwork) Offset(ctx context.Context) (offset, within time.Duration, err error) {
-	here := clockID()
+func (r *RemoteNetwork) Offset(ctx context.Context) (offset, maxError time.Duration, err error) {
+	localID := clockID()
 	const exchanges = 20
-	within = time.Hour
+	maxError = time.Hour
 	for range exchanges {
 		from := proc.TrueClock()
-		there, id, err := r.Clock(ctx)
+		remoteNow, id, err := r.Clock(ctx)
 		if err != nil {
 			return 0, 0, err
 		}
 		to := proc.TrueClock()
-		if id == here && here != "" {
+		if id == localID && localID != "" {
 			return 0, 0, nil
 		}
-		if half := (to - from) / 2; half < within {
-			offset, within = there-(from+half), half
+		if half := (to - from) / 2; half < maxError {
+			offset, maxError = remoteNow-(from+half), half
 		}
 	}
-	return offset, within, nil
+	return offset, maxError, nil
 }
 
-// networkServer serves networks for runs in another process. A RemoteNetwork calls its exported
-// methods and those of the current run by name.
+// networkServer serves networks for runs in another process. A RemoteNetwork calls the exported
+// methods of networkServer and of the current run by name.
 type networkServer struct {
 	rpc CallServer
 
@@ -275,15 +272,15 @@ type servedRun struct {
 	origin atomic.Int64 // true time zero of the run
 	cancel context.CancelFunc
 
-	mu     sync.Mutex
-	addrs  map[string]string      // addresses of the nodes and the resource
-	states map[string]serverState // server states by address
-	held   map[int64]nemesis.HeldMessage
-	holds  map[string][]func() error // functions that end the holds, by node
+	mu           sync.Mutex
+	addrs        map[string]string      // addresses of nodes and resource
+	states       map[string]serverState // server states by address
+	heldMessages map[int64]nemesis.HeldMessage
+	endHolds     map[string][]func() error // functions that end a node's holds
 }
 
-// ServeLinks serves the links of one run after another, until in is closed. It receives calls from
-// a RemoteNetwork on in.
+// ServeLinks serves the links of one run after another until in is closed. It answers the calls of
+// a RemoteNetwork.
 func ServeLinks(in io.Reader, out io.Writer) error {
 	s := &networkServer{}
 	s.rpc.Targets = func() []any {
@@ -297,22 +294,22 @@ func ServeLinks(in io.Reader, out io.Writer) error {
 	return errors.Join(s.rpc.Serve(in, out), s.Close())
 }
 
-// Clock returns the current time on this machine's clock, and the ID of that clock.
+// Clock returns the time by this machine's clock, and the clock's ID.
 func (s *networkServer) Clock() (now time.Duration, id string) { return proc.TrueClock(), clockID() }
 
-// Ask sends one command to a server.
-func (s *networkServer) Ask(addr string, args []string, within time.Duration) (stampedReply, error) {
+// Ask sends a command to a server.
+func (s *networkServer) Ask(addr string, args []string, timeout time.Duration) (timedReply, error) {
 	ctx := context.Background()
-	if within > 0 {
+	if timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, within)
+		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	return AskStamped(ctx, addr, args...)
+	return AskTimed(ctx, addr, args...)
 }
 
-// Open opens the links of a run on the address host. ports is the first local port from which the
-// links connect; 0 means any port.
+// Open opens the links of a run on the address host. The links connect from local ports starting at
+// ports, or from any port if ports is 0.
 func (s *networkServer) Open(seed uint64, host string, ports int, addrs map[string]string, nodes []string, clients []scenario.Client) (map[string]clientAddresses, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,20 +317,20 @@ func (s *networkServer) Open(seed uint64, host string, ports int, addrs map[stri
 		return nil, errors.New("open links: another run's links are still open")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &servedRun{notify: s.rpc.notify, cancel: cancel, addrs: addrs, states: map[string]serverState{}, held: map[int64]nemesis.HeldMessage{}, holds: map[string][]func() error{}}
+	r := &servedRun{notify: s.rpc.notify, cancel: cancel, addrs: addrs, states: map[string]serverState{}, heldMessages: map[int64]nemesis.HeldMessage{}, endHolds: map[string][]func() error{}}
 	r.origin.Store(int64(proc.TrueClock()))
 	now := func() time.Duration { return proc.TrueClock() - time.Duration(r.origin.Load()) }
 	r.Network = NewNetwork(ctx, seed, now, func(e history.Event) { r.notify("Event", e) })
 	r.Addr, r.Go = r.addr, func(f func()) { go f() }
-	r.Down = func(node string) bool { return r.stateOf(node).Down }
-	r.Unresponsive = func(node string) bool { return r.stateOf(node).Unresponsive }
+	r.IsDown = func(node string) bool { return r.stateOf(node).Down }
+	r.IsUnresponsive = func(node string) bool { return r.stateOf(node).Unresponsive }
 	r.Mesh.Host, r.Mesh.Ports = host, ports
-	s.run = r // so that Close closes it if Open fails halfway
+	s.run = r // lets Close clean up if Open fails halfway
 	err := r.Network.Open(nodes, clients)
 	return r.Network.addrs, err
 }
 
-// Close sends the run's last events and closes its links.
+// Close closes the links of the current run and sends its last events.
 func (s *networkServer) Close() error {
 	s.mu.Lock()
 	r := s.run
@@ -346,7 +343,8 @@ func (s *networkServer) Close() error {
 	return r.Network.Close()
 }
 
-// Begin makes the given instant true time zero, and returns what a correct wall clock showed then.
+// Begin makes the given instant true time zero. It returns the correct wall clock time at that
+// instant.
 func (r *servedRun) Begin(at time.Duration) (epoch int64, err error) {
 	r.origin.Store(int64(at))
 	return r.Network.Begin(at)
@@ -364,7 +362,7 @@ func (r *servedRun) stateOf(node string) serverState {
 	return r.states[r.addrs[node]]
 }
 
-// State sets a server's state. Links to a server that is down disconnect their clients at once.
+// State sets a server's state. Links to a server that is down immediately disconnect their clients.
 func (r *servedRun) State(addr string, state serverState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -374,28 +372,28 @@ func (r *servedRun) State(addr string, state serverState) {
 
 // Keep holds all data to and from a node until Release is called.
 func (r *servedRun) Keep(node string) error {
-	open, err := r.HoldTraffic(node)
+	release, err := r.HoldTraffic(node)
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.holds[node] = append(r.holds[node], open)
+	r.endHolds[node] = append(r.endHolds[node], release)
 	return nil
 }
 
 func (r *servedRun) Release(node string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := r.holds[node]
+	all := r.endHolds[node]
 	if len(all) == 0 {
 		return nil
 	}
-	r.holds[node] = all[1:]
+	r.endHolds[node] = all[1:]
 	return all[0]()
 }
 
-// Redirect makes another server take the place of a node.
+// Redirect makes a node's links lead to another server.
 func (r *servedRun) Redirect(node, addr string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -406,34 +404,33 @@ func (r *servedRun) Redirect(node, addr string) error {
 }
 
 // End records that a node is about to exit.
-func (r *servedRun) End(node string, inOrder bool) { r.keyRecorder.ExpectEnd(node, inOrder) }
+func (r *servedRun) End(node string, clean bool) { r.keyRecorder.ExpectEnd(node, clean) }
 
 // GoesOn records that a node did not exit after all.
 func (r *servedRun) GoesOn(node string) { r.keyRecorder.CancelEnd(node) }
 
-// Watch watches a link for one message. When the message arrives, it sends a notice with the ID of
-// the tap.
+// Watch taps a link. When the message arrives, Watch sends a notice with the tap's ID.
 func (r *servedRun) Watch(id int64, m nemesis.OnMessage) error {
 	return r.Tap(m, func(held nemesis.HeldMessage) {
 		r.mu.Lock()
-		r.held[id] = held
+		r.heldMessages[id] = held
 		r.mu.Unlock()
 		r.notify("Hit", id)
 	})
 }
 
-// Pass delivers the message held by a tap.
+// Pass delivers a tap's held message.
 func (r *servedRun) Pass(id int64) { r.takeMessage(id).Pass() }
 
-// Lose drops the message held by a tap.
+// Lose drops a tap's held message.
 func (r *servedRun) Lose(id int64) { r.takeMessage(id).Lose() }
 
-// takeMessage removes and returns the message held by a tap.
+// takeMessage removes and returns a tap's held message.
 func (r *servedRun) takeMessage(id int64) nemesis.HeldMessage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	held, ok := r.held[id]
-	delete(r.held, id)
+	held, ok := r.heldMessages[id]
+	delete(r.heldMessages, id)
 	if !ok {
 		return nemesis.HeldMessage{Pass: func() {}, Lose: func() {}}
 	}

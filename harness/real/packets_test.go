@@ -14,15 +14,15 @@ import (
 	"lockpick/nemesis"
 )
 
-// remoteNetwork returns a network with one client and one real node, whose links are served by
+// remoteNetwork returns a network with one client and one real node. Its links are served by
 // ServeLinks.
 func remoteNetwork(t *testing.T, ports int) *RemoteNetwork {
 	t.Helper()
 	node := startRedis(t, "n1")[0]
 	in, calls := io.Pipe()
 	answers, out := io.Pipe()
-	over := make(chan error, 1)
-	go func() { over <- ServeLinks(in, out) }()
+	served := make(chan error, 1)
+	go func() { served <- ServeLinks(in, out) }()
 	r := DialNetwork(calls, answers)
 	run := NetworkRun{Context: t.Context(), Record: func(history.Event) {}, Go: func(f func()) { go f() }, Ports: ports}
 	if err := r.Open(run, 1, "127.0.0.1", map[string]string{"n1": node.Addr(), "r1": node.Addr()}, []string{"n1"}, []scenario.Client{{Name: "c1"}}); err != nil {
@@ -33,7 +33,7 @@ func remoteNetwork(t *testing.T, ports int) *RemoteNetwork {
 		defer cancel()
 		checkErr(t, r.Close(ctx))
 		calls.Close()
-		checkErr(t, <-over)
+		checkErr(t, <-served)
 	})
 	return r
 }
@@ -45,8 +45,7 @@ func checkErr(t *testing.T, err error) {
 	}
 }
 
-// A packet filter can identify a link's packets by the link's ports. PING confirms the effect of
-// the filter.
+// A link's ports identify its packets to a packet filter. PING confirms the filter's effect.
 func TestPacketCutReadBack(t *testing.T) {
 	r := remoteNetwork(t, 26000)
 	p, err := r.Ports("c1-n1")
@@ -57,9 +56,9 @@ func TestPacketCutReadBack(t *testing.T) {
 		t.Errorf("ports %+v of the next link, %v", other, err)
 	}
 	if back, err := r.CheckUnanswered("c1-n1"); err == nil || !strings.Contains(err.Error(), "PING is still answered") {
-		t.Errorf("nothing is cut: %s, %v", back, err)
+		t.Errorf("no cut: %s, %v", back, err)
 	}
-	if _, err := r.Cut("c1-n1", nemesis.CutHold, ""); err != nil { // a held link does not answer either
+	if _, err := r.Cut("c1-n1", nemesis.CutHold, ""); err != nil { // has the same effect as a packet filter
 		t.Fatal(err)
 	}
 	if back, err := r.CheckUnanswered("c1-n1"); err != nil || !strings.HasPrefix(back, "PING got no answer: ") {

@@ -13,21 +13,20 @@ import (
 )
 
 // ReplacedCommand detects that a process has replaced itself with another program, as env, shells
-// and the shims of version managers (pyenv, rbenv, asdf) do. It returns the command of the new
-// program, or nil if the process still runs the given program or can't be inspected. When a
-// process replaces itself, the kernel maps a new vDSO, and the process no longer uses the clock
-// that lockpick controls. An adapter is therefore started directly with the command that it would
-// become.
+// and version manager shims (pyenv, rbenv, asdf) do. It returns the new program's command, or nil
+// if the process still runs the given program or can't be inspected. An adapter must be started
+// directly with its final command: when a process replaces itself, the kernel maps a new vDSO, and
+// the process no longer uses the clock that lockpick controls.
 func ReplacedCommand(pid int, program string) []string {
 	path, err := executedPath(pid)
 	if err != nil {
 		return nil
 	}
-	if started, err := osexec.LookPath(program); err != nil || path == started {
+	if expectedPath, err := osexec.LookPath(program); err != nil || path == expectedPath {
 		return nil
 	}
-	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	argv := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	argv := strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")
 	if err != nil || argv[0] == "" {
 		return nil
 	}
@@ -41,37 +40,37 @@ func ReplacedCommand(pid int, program string) []string {
 	return argv
 }
 
-// isScript reports whether a file is a script that the kernel passes to an interpreter.
+// isScript reports whether the kernel passes a file to an interpreter.
 func isScript(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	var mark [2]byte
-	_, err = io.ReadFull(f, mark[:])
-	return err == nil && mark == [2]byte{'#', '!'}
+	var magic [2]byte
+	_, err = io.ReadFull(f, magic[:])
+	return err == nil && magic == [2]byte{'#', '!'}
 }
 
-// atExecFn is the type of the auxiliary vector entry with the path of the executed program. See
+// atExecFn is the type of the auxiliary vector entry for the path of the executed program. See
 // getauxval(3).
 const atExecFn = 31
 
-// executedPath returns the path of the program that a process executed last.
+// executedPath returns the path of the program that a process last executed.
 func executedPath(pid int) (string, error) {
-	aux, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", pid))
+	auxv, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", pid))
 	if err != nil {
 		return "", err
 	}
-	word := int(unsafe.Sizeof(uintptr(0)))
-	read := func(b []byte) uint64 {
-		if word == 4 {
+	wordSize := int(unsafe.Sizeof(uintptr(0)))
+	readWord := func(b []byte) uint64 {
+		if wordSize == 4 {
 			return uint64(binary.NativeEndian.Uint32(b))
 		}
 		return binary.NativeEndian.Uint64(b)
 	}
-	for ; len(aux) >= 2*word; aux = aux[2*word:] {
-		if read(aux) != atExecFn {
+	for ; len(auxv) >= 2*wordSize; auxv = auxv[2*wordSize:] {
+		if readWord(auxv) != atExecFn {
 			continue
 		}
 		memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
@@ -80,11 +79,11 @@ func executedPath(pid int) (string, error) {
 		}
 		defer memory.Close()
 		text := make([]byte, 4096)
-		n, err := memory.ReadAt(text, int64(read(aux[word:])))
+		n, err := memory.ReadAt(text, int64(readWord(auxv[wordSize:])))
 		if end := bytes.IndexByte(text[:n], 0); end >= 0 {
 			return string(text[:end]), nil
 		}
-		return "", fmt.Errorf("read the path of process %d: %w", pid, err)
+		return "", fmt.Errorf("read the program path of process %d: %w", pid, err)
 	}
-	return "", fmt.Errorf("process %d has no path", pid)
+	return "", fmt.Errorf("the program path of process %d is missing from its auxiliary vector", pid)
 }

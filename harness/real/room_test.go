@@ -10,17 +10,17 @@ import (
 	"testing"
 )
 
-// echoClient echoes each line. It exits with status 0 on "end". On "4" it exits with status 4 in
-// the middle of a line.
+// echoClient echoes each line. It exits with status 0 on "end", and with status 4, in the middle of
+// a line, on "4".
 const echoClient = `while read -r line; do echo "{\"at\":\"$$ $line\"}"; case "$line" in end) exit 0;; 4) printf '{"at":"bro'; exit 4;; esac; done; exit 1`
 
 func TestClientLoop(t *testing.T) {
 	in, input := io.Pipe()
 	replies, out := io.Pipe()
-	cleared := 0
+	afterExitCalls := 0
 	done := make(chan error, 1)
 	go func() {
-		done <- ClientLoop(in, out, os.Stderr, []string{"sh", "-c", echoClient}, func() { cleared++ })
+		done <- ClientLoop(in, out, os.Stderr, []string{"sh", "-c", echoClient}, func() { afterExitCalls++ })
 		out.Close()
 	}()
 	lines := bufio.NewScanner(replies)
@@ -44,7 +44,7 @@ func TestClientLoop(t *testing.T) {
 		}
 		return pid
 	}
-	send("go") // ignored, because no client has an order
+	send("go") // ignored, because no client has an order yet
 	send("{}")
 	first := expect("{}")
 	send("go")
@@ -57,25 +57,25 @@ func TestClientLoop(t *testing.T) {
 	send("go") // late, for the first client
 	send("{}")
 	if second := expect("{}"); second == first {
-		t.Error("the second client runs in the first one's process")
+		t.Error("the second client runs in the first client's process")
 	}
 	send("4")
 	expect("4")
-	if broken, got := nextLine(), nextLine(); broken != `{"at":"bro` || got != `{"left":{"error":"exit status 4"}}` {
-		t.Errorf("exit was reported as %s, after %s", got, broken)
+	if partialLine, got := nextLine(), nextLine(); partialLine != `{"at":"bro` || got != `{"left":{"error":"exit status 4"}}` {
+		t.Errorf("exit was reported as %s, after %s", got, partialLine)
 	}
 	input.Close()
-	if err := <-done; err != nil || cleared != 2 {
-		t.Errorf("ClientLoop returned %v, and called cleared %d times", err, cleared)
+	if err := <-done; err != nil || afterExitCalls != 2 {
+		t.Errorf("ClientLoop returned %v and called afterExit %d times, want 2", err, afterExitCalls)
 	}
 }
 
 func TestClientLoopProgramFails(t *testing.T) {
 	in, _ := io.Pipe()
 	if err := ClientLoop(in, io.Discard, io.Discard, []string{"false"}, nil); err == nil || !strings.Contains(err.Error(), "before it received an order") {
-		t.Errorf("a program that exits at once: %v", err)
+		t.Errorf("program that exits immediately: %v", err)
 	}
 	if err := ClientLoop(in, io.Discard, io.Discard, []string{"/none"}, nil); err == nil || !strings.Contains(err.Error(), "/none") {
-		t.Errorf("a missing program: %v", err)
+		t.Errorf("missing program: %v", err)
 	}
 }

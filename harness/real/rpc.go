@@ -16,8 +16,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// message is one line of the protocol. A request has both ID and Call, a reply has only ID, and a
-// notice has only Call.
+// message is one line of the protocol. A request has ID and Call, a reply has just ID, and a notice
+// has just Call.
 type message struct {
 	ID      int64             `json:"id,omitempty"`
 	Call    string            `json:"call,omitempty"`
@@ -29,19 +29,19 @@ type message struct {
 
 func marshalAll(values []any) (all []json.RawMessage, err error) {
 	for _, v := range values {
-		text, bad := json.Marshal(v)
-		if bad != nil {
-			return nil, bad
+		text, marshalErr := json.Marshal(v)
+		if marshalErr != nil {
+			return nil, marshalErr
 		}
 		all = append(all, text)
 	}
 	return all, nil
 }
 
-// knownErrors maps names that both ends know to the errors that callers distinguish.
+// knownErrors maps names that both ends know to errors that callers distinguish.
 var knownErrors = map[string]error{"idle": nemesis.ErrIdle, "ended": nemesis.ErrEnded, "permission": fs.ErrPermission}
 
-// errorNames lists the names of those knownErrors that err wraps.
+// errorNames returns the names of the knownErrors that err wraps.
 func errorNames(err error) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(knownErrors)) {
 		if errors.Is(err, knownErrors[name]) {
@@ -60,7 +60,7 @@ type remoteError struct {
 func (f *remoteError) Error() string   { return f.text }
 func (f *remoteError) Unwrap() []error { return f.wrapped }
 
-// decodeError returns the error in a message.
+// decodeError returns the message's error, or nil.
 func decodeError(m message) error {
 	if m.Error == "" {
 		return nil
@@ -74,16 +74,16 @@ func decodeError(m message) error {
 	return f
 }
 
-// CallServer is the end that serves calls. It calls the exported methods of some values.
+// CallServer answers calls by calling the exported methods of its targets.
 type CallServer struct {
-	Targets func() []any // returns the current values; the first with the method is called
+	Targets func() []any // returns the current targets; a call goes to the first that has the method
 
 	mu  sync.Mutex
 	out *json.Encoder
 }
 
-// Serve serves the calls that arrive on in until in is closed. It returns once all calls are
-// answered. Each call runs in its own goroutine.
+// Serve answers the calls from in until in is closed, and returns after the last answer. Each call
+// runs in its own goroutine.
 func (s *CallServer) Serve(in io.Reader, out io.Writer) error {
 	s.mu.Lock()
 	s.out = json.NewEncoder(out)
@@ -93,7 +93,7 @@ func (s *CallServer) Serve(in io.Reader, out io.Writer) error {
 	for lines := bufio.NewReader(in); ; {
 		line, err := lines.ReadBytes('\n')
 		if err == io.EOF {
-			return nil // its end cut off any line without a newline
+			return nil // drop an incomplete line, which was cut off at the end
 		}
 		if err != nil {
 			return fmt.Errorf("read a call: %w", err)
@@ -109,20 +109,19 @@ func (s *CallServer) Serve(in io.Reader, out io.Writer) error {
 func (s *CallServer) answer(m message) {
 	reply := message{ID: m.ID}
 	results, err := invoke(s.Targets(), m)
-	text, bad := marshalAll(results)
-	if err = errors.Join(err, bad); err != nil {
+	text, marshalErr := marshalAll(results)
+	if err = errors.Join(err, marshalErr); err != nil {
 		reply.Error, reply.Is = err.Error(), errorNames(err)
 	}
 	reply.Results = text
 	s.send(reply)
 }
 
-// notify calls a method of the value that receives notices at the other end. It does nothing if
-// the other end is gone.
+// notify calls a method of the other end's notice target. It does nothing if the other end is gone.
 func (s *CallServer) notify(notice string, args ...any) {
 	text, err := marshalAll(args)
 	if err != nil {
-		panic("notice " + notice + ": " + err.Error()) // all our types can be marshaled
+		panic("notice " + notice + ": " + err.Error()) // can't happen: all our types can be marshaled
 	}
 	s.send(message{Call: notice, Args: text})
 }
@@ -133,8 +132,8 @@ func (s *CallServer) send(m message) {
 	s.out.Encode(m) // fails only if the caller is gone
 }
 
-// invoke calls the method named in a message, on the first value that has it. If the method
-// returns an error, the other results are returned too.
+// invoke calls the method named in the message on the first receiver that has it. If the method
+// returns an error, invoke returns the other results too.
 func invoke(receivers []any, m message) (results []any, err error) {
 	var method reflect.Value
 	for _, v := range receivers {
@@ -146,22 +145,22 @@ func invoke(receivers []any, m message) (results []any, err error) {
 		}
 	}
 	if !method.IsValid() {
-		return nil, fmt.Errorf("no call %q is available", m.Call)
+		return nil, fmt.Errorf("unknown call %q", m.Call)
 	}
-	is := method.Type()
-	if len(m.Args) != is.NumIn() {
-		return nil, fmt.Errorf("call %s: it takes %d arguments, not %d", m.Call, is.NumIn(), len(m.Args))
+	methodType := method.Type()
+	if len(m.Args) != methodType.NumIn() {
+		return nil, fmt.Errorf("call %s: got %d arguments, want %d", m.Call, len(m.Args), methodType.NumIn())
 	}
 	args := make([]reflect.Value, len(m.Args))
 	for i, text := range m.Args {
-		arg := reflect.New(is.In(i))
+		arg := reflect.New(methodType.In(i))
 		if err := json.Unmarshal(text, arg.Interface()); err != nil {
 			return nil, fmt.Errorf("call %s: read argument %.100q: %w", m.Call, text, err)
 		}
 		args[i] = arg.Elem()
 	}
 	for i, v := range method.Call(args) {
-		if is.Out(i) == reflect.TypeFor[error]() {
+		if methodType.Out(i) == reflect.TypeFor[error]() {
 			err, _ = v.Interface().(error)
 			continue
 		}
@@ -170,37 +169,37 @@ func invoke(receivers []any, m message) (results []any, err error) {
 	return results, err
 }
 
-// ErrAgentGone reports that the process at the other end has exited.
+// ErrAgentGone means that the process at the other end has exited.
 var ErrAgentGone = errors.New("the other end has exited")
 
-// Caller is the end of the protocol that makes calls.
+// Caller makes calls to a CallServer.
 type Caller struct {
-	noticeTarget any // has the methods that notices call; nil if there are no notices
-	ended        chan struct{}
+	noticeTarget any // has the methods for notices; nil if there are no notices
+	done         chan struct{}
 
-	mu      sync.Mutex // guards the fields below, and keeps lines from being interleaved
+	mu      sync.Mutex // guards the fields below and keeps lines from being interleaved
 	in      *json.Encoder
 	lastID  int64
 	pending map[int64]chan message
 	err     error // why the other end is gone
 }
 
-// NewCaller returns a Caller that writes to in and reads from out until out is closed. Notices
-// call the methods of noticeTarget, one at a time, before any later reply is delivered.
+// NewCaller returns a Caller that writes to in and reads from out until out is closed. Notices call
+// the methods of noticeTarget, one at a time, before any later reply is delivered.
 func NewCaller(in io.Writer, out io.Reader, noticeTarget any) *Caller {
-	c := &Caller{noticeTarget: noticeTarget, ended: make(chan struct{}), in: json.NewEncoder(in), pending: map[int64]chan message{}}
+	c := &Caller{noticeTarget: noticeTarget, done: make(chan struct{}), in: json.NewEncoder(in), pending: map[int64]chan message{}}
 	go func() {
 		err := c.read(out)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.err = err
-		close(c.ended)
+		close(c.done)
 	}()
 	return c
 }
 
-// Ended returns a channel that is closed when the other end has exited.
-func (c *Caller) Ended() <-chan struct{} { return c.ended }
+// Done returns a channel that is closed when the other end has exited.
+func (c *Caller) Done() <-chan struct{} { return c.done }
 
 func (c *Caller) read(out io.Reader) error {
 	for lines := bufio.NewReader(out); ; {
@@ -222,22 +221,22 @@ func (c *Caller) read(out io.Reader) error {
 			continue
 		}
 		c.mu.Lock()
-		wait := c.pending[m.ID]
+		replies := c.pending[m.ID]
 		delete(c.pending, m.ID)
 		c.mu.Unlock()
-		if wait != nil { // otherwise its caller has given up
-			wait <- m
+		if replies != nil { // otherwise, the caller has given up
+			replies <- m
 		}
 	}
 }
 
-// CallArgs are the arguments of a call.
+// CallArgs holds the arguments of a call.
 type CallArgs []any
 
-// Call makes a call and waits for its reply. It stores each result in the value that the
-// corresponding pointer in results points to. It does so even for most calls that return an error.
+// Call makes a call, waits for the reply, and stores each result in the value that the
+// corresponding pointer in results points to. Most calls that return an error return results too.
 func (c *Caller) Call(ctx context.Context, call string, args CallArgs, results ...any) error {
-	written, err := marshalAll(args)
+	encodedArgs, err := marshalAll(args)
 	if err != nil {
 		return fmt.Errorf("call %s: %w", call, err)
 	}
@@ -246,7 +245,7 @@ func (c *Caller) Call(ctx context.Context, call string, args CallArgs, results .
 	c.lastID++
 	id := c.lastID
 	c.pending[id] = answer
-	err = c.in.Encode(message{ID: id, Call: call, Args: written})
+	err = c.in.Encode(message{ID: id, Call: call, Args: encodedArgs})
 	c.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("call %s: %w: %w", call, ErrAgentGone, err)
@@ -254,8 +253,8 @@ func (c *Caller) Call(ctx context.Context, call string, args CallArgs, results .
 	select {
 	case m := <-answer:
 		return c.readReply(m, call, results)
-	case <-c.ended:
-		select { // it may have answered just before
+	case <-c.done:
+		select { // the answer may have arrived just before
 		case m := <-answer:
 			return c.readReply(m, call, results)
 		default:
@@ -272,7 +271,7 @@ func (c *Caller) Call(ctx context.Context, call string, args CallArgs, results .
 func (c *Caller) readReply(m message, call string, results []any) error {
 	for i, to := range results[:min(len(results), len(m.Results))] {
 		if err := json.Unmarshal(m.Results[i], to); err != nil && m.Error == "" {
-			return fmt.Errorf("call %s: it returned %.100q: %w", call, m.Results[i], err)
+			return fmt.Errorf("call %s: read result %.100q: %w", call, m.Results[i], err)
 		}
 	}
 	return decodeError(m)

@@ -25,39 +25,37 @@ import (
 	"lockpick/nemesis"
 )
 
-// Links is the network between clients and servers. It is implemented by Network and
-// RemoteNetwork.
+// Links is the network between a run's clients and servers. Network and RemoteNetwork implement it.
 type Links interface {
 	nemesis.Cutter
 	nemesis.Shaper
 	nemesis.Tapper
 	Addresses(client string) (a clientAddresses, ok bool)
-	AskStamped(ctx context.Context, addr string, args ...string) (stampedReply, error)
+	AskTimed(ctx context.Context, addr string, args ...string) (timedReply, error)
 	Begin(origin time.Duration) (epoch int64, err error)
-	HoldTraffic(node string) (open func() error, err error)
+	HoldTraffic(node string) (release func() error, err error)
 	Redirect(node, upstream string) error
 	OpenReplication(node, addr string) (link string, err error)
 	WatchKeys(addrs map[string]string) error
 	NodeReturned(node, addr, why string)
-	NodeEnding(node string, inOrder bool) (goesOn func())
+	NodeEnding(node string, clean bool) (cancel func())
 }
 
-// Machine runs one program at a time, either as a process on this machine or in a container.
+// Machine runs one program at a time, in a local process or in a container.
 type Machine interface {
 	Pause(ctx context.Context) (readBack string, err error)
 	Resume(ctx context.Context) (readBack string, err error)
 	Kill(ctx context.Context) (readBack string, err error)
 }
 
-// Server is a server with the machine that it runs on. It keeps its address when it is killed and
-// restarted.
+// Server is a server program on its machine. It keeps its address when it is killed and restarted.
 type Server interface {
 	Machine
 	Redis() *proc.Server
 	Addr() string
 	Running() bool
-	Ended() bool             // whether it has exited; also detects an exit that was not reported yet
-	WhyUnresponsive() string // why a running server can't answer, or "" if it can
+	Ended() bool             // whether it has exited, even if the exit has not been reported yet
+	WhyUnresponsive() string // why it can't answer although it is running, or ""
 	Restart(ctx context.Context) (readBack string, err error)
 	Shutdown(ctx context.Context) (readBack string, err error)
 }
@@ -68,26 +66,26 @@ type Run struct {
 	Links // set before SetUp
 	*fuse.Disks
 	*Nodes
-	*clocks                 // of nodes and clients, if they can be changed
-	Ctx     context.Context // canceled when the run ends
-	Store   Server          // the resource's server
-	Servers []Server        // all servers including replicas, in starting order
-	Version string          // version of the nodes' server software, or "" if it is not reported
+	*clocks                        // adjustable clocks of nodes and clients
+	Ctx            context.Context // canceled when the run ends
+	ResourceServer Server          // the resource's server
+	Servers        []Server        // all servers including replicas, in start order
+	Version        string          // version of the nodes' server software, or "" if not reported
 
-	// Start starts a client, or returns a client whose process is already waiting for its order.
-	Start func(name string) (*Client, error)
-	// TrueTime returns true time by CLOCK_MONOTONIC of the machine on which servers and clients
-	// run. If nil, proc.TrueClock is used.
+	// NewClient starts a client's process, or returns one that is already waiting for its order.
+	NewClient func(name string) (*Client, error)
+	// TrueTime returns true time, by CLOCK_MONOTONIC of the machine that runs the servers and
+	// clients. The default is proc.TrueClock.
 	TrueTime func() time.Duration
 
 	rec         *history.Recorder
 	reportsKeys bool  // whether the nodes report their keys
-	epoch       int64 // what a correct wall clock shows at true time zero, in nanoseconds since 1970
+	epoch       int64 // correct wall clock time at true time zero, in nanoseconds since 1970
 
-	mu        sync.Mutex
-	replicaOf map[string]Server  // replicas by node
-	clients   map[string]*Client // running clients
-	ended     map[string]bool    // clients that have run and have exited
+	mu           sync.Mutex
+	replicaOf    map[string]Server  // replicas by their master's node
+	clients      map[string]*Client // running clients
+	endedClients map[string]bool    // names of clients that have run and exited
 }
 
 // Begin makes the current instant true time zero.
@@ -101,40 +99,40 @@ func (r *Run) NodeReport() harness.NodeReport {
 	return harness.NodeReport{ReportsKeys: r.reportsKeys, Epoch: r.epoch, ServerVersion: r.Version}
 }
 
-// server returns the server that currently runs as the given node. verb names the failed operation
-// in the error.
+// server returns the server currently running as the node. verb names the failed operation in the
+// error.
 func (r *Run) server(verb, node string) (Server, error) {
 	n, ok := r.Nodes.Find(node)
 	if !ok {
-		return n, fmt.Errorf("%s %s: there is no such node", verb, node)
+		return n, fmt.Errorf("%s %s: no such node", verb, node)
 	}
 	return n, nil
 }
 
-// Resource sends a command directly to the resource. It returns an error reply as an error.
+// Resource sends a command straight to the resource. It returns an error reply as an error.
 func (r *Run) Resource(ctx context.Context, args ...string) (any, error) {
-	return r.Store.Redis().Command(ctx, "the resource", args)
+	return r.ResourceServer.Redis().Command(ctx, "the resource", args)
 }
 
-// Touch writes a key on a node, without going through a link, and reads it back.
+// Touch writes a key directly on a node, bypassing links, and reads it back.
 func (r *Run) Touch(node string) (string, error) {
 	n, err := r.server("touch", node)
-	if err == nil && !n.Running() { // a connect could hang instead of being refused
+	if err == nil && !n.Running() { // connecting to a node that is down could hang
 		err = fmt.Errorf("touch %s: it is down", node)
 	}
 	if err != nil {
 		return "", err
 	}
-	back, err := n.Redis().Touch(r.Ctx, r.Now().String())
+	readBack, err := n.Redis().Touch(r.Ctx, r.Now().String())
 	if err != nil {
 		return "", err
 	}
-	return back + r.Unsynced(node), nil
+	return readBack + r.DescribeUnsynced(node), nil
 }
 
 // New returns a run that has no servers and has not begun.
 func New(ctx context.Context, rec *history.Recorder) *Run {
-	r := &Run{rec: rec, TrueTime: proc.TrueClock, replicaOf: map[string]Server{}, clients: map[string]*Client{}, ended: map[string]bool{}}
+	r := &Run{rec: rec, TrueTime: proc.TrueClock, replicaOf: map[string]Server{}, clients: map[string]*Client{}, endedClients: map[string]bool{}}
 	r.Timeline = proc.NewTimeline(ctx)
 	r.Ctx = r.Timeline.Context()
 	r.clocks, r.Nodes = &clocks{run: r}, &Nodes{run: r}
@@ -142,16 +140,16 @@ func New(ctx context.Context, rec *history.Recorder) *Run {
 	return r
 }
 
-// Role describes a server to be started.
+// Role describes a server to start.
 type Role struct {
 	Name, Persistence string
-	Master            string // node whose replica it is, or "" if it is not a replica
-	Replicated        bool   // whether it is a replica or has one
+	Master            string // for a replica, the node that it replicates; otherwise ""
+	Replicated        bool   // whether the server is a replica or has one
 }
 
-// StartServers starts the resource, the nodes that are redis-servers, and their replicas. They
-// start concurrently with each other and with the other jobs. It returns the errors that occurred.
-func (r *Run) StartServers(s scenario.Scenario, nodes []string, start func(Role) (Server, error), otherJobs ...func() error) (failed []error) {
+// StartServers starts the resource, the given nodes as redis-servers, and their replicas. All of
+// them start concurrently, along with otherJobs. It returns all errors.
+func (r *Run) StartServers(s scenario.Scenario, nodes []string, start func(Role) (Server, error), otherJobs ...func() error) (errs []error) {
 	add := func(role Role) {
 		otherJobs = append(otherJobs, func() error {
 			server, err := start(role)
@@ -179,7 +177,7 @@ func (r *Run) addServer(role Role, server Server) {
 	r.Servers = append(r.Servers, server)
 	switch {
 	case role.Name == scenario.ResourceName:
-		r.Store = server
+		r.ResourceServer = server
 	case role.Master != "":
 		r.replicaOf[role.Master] = server
 	default:
@@ -187,14 +185,14 @@ func (r *Run) addServer(role Role, server Server) {
 	}
 }
 
-// SetUp prepares the run once the links are open: nodes start to report their keys if they can,
-// each replica follows its node over its own link, and sentinels start.
+// SetUp prepares the run once the links are open: nodes report their keys if they can, each replica
+// follows its node over its own link, and sentinels start.
 func (r *Run) SetUp(s scenario.Scenario, sentinel sentinelStarter) error {
 	addrs := map[string]string{}
 	for _, node := range s.NodeNames() {
 		addrs[node] = r.Nodes.Server(node).Addr()
 	}
-	r.reportsKeys = s.Topology.Server == "" && r.WatchKeys(addrs) == nil // the run works without it; Probe reports why it is unavailable
+	r.reportsKeys = s.Topology.Server == "" && r.WatchKeys(addrs) == nil // optional; Probe reports why key reports are unavailable
 	for node, replica := range r.replicaOf {
 		link, err := r.OpenReplication(node, addrs[node])
 		if err != nil {
@@ -213,9 +211,9 @@ func (r *Run) SetUp(s scenario.Scenario, sentinel sentinelStarter) error {
 	return nil
 }
 
-// awaitFullSecond waits until a second of the nodes' wall clock begins, in runs with persistence
-// everysec. Redis up to 7.0 syncs at the beginning of a second, not one second after its last
-// sync. So a plan can reliably place a crash between two syncs.
+// awaitFullSecond waits until the nodes' wall clock reaches a full second, for runs with
+// persistence everysec. Redis up to 7.0 syncs when a second begins, not one second after its last
+// sync. A plan can then reliably place a crash between two syncs.
 func (r *Run) awaitFullSecond(node string) error {
 	now, err := r.ReadTime(r.Nodes.Server(node))
 	if err != nil {
@@ -229,15 +227,15 @@ func (r *Run) awaitFullSecond(node string) error {
 	}
 }
 
-// redirectToReplica connects a node's links to its replica. The node no longer has a disk, because
-// that belonged to the dead master.
+// redirectToReplica connects a node's links to its replica. It forgets the node's disk, which
+// belonged to the dead master.
 func (r *Run) redirectToReplica(node, upstream string) error {
 	r.Forget(node)
 	r.NodeReturned(node, upstream, history.Failover)
 	return r.Links.Redirect(node, upstream)
 }
 
-// Pause pauses a client or a node.
+// Pause pauses a client or node.
 func (r *Run) Pause(target string) (string, error) {
 	if n, ok := r.Nodes.Find(target); ok {
 		return n.Pause(r.Ctx)
@@ -250,7 +248,7 @@ func (r *Run) Pause(target string) (string, error) {
 	return back, translateEnded("pause", target, err)
 }
 
-// Resume resumes a client or node. It does nothing if the program was killed while it was paused.
+// Resume resumes a client or node. It does nothing if the client was killed while it was paused.
 func (r *Run) Resume(target string) (string, error) {
 	if n, ok := r.Nodes.Find(target); ok {
 		return n.Resume(r.Ctx)
@@ -262,7 +260,7 @@ func (r *Run) Resume(target string) (string, error) {
 	return p.Resume(r.Ctx)
 }
 
-// Kill kills a client or a node with SIGKILL.
+// Kill sends SIGKILL to a client or node.
 func (r *Run) Kill(target string) (string, error) {
 	if n, ok := r.Nodes.Find(target); ok {
 		return r.EndNode(target, false, func() (string, error) { return n.Kill(r.Ctx) })
@@ -282,8 +280,7 @@ func (r *Run) Kill(target string) (string, error) {
 	return back, translateEnded("kill", target, err)
 }
 
-// translateEnded replaces proc.ErrEnded by the error that package nemesis defines for a client
-// that has exited.
+// translateEnded replaces proc.ErrEnded with nemesis.ErrEnded.
 func translateEnded(verb, client string, err error) error {
 	if errors.Is(err, proc.ErrEnded) {
 		return fmt.Errorf("%s %s: %w", verb, client, nemesis.ErrEnded)
@@ -300,117 +297,116 @@ func (r *Run) Shutdown(node string) (string, error) {
 	return r.EndNode(node, true, func() (string, error) { return n.Shutdown(r.Ctx) })
 }
 
-// EndNode calls end, which ends a node. It also makes the links wait for the node's last key
+// EndNode calls end, which stops a node, after telling the links to expect the node's last key
 // reports.
-func (r *Run) EndNode(node string, inOrder bool, end func() (string, error)) (string, error) {
-	stillRuns := r.NodeEnding(node, inOrder)
-	back, err := end()
+func (r *Run) EndNode(node string, clean bool, end func() (string, error)) (string, error) {
+	cancel := r.NodeEnding(node, clean)
+	readBack, err := end()
 	if err != nil {
-		stillRuns()
+		cancel()
 	}
-	return back, err
+	return readBack, err
 }
 
-// Restart restarts a node that is down. If the node's disk can lose data or be full, the node may
-// fail to start. That is an effect of the fault and not an error.
-func (r *Run) Restart(node string) (back string, err error) {
+// Restart restarts a node that is down. If the node's disk loses data or is full, the node may fail
+// to start. That is an effect of the fault, not an error.
+func (r *Run) Restart(node string) (readBack string, err error) {
 	n, err := r.server("restart", node)
 	if err != nil {
 		return "", err
 	}
-	open, err := r.Links.HoldTraffic(node)
+	release, err := r.Links.HoldTraffic(node)
 	if err != nil {
 		return "", fmt.Errorf("restart %s: %w", node, err)
 	}
-	defer func() { err = errors.Join(err, open()) }()
-	defer r.Clock(n.Redis().Name).lockUntilStarted()()
-	back, err = n.Restart(r.Ctx)
+	defer func() { err = errors.Join(err, release()) }()
+	defer r.Clock(n.Redis().Name).lockChanges()()
+	readBack, err = n.Restart(r.Ctx)
 	if errors.Is(err, proc.ErrWontStart) && r.Disk(node) != nil {
 		return "it did not come back: " + err.Error(), nil
 	}
 	if err != nil {
-		return back, err
+		return readBack, err
 	}
 	r.NodeReturned(node, n.Addr(), history.Restart)
-	shown, err := r.readRestartedClock(n)
-	return back + shown, err
+	clockReadBack, err := r.readRestartedClock(n)
+	return readBack + clockReadBack, err
 }
 
-// ReadTime reads a server's clock without going through a link.
+// ReadTime reads a server's clock, bypassing links.
 func (r *Run) ReadTime(s Server) (ClockReading, error) {
-	reply, err := r.AskStamped(r.Ctx, s.Addr(), "TIME")
+	reply, err := r.AskTimed(r.Ctx, s.Addr(), "TIME")
 	if err != nil {
 		return ClockReading{}, err
 	}
 	return ParseTimeReply(reply.Value, reply.From, reply.To)
 }
 
-// RunClient runs a client until it exits. If Kill killed the client, the error is
-// harness.ErrKilled.
+// RunClient runs a client until it exits. It returns harness.ErrKilled if the client was killed.
 func (r *Run) RunClient(ctx context.Context, s client.Spec, onPoint func(point string)) error {
-	a, ok := r.Addresses(s.Name)
+	addrs, ok := r.Addresses(s.Name)
 	if !ok {
 		return fmt.Errorf("run client %s: the scenario has no such client", s.Name)
 	}
-	s.Nodes, s.Resource, s.Start = a.Nodes, a.Resource, r.Now()
-	m := r.Clock(s.Name)
-	started := m.lockUntilStarted()
-	defer started()
+	s.Nodes, s.Resource, s.StartTime = addrs.Nodes, addrs.Resource, r.Now()
+	clock := r.Clock(s.Name)
+	unlock := clock.lockChanges()
+	defer unlock()
 	p, err := r.startClient(s.Name)
 	if err != nil {
 		return fmt.Errorf("run client %s: %w", s.Name, err)
 	}
-	if p.OnEnd != nil {
-		defer p.OnEnd()
+	if p.OnExit != nil {
+		defer p.OnExit()
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(r.Ctx, cancel)()
 	kill := sync.OnceFunc(p.kill)
 	defer context.AfterFunc(ctx, kill)()
-	began := func(first ClockReading) error {
-		defer started()
-		return m.checkFirstReading(first)
+	checkFirst := func(first ClockReading) error {
+		defer unlock()
+		return clock.checkFirstReading(first)
 	}
-	left := func(l clientExit) {
+	onExit := func(l clientExit) {
 		p.exit = &l
 		if l.Signal > 0 && !p.killed.Load() && ctx.Err() == nil {
 			p.OnSignal(l.Signal)
 		}
 	}
-	talk := clientSession{In: p.In, Out: p.Out, Record: r.rec.Record, At: onPoint, Clocks: p.clocks, Began: began, OnExit: left}
-	if err = talk.run(clientOrder{Spec: s, Origin: r.Origin(), Clocks: m != nil}); err != nil {
+	session := clientSession{In: p.In, Out: p.Out, Record: r.rec.Record, At: onPoint, Clocks: p.clocks, OnFirstReading: checkFirst, OnExit: onExit}
+	if err = session.run(clientOrder{Spec: s, Origin: r.Origin(), Clocks: clock != nil}); err != nil {
 		kill()
 	}
 	if p.exit == nil {
 		select {
 		case <-p.Done():
-		case <-time.After(killTimeout): // its output has ended, but not its process
+		case <-time.After(killTimeout): // the output has ended, but the process is still running
 			kill()
 		}
 	}
-	end := p.exitErr()
+	exitErr := p.exitErr()
 	if p.AwaitCause != nil {
-		p.AwaitCause(ctx, end)
+		p.AwaitCause(ctx, exitErr)
 	}
 	r.mu.Lock()
 	delete(r.clients, s.Name)
-	r.ended[s.Name] = true
+	r.endedClients[s.Name] = true
 	r.mu.Unlock()
-	if err = p.result(ctx, err, end); err != nil && err != harness.ErrKilled {
+	if err = p.result(ctx, err, exitErr); err != nil && err != harness.ErrKilled {
 		err = fmt.Errorf("run client %s: %w", s.Name, err)
 	}
 	return err
 }
 
-// startClient starts a client unless it is already running.
+// startClient starts a client. It fails if the client is already running.
 func (r *Run) startClient(name string) (*Client, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.clients[name] != nil {
-		return nil, errors.New("it is already running")
+		return nil, errors.New("already running")
 	}
-	p, err := r.Start(name)
+	p, err := r.NewClient(name)
 	if err != nil {
 		return nil, err
 	}
@@ -433,67 +429,68 @@ func (r *Run) Clients() map[string]*Client {
 	return maps.Clone(r.clients)
 }
 
-// clientEnded reports whether a client has run and has exited.
+// clientEnded reports whether a client has run and exited.
 func (r *Run) clientEnded(client string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.ended[client] && r.clients[client] == nil
+	return r.endedClients[client] && r.clients[client] == nil
 }
 
-// Program is a program that runs a client. All of its methods but Resume return proc.ErrEnded once
-// the program has exited.
+// Program is a client program on its machine. Once it has exited, Pause and Kill return
+// proc.ErrEnded.
 type Program interface {
 	Machine
 	Paused() bool
 	Done() <-chan struct{}
-	End() error             // waits for the exit and returns its error, or nil for exit status 0
-	KilledExternally() bool // waits for the exit and reports whether something outside of lockpick caused it
-	StderrTail() string     // the end of its stderr
+	End() error             // waits for the exit and returns its error; nil means exit status 0
+	KilledExternally() bool // waits for the exit and reports whether something outside lockpick caused it
+	StderrTail() string     // the last lines of stderr
 }
 
 // Client is a running client.
 type Client struct {
 	Program
-	In  io.Writer // its stdin
-	Out io.Reader // its stdout
+	In  io.Writer // the client's stdin
+	Out io.Reader // the client's stdout
 
-	// OnEnd, if set, is called when the client has exited.
-	OnEnd func()
-	// OnSignal is called when a client run by ClientLoop was killed by a signal that this run did
-	// not send.
+	// OnExit, if set, is called after the client has exited.
+	OnExit func()
+	// OnSignal is called if a signal that this run did not send has killed a client run by
+	// ClientLoop.
 	OnSignal func(signal int)
-	// AwaitCause waits until it is known whether the client's exit has a more general cause.
+	// AwaitCause, if set, waits until it is known whether the client's exit is part of a larger
+	// failure.
 	AwaitCause func(ctx context.Context, end error)
 
 	killed  atomic.Bool
-	killErr atomic.Pointer[error] // why it could not be killed, or nil
-	clocks  chan ClockReading     // clock readings that it has reported
-	exit    *clientExit           // reported by its ClientLoop; nil if that has exited or there is none
+	killErr atomic.Pointer[error] // why the client could not be killed, or nil
+	clocks  chan ClockReading     // clock readings from the client
+	exit    *clientExit           // reported by ClientLoop; nil if ClientLoop has exited or is not used
 }
 
-// killTimeout is the time limit for a client to exit after it was killed or its output was closed.
+// killTimeout limits the time that a client takes to exit after a kill or the end of its output.
 const killTimeout = 10 * time.Second
 
-// kill kills the client. If that fails, it closes the client's output.
+// kill kills the client. If the client does not exit in time, kill closes its output.
 func (p *Client) kill() {
 	_, err := p.Kill(context.Background())
 	select {
 	case <-p.Done():
 	case <-time.After(killTimeout):
-		stuck := errors.Join(proc.TimeoutError(fmt.Sprintf("it is still running %v after it was killed", killTimeout)), err)
-		p.killErr.Store(&stuck)
+		killErr := errors.Join(proc.TimeoutError(fmt.Sprintf("still running %v after SIGKILL", killTimeout)), err)
+		p.killErr.Store(&killErr)
 		if out, ok := p.Out.(io.Closer); ok {
 			out.Close()
 		}
 	}
 }
 
-// exitErr waits for the client to exit and returns its error, or nil for exit status 0.
+// exitErr waits for the client to exit and returns its error; nil means exit status 0.
 func (p *Client) exitErr() error {
-	stuck := p.killErr.Load()
+	killErr := p.killErr.Load()
 	switch {
-	case stuck != nil:
-		return *stuck
+	case killErr != nil:
+		return *killErr
 	case p.exit == nil:
 		return p.End()
 	case p.exit.Error != "":
@@ -502,12 +499,12 @@ func (p *Client) exitErr() error {
 	return nil
 }
 
-// result returns the client's error, based on its last report and on how it exited.
-func (p *Client) result(ctx context.Context, reported, end error) error {
+// result derives the client's error from its last report and its exit.
+func (p *Client) result(ctx context.Context, reportErr, exitErr error) error {
 	switch {
 	case p.killErr.Load() != nil:
-		return end
-	case reported == nil && end == nil:
+		return exitErr
+	case reportErr == nil && exitErr == nil:
 		return nil
 	case p.killed.Load():
 		return harness.ErrKilled
@@ -515,17 +512,17 @@ func (p *Client) result(ctx context.Context, reported, end error) error {
 		return context.Cause(ctx)
 	case p.exit != nil && p.exit.Signal > 0, p.exit == nil && p.KilledExternally(): // the kill is recorded elsewhere
 		return harness.ErrKilled
-	case reported != nil:
-		return reported
+	case reportErr != nil:
+		return reportErr
 	}
-	return fmt.Errorf("%w: %s", end, p.StderrTail())
+	return fmt.Errorf("%w: %s", exitErr, p.StderrTail())
 }
 
 // AdapterProcess is a running adapter.
-type AdapterProcess struct{ *proc.Piped }
+type AdapterProcess struct{ *proc.PipedChild }
 
 // StartAdapter starts an adapter in a group. The adapter runs in lockpick's working directory, so
-// that relative paths in its arguments mean what the user intended.
+// that relative paths in argv mean what the user expects.
 func StartAdapter(g *proc.Group, name string, argv []string) (*AdapterProcess, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	var err error
@@ -537,7 +534,7 @@ func StartAdapter(g *proc.Group, name string, argv []string) (*AdapterProcess, e
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	defer dir.Close()
-	cmd.ExtraFiles = []*os.File{dir} // Sweep recognizes it by this open directory
+	cmd.ExtraFiles = []*os.File{dir} // Sweep recognizes the adapter by this open directory
 	p, err := g.StartPiped(nil, name, cmd)
 	if err != nil {
 		return nil, err
@@ -546,10 +543,10 @@ func StartAdapter(g *proc.Group, name string, argv []string) (*AdapterProcess, e
 	return &AdapterProcess{p}, nil
 }
 
-// AwaitOutput waits until there is output on the adapter's stdout.
-func (p *AdapterProcess) AwaitOutput(ctx context.Context, bound time.Duration) error {
+// AwaitOutput waits until the adapter writes to stdout.
+func (p *AdapterProcess) AwaitOutput(ctx context.Context, timeout time.Duration) error {
 	fds := []unix.PollFd{{Fd: int32(p.Out.Fd()), Events: unix.POLLIN}}
-	for end := time.Now().Add(bound); ; {
+	for end := time.Now().Add(timeout); ; {
 		n, err := unix.Poll(fds, 50)
 		switch {
 		case err != nil && !errors.Is(err, unix.EINTR):
@@ -557,21 +554,21 @@ func (p *AdapterProcess) AwaitOutput(ctx context.Context, bound time.Duration) e
 		case n > 0 && fds[0].Revents&unix.POLLIN != 0:
 			return nil
 		case n > 0:
-			return errors.New("it exited without writing to stdout")
+			return errors.New("exited without writing to stdout")
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case time.Now().After(end):
-			return fmt.Errorf("no hello within %v", bound)
+			return fmt.Errorf("no hello within %v", timeout)
 		}
 	}
 }
 
-// StderrSuffix returns the end of the adapter's stderr, formatted as a suffix for an error
-// message. It returns "" if the adapter wrote nothing there.
+// StderrSuffix returns the last lines of the adapter's stderr as a suffix for an error message, or
+// "" if there are none.
 func (p *AdapterProcess) StderrSuffix() string {
-	words := p.Piped.StderrTail()
-	if words == "" {
+	text := p.PipedChild.StderrTail()
+	if text == "" {
 		return ""
 	}
-	return "\nits last output on stderr:\n" + words
+	return "\nlast output on stderr:\n" + text
 }

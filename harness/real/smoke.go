@@ -20,40 +20,39 @@ import (
 
 const (
 	smokeTTL    = 4 * time.Second
-	answerLimit = 10 * time.Second // for the library's work on a request; hello and open have exec.StartWithin
-	contendTime = time.Second      // how long to wait for an answer while the lock is held
+	answerLimit = 10 * time.Second // for the library to serve a request; hello and open have exec.StartWithin
+	contendTime = time.Second      // to wait for an answer while the lock is held
 	smokeKey    = "smoke"
-	maxErrorLen = 300 // maximum number of characters of an error
+	maxErrorLen = 300 // in characters; a longer error is cut off
 )
 
-var settings = lock.Settings{Kind: exec.Name, TTL: smokeTTL, Timeout: 200 * time.Millisecond, Drift: 0.01, RetryMin: 10 * time.Millisecond, RetryMax: 30 * time.Millisecond}
+var smokeSettings = lock.Settings{Kind: exec.Name, TTL: smokeTTL, Timeout: 200 * time.Millisecond, Drift: 0.01, RetryMin: 10 * time.Millisecond, RetryMax: 30 * time.Millisecond}
 
-// errSlow reports that the lock may have expired before a step finished, so that the step proves
-// nothing.
+// errSlow means that the lock may have expired before the end of a step, which then proves nothing.
 var errSlow = fmt.Errorf("a step took longer than the lock's TTL of %v", smokeTTL)
 
-// smoke is the state of a smoke test, with two clients and the servers started for it.
-type smoke struct {
+// smokeRun is one run of the smoke test, with two clients and its own servers.
+type smokeRun struct {
 	ctx     context.Context
 	group   *proc.Group
 	argv    []string
-	redis   string // the program
+	redis   string // path of redis-server
 	nodes   []*proc.Redis
 	clients [2]*smokeClient
 }
 
-// SmokeTest exercises an adapter with all requests of the protocol, using two clients and servers
-// of its own. It reports each step, and stops at the first one that fails. An error means that the
-// test could not be run.
+// SmokeTest exercises an adapter with all requests of the protocol, using two clients and its own
+// servers. It reports each step and stops at the first failure. An error means that the test itself
+// could not be run.
 func SmokeTest(ctx context.Context, dir, redis string, argv []string, report func(SmokeStep)) (passed bool, err error) {
 	g, err := proc.NewGroup(dir)
 	if err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
-	s := &smoke{ctx: ctx, group: g, argv: argv, redis: redis}
+	s := &smokeRun{ctx: ctx, group: g, argv: argv, redis: redis}
 	for _, step := range []struct {
-		name, expected string // no name: lockpick's own part, which is not reported
+		name, expected string // a step without a name is lockpick's own and is not reported
 		run            func() (got string, err error)
 	}{
 		{"hello", fmt.Sprintf("a first line that identifies the adapter, within %v", exec.StartWithin), s.hello},
@@ -62,13 +61,13 @@ func SmokeTest(ctx context.Context, dir, redis string, argv []string, report fun
 		{"acquire", fmt.Sprintf("a free lock within %v", answerLimit), s.acquire},
 		{"contend", "no lock for a second client while the first holds it", s.contend},
 		{"release", fmt.Sprintf("the lock for the second client before the TTL of %v has passed", smokeTTL), s.release},
-		{"expire", fmt.Sprintf("the lock within %v after the TTL of a holder that was killed", answerLimit), s.expire},
+		{"expire", fmt.Sprintf("the lock within %v after the TTL of a killed holder", answerLimit), s.expire},
 		{"", "", s.stopServers},
 		{"ping", "a pong within 2s while an acquire waits for stopped servers", s.ping},
 		{"", "", s.continueServers},
-		{"close", fmt.Sprintf("an answer, and the end of the process within %v", answerLimit), s.close},
+		{"close", fmt.Sprintf("an answer and the exit of the process within %v", answerLimit), s.close},
 	} {
-		began := time.Now()
+		start := time.Now()
 		got, err := step.run()
 		switch {
 		case errors.Is(err, errSlow), step.name == "" && err != nil:
@@ -77,15 +76,14 @@ func SmokeTest(ctx context.Context, dir, redis string, argv []string, report fun
 			report(SmokeStep{step.name, step.expected, fmt.Sprintf("%.*s%s", maxErrorLen, err, s.stderr()), true})
 			return false, nil
 		case step.name != "":
-			report(SmokeStep{step.name, step.expected, fmt.Sprintf("%s after %v", got, time.Since(began).Round(time.Microsecond)), false})
+			report(SmokeStep{step.name, step.expected, fmt.Sprintf("%s after %v", got, time.Since(start).Round(time.Microsecond)), false})
 		}
 	}
 	return true, nil
 }
 
-// stderr returns what the adapters wrote to stderr. If both wrote the same text, it is included
-// once.
-func (s *smoke) stderr() string {
+// stderr returns the last lines of the adapters' stderr, with duplicates removed.
+func (s *smokeRun) stderr() string {
 	var all []string
 	for _, c := range s.clients {
 		if c != nil {
@@ -95,7 +93,7 @@ func (s *smoke) stderr() string {
 	return strings.Join(slices.Compact(all), "")
 }
 
-func (s *smoke) hello() (string, error) {
+func (s *smokeRun) hello() (string, error) {
 	for i := range s.clients {
 		p, err := StartAdapter(s.group, fmt.Sprintf("the adapter of c%d", i+1), s.argv)
 		if err != nil {
@@ -124,7 +122,7 @@ func (s *smoke) hello() (string, error) {
 	return text, nil
 }
 
-// withTimeout calls do and returns an error if do has not returned within the limit.
+// withTimeout calls do and returns an error if do does not return within the limit.
 func withTimeout(limit time.Duration, do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
@@ -137,13 +135,13 @@ func withTimeout(limit time.Duration, do func() error) error {
 }
 
 // startServers starts the servers that the lock needs according to the adapter's hello.
-func (s *smoke) startServers() (_ string, err error) {
+func (s *smokeRun) startServers() (_ string, err error) {
 	hello := s.clients[0].adapter.Hello
 	names := []string{"n1", "n2", "n3", "n4", "n5"}
 	if name := hello.Store(); name != "" {
-		of, err := proc.StoreOf(name)
+		store, err := proc.StoreOf(name)
 		if err == nil {
-			s.nodes, err = s.group.StartStore(s.ctx, of, names)
+			s.nodes, err = s.group.StartStore(s.ctx, store, names)
 		}
 		return "", err
 	}
@@ -160,22 +158,22 @@ func (s *smoke) startServers() (_ string, err error) {
 	return "", nil
 }
 
-func (s *smoke) open() (string, error) {
+func (s *smokeRun) open() (string, error) {
 	var nodes []lock.Node
 	for _, n := range s.nodes {
 		nodes = append(nodes, lock.Node{Name: n.Name, Addr: n.Addr()})
 	}
 	for i, c := range s.clients {
-		if err := c.adapter.Open(s.ctx, "c"+strconv.Itoa(i+1), nodes, settings); err != nil {
+		if err := c.adapter.Open(s.ctx, "c"+strconv.Itoa(i+1), nodes, smokeSettings); err != nil {
 			return "", err
 		}
 	}
 	return fmt.Sprintf("quorum %d of %d", s.clients[0].adapter.Quorum, len(nodes)), nil
 }
 
-// acquire acquires a lock for each client. The second client first acquires a different lock. This
-// proves that the client has connected before it contends for the first client's lock.
-func (s *smoke) acquire() (string, error) {
+// acquire acquires a lock for each client. The second client's lock is a different one: acquiring
+// it proves that this client is connected before it contends for the first client's lock.
+func (s *smokeRun) acquire() (string, error) {
 	first, second := s.clients[0], s.clients[1]
 	err := second.acquireWithin(s.ctx, "other", answerLimit)
 	if err == nil {
@@ -187,9 +185,9 @@ func (s *smoke) acquire() (string, error) {
 	return "it", err
 }
 
-// contend leaves the acquire pending if the library waits for the lock. Only real runs test
-// whether it is allowed to wait that long.
-func (s *smoke) contend() (string, error) {
+// contend leaves the acquire pending if the library waits for the lock. The smoke test does not
+// check how long it may wait; real runs do.
+func (s *smokeRun) contend() (string, error) {
 	first, second := s.clients[0], s.clients[1]
 	a := second.startAcquire(s.ctx, smokeKey)
 	select {
@@ -197,35 +195,35 @@ func (s *smoke) contend() (string, error) {
 	case <-time.After(contendTime):
 		return "no answer yet", nil
 	}
-	switch no, refused := errors.AsType[*exec.RefusedError](a.err); {
+	switch refusal, refused := errors.AsType[*exec.RefusedError](a.err); {
 	case refused:
 		second.pending = nil
-		return no.Error(), nil
+		return refusal.Error(), nil
 	case a.err != nil:
 		return "", a.err
-	case time.Since(first.held.sent) > smokeTTL:
+	case time.Since(first.lastAcquired.sentTime) > smokeTTL:
 		return "", errSlow
 	}
 	return "", errors.New("the lock")
 }
 
-func (s *smoke) release() (string, error) {
+func (s *smokeRun) release() (string, error) {
 	first, second := s.clients[0], s.clients[1]
-	left := func() time.Duration { return smokeTTL - time.Since(first.held.sent) }
+	remaining := func() time.Duration { return smokeTTL - time.Since(first.lastAcquired.sentTime) }
 	err := first.release(s.ctx)
 	_, refused := errors.AsType[*exec.RefusedError](err)
 	switch {
-	case left() <= 0 && (err == nil || refused):
+	case remaining() <= 0 && (err == nil || refused):
 		return "", errSlow
 	case err != nil:
 		return "", err
 	}
-	return "it", second.acquireWithin(s.ctx, smokeKey, left())
+	return "it", second.acquireWithin(s.ctx, smokeKey, remaining())
 }
 
-// expire kills the holder, because a library may keep extending its lock for as long as the
-// process lives.
-func (s *smoke) expire() (string, error) {
+// expire kills the holder, because a library may keep extending its lock as long as the process
+// lives.
+func (s *smokeRun) expire() (string, error) {
 	first, second := s.clients[0], s.clients[1]
 	if err := second.Kill(); err != nil {
 		return "", err
@@ -237,25 +235,25 @@ func (s *smoke) expire() (string, error) {
 	return "it", err
 }
 
-// stopServers stops the servers and begins an acquire that has to wait for them.
-func (s *smoke) stopServers() (_ string, err error) {
+// stopServers stops the servers and starts an acquire that must wait for them.
+func (s *smokeRun) stopServers() (_ string, err error) {
 	for _, n := range s.nodes {
-		_, failed := n.Pause(s.ctx)
-		err = errors.Join(err, failed)
+		_, pauseErr := n.Pause(s.ctx)
+		err = errors.Join(err, pauseErr)
 	}
 	s.clients[0].startAcquire(s.ctx, smokeKey)
 	time.Sleep(100 * time.Millisecond) // until the library has sent its requests
 	return "", err
 }
 
-func (s *smoke) ping() (string, error) { return "it", s.clients[0].adapter.Ping(s.ctx) }
+func (s *smokeRun) ping() (string, error) { return "it", s.clients[0].adapter.Ping(s.ctx) }
 
-// continueServers resumes the servers and waits for the acquire to complete. How soon a library
-// reconnects is not tested.
-func (s *smoke) continueServers() (_ string, err error) {
+// continueServers resumes the servers and waits for the acquire to complete. It does not test how
+// soon a library reconnects.
+func (s *smokeRun) continueServers() (_ string, err error) {
 	for _, n := range s.nodes {
-		_, failed := n.Resume(s.ctx)
-		err = errors.Join(err, failed)
+		_, resumeErr := n.Resume(s.ctx)
+		err = errors.Join(err, resumeErr)
 	}
 	select {
 	case <-s.clients[0].pending.done:
@@ -264,7 +262,7 @@ func (s *smoke) continueServers() (_ string, err error) {
 	return "", err
 }
 
-func (s *smoke) close() (string, error) {
+func (s *smokeRun) close() (string, error) {
 	c := s.clients[0]
 	if err := withTimeout(answerLimit, func() error { return c.adapter.Close(s.ctx) }); err != nil {
 		return "", err
@@ -275,46 +273,46 @@ func (s *smoke) close() (string, error) {
 	case <-time.After(answerLimit):
 		return "", errors.New("an answer, but the process is still running")
 	}
-	unix.Kill(-c.PID(), unix.SIGKILL) // its child processes may still run
+	unix.Kill(-c.PID(), unix.SIGKILL) // its child processes may still be running
 	return "both", nil
 }
 
-// smokeClient is a client's adapter.
+// smokeClient is one client of a smoke test, with its adapter.
 type smokeClient struct {
 	*AdapterProcess
-	adapter *exec.Adapter
-	pending *attempt // pending acquire, or nil
-	held    *attempt // last acquire that succeeded
+	adapter      *exec.Adapter
+	pending      *acquireAttempt // pending acquire, or nil
+	lastAcquired *acquireAttempt // last acquire that succeeded
 }
 
-// attempt is an acquire that was sent. Its answer is set once done is closed.
-type attempt struct {
-	sent   time.Time
-	done   chan struct{} // closed once it is answered
-	handle *exec.Handle
-	err    error
+// acquireAttempt is an acquire request. handle and err are set once done is closed.
+type acquireAttempt struct {
+	sentTime time.Time
+	done     chan struct{} // closed once the request is answered
+	handle   *exec.Handle
+	err      error
 }
 
-// startAcquire begins to acquire a lock.
-func (c *smokeClient) startAcquire(ctx context.Context, key string) *attempt {
-	a := &attempt{sent: time.Now(), done: make(chan struct{})}
-	within := time.Duration(0)
+// startAcquire starts to acquire a lock.
+func (c *smokeClient) startAcquire(ctx context.Context, key string) *acquireAttempt {
+	a := &acquireAttempt{sentTime: time.Now(), done: make(chan struct{})}
+	waitTime := time.Duration(0)
 	if c.adapter.Hello.Retries == "library" {
-		within = contendTime / 2
+		waitTime = contendTime / 2
 	}
 	go func() {
 		defer close(a.done)
-		a.handle, a.err = c.adapter.Acquire(ctx, key, within)
+		a.handle, a.err = c.adapter.Acquire(ctx, key, waitTime)
 	}()
 	c.pending = a
 	return a
 }
 
-// acquireWithin tries to acquire a lock until it succeeds or the limit has passed. If an earlier
-// acquire is pending, it waits for that first.
+// acquireWithin tries to acquire a lock until it succeeds or the time limit has passed. If an
+// earlier acquire is pending, acquireWithin first waits for its answer.
 func (c *smokeClient) acquireWithin(ctx context.Context, key string, limit time.Duration) error {
 	last := "no answer"
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(settings.RetryMax) {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(smokeSettings.RetryMax) {
 		if c.pending == nil {
 			c.startAcquire(ctx, key)
 		}
@@ -325,12 +323,12 @@ func (c *smokeClient) acquireWithin(ctx context.Context, key string, limit time.
 		}
 		a := c.pending
 		c.pending = nil
-		no, refused := errors.AsType[*exec.RefusedError](a.err)
+		refusal, refused := errors.AsType[*exec.RefusedError](a.err)
 		if !refused {
-			c.held = a
+			c.lastAcquired = a
 			return a.err
 		}
-		last = no.Error()
+		last = refusal.Error()
 	}
 	return fmt.Errorf("%s, for %v", last, limit.Round(time.Millisecond))
 }
@@ -338,8 +336,8 @@ func (c *smokeClient) acquireWithin(ctx context.Context, key string, limit time.
 // release releases the lock. A library may answer that it does not know whether it still held the
 // lock.
 func (c *smokeClient) release(ctx context.Context) error {
-	err := withTimeout(answerLimit, func() error { return c.held.handle.Release(ctx) })
-	if no, refused := errors.AsType[*exec.RefusedError](err); refused && no.No == "unknown" {
+	err := withTimeout(answerLimit, func() error { return c.lastAcquired.handle.Release(ctx) })
+	if refusal, refused := errors.AsType[*exec.RefusedError](err); refused && refusal.No == "unknown" {
 		return nil
 	}
 	return err

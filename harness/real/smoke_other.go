@@ -7,10 +7,10 @@ import (
 	"errors"
 )
 
-// ReplacedCommand always returns nil, because replaced processes are detected only on Linux.
+// ReplacedCommand always returns nil, because replaced processes can be detected only on Linux.
 func ReplacedCommand(int, string) []string { return nil }
 
 // SmokeTest always fails, because it needs Linux.
 func SmokeTest(context.Context, string, string, []string, func(SmokeStep)) (passed bool, err error) {
-	return false, errors.New("adapters need real processes, and those need Linux")
+	return false, errors.New("adapters run on the process backend, which needs Linux")
 }

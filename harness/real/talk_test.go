@@ -6,23 +6,23 @@ import (
 	"testing"
 )
 
-// endlessLine simulates a client whose output is one line without end. It stops after left bytes,
-// which is as much as a test can read.
-type endlessLine struct{ left int }
+// endlessLine simulates the output of a client that never ends its line. For the test, it ends
+// after the given number of bytes.
+type endlessLine struct{ remaining int }
 
 func (e *endlessLine) Read(b []byte) (int, error) {
-	if e.left <= 0 {
+	if e.remaining <= 0 {
 		return 0, io.EOF
 	}
 	for i := range b {
 		b[i] = 'x'
 	}
-	e.left -= len(b)
+	e.remaining -= len(b)
 	return len(b), nil
 }
 
 func TestRejectsOverlongLine(t *testing.T) {
-	err := clientSession{In: io.Discard, Out: &endlessLine{2 * maxLine}}.run(clientOrder{})
+	err := clientSession{In: io.Discard, Out: &endlessLine{2 * maxLineBytes}}.run(clientOrder{})
 	if err == nil || !strings.Contains(err.Error(), "longer than") || len(err.Error()) > 200 {
 		t.Errorf("%.300v", err)
 	}

@@ -14,12 +14,12 @@ import (
 	"lockpick/nemesis"
 )
 
-// Links served by another process can be redirected to a node's replica. The death of the master
-// then does not affect connections to the replica.
+// Links served by another process can be redirected to a node's replica. The master's death then
+// does not affect connections to the replica.
 func TestRemoteRedirectsToReplica(t *testing.T) {
 	nodes := startRedis(t, "n1", "n1-replica")
 	master, replica := nodes[0], nodes[1]
-	r := dial(t)
+	r := dialNetwork(t)
 	run := NetworkRun{Context: t.Context(), Record: func(history.Event) {}, Go: func(f func()) { go f() }}
 	addrs := map[string]string{"n1": master.Addr(), scenario.ResourceName: master.Addr()}
 	must(t, r.Open(run, 1, "", addrs, []string{"n1"}, []scenario.Client{{Name: "c1"}}))
@@ -44,23 +44,23 @@ func TestRemoteRedirectsToReplica(t *testing.T) {
 	must(t, err)
 	must(t, r.Redirect("n1", replica.Addr()))
 	if got := ask("GET", "late"); got != "" {
-		t.Errorf("the replica has the key late: %q", got)
+		t.Errorf("the replica has the unreplicated key: %q", got)
 	}
 	if back, err := r.Mend("n1-replica"); err != nil || !strings.HasPrefix(back, "the node is down: ") {
 		t.Errorf("mend: %q, %v", back, err)
 	}
-	// The read-back of a cut that drops replies counts the answers of the node at its new address.
+	// If a cut drops replies, its read-back counts the answers of the node at the new address.
 	if back, err := r.Cut("c1-n1", nemesis.CutHold, nemesis.Reply); err != nil || !strings.HasPrefix(back, "PING got no answer, though the node gave one") {
 		t.Errorf("cut: %q, %v", back, err)
 	}
 }
 
-// dial returns a network served by this process.
-func dial(t *testing.T) *RemoteNetwork {
-	asks, in := io.Pipe()
+// dialNetwork returns a network served by this process.
+func dialNetwork(t *testing.T) *RemoteNetwork {
+	calls, in := io.Pipe()
 	out, answers := io.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- ServeLinks(asks, answers) }()
+	go func() { served <- ServeLinks(calls, answers) }()
 	t.Cleanup(func() {
 		in.Close()
 		must(t, <-served)
@@ -68,7 +68,7 @@ func dial(t *testing.T) *RemoteNetwork {
 	return DialNetwork(in, out)
 }
 
-// startRedis starts redis-servers that are stopped at the end of the test.
+// startRedis starts redis-servers that stop at the end of the test.
 func startRedis(t *testing.T, names ...string) (all []*proc.Redis) {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")

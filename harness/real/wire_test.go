@@ -10,27 +10,27 @@ import (
 	"lockpick/nemesis"
 )
 
-// newPair returns a caller connected to a server by pipes.
+// newPair returns a caller that is connected to the server by pipes.
 func newPair(t *testing.T, s *CallServer, noticeTarget any) (c *Caller, end func()) {
 	t.Helper()
-	in, ask := io.Pipe()
+	in, calls := io.Pipe()
 	answers, out := io.Pipe()
 	served := make(chan error, 1)
 	go func() {
 		served <- s.Serve(in, out)
 		out.Close()
 	}()
-	end = func() { ask.Close() }
+	end = func() { calls.Close() }
 	t.Cleanup(func() {
 		end()
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
 	})
-	return NewCaller(ask, answers, noticeTarget), end
+	return NewCaller(calls, answers, noticeTarget), end
 }
 
-// testMethods has the methods that the tests call, and noticeRecorder those for notices.
+// testMethods has the methods that the tests call.
 type testMethods struct {
 	s       *CallServer
 	release chan struct{}
@@ -40,19 +40,20 @@ func (*testMethods) Twice(n int) int { return 2 * n }
 func (m *testMethods) Wait()         { <-m.release }
 func (m *testMethods) Go()           { m.s.notify("Gone", "on"); close(m.release) }
 func (*testMethods) Idle() (string, int, error) {
-	return "all well", 7, fmt.Errorf("unshape c1-n1: %w", nemesis.ErrIdle)
+	return "all well", 7, fmt.Errorf("remove shape from c1-n1: %w", nemesis.ErrIdle)
 }
 
+// noticeRecorder has the method that notices call.
 type noticeRecorder struct{ notices []string }
 
 func (h *noticeRecorder) Gone(how string) { h.notices = append(h.notices, "gone "+how) }
 
 func TestCalls(t *testing.T) {
-	heard := &noticeRecorder{}
+	recorder := &noticeRecorder{}
 	s := &CallServer{}
 	m := &testMethods{s, make(chan struct{})}
-	s.Targets = func() []any { return []any{heard, m} } // the second is used if the first has no such method
-	c, end := newPair(t, s, heard)
+	s.Targets = func() []any { return []any{recorder, m} } // m gets the calls for which heard has no method
+	c, end := newPair(t, s, recorder)
 	ctx := t.Context()
 
 	var four int
@@ -64,43 +65,43 @@ func TestCalls(t *testing.T) {
 	if err := c.Call(ctx, "Go", nil); err != nil {
 		t.Error(err)
 	}
-	if err := <-waited; err != nil { // a waiting call does not block others
+	if err := <-waited; err != nil { // Wait must not block Go
 		t.Error(err)
 	}
-	if fmt.Sprint(heard.notices) != "[gone on]" {
-		t.Errorf("notices: %v", heard.notices)
+	if fmt.Sprint(recorder.notices) != "[gone on]" {
+		t.Errorf("notices: %v", recorder.notices)
 	}
 
 	var back string
 	var seven int
 	err := c.Call(ctx, "Idle", nil, &back, &seven)
-	if back != "all well" || seven != 7 || !errors.Is(err, nemesis.ErrIdle) || err.Error() != "unshape c1-n1: "+nemesis.ErrIdle.Error() {
+	if back != "all well" || seven != 7 || !errors.Is(err, nemesis.ErrIdle) || err.Error() != "remove shape from c1-n1: "+nemesis.ErrIdle.Error() {
 		t.Errorf("Idle returned %q, %v", back, err)
 	}
 	if err := c.Call(ctx, "Twice", CallArgs{"x"}); err == nil || errors.Is(err, nemesis.ErrIdle) {
 		t.Errorf("argument of a wrong type: %v", err)
 	}
-	if err := c.Call(ctx, "Twice", nil); err == nil || err.Error() != "call Twice: it takes 1 arguments, not 0" {
+	if err := c.Call(ctx, "Twice", nil); err == nil || err.Error() != "call Twice: got 0 arguments, want 1" {
 		t.Errorf("too few arguments: %v", err)
 	}
-	if err := c.Call(ctx, "None", nil); err == nil || err.Error() != `no call "None" is available` {
+	if err := c.Call(ctx, "None", nil); err == nil || err.Error() != `unknown call "None"` {
 		t.Errorf("unknown call: %v", err)
 	}
 
 	end()
-	<-c.Ended()
+	<-c.Done()
 	if err := c.Call(ctx, "Twice", CallArgs{2}, &four); !errors.Is(err, ErrAgentGone) {
 		t.Errorf("after the end: %v", err)
 	}
 }
 
-func TestCallEndsWithItsContext(t *testing.T) {
+func TestCallEndsWithContext(t *testing.T) {
 	m := &testMethods{release: make(chan struct{})}
 	c, _ := newPair(t, &CallServer{Targets: func() []any { return []any{m} }}, nil)
 	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("enough")
-	cancel(why)
-	if err := c.Call(ctx, "Wait", nil); !errors.Is(err, why) {
+	cause := errors.New("enough")
+	cancel(cause)
+	if err := c.Call(ctx, "Wait", nil); !errors.Is(err, cause) {
 		t.Error(err)
 	}
 	close(m.release)

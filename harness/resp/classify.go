@@ -13,32 +13,32 @@ import (
 	"lockpick/harness/history"
 )
 
-// marker begins the first line of a script that names its own operation, such as
-// "-- lockpick:write". The scripts of the protected resource do so. A lock's script may do so if it
-// would otherwise be misclassified.
+// marker begins the first line of a script that names its own operation, such as "--
+// lockpick:write". The protected resource's scripts do so. A lock's script may do so if it would
+// otherwise be misclassified.
 const marker = "-- lockpick:"
 
 // lockOps lists the operations that a lock's script can name.
 var lockOps = []string{history.OpSet, history.OpExtend, history.OpRelease, history.OpFence}
 
-// Scripts remembers what each script does, by its text and by its SHA-1 hash, which is all that an
-// EVALSHA contains. All links of a run share one Scripts. The zero value is ready to use.
+// Scripts remembers what each script does, by its text and by its SHA-1 hash, because an EVALSHA
+// contains only the hash. All links of a run share one Scripts. The zero value is ready to use.
 type Scripts struct {
 	mu     sync.Mutex
 	byText map[string]*script
 	bySHA  map[string]*script
 }
 
-// script is a script and what it does. op is "" if the script performs no lock operation.
+// script says what a script does. op is "" if the script performs no lock operation.
 type script struct {
-	text, op   string
-	resource   bool // a script of the protected resource, which names its operation itself
-	ttl        int  // index in ARGV of the TTL, from 1; 0: none
-	token      int  // index in ARGV of the lock's random value, from 1
-	seconds    bool // the TTL is in seconds
-	returnsTTL bool // the script returns the remaining time of the lock, or nil if it has set the lock
-	zeroIsOK   bool // the script returns 0 for success, or else a reason for the refusal
-	everyKey   bool // the script does the same to each key, with the argument at the key's index
+	text, op     string
+	isResource   bool // belongs to the protected resource and names its own operation
+	ttlArg       int  // index of the TTL in ARGV, from 1; 0: none
+	tokenArg     int  // index of the lock's random value in ARGV, from 1
+	ttlInSeconds bool // the TTL is in seconds
+	returnsTTL   bool // returns nil if it has set the lock, or else the lock's remaining time
+	zeroIsOK     bool // returns 0 for success, or else a reason for the refusal
+	argPerKey    bool // does the same to each key, with the argument at the key's index
 }
 
 func (s *Scripts) add(text string) *script {
@@ -67,21 +67,21 @@ func (s *Scripts) lookup(sha string) *script {
 // ttlArgPattern matches the use of an argument as the TTL.
 var ttlArgPattern = regexp.MustCompile(`["'](px|ex|pexpire|expire)["']\s*,\s*(?:keys\[1\]\s*,\s*)?argv\[([1-9])\]`)
 
-// tokenArgPattern matches the use of an argument as the lock's random value, which is set or
-// compared.
+// tokenArgPattern matches the use of an argument as the lock's random value, to set it or compare
+// it.
 var tokenArgPattern = regexp.MustCompile(`["'](?:set|setnx|hset|hsetnx|hexists|hincrby)["']\s*,\s*keys\[1\]\s*,\s*argv\[([1-9])\]|["']get["']\s*,\s*keys\[1\]\s*\)\s*[=~]=\s*argv\[([1-9])\]`)
 
-// setPattern matches a command that sets the lock's key itself, not an auxiliary key.
+// setPattern matches a command that sets the lock's key rather than an auxiliary key.
 var setPattern = regexp.MustCompile(`["'](?:set|setnx)["']\s*,\s*keys\[1\]`)
 
-// deletePattern and expirePattern match commands that delete the lock's key itself or set its
-// expiry. Scripts may do the same to an auxiliary key that wakes waiting clients.
+// Commands that delete the lock's key or set its expiry. Scripts may do the same to an auxiliary key
+// that wakes waiting clients.
 var (
 	deletePattern = regexp.MustCompile(`["'](?:del|unlink)["']\s*,\s*keys\[1\]\s*\)`)
 	expirePattern = regexp.MustCompile(`["']p?expire(?:at)?["']\s*,\s*keys\[1\]`)
 )
 
-// refusalPattern matches an early return if the key has another value or none.
+// refusalPattern matches an early return if the key is missing or has another value.
 var refusalPattern = regexp.MustCompile(`if\s+redis\.call\(\s*["']get["']\s*,[^)]*\)\s*~=\s*argv\[[1-9]\]\s*then\s*return`)
 
 // numericRefusalPattern matches an early return of a nonzero number, like an exit code.
@@ -90,72 +90,72 @@ var numericRefusalPattern = regexp.MustCompile(refusalPattern.String() + `\s+[1-
 // keyLoopPattern matches a loop over the script's keys with an index.
 var keyLoopPattern = regexp.MustCompile(`for\s+(\w+)\s*(?:,\s*\w+\s+in\s+ipairs\s*\(\s*keys\s*\)|=\s*1\s*,\s*#\s*keys\b)`)
 
-// returnTTLPattern matches the return of the key's remaining time, by which a script refuses the
-// lock.
+// returnTTLPattern matches the return of the key's remaining time, which means that the script
+// refuses the lock.
 var returnTTLPattern = regexp.MustCompile(`return\s+redis\.call\(\s*["']p?ttl["']`)
 
-// newScript classifies a script by its text. Each lock library has its own scripts, but they all
+// newScript classifies a script by its text. Each lock library has its own scripts, but all of them
 // use the same few commands.
 func newScript(text string) *script {
-	s := &script{text: text, ttl: 2, token: 1}
-	named, isNamed := strings.CutPrefix(text, marker)
+	s := &script{text: text, ttlArg: 2, tokenArg: 1}
+	afterMarker, isNamed := strings.CutPrefix(text, marker)
 	if isNamed {
-		s.op, _, _ = strings.Cut(named, "\n")
+		s.op, _, _ = strings.Cut(afterMarker, "\n")
 		if s.op = strings.TrimSpace(s.op); !slices.Contains(lockOps, s.op) {
-			s.resource = true
+			s.isResource = true
 			return s
 		}
 	}
 	lower := strings.ToLower(text)
-	has := func(word string) bool {
+	hasWord := func(word string) bool {
 		return strings.Contains(lower, `"`+word+`"`) || strings.Contains(lower, `'`+word+`'`)
 	}
 	if m := ttlArgPattern.FindStringSubmatch(lower); m != nil {
-		s.ttl, _ = strconv.Atoi(m[2])
-		s.seconds = m[1] == "ex" || m[1] == "expire"
-	} else if has("pxat") || has("pexpireat") {
-		s.ttl = 0 // the argument is an instant, not a duration
+		s.ttlArg, _ = strconv.Atoi(m[2])
+		s.ttlInSeconds = m[1] == "ex" || m[1] == "expire"
+	} else if hasWord("pxat") || hasWord("pexpireat") {
+		s.ttlArg = 0 // the argument is a time, not a duration
 	}
 	if m := tokenArgPattern.FindStringSubmatch(lower); m != nil {
-		s.token, _ = strconv.Atoi(m[1] + m[2])
+		s.tokenArg, _ = strconv.Atoi(m[1] + m[2])
 	}
-	expires := has("set") && (has("px") || has("ex"))
-	fields := has("hincrby") || has("hset") || has("hsetnx")
+	setsExpiry := hasWord("set") && (hasWord("px") || hasWord("ex"))
+	usesFields := hasWord("hincrby") || hasWord("hset") || hasWord("hsetnx")
 	switch {
 	case isNamed:
 	case deletePattern.MatchString(lower) && !expirePattern.MatchString(lower) && !setPattern.MatchString(lower):
 		s.op = history.OpRelease
-	case fields && (has("del") || has("hdel")) && !setPattern.MatchString(lower): // a reentrant lock, which counts down and whose last release deletes the key
+	case usesFields && (hasWord("del") || hasWord("hdel")) && !setPattern.MatchString(lower): // a reentrant lock: each release counts down, and the last one deletes the key
 		s.op = history.OpRelease
-	case expires && !has("nx") && refusalPattern.MatchString(lower): // sets a key again that the client owns
+	case setsExpiry && !hasWord("nx") && refusalPattern.MatchString(lower): // sets a key that the client owns again
 		s.op = history.OpExtend
-	case has("nx"), has("setnx"), expires && !has("xx"):
+	case hasWord("nx"), hasWord("setnx"), setsExpiry && !hasWord("xx"):
 		s.op = history.OpSet
-	case fields && has("exists") && (has("pexpire") || has("expire")):
+	case usesFields && hasWord("exists") && (hasWord("pexpire") || hasWord("expire")):
 		s.op = history.OpSet
-	case expires, has("pexpire"), has("expire"), has("pexpireat"):
+	case setsExpiry, hasWord("pexpire"), hasWord("expire"), hasWord("pexpireat"):
 		s.op = history.OpExtend
-	case has("del"), has("unlink"):
+	case hasWord("del"), hasWord("unlink"):
 		s.op = history.OpRelease
-	case has("get") && has("set"):
+	case hasWord("get") && hasWord("set"):
 		s.op = history.OpFence
 	}
 	if m := keyLoopPattern.FindStringSubmatch(lower); m != nil {
-		s.everyKey = regexp.MustCompile(`argv\[\s*` + m[1] + `\s*\]`).MatchString(lower)
+		s.argPerKey = regexp.MustCompile(`argv\[\s*` + m[1] + `\s*\]`).MatchString(lower)
 	}
 	s.zeroIsOK = numericRefusalPattern.MatchString(lower)
 	s.returnsTTL = s.op == history.OpSet && returnTTLPattern.MatchString(lower)
 	return s
 }
 
-// classify fills in what a command does to a lock. If it does nothing, Op stays "".
+// classify determines what a command does to a lock. Op remains "" if it does nothing.
 func (c *Command) classify(scripts *Scripts) {
 	if len(c.Args) < 2 {
 		return
 	}
 	switch name, a := strings.ToUpper(c.Args[0]), c.Args; name {
 	case "SET":
-		c.plainSet()
+		c.parseSet()
 	case "SETNX":
 		if len(a) > 2 {
 			c.Op, c.Key, c.Token = history.OpSet, a[1], a[2]
@@ -168,7 +168,7 @@ func (c *Command) classify(scripts *Scripts) {
 		}
 	case "PEXPIRE", "EXPIRE":
 		if len(a) > 2 {
-			c.Op, c.Key, c.TTL = history.OpExtend, a[1], millis(a[2])
+			c.Op, c.Key, c.TTL = history.OpExtend, a[1], parseMillis(a[2])
 			if name == "EXPIRE" {
 				c.TTL *= 1000
 			}
@@ -184,7 +184,7 @@ func (c *Command) classify(scripts *Scripts) {
 	}
 }
 
-func (c *Command) plainSet() {
+func (c *Command) parseSet() {
 	if len(c.Args) < 3 {
 		return
 	}
@@ -192,14 +192,14 @@ func (c *Command) plainSet() {
 	for i := 3; i+1 < len(c.Args); i++ {
 		switch strings.ToUpper(c.Args[i]) {
 		case "PX":
-			c.TTL = millis(c.Args[i+1])
+			c.TTL = parseMillis(c.Args[i+1])
 		case "EX":
-			c.TTL = 1000 * millis(c.Args[i+1])
+			c.TTL = 1000 * parseMillis(c.Args[i+1])
 		}
 	}
 }
 
-// parseScriptArgs reads the arguments of a script. All libraries pass the lock's key first.
+// parseScriptArgs parses a script's arguments. All libraries pass the lock's key first.
 func (c *Command) parseScriptArgs(s *script) {
 	if len(c.Args) < 4 {
 		return
@@ -216,24 +216,24 @@ func (c *Command) parseScriptArgs(s *script) {
 		return
 	}
 	c.Op, c.Key = s.op, c.Args[3]
-	if s.resource {
+	if s.isResource {
 		c.parseResourceArgs(argv)
 		return
 	}
 	if c.Op == "" {
 		return
 	}
-	if s.everyKey && len(argv) == n {
-		c.keys, c.Token = n, argv[0]
+	if s.argPerKey && len(argv) == n {
+		c.numKeys, c.Token = n, argv[0]
 		return
 	}
-	if len(argv) >= s.token {
-		c.Token = argv[s.token-1]
+	if len(argv) >= s.tokenArg {
+		c.Token = argv[s.tokenArg-1]
 	}
 	c.returnsTTL, c.zeroIsOK = s.returnsTTL, s.zeroIsOK
-	if s.ttl > 0 && len(argv) >= s.ttl && (c.Op == history.OpSet || c.Op == history.OpExtend) {
-		c.TTL = millis(argv[s.ttl-1])
-		if s.seconds {
+	if s.ttlArg > 0 && len(argv) >= s.ttlArg && (c.Op == history.OpSet || c.Op == history.OpExtend) {
+		c.TTL = parseMillis(argv[s.ttlArg-1])
+		if s.ttlInSeconds {
 			c.TTL *= 1000
 		}
 	}
@@ -242,8 +242,8 @@ func (c *Command) parseScriptArgs(s *script) {
 	}
 }
 
-// parseResourceArgs reads the arguments that the resource's scripts have in common: unique value,
-// session, version that the write is based on, fencing token, lock token.
+// parseResourceArgs parses the arguments common to all scripts of the resource: unique value,
+// session, version that a write is based on, fencing token, lock token.
 func (c *Command) parseResourceArgs(argv []string) {
 	a := slices.Concat(argv, make([]string, 5)) // missing arguments are empty
 	c.Value, c.Session, c.Token = a[0], a[1], a[4]
@@ -251,7 +251,7 @@ func (c *Command) parseResourceArgs(argv []string) {
 	c.Fence, _ = strconv.ParseInt(a[3], 10, 64)
 }
 
-func millis(s string) int64 {
+func parseMillis(s string) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
 		return 0

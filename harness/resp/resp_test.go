@@ -11,13 +11,13 @@ import (
 	"lockpick/harness/history"
 )
 
-// command returns a command as a client encodes it.
+// command encodes a command as clients do.
 func command(w ...string) string { return string(Append(nil, w...)) }
 
 const compareAndDelete = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
 
-// Scripts that use a hash field, as in Redisson: the TTL is the first argument, and a refusal
-// returns the remaining time.
+// Scripts that use a hash field, as in Redisson. The TTL is the first argument, and a refusal returns
+// the remaining time.
 const (
 	fieldSet = `if (redis.call('exists', KEYS[1]) == 0) or (redis.call('hexists', KEYS[1], ARGV[2]) == 1) then
 redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); return nil; end; return redis.call('pttl', KEYS[1]);`
@@ -28,23 +28,23 @@ if (counter > 0) then redis.call('pexpire', KEYS[1], ARGV[1]); return 0; else re
 
 func TestClassify(t *testing.T) {
 	extend := `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0`
-	counted := `if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('incr', KEYS[2]) end return 0`
-	raise := `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[2], ARGV[2]) return 1 end return 0`
-	obtain := `if redis.call("set", KEYS[1], ARGV[1], "NX", "PX", ARGV[3]) then return redis.status_reply("OK") end local offset = tonumber(ARGV[2])`
-	at := `local r = redis.call("SET",KEYS[1],ARGV[1],"NX","PXAT",ARGV[2]);redis.call("GET",KEYS[1]);return r`
+	countingSet := `if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('incr', KEYS[2]) end return 0`
+	raiseFence := `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[2], ARGV[2]) return 1 end return 0`
+	setWithOffset := `if redis.call("set", KEYS[1], ARGV[1], "NX", "PX", ARGV[3]) then return redis.status_reply("OK") end local offset = tonumber(ARGV[2])`
+	setAtInstant := `local r = redis.call("SET",KEYS[1],ARGV[1],"NX","PXAT",ARGV[2]);redis.call("GET",KEYS[1]);return r`
 	extendAt := `if redis.call("GET",KEYS[1]) == ARGV[1] then local r = redis.call("PEXPIREAT",KEYS[1],ARGV[2]);redis.call("GET",KEYS[1]);return r end;return 0`
 	getThenSet := `if redis.call('get', KEYS[1]) then return 0 end redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1`
 	setExisting := `return redis.call('set', KEYS[1], ARGV[1], 'XX', 'PX', ARGV[2])`
 	setMissing := `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[1], ARGV[1]) return redis.call('pexpire', KEYS[1], ARGV[2]) end`
-	queued := `if redis.call('exists', KEYS[1]) == 1 then return 0 end redis.call('del', KEYS[1] .. ':' .. ARGV[1]) redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2]) return 1`
+	queueSet := `if redis.call('exists', KEYS[1]) == 1 then return 0 end redis.call('del', KEYS[1] .. ':' .. ARGV[1]) redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2]) return 1`
 	setIfHeld := `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('set', KEYS[1], ARGV[1], 'xx', 'px', ARGV[2]) end return 0`
 	refuseOthers := `for _, key in ipairs(KEYS) do if redis.call("get", key) ~= ARGV[1] then return 0 end end redis.call("set", KEYS[1], ARGV[1], "PX", ARGV[2]) return 1`
-	ticketed := `redis.call('hset', KEYS[2], ARGV[1], ARGV[3]) if redis.call('exists', KEYS[1]) == 1 then return 0 end redis.call('hdel', KEYS[2], ARGV[1]) return redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])`
-	latched := `if redis.call('hexists', KEYS[1], ARGV[3]) == 0 then return nil end redis.call('hincrby', KEYS[1], ARGV[3], -1) redis.call('del', KEYS[1]) redis.call('set', KEYS[3], 1, 'px', ARGV[5])`
+	ticketSet := `redis.call('hset', KEYS[2], ARGV[1], ARGV[3]) if redis.call('exists', KEYS[1]) == 1 then return 0 end redis.call('hdel', KEYS[2], ARGV[1]) return redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])`
+	latchRelease := `if redis.call('hexists', KEYS[1], ARGV[3]) == 0 then return nil end redis.call('hincrby', KEYS[1], ARGV[3], -1) redis.call('del', KEYS[1]) redis.call('set', KEYS[3], 1, 'px', ARGV[5])`
 	counter := `redis.call('hincrby', KEYS[1], ARGV[1], 1) return redis.call('pexpire', KEYS[1], ARGV[2])`
 	wakeWaiters := `if redis.call("get", KEYS[1]) ~= ARGV[1] then return 1 else redis.call("del", KEYS[2]) redis.call("lpush", KEYS[2], 1) redis.call("pexpire", KEYS[2], ARGV[2]) redis.call("del", KEYS[1]) return 0 end`
 	extendSeconds := `if redis.call("get", KEYS[1]) ~= ARGV[1] then return 1 elseif redis.call("ttl", KEYS[1]) < 0 then return 2 else redis.call("expire", KEYS[1], ARGV[2]) return 0 end`
-	anyHolder := `redis.call('del', KEYS[2]) redis.call('lpush', KEYS[2], 1) redis.call('pexpire', KEYS[2], ARGV[2]) return redis.call('del', KEYS[1])`
+	releaseAnyHolder := `redis.call('del', KEYS[2]) redis.call('lpush', KEYS[2], 1) redis.call('pexpire', KEYS[2], ARGV[2]) return redis.call('del', KEYS[1])`
 	write := marker + "write\nreturn {1, 2}"
 	for _, c := range []struct {
 		words []string
@@ -56,31 +56,31 @@ func TestClassify(t *testing.T) {
 		{[]string{"DEL", "k"}, "release k  0 0"},
 		{[]string{"PEXPIRE", "k", "500"}, "extend k  500000000 0"},
 		{[]string{"EVAL", compareAndDelete, "1", "k", "tok"}, "release k tok 0 0"},
-		{[]string{"EVAL", queued, "1", "k", "tok", "500"}, "set k tok 500000000 0"},
+		{[]string{"EVAL", queueSet, "1", "k", "tok", "500"}, "set k tok 500000000 0"},
 		{[]string{"EVAL", setIfHeld, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
 		{[]string{"EVAL", refuseOthers, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
-		{[]string{"EVAL", ticketed, "2", "k", "k:queue", "tok", "500", "7"}, "set k tok 500000000 0"},
-		{[]string{"EVAL", latched, "3", "k", "channel", "latch", "0", "500", "tok", "publish", "900"}, "release k tok 0 0"},
+		{[]string{"EVAL", ticketSet, "2", "k", "k:queue", "tok", "500", "7"}, "set k tok 500000000 0"},
+		{[]string{"EVAL", latchRelease, "3", "k", "channel", "latch", "0", "500", "tok", "publish", "900"}, "release k tok 0 0"},
 		{[]string{"EVAL", "-- lockpick:set\n" + counter, "1", "k", "tok", "500"}, "set k tok 500000000 0"},
 		{[]string{"EVAL", "-- lockpick:release\n" + counter, "1", "k", "tok"}, "release k tok 0 0"},
 		{[]string{"EVAL", extend, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
-		{[]string{"EVAL", counted, "2", "k", "k:fence", "tok", "500"}, "set k tok 500000000 0"},
-		{[]string{"EVAL", raise, "2", "k", "k:fence", "tok", "7"}, "fence k tok 0 7"},
+		{[]string{"EVAL", countingSet, "2", "k", "k:fence", "tok", "500"}, "set k tok 500000000 0"},
+		{[]string{"EVAL", raiseFence, "2", "k", "k:fence", "tok", "7"}, "fence k tok 0 7"},
 		{[]string{"EVAL", write, "1", "resource:k", "c1/1:write1", "c1/1", "3", "9", "tok", "none"}, "write resource:k tok 0 9"},
 		{[]string{"EVAL", wakeWaiters, "2", "k", "k:signal", "tok", "1000"}, "release k tok 0 0"},
 		{[]string{"EVAL", extendSeconds, "2", "k", "k:signal", "tok", "7"}, "extend k tok 7000000000 0"},
-		{[]string{"EVAL", anyHolder, "2", "k", "k:signal", "", "1000"}, "release k  0 0"},
-		{[]string{"EVAL", obtain, "1", "k", "tok", "40", "500"}, "set k tok 500000000 0"},
+		{[]string{"EVAL", releaseAnyHolder, "2", "k", "k:signal", "", "1000"}, "release k  0 0"},
+		{[]string{"EVAL", setWithOffset, "1", "k", "tok", "40", "500"}, "set k tok 500000000 0"},
 		{[]string{"EVAL", getThenSet, "1", "k", "tok", "500"}, "set k tok 500000000 0"},
 		{[]string{"EVAL", setExisting, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
 		{[]string{"EVAL", setMissing, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
 		{[]string{"EVAL", fieldSet, "1", "k", "500", "tok"}, "set k tok 500000000 0"},
 		{[]string{"EVAL", fieldExpire, "1", "k", "500", "tok"}, "extend k tok 500000000 0"},
 		{[]string{"EVAL", fieldDelete, "1", "k", "500", "tok"}, "release k tok 0 0"},
-		{[]string{"EVAL", at, "1", "k", "tok", "1700000000000"}, "set k tok 0 0"},
+		{[]string{"EVAL", setAtInstant, "1", "k", "tok", "1700000000000"}, "set k tok 0 0"},
 		{[]string{"EVAL", extendAt, "1", "k", "tok", "1700000000000"}, "extend k tok 0 0"},
 		{[]string{"PEXPIREAT", "k", "1700000000000"}, "extend k  0 0"},
-		{[]string{"EVALSHA", "0123", "1", "k", "tok", "500"}, "  tok 0 0"}, // the script is unknown, so its first argument is assumed to be the token
+		{[]string{"EVALSHA", "0123", "1", "k", "tok", "500"}, "  tok 0 0"}, // for an unknown script, the first argument is assumed to be the token
 		{[]string{"GET", "k"}, "   0 0"},
 		{[]string{"PING"}, "   0 0"},
 		{[]string{"EVAL", "return 1", "0"}, "   0 0"},
@@ -110,14 +110,13 @@ func TestZeroMeansSuccess(t *testing.T) {
 			s := NewStream(&Scripts{})
 			s.Request([]byte(command("EVAL", script, "1", "k", "tok", "500")), 1)
 			if got := s.Reply([]byte(fmt.Sprintf(":%d\r\n", n)), 2)[0].Events(nil, "c1-n1", "n1")[0].Type; got != want {
-				t.Errorf("%s: reply %d is %s, want %s", script, n, got, want)
+				t.Errorf("%s: reply %d means %s, want %s", script, n, got, want)
 			}
 		}
 	}
 }
 
-// Commands and replies are the same, however the bytes are divided into chunks.
-func TestChunkingIsIrrelevant(t *testing.T) {
+func TestChunkingDoesNotMatter(t *testing.T) {
 	in := command("SET", "k", "a\r\nb", "NX", "PX", "5") + "PING\r\n" + command("EVAL", compareAndDelete, "1", "k", "x")
 	out := "+OK\r\n" + ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n" + "+PONG\r\n" + ":0\r\n"
 	want := transcript(in, out, len(in), len(out))
@@ -160,18 +159,18 @@ func TestUnknownScriptCountsOnce(t *testing.T) {
 	got := fmt.Sprint(first.IsMessage(history.OpRelease), first.IsReply(history.OpRelease), first.IsRecorded(),
 		second.IsMessage(history.OpRelease), second.IsReply(history.OpRelease), second.IsRecorded(), third.IsMessage(history.OpRelease))
 	if got != "true false false false true true true" {
-		t.Error(got)
+		t.Errorf("got %s", got)
 	}
 }
 
-// An EVALSHA of a script that has not been seen does not count as a message, so the EVAL that
-// follows does, even if the text has been seen on another connection in between.
+// An EVALSHA of a script that has not been seen does not count as a message. Therefore the EVAL
+// that follows counts, even if the script's text has meanwhile been seen on another connection.
 func TestUnseenScriptCountsWhenItsTextIsSent(t *testing.T) {
 	scripts := &Scripts{}
-	known := &Scripts{}
-	known.add(compareAndDelete)
+	otherScripts := &Scripts{}
+	otherScripts.add(compareAndDelete)
 	sha := ""
-	for k := range known.bySHA {
+	for k := range otherScripts.bySHA {
 		sha = k
 	}
 	s := NewStream(scripts)
@@ -180,7 +179,7 @@ func TestUnseenScriptCountsWhenItsTextIsSent(t *testing.T) {
 	s.Reply([]byte("-NOSCRIPT No matching script.\r\n"), 2)
 	second := s.Request([]byte(command("EVAL", compareAndDelete, "1", "k", "tok")), 3)[0]
 	if first.IsMessage(history.OpRelease) || !second.IsMessage(history.OpRelease) {
-		t.Errorf("by its hash %v, by its text %v", first.IsMessage(history.OpRelease), second.IsMessage(history.OpRelease))
+		t.Errorf("EVALSHA counts: %v, EVAL counts: %v", first.IsMessage(history.OpRelease), second.IsMessage(history.OpRelease))
 	}
 }
 
@@ -203,32 +202,32 @@ func TestEventShowsReply(t *testing.T) {
 		if got := string(e.Type) + " " + e.Cause; got != want {
 			t.Errorf("%q: got %q, want %q", reply, got, want)
 		}
-		if reply != "" && (e.Sent != 3 || e.Applied != 8 || e.T != 8) {
-			t.Errorf("%q: stamps %+v", reply, e)
+		if reply != "" && (e.SentAt != 3 || e.AppliedAt != 8 || e.T != 8) {
+			t.Errorf("%q: wrong stamps: %+v", reply, e)
 		}
 	}
 }
 
-// A script that does the same to each of its keys results in one event for each key, with that
-// key's outcome.
+// A script that does the same to each of its keys results in one event per key, with that key's
+// outcome.
 func TestEventsOfSeveralKeys(t *testing.T) {
-	each := `local out = {} for i, key in ipairs(KEYS) do if redis.call("get", key) == ARGV[i] then out[i] = redis.call("del", key) else out[i] = 0 end end return out`
-	counted := `local n = 0 for i = 1, #KEYS do if redis.call('get', KEYS[i]) == ARGV[ i ] then n = n + redis.call('del', KEYS[i]) end end return n`
-	one := `for i, key in ipairs(KEYS) do if redis.call("get", key) == ARGV[1] then redis.call("del", key) end end return 1`
+	deleteEach := `local out = {} for i, key in ipairs(KEYS) do if redis.call("get", key) == ARGV[i] then out[i] = redis.call("del", key) else out[i] = 0 end end return out`
+	countDeleted := `local n = 0 for i = 1, #KEYS do if redis.call('get', KEYS[i]) == ARGV[ i ] then n = n + redis.call('del', KEYS[i]) end end return n`
+	sameToken := `for i, key in ipairs(KEYS) do if redis.call("get", key) == ARGV[1] then redis.call("del", key) end end return 1`
 	for _, c := range []struct{ script, reply, want string }{
-		{each, "*3\r\n:1\r\n:0\r\n-WRONGTYPE no\r\n", "a x ok , b y fail , c z fail WRONGTYPE no"},
-		{each, "-BUSY wait\r\n", "a x fail BUSY wait, b y fail BUSY wait, c z fail BUSY wait"},
-		{each, "", "a x info no answer, b y info no answer, c z info no answer"},
-		{each, "*2\r\n:0\r\n:1\r\n", "a x fail , b y fail , c z fail "},
-		{counted, ":3\r\n", "a x ok , b y ok , c z ok "},
-		{one, ":1\r\n", "a x ok "},
+		{deleteEach, "*3\r\n:1\r\n:0\r\n-WRONGTYPE no\r\n", "a x ok , b y fail , c z fail WRONGTYPE no"},
+		{deleteEach, "-BUSY wait\r\n", "a x fail BUSY wait, b y fail BUSY wait, c z fail BUSY wait"},
+		{deleteEach, "", "a x info no answer, b y info no answer, c z info no answer"},
+		{deleteEach, "*2\r\n:0\r\n:1\r\n", "a x fail , b y fail , c z fail "},
+		{countDeleted, ":3\r\n", "a x ok , b y ok , c z ok "},
+		{sameToken, ":1\r\n", "a x ok "},
 	} {
 		s := NewStream(&Scripts{})
 		cmd := s.Request([]byte(command("EVAL", c.script, "3", "a", "b", "c", "x", "y", "z")), 3)[0]
 		s.Reply([]byte(c.reply), 8)
 		var got []string
 		for _, e := range cmd.Events(nil, "c1-n1", "n1") {
-			if e.Op != history.OpRelease || e.Sent != 3 {
+			if e.Op != history.OpRelease || e.SentAt != 3 {
 				t.Errorf("%q: %+v", c.reply, e)
 			}
 			got = append(got, fmt.Sprint(e.Key, " ", e.Token, " ", e.Type, " ", e.Cause))
@@ -239,7 +238,6 @@ func TestEventsOfSeveralKeys(t *testing.T) {
 	}
 }
 
-// A reply that contains the remaining time is a refusal.
 func TestRemainingTimeMeansRefusal(t *testing.T) {
 	for reply, want := range map[string]history.Type{"$-1\r\n": history.OK, ":0\r\n": history.Fail, ":-1\r\n": history.Fail, ":700\r\n": history.Fail, "-ERR no\r\n": history.Fail, "": history.Info} {
 		s := NewStream(&Scripts{})
@@ -251,8 +249,8 @@ func TestRemainingTimeMeansRefusal(t *testing.T) {
 	}
 }
 
-// Pushed messages are not replies to a command, and the commands queued in a transaction get their
-// replies with its EXEC.
+// Pushed messages are not replies to a command, and commands queued in a transaction get their
+// replies when its EXEC is answered.
 func TestPushesAndTransactions(t *testing.T) {
 	for _, tt := range []struct {
 		commands, replies string
@@ -283,19 +281,19 @@ func TestPushesAndTransactions(t *testing.T) {
 	s := NewStream(&Scripts{})
 	s.Request([]byte(command("MULTI")+command("SET", "k", "v")+command("GET", "k")), 1)
 	s.Reply([]byte("+OK\r\n+QUEUED\r\n"), 2)
-	if open := s.Pending(); len(open) != 2 || open[0].Args[0] != "SET" || open[1].Args[0] != "GET" {
-		t.Errorf("without a reply: %v", open)
+	if pending := s.Pending(); len(pending) != 2 || pending[0].Args[0] != "SET" || pending[1].Args[0] != "GET" {
+		t.Errorf("the pending commands are %v", pending)
 	}
 }
 
 // Numbers are parsed as by strconv, including some that no server should send.
-func TestNumbers(t *testing.T) {
+func TestParseNumber(t *testing.T) {
 	for _, text := range []string{"", "0", "7", "-1", "+5", "007", "123456789012345678", "9223372036854775807", "9223372036854775808",
 		"-9223372036854775808", "12x", "x", "-", " 1", "1_000", "99999999999999999999999"} {
 		want, err := strconv.ParseInt(text, 10, 64)
 		got, ok := parseNumber([]byte(text))
 		if ok != (err == nil) || ok && got != want {
-			t.Errorf("number %q: %d, %v; strconv says %d, %v", text, got, ok, want, err)
+			t.Errorf("number %q: got %d, %v; strconv returns %d, %v", text, got, ok, want, err)
 		}
 	}
 }
@@ -315,21 +313,21 @@ func FuzzParseCommand(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		words := new(Scanner).parseCommand
-		args, rest, err := words(b)
+		parseCommand := new(Scanner).parseCommand
+		args, rest, err := parseCommand(b)
 		if v, r, e := parse(b, 0); e == nil && v.Kind == '*' && b[0] == '*' && !slices.ContainsFunc(v.Items, func(w Value) bool { return w.Kind != '$' || w.Null }) {
 			if err != nil || !bytes.Equal(rest, r) || !slices.Equal(args, v.Strings()) {
-				t.Errorf("%q: words %q, %q, %v; Parse %q, %q", b, args, rest, err, v.Strings(), r)
+				t.Errorf("%q: parseCommand returns %q, %q, %v; parse returns %q, %q", b, args, rest, err, v.Strings(), r)
 			}
 		}
 		if err != nil {
 			return
 		}
-		if _, _, err := words(b[:len(b)-len(rest)-1]); err != errShort {
-			t.Errorf("%q is still a command without its last byte: %v", b, err)
+		if _, _, err := parseCommand(b[:len(b)-len(rest)-1]); err != errShort {
+			t.Errorf("%q without its last byte: got error %v, want errShort", b, err)
 		}
-		if reparsed, rest, err := words(Append(nil, args...)); err != nil || len(rest) > 0 || !slices.Equal(reparsed, args) {
-			t.Errorf("%q: words %q, written %q, %q, %v", b, args, reparsed, rest, err)
+		if reparsed, rest, err := parseCommand(Append(nil, args...)); err != nil || len(rest) > 0 || !slices.Equal(reparsed, args) {
+			t.Errorf("%q: the words %q were reparsed as %q, rest %q, error %v", b, args, reparsed, rest, err)
 		}
 	})
 }

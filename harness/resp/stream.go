@@ -1,10 +1,10 @@
-// Package resp recognizes lock commands, and the node's replies to them, in the bytes on a
-// connection. It is used for the simulated network and for the real links.
+// Package resp recognizes lock commands and their replies in the bytes on a connection, for the
+// simulated network and for the real links.
 //
 // A Stream follows one connection. It takes the bytes of both directions and returns Commands with
-// up to three stamps: sent (the request entered the link), applied (the node had replied) and
-// answered (the reply left the link for the client). A Command becomes one event of the history or,
-// if a script does the same to several keys, one event for each key.
+// up to three stamps: sent (when the request entered the link), applied (when the node had replied)
+// and answered (when the reply left the link). A Command becomes one event of the history or, if a
+// script does the same to several keys, one event per key.
 //
 // Deliberately missing: sockets, faults, and what a reply means to the lock.
 package resp
@@ -20,28 +20,27 @@ import (
 	"lockpick/harness/history"
 )
 
-// Command is one command on one connection.
 type Command struct {
 	history.Event // what the command does and when; Op is "" if it is not a lock command
 	Args          []string
-	// Retry marks an EVAL that is sent because the node did not know the script of an EVALSHA. The
-	// two count as one message.
-	Retry        bool
+	// IsRetry marks an EVAL sent because the node did not know the script of an EVALSHA. The two
+	// count as one message.
+	IsRetry      bool
 	Reply        Value
 	answered     bool
-	returnsTTL   bool // a null reply means success; any other is the remaining time of the lock
-	zeroIsOK     bool // the reply 0 means success; any other is the reason for a refusal
-	keys         int  // number of keys to which the script does the same, each with its own token; 0: there is only one key
-	pendingParts int  // number of parts that the reply to a subscribe or unsubscribe still lacks; 0: unsubscribe from all channels, which is complete when no subscriptions are left
+	returnsTTL   bool // a null reply means success; any other is the lock's remaining time
+	zeroIsOK     bool // 0 means success; any other reply is the reason for a refusal
+	numKeys      int  // number of keys if the script does the same to each, with its own token; 0: a single key
+	pendingParts int  // missing parts of the reply to a subscribe or unsubscribe; 0: unsubscribe from all channels, which is complete when no subscriptions are left
 }
 
 // Stream follows one connection between a client and a node.
 type Stream struct {
-	scripts      *Scripts
-	in, out      Scanner
-	waiting      []*Command
-	queued       []*Command      // commands of an open transaction
-	unknownTexts map[string]bool // texts of scripts for which the node replied NOSCRIPT
+	scripts         *Scripts
+	in, out         Scanner
+	waitingCommands []*Command
+	queuedCommands  []*Command      // commands in an open transaction
+	unknownScripts  map[string]bool // texts of scripts that the node didn't know (NOSCRIPT)
 }
 
 // NewStream returns a stream. All streams of a run must share the same scripts.
@@ -50,25 +49,25 @@ func NewStream(scripts *Scripts) *Stream { return &Stream{scripts: scripts} }
 // Request takes bytes that the client sent at time now, and returns the commands that they
 // complete.
 func (s *Stream) Request(b []byte, now int64) []*Command {
-	commands, _ := s.in.Commands(b) // bytes that are not RESP are ignored here
-	before := len(s.waiting)
+	commands, _ := s.in.Commands(b) // bytes that are not RESP are ignored
+	before := len(s.waitingCommands)
 	for _, args := range commands {
 		if len(args) == 0 {
 			continue // an empty command has no reply
 		}
-		c := &Command{Args: args, Event: history.Event{Sent: now}, pendingParts: len(args) - 1}
+		c := &Command{Args: args, Event: history.Event{SentAt: now}, pendingParts: len(args) - 1}
 		c.classify(s.scripts)
-		if len(c.Args) > 1 && strings.EqualFold(c.Args[0], "EVAL") && s.unknownTexts[c.Args[1]] {
-			c.Retry = true
-			delete(s.unknownTexts, c.Args[1])
+		if len(c.Args) > 1 && strings.EqualFold(c.Args[0], "EVAL") && s.unknownScripts[c.Args[1]] {
+			c.IsRetry = true
+			delete(s.unknownScripts, c.Args[1])
 		}
-		s.waiting = append(s.waiting, c)
+		s.waitingCommands = append(s.waitingCommands, c)
 	}
-	return slices.Clip(s.waiting[before:])
+	return slices.Clip(s.waitingCommands[before:])
 }
 
 // ProtocolError returns the error that Redis would report for the client's input, or nil if the
-// input has been valid so far.
+// input is valid so far.
 func (s *Stream) ProtocolError() error { return s.in.err }
 
 // Reply takes bytes that the node sent at time now, and returns the commands whose replies they
@@ -77,24 +76,24 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 	values, _ := s.out.Feed(b)
 	var out []*Command
 	for _, v := range values {
-		if len(s.waiting) == 0 || !s.waiting[0].isLastReply(v) { // pushed, or an incomplete reply, or no command is waiting
+		if len(s.waitingCommands) == 0 || !s.waitingCommands[0].isLastReply(v) { // no command is waiting, or v is a push or part of a reply
 			continue
 		}
-		first := s.waiting[:1:1]
+		first := s.waitingCommands[:1:1]
 		c := first[0]
-		s.waiting = s.waiting[1:]
+		s.waitingCommands = s.waitingCommands[1:]
 		if v.Kind == '+' && v.Str == "QUEUED" {
-			s.queued = append(s.queued, c)
+			s.queuedCommands = append(s.queuedCommands, c)
 			continue
 		}
 		c.answer(v, now)
 		out = append(out, s.finishTransaction(c, now)...)
 		if c.isUnknownScript() && c.Op != "" {
-			if s.unknownTexts == nil {
-				s.unknownTexts = map[string]bool{}
+			if s.unknownScripts == nil {
+				s.unknownScripts = map[string]bool{}
 			}
-			if known := s.scripts.lookup(c.Args[1]); known != nil {
-				s.unknownTexts[known.text] = true
+			if script := s.scripts.lookup(c.Args[1]); script != nil {
+				s.unknownScripts[script.text] = true
 			}
 		}
 		if out == nil {
@@ -106,35 +105,34 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 	return out
 }
 
-func (c *Command) answer(v Value, now int64) { c.Reply, c.Applied, c.answered = v, now, true }
+func (c *Command) answer(v Value, now int64) { c.Reply, c.AppliedAt, c.answered = v, now, true }
 
-// finishTransaction returns the queued commands that by completes, if it is an EXEC or a DISCARD.
-func (s *Stream) finishTransaction(by *Command, now int64) (all []*Command) {
-	exec := strings.EqualFold(by.Args[0], "EXEC")
-	if !exec && !strings.EqualFold(by.Args[0], "DISCARD") {
+// finishTransaction returns the queued commands that end completes, if end is an EXEC or a DISCARD.
+func (s *Stream) finishTransaction(end *Command, now int64) (all []*Command) {
+	exec := strings.EqualFold(end.Args[0], "EXEC")
+	if !exec && !strings.EqualFold(end.Args[0], "DISCARD") {
 		return nil
 	}
-	all, s.queued = s.queued, nil
+	all, s.queuedCommands = s.queuedCommands, nil
 	for i, c := range all {
 		v := Value{Kind: '-', Str: "the transaction was discarded"}
-		if exec && i < len(by.Reply.Items) {
-			v = by.Reply.Items[i]
+		if exec && i < len(end.Reply.Items) {
+			v = end.Reply.Items[i]
 		}
 		c.answer(v, now)
 	}
 	return all
 }
 
-// isLastReply reports whether v completes the reply to c. That isn't obvious because in RESP2
-// pushed messages are arrays, and in RESP3 the reply to a subscription is one push for each
-// channel.
+// isLastReply reports whether v completes the reply to c. In RESP2, pushed messages are arrays,
+// too, and in RESP3 the reply to a subscription is one push per channel.
 func (c *Command) isLastReply(v Value) bool {
 	if v.Kind != '>' && v.Kind != '*' {
 		return true
 	}
-	name, first, of := strings.ToLower(c.Args[0]), "", int64(0)
+	name, first, count := strings.ToLower(c.Args[0]), "", int64(0)
 	if len(v.Items) == 3 {
-		first, of = v.Items[0].Str, v.Items[2].Int
+		first, count = v.Items[0].Str, v.Items[2].Int
 	}
 	switch {
 	case name == "subscribe" || name == "unsubscribe":
@@ -142,7 +140,7 @@ func (c *Command) isLastReply(v Value) bool {
 			return false
 		}
 		c.pendingParts--
-		return c.pendingParts == 0 || c.pendingParts < 0 && of == 0
+		return c.pendingParts == 0 || c.pendingParts < 0 && count == 0
 	case v.Kind == '>':
 		return false
 	}
@@ -150,7 +148,7 @@ func (c *Command) isLastReply(v Value) bool {
 }
 
 // Pending returns the commands that have no reply yet, for use when the connection ends.
-func (s *Stream) Pending() []*Command { return slices.Concat(s.queued, s.waiting) }
+func (s *Stream) Pending() []*Command { return slices.Concat(s.queuedCommands, s.waitingCommands) }
 
 func (c *Command) isUnknownScript() bool {
 	text, isErr := c.Reply.Error()
@@ -158,27 +156,27 @@ func (c *Command) isUnknownScript() bool {
 }
 
 // IsMessage reports whether c counts as a message with operation op.
-func (c *Command) IsMessage(op string) bool { return c.Op == op && !c.Retry && c.Op != "" }
+func (c *Command) IsMessage(op string) bool { return c.Op == op && !c.IsRetry && c.Op != "" }
 
-// IsReply is like IsMessage, but for the reply. A reply saying that the script is unknown doesn't
-// count, because the EVAL that follows will be answered.
+// IsReply reports whether the reply to c counts as a reply to operation op. The reply that a script
+// is unknown doesn't count, because the subsequent EVAL will be answered.
 func (c *Command) IsReply(op string) bool { return c.Op == op && c.Op != "" && !c.isUnknownScript() }
 
 // IsRecorded reports whether c is recorded in the history.
 func (c *Command) IsRecorded() bool { return c.Op != "" && !c.isUnknownScript() }
 
-// Events appends c's events to out, one for each key. Their T is c's last stamp, and their Process
-// is the link.
+// Events appends c's events to out, one per key. Their T is c's last stamp, and their Process is
+// the link.
 func (c *Command) Events(out []history.Event, link, node string) []history.Event {
 	e := c.Event
-	e.T, e.Process, e.Node = max(c.Sent, c.Applied, c.Answered), link, node
-	if c.keys == 0 {
+	e.T, e.Process, e.Node = max(c.SentAt, c.AppliedAt, c.AnsweredAt), link, node
+	if c.numKeys == 0 {
 		return append(out, c.outcome(e, c.Reply))
 	}
-	for i, key := range c.Args[3 : 3+c.keys] {
-		e.Key, e.Token = key, c.Args[3+c.keys+i]
+	for i, key := range c.Args[3 : 3+c.numKeys] {
+		e.Key, e.Token = key, c.Args[3+c.numKeys+i]
 		reply := c.Reply
-		if reply.Kind == '*' && len(reply.Items) == c.keys {
+		if reply.Kind == '*' && len(reply.Items) == c.numKeys {
 			reply = reply.Items[i]
 		}
 		out = append(out, c.outcome(e, reply))
@@ -186,7 +184,7 @@ func (c *Command) Events(out []history.Event, link, node string) []history.Event
 	return out
 }
 
-// outcome returns e with the type, cause and fence that follow from a reply.
+// outcome returns e with the type, cause and fence that a reply implies.
 func (c *Command) outcome(e history.Event, reply Value) history.Event {
 	e.Type = history.Info
 	if !c.answered {
@@ -198,23 +196,23 @@ func (c *Command) outcome(e history.Event, reply Value) history.Event {
 		e.Cause = text
 		return e
 	}
-	done := isSuccess(reply)
+	success := isSuccess(reply)
 	switch {
 	case c.returnsTTL:
-		done = reply.Null
+		success = reply.Null
 	case c.zeroIsOK:
-		done = reply.Kind == ':' && reply.Int == 0
+		success = reply.Kind == ':' && reply.Int == 0
 	}
-	if done {
+	if success {
 		e.Type = history.OK
 		if c.Op == history.OpSet && reply.Kind == ':' {
-			e.Fence = reply.Int // the acquire script returns the number of grants, which is the fencing token
+			e.Fence = reply.Int // the acquire script returns the number of grants as the fencing token
 		}
 	}
 	return e
 }
 
-// isSuccess reports whether a reply means success and not refusal: OK, a positive number, a
+// isSuccess reports whether a reply means success rather than refusal: OK, a positive number, a
 // non-empty string, or an array that begins with a success.
 func isSuccess(v Value) bool {
 	switch v.Kind {
@@ -228,25 +226,25 @@ func isSuccess(v Value) bool {
 	return !v.Null && v.Str != ""
 }
 
-// Value is one RESP2 or RESP3 value.
+// Value is a RESP2 or RESP3 value.
 type Value struct {
-	Kind  byte   // the value's first byte: + - : $ * % ~ > _ , #
-	Str   string // text of kinds + - $ , #
-	Int   int64  // number of kind :
+	Kind  byte   // first byte: + - : $ * % ~ > _ , #
+	Str   string // text, for kinds + - $ , #
+	Int   int64  // number, for kind :
 	Null  bool   // the value is _, $-1 or *-1
 	Items []Value
 }
 
-// Error returns the text of v and whether it is an error reply.
+// Error returns the text of v and whether v is an error reply.
 func (v Value) Error() (string, bool) { return v.Str, v.Kind == '-' }
 
 // Strings returns the items of v as strings, such as the words of a command.
 func (v Value) Strings() []string {
 	out := make([]string, len(v.Items))
-	for i, it := range v.Items {
-		out[i] = it.Str
-		if it.Kind == ':' {
-			out[i] = strconv.FormatInt(it.Int, 10)
+	for i, item := range v.Items {
+		out[i] = item.Str
+		if item.Kind == ':' {
+			out[i] = strconv.FormatInt(item.Int, 10)
 		}
 	}
 	return out
@@ -257,23 +255,23 @@ var errShort = errors.New("incomplete")
 
 const (
 	maxReplyLen = 64 << 20
-	maxBulkLen  = 512 << 20 // maximum length of a word of a command, as in Redis
+	maxBulkLen  = 512 << 20 // maximum length of a word in a command, as in Redis
 	maxItems    = 1 << 20
 	maxDepth    = 32
 )
 
 // Scanner splits a stream of bytes into values, however the stream is divided into chunks.
 type Scanner struct {
-	pending  []byte // beginning of an incomplete value
-	err      error
-	commands [][]string // result of the last call of Commands
-	ends     []int      // start and end of each word of a command
+	pending    []byte // beginning of an incomplete value
+	err        error
+	commands   [][]string // result of the last call to Commands
+	wordBounds []int      // start and end of each word in a command
 }
 
 // Feed takes the next bytes and returns the values that they complete. After an error the stream
-// can't be parsed any further, and Feed keeps returning that error.
+// can't be parsed further, and Feed keeps returning that error.
 func (s *Scanner) Feed(b []byte) (out []Value, err error) {
-	rest := s.withPending(b)
+	rest := s.prependPending(b)
 	for len(rest) > 0 && s.err == nil {
 		v, r, err := parse(rest, 0)
 		if !s.check(err) {
@@ -285,10 +283,10 @@ func (s *Scanner) Feed(b []byte) (out []Value, err error) {
 	return out, s.err
 }
 
-// Commands is like Feed, but for commands, which it returns as lists of words. Errors have the text
-// that Redis uses. The outer slice is valid only until the next call.
+// Commands is like Feed, but for commands, which it returns as lists of words. Errors have Redis's
+// own texts. The outer slice is valid only until the next call.
 func (s *Scanner) Commands(b []byte) ([][]string, error) {
-	rest := s.withPending(b)
+	rest := s.prependPending(b)
 	s.commands = s.commands[:0]
 	for len(rest) > 0 && s.err == nil {
 		args, r, err := s.parseCommand(rest)
@@ -301,26 +299,26 @@ func (s *Scanner) Commands(b []byte) ([][]string, error) {
 	return s.commands, s.err
 }
 
-// Cut splits b after each value that ends in it. It does not split bytes that are not RESP.
-func (s *Scanner) Cut(b []byte) (pieces [][]byte) {
-	rest := s.withPending(b)
+// Split splits b after each value that ends in it. It does not split bytes that are not RESP.
+func (s *Scanner) Split(b []byte) (parts [][]byte) {
+	rest := s.prependPending(b)
 	for len(rest) > 0 && s.err == nil {
 		_, r, err := parse(rest, 0)
 		if !s.check(err) {
 			break
 		}
 		n := len(b) - len(r)
-		pieces, b, rest = append(pieces, b[:n]), b[n:], r
+		parts, b, rest = append(parts, b[:n]), b[n:], r
 	}
 	s.savePending(rest)
 	if len(b) > 0 {
-		pieces = append(pieces, b)
+		parts = append(parts, b)
 	}
-	return pieces
+	return parts
 }
 
-// withPending returns the bytes of the pending incomplete value, followed by b.
-func (s *Scanner) withPending(b []byte) []byte {
+// prependPending returns the bytes of the incomplete value, followed by b.
+func (s *Scanner) prependPending(b []byte) []byte {
 	if len(s.pending) == 0 {
 		return b
 	}
@@ -328,7 +326,8 @@ func (s *Scanner) withPending(b []byte) []byte {
 	return s.pending
 }
 
-// check reports whether err means that a value was complete. It remembers parse errors.
+// check reports whether a value was complete, given the error from parsing it, and records parse
+// errors.
 func (s *Scanner) check(err error) bool {
 	if err != nil && err != errShort {
 		s.err = err
@@ -336,7 +335,7 @@ func (s *Scanner) check(err error) bool {
 	return err == nil
 }
 
-// savePending keeps the bytes of an incomplete value for the next call.
+// savePending saves the bytes of an incomplete value for the next call.
 func (s *Scanner) savePending(rest []byte) {
 	if s.pending = s.pending[:0]; s.err == nil {
 		s.pending = append(s.pending, rest...)
@@ -344,10 +343,10 @@ func (s *Scanner) savePending(rest []byte) {
 }
 
 // parseCommand parses the first command in b as Redis does, with Redis's own error texts. All words
-// of a command share one string. Commands are parsed in clients' goroutines, which are many and
-// short-lived and start with a small stack, so this function avoids deep calls.
+// of a command share one string. Commands are parsed in the clients' many short-lived goroutines,
+// which start with a small stack, so this function avoids deep calls.
 func (s *Scanner) parseCommand(b []byte) (args []string, rest []byte, err error) {
-	line, rest, err := cutLine(b)
+	line, rest, err := splitLine(b)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -361,9 +360,9 @@ func (s *Scanner) parseCommand(b []byte) (args []string, rest []byte, err error)
 	if n <= 0 {
 		return nil, rest, nil
 	}
-	s.ends = s.ends[:0]
+	s.wordBounds = s.wordBounds[:0]
 	for range n {
-		if line, rest, err = cutLine(rest); err != nil {
+		if line, rest, err = splitLine(rest); err != nil {
 			return nil, nil, err
 		}
 		if len(line) == 0 || line[0] != '$' {
@@ -377,18 +376,18 @@ func (s *Scanner) parseCommand(b []byte) (args []string, rest []byte, err error)
 			return nil, nil, errShort
 		}
 		at := len(b) - len(rest)
-		s.ends, rest = append(s.ends, at, at+int(size)), rest[size+2:]
+		s.wordBounds, rest = append(s.wordBounds, at, at+int(size)), rest[size+2:]
 	}
-	text := string(b[s.ends[0]:s.ends[len(s.ends)-1]])
+	text := string(b[s.wordBounds[0]:s.wordBounds[len(s.wordBounds)-1]])
 	args = make([]string, n)
 	for i := range args {
-		args[i] = text[s.ends[2*i]-s.ends[0] : s.ends[2*i+1]-s.ends[0]]
+		args[i] = text[s.wordBounds[2*i]-s.wordBounds[0] : s.wordBounds[2*i+1]-s.wordBounds[0]]
 	}
 	return args, rest, nil
 }
 
-// cutLine splits b after its first line. As in Redis, a bare newline also ends an inline command.
-func cutLine(b []byte) (line, rest []byte, err error) {
+// splitLine splits b after its first line. As in Redis, a bare newline ends an inline command, too.
+func splitLine(b []byte) (line, rest []byte, err error) {
 	i := bytes.IndexByte(b, '\n')
 	if i < 0 {
 		if len(b) > 64<<10 {
@@ -461,8 +460,8 @@ func parse(b []byte, depth int) (Value, []byte, error) {
 
 var crlf = []byte("\r\n")
 
-// parseNumber is like strconv.ParseInt, but does not allocate a string for a short number, as
-// almost all are.
+// parseNumber is like strconv.ParseInt, but doesn't allocate a string for a short number, and
+// almost all numbers are short.
 func parseNumber(b []byte) (n int64, ok bool) {
 	if len(b) == 0 || len(b) > 18 || b[0] < '0' || b[0] > '9' {
 		n, err := strconv.ParseInt(string(b), 10, 64)
@@ -484,13 +483,13 @@ func parseItems(v Value, n int64, rest []byte, depth int) (Value, []byte, error)
 	if n > maxItems {
 		return Value{}, nil, fmt.Errorf("RESP array of %d items is too long", n)
 	}
-	v.Items = make([]Value, 0, min(n, 8)) // n may be wrong, so don't allocate that much
+	v.Items = make([]Value, 0, min(n, 8)) // don't allocate for n items because n may be wrong
 	for range n {
-		it, r, err := parse(rest, depth+1)
+		item, r, err := parse(rest, depth+1)
 		if err != nil {
 			return Value{}, nil, err
 		}
-		v.Items, rest = append(v.Items, it), r
+		v.Items, rest = append(v.Items, item), r
 	}
 	return v, rest, nil
 }

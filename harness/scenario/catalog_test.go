@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// catalog returns the catalog's files by name. It reads them from disk, because this package
-// doesn't import package scenarios.
+// catalog returns the catalog's files by name. It reads them from disk because this package can't
+// import package scenarios.
 func catalog(t testing.TB) map[string][]byte {
 	t.Helper()
 	paths, err := filepath.Glob("../../scenarios/*.yaml")
@@ -28,8 +28,8 @@ func catalog(t testing.TB) map[string][]byte {
 	return files
 }
 
-// parsedOnce parses the catalog once for all tests.
-var parsedOnce = sync.OnceValues(func() (map[string][]Scenario, error) {
+// parseCatalogOnce parses the catalog once for all tests.
+var parseCatalogOnce = sync.OnceValues(func() (map[string][]Scenario, error) {
 	paths, err := filepath.Glob("../../scenarios/*.yaml")
 	if err != nil {
 		return nil, err
@@ -41,18 +41,17 @@ var parsedOnce = sync.OnceValues(func() (map[string][]Scenario, error) {
 			return nil, err
 		}
 		name := filepath.Base(path)
-		if files[strings.TrimSuffix(name, ".yaml")], err = Parse(name, data, known); err != nil {
+		if files[strings.TrimSuffix(name, ".yaml")], err = Parse(name, data, testNames); err != nil {
 			return nil, err
 		}
 	}
 	return files, nil
 })
 
-// parsedCatalog returns the scenarios of each file. Tests share the scenarios, and must not change
-// them.
+// parsedCatalog returns the scenarios of each file. Tests share them and must not change them.
 func parsedCatalog(t *testing.T) map[string][]Scenario {
 	t.Helper()
-	files, err := parsedOnce()
+	files, err := parseCatalogOnce()
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scenarios: %v", err)
 	}
@@ -64,7 +63,7 @@ func TestCatalog(t *testing.T) {
 	for file, all := range parsedCatalog(t) {
 		for _, s := range all {
 			if s.Name != file {
-				t.Errorf("%s.yaml has the name %s", file, s.Name)
+				t.Errorf("%s.yaml contains a scenario with the name %s", file, s.Name)
 			}
 			if ids[s.ID()] {
 				t.Errorf("duplicate scenario %s", s.ID())
@@ -87,13 +86,13 @@ func TestCatalog(t *testing.T) {
 		"slow-network", "slow-acquire/no-elapsed-check", "delayed-write/fenced", "holder-cut-off/dropped", "sequential-or-multiplexed/sequential",
 	} {
 		if !ids[id] {
-			t.Errorf("the catalog has no %s", id)
+			t.Errorf("the catalog has no scenario %s", id)
 		}
 	}
 }
 
-// Each scenario has expectations, because otherwise nothing would catch a broken lock. A comparison
-// run that is expected to violate a property must name the cause.
+// A scenario for a broken lock must expect a violation, because otherwise nothing would show that
+// the lock is broken. Every expected violation must name its cause.
 func TestCatalogExpectations(t *testing.T) {
 	for _, all := range parsedCatalog(t) {
 		for _, s := range all {
@@ -101,8 +100,8 @@ func TestCatalogExpectations(t *testing.T) {
 			for property, e := range s.Expect {
 				if e.Want == "violated" {
 					violated = true
-					if e.Cause == "" && e.Follows == "" {
-						t.Errorf("%s: expected violation of %s without a cause", s.ID(), property)
+					if e.Cause == "" && e.LeadProperty == "" {
+						t.Errorf("%s: the expected violation of %s has no cause", s.ID(), property)
 					}
 				}
 			}
@@ -113,38 +112,38 @@ func TestCatalogExpectations(t *testing.T) {
 	}
 }
 
-// TestSharedNodeQuorums checks restart-forgets, delayed-restart and clock-jump, in which a single
-// node decides: two clients run one cycle each, and their quorums share only that node.
+// In restart-forgets, delayed-restart and clock-jump, a single node decides: two clients run one
+// cycle each, and their quorums share only that node.
 func TestSharedNodeQuorums(t *testing.T) {
 	files := parsedCatalog(t)
 	for _, name := range []string{"restart-forgets", "delayed-restart", "clock-jump"} {
 		s := files[name][0]
-		wantSame(t, name+": reach", [][]string{s.Clients[0].Reach, s.Clients[1].Reach}, [][]string{{"n1", "n2", "n3"}, {"n3", "n4", "n5"}})
-		wantSame(t, name+": hold", []time.Duration{s.Clients[0].Hold.Min, s.Clients[1].Hold.Min}, []time.Duration{8 * time.Second, time.Second})
-		wantSame(t, name+": start", s.Clients[1].Start.String(), "c1 acquired")
-		wantSame(t, name+": step", s.Plan[0].When.String(), "10ms after c1 acquired")
+		checkSame(t, name+": reach", [][]string{s.Clients[0].Reach, s.Clients[1].Reach}, [][]string{{"n1", "n2", "n3"}, {"n3", "n4", "n5"}})
+		checkSame(t, name+": hold", []time.Duration{s.Clients[0].Hold.Min, s.Clients[1].Hold.Min}, []time.Duration{8 * time.Second, time.Second})
+		checkSame(t, name+": start", s.Clients[1].Start.String(), "c1 acquired")
+		checkSame(t, name+": step", s.Plan[0].When.String(), "10ms after c1 acquired")
 		if len(s.Clients) != 2 || s.Workload.Cycles != 1 || s.Lock.RetryMin != 20*ms || s.Lock.RetryMax != 100*ms {
 			t.Errorf("%s: the quorums don't share exactly one node: %+v", name, s)
 		}
 	}
 }
 
-// checkDebates checks that a party's stance is only recorded where the scenario's source mentions
-// the party, and that every party appears.
+// checkDebates checks that a party's stance is recorded only if the scenario's source mentions the
+// party, and that every party appears.
 func checkDebates(t *testing.T) {
 	t.Helper()
 	names := map[string]string{"kleppmann": "Kleppmann", "antirez": "antirez", "redis": "Redis documentation"}
-	had := map[string]int{}
+	numStances := map[string]int{}
 	files := parsedCatalog(t)
 	for _, all := range files {
 		for _, s := range all {
 			for _, other := range s.Cures {
 				if files[other] == nil || other == s.Name {
-					t.Errorf("%s: cures refers to the unknown scenario %s", s.ID(), other)
+					t.Errorf("%s: cures lists the unknown scenario %s", s.ID(), other)
 				}
 			}
 			for party := range s.Debate {
-				had[party]++
+				numStances[party]++
 				if !strings.Contains(s.Source, names[party]) {
 					t.Errorf("%s: %s is in the debate but not in the source", s.ID(), party)
 				}
@@ -152,8 +151,8 @@ func checkDebates(t *testing.T) {
 		}
 	}
 	for _, party := range parties() {
-		if had[party] < 5 {
-			t.Errorf("%s has %d claims", party, had[party])
+		if numStances[party] < 5 {
+			t.Errorf("%s has a stance on only %d claims", party, numStances[party])
 		}
 	}
 }

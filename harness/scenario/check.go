@@ -14,39 +14,39 @@ import (
 	"lockpick/nemesis"
 )
 
-// checkConsistency checks rules that involve more than one key. It also fills in the default mode
-// of faults, and the settings that follow from the kind of lock.
-func checkConsistency(s *Scenario, k Known) error {
+// checkConsistency checks rules that involve more than one key. It sets default fault modes, and
+// settings that follow from the lock kind.
+func checkConsistency(s *Scenario, k KnownNames) error {
 	s.Lock = s.Lock.ForKind(k.Kinds[s.Lock.Kind], s.Topology.Nodes)
 	if s.Lock.Kind == brokenLock && s.Lock.Mistake == "" {
-		return pathProblem("lock.kind", suggest("", "add mistake: and one of these", k.Mistakes), "lock kind broken requires a mistake")
+		return pathProblem("lock.kind", suggest("", "add mistake: and one of these", k.Mistakes), "lock kind %q requires a mistake", brokenLock)
 	}
 	if err := checkOptions(s, k); err != nil {
 		return err
 	}
-	for _, part := range []func(*Scenario) error{checkLock, checkAddresses, checkClients, checkStarts, checkWorkload, checkPlan, checkRandom, checkExpect, checkWork} {
-		if err := part(s); err != nil {
+	for _, check := range []func(*Scenario) error{checkLock, checkAddresses, checkClients, checkStarts, checkWorkload, checkPlan, checkRandom, checkExpect, checkWork} {
+		if err := check(s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func checkOptions(s *Scenario, k Known) error {
-	var has []string
+func checkOptions(s *Scenario, k KnownNames) error {
+	var optionNames []string
 	values := map[string][]string{}
 	for _, o := range k.Kinds[s.Lock.Kind].Options {
-		has = append(has, o.Name)
+		optionNames = append(optionNames, o.Name)
 		values[o.Name] = o.Values
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Lock.Options)) {
 		switch {
-		case len(has) == 0:
-			return pathProblem("lock.options", "leave it out", "lock kind %s has no options", s.Lock.Kind)
-		case !slices.Contains(has, name):
-			return pathProblem("lock.options."+name, suggest(name, "can be set", has), "lock kind %s has no option %s", s.Lock.Kind, name)
+		case len(optionNames) == 0:
+			return pathProblem("lock.options", "leave it out", "lock kind %q has no options", s.Lock.Kind)
+		case !slices.Contains(optionNames, name):
+			return pathProblem("lock.options."+name, suggest(name, "can be set", optionNames), "lock kind %q has no option %q", s.Lock.Kind, name)
 		case !slices.Contains(values[name], s.Lock.Options[name]):
-			return pathProblem("lock.options."+name, "use one of "+strings.Join(values[name], ", "), "lock kind %s does not support %s=%s", s.Lock.Kind, name, s.Lock.Options[name])
+			return pathProblem("lock.options."+name, "use one of "+strings.Join(values[name], ", "), "lock kind %q does not support %s=%s", s.Lock.Kind, name, s.Lock.Options[name])
 		}
 	}
 	return nil
@@ -56,9 +56,9 @@ func checkLock(s *Scenario) error {
 	l := s.Lock
 	switch {
 	case l.Kind != brokenLock && l.Mistake != "":
-		return pathProblem("lock.mistake", "use kind: broken, or leave the mistake out", "lock kind %s has no mistakes", l.Kind)
+		return pathProblem("lock.mistake", "use kind: broken, or leave the mistake out", "lock kind %q has no mistakes", l.Kind)
 	case l.Timeout >= l.TTL/2:
-		return pathProblem("lock.timeout", fmt.Sprintf("make timeout less than half of the TTL, here less than %v", l.TTL/2),
+		return pathProblem("lock.timeout", fmt.Sprintf("use a timeout of less than %v, half the TTL", l.TTL/2),
 			"a node timeout of %v is too long for a TTL of %v", l.Timeout, l.TTL)
 	}
 	return nil
@@ -93,24 +93,24 @@ func checkClients(s *Scenario) error {
 	return nil
 }
 
-// checkStarts looks for clients that wait for each other in a cycle and thus would never start.
+// checkStarts rejects clients that wait for each other in a cycle and would never start.
 func checkStarts(s *Scenario) error {
-	waits := map[string]string{}
+	awaitedClient := map[string]string{}
 	for _, c := range s.Clients {
 		if c.Start != nil {
-			waits[c.Name] = c.Start.Client
+			awaitedClient[c.Name] = c.Start.Client
 		}
 	}
 	for _, c := range s.Clients {
 		seen := []string{c.Name}
-		for next := waits[c.Name]; next != ""; next = waits[next] {
+		for next := awaitedClient[c.Name]; next != ""; next = awaitedClient[next] {
 			seen = append(seen, next)
 			if next == c.Name {
 				return pathProblem("clients."+c.Name+".start.client", "give one of them a start time, as in start: 0s",
 					"%s waits for itself: %s", c.Name, strings.Join(seen, " waits for "))
 			}
 			if len(seen) > len(s.Clients) {
-				break // a cycle without c; it is reported when its own members are checked
+				break // a cycle without c is reported when its own members are checked
 			}
 		}
 	}
@@ -120,10 +120,10 @@ func checkStarts(s *Scenario) error {
 func checkWorkload(s *Scenario) error {
 	switch w := s.Workload; {
 	case w.Fence == client.FenceToken && !s.Lock.Fence:
-		return pathProblem("workload.fence", "set lock.fence: true as well; only the lock can issue tokens", "the fence needs a lock that issues fencing tokens")
+		return pathProblem("workload.fence", "set lock.fence: true; only the lock can issue tokens", "workload.fence requires a lock that issues fencing tokens")
 	case w.Extend >= s.Lock.TTL:
-		return pathProblem("workload.extend", fmt.Sprintf("extend well within the TTL of %v", s.Lock.TTL),
-			"the first extension after %v comes too late for a TTL of %v", w.Extend, s.Lock.TTL)
+		return pathProblem("workload.extend", fmt.Sprintf("use an interval well below the TTL of %v", s.Lock.TTL),
+			"the first extension, after %v, is too late for a TTL of %v", w.Extend, s.Lock.TTL)
 	case w.For >= s.Limit:
 		return pathProblem("workload.for", "shorten it, or set a longer limit", "the clients work for %v, but the run ends at %v", w.For, s.Limit)
 	}
@@ -134,7 +134,7 @@ func checkExpect(s *Scenario) error {
 	for _, property := range slices.Sorted(maps.Keys(s.Expect)) {
 		e := s.Expect[property]
 		if property == boundedHold && s.Limits == (Limits{}) {
-			return pathProblem("expect."+property, "add a section, as in limits: {extensions: 5, hold: 40s}", "bounded-hold can't be judged without limits")
+			return pathProblem("expect."+property, "add a section, as in limits: {extensions: 5, hold: 40s}", "bounded-hold can't be checked without limits")
 		}
 		if e.Node != "" && !s.hasNode(e.Node) {
 			return pathProblem("expect."+property+".node", s.nodesHint(), "there is no node %s", e.Node)
@@ -175,11 +175,11 @@ func checkMessage(s *Scenario, path string, m nemesis.OnMessage) error {
 		return err
 	}
 	_, end, _ := nemesis.SplitLink(m.Link)
-	toResource := m.Message == history.OpWrite
+	isWrite := m.Message == history.OpWrite
 	switch {
-	case toResource && end != ResourceName:
+	case isWrite && end != ResourceName:
 		return pathProblem(path+".link", "use a link to the resource, as in c1-"+ResourceName, "no %s is sent on %s", m.Message, m.Link)
-	case !toResource && end == ResourceName:
+	case !isWrite && end == ResourceName:
 		return pathProblem(path+".message", "messages on this link: "+history.OpWrite, "no %s is sent on %s", m.Message, m.Link)
 	}
 	return nil
@@ -201,7 +201,7 @@ func checkFault(s *Scenario, path string, step *nemesis.Step) error {
 	if o := kind.Validate(*f, s.faultTopology()); o != nil {
 		return objectionError(path, o)
 	}
-	if kind.ByMode[f.Mode].Capability == sentinelCapability {
+	if kind.ModeActions[f.Mode].Capability == sentinelCapability {
 		s.Topology.DownAfter = cmp.Or(s.Topology.DownAfter, defaultDownAfter)
 	}
 	if f.Until != nil {
@@ -223,7 +223,7 @@ func checkFault(s *Scenario, path string, step *nemesis.Step) error {
 	return nil
 }
 
-// checkMessageFault checks that a fault on messages is triggered by the message that it affects.
+// checkMessageFault checks that a message fault is triggered by the message that it affects.
 func checkMessageFault(path string, step *nemesis.Step) error {
 	switch {
 	case step.When.Message == nil:
@@ -235,34 +235,34 @@ func checkMessageFault(path string, step *nemesis.Step) error {
 }
 
 func checkTarget(s *Scenario, path, target string, kind nemesis.Kind, f *nemesis.Fault) error {
-	on := nemesis.Client
+	targetKind := nemesis.Client
 	switch {
 	case strings.Contains(target, "-"):
-		on = nemesis.Link
+		targetKind = nemesis.Link
 		if err := checkLink(s, path, target); err != nil {
 			return err
 		}
 	case s.hasNode(target):
-		on = nemesis.Node
+		targetKind = nemesis.Node
 	case !s.hasClient(target):
-		return pathProblem(path, s.clientsHint()+"; "+s.nodesHint(), "there is no target %s", target)
+		return pathProblem(path, s.clientsHint()+"; "+s.nodesHint(), "unknown target %s", target)
 	}
-	// A client or node as the target of a link fault stands for all of its links.
-	if !kind.Hits(on) && !kind.Hits(nemesis.Link) {
-		return pathProblem(path, "it can affect "+targetKinds(kind), "the fault %s can't affect a %s", kind.Name, on)
+	// For a link fault, a client or node stands for all of its links.
+	if !kind.Hits(targetKind) && !kind.Hits(nemesis.Link) {
+		return pathProblem(path, "it can affect "+targetKinds(kind), "the fault %s can't affect a %s", kind.Name, targetKind)
 	}
 	if _, end, _ := nemesis.SplitLink(target); end == nemesis.Replica && !kind.HitsReplication {
 		return pathProblem(path, "it can only be cut", "the fault %s can't affect a replication link", kind.Name)
 	}
 	if kind.CheckTarget != nil {
-		if o := kind.CheckTarget(*f, target, on); o != nil {
+		if o := kind.CheckTarget(*f, target, targetKind); o != nil {
 			return objectionError(path, o)
 		}
 	}
 	return nil
 }
 
-// objectionError converts a fault kind's objection to a problem at a path of the file.
+// objectionError converts a fault kind's objection to a problem at a path in the file.
 func objectionError(path string, o *nemesis.Problem) error {
 	if o.Field != "" {
 		path += "." + o.Field
@@ -272,7 +272,7 @@ func objectionError(path string, o *nemesis.Problem) error {
 
 func targetKinds(k nemesis.Kind) string {
 	var all []string
-	for _, t := range k.On {
+	for _, t := range k.TargetTypes {
 		all = append(all, string(t)+"s")
 	}
 	return strings.Join(all, " and ")
@@ -285,7 +285,7 @@ func checkRandom(s *Scenario) error {
 		return nil
 	}
 	const path = "plan.random"
-	steady, _ := longRunningClients(*s)
+	longRunning, _ := longRunningClients(*s)
 	safety := time.Duration(r.Safety * float64(s.Limit))
 	switch {
 	case r.Lasts.Min > safety/10:
@@ -293,21 +293,21 @@ func checkRandom(s *Scenario) error {
 	case r.Every.Min > safety/2:
 		return pathProblem(path+".every", fmt.Sprintf("lower the minimum to %v or less, or set a longer limit", safety/2), "hardly any fault fits into a safety phase of %v", safety)
 	case s.Workload.For <= safety:
-		return pathProblem("workload", fmt.Sprintf("set workload.for to more than %v, the safety phase's end", safety), "the clients may finish before the faults of the random plan")
-	case len(steady) == 0:
+		return pathProblem("workload", fmt.Sprintf("set workload.for to more than %v, when the safety phase ends", safety), "the clients may finish before the random plan's last faults")
+	case len(longRunning) == 0:
 		return pathProblem("clients", fmt.Sprintf("let one of them start by %v, and work until workload.for", time.Duration(latestStart*float64(s.Limit))), "the random plan has no client to target")
 	}
 	for _, c := range r.Choices() {
-		if slices.ContainsFunc(r.ModesOf(c.Kind), func(mode string) bool { return c.Kind.ByMode[mode].Capability == sentinelCapability }) {
+		if slices.ContainsFunc(r.ModesOf(c.Kind), func(mode string) bool { return c.Kind.ModeActions[mode].Capability == sentinelCapability }) {
 			s.Topology.DownAfter = cmp.Or(s.Topology.DownAfter, defaultDownAfter)
 		}
 		if o := c.Kind.ValidateTopology(s.faultTopology()); o != nil {
 			return pathProblem(path+".faults", o.Hint, "%s", o.What)
 		}
 		switch {
-		case c.Kind.Allowed == "" && r.Within != "":
-			return pathProblem(path+".within", "remove one of them", "a %s violates Redlock's assumptions", c.Kind.Name)
-		case c.Fatal() && len(steady) <= nemesis.MinSurvivors && slices.Contains(r.Faults, c.Name):
+		case c.Kind.AllowedFaults == "" && r.Within != "":
+			return pathProblem(path+".within", "remove one of them", "the fault %s violates Redlock's assumptions", c.Kind.Name)
+		case c.Fatal() && len(longRunning) <= nemesis.MinSurvivors && slices.Contains(r.Faults, c.Name):
 			return pathProblem(path+".faults", "add clients", "%d clients must survive, so none can be killed", nemesis.MinSurvivors)
 		case len(c.Kind.Modes) > 0 && len(r.ModesOf(c.Kind)) == 0:
 			return pathProblem(path+".modes", suggest("", "modes of "+c.Kind.Name, c.Kind.Modes), "the fault %s has none of these modes", c.Kind.Name)
@@ -319,7 +319,7 @@ func checkRandom(s *Scenario) error {
 // checkWork limits the resources that a run needs, as far as the scenario determines them: the
 // number of objects, and the number of repetitions, each of which records at least one event. Runs
 // that repeat something without bound, for example because clients neither think nor hold, are
-// stopped once they have recorded history.MaxEvents events.
+// stopped after history.MaxEvents events.
 func checkWork(s *Scenario) error {
 	nodes := max(s.Topology.Nodes, len(s.Topology.Addresses))
 	if links := nodes * len(s.Clients); links > maxLinks {
@@ -343,67 +343,68 @@ func checkWork(s *Scenario) error {
 	total = 0
 	for i, step := range s.Plan {
 		f := step.Fault
-		lasts := s.Limit
+		length := s.Limit
 		if f.For != nil {
-			lasts = min(lasts, *f.For)
+			length = min(length, *f.For)
 		}
-		if err := addRepeats(&total, fmt.Sprintf("plan.%d.fault.every", i+1), lasts, f.Every.Min, len(f.Targets)); err != nil {
+		if err := addRepeats(&total, fmt.Sprintf("plan.%d.fault.every", i+1), length, f.Every.Min, len(f.Targets)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// addRepeats adds up the occurrences of something that happens on each target, once per interval
-// every, for the given duration. It limits the total.
-func addRepeats(total *int, path string, length, every time.Duration, targets int) error {
-	if every <= 0 {
-		return nil // not repeated
+// addRepeats adds the number of times that something happens on all targets to total, and limits
+// the total. It happens once per interval for the given length of time.
+func addRepeats(total *int, path string, length, interval time.Duration, targets int) error {
+	if interval <= 0 {
+		return nil // happens only once
 	}
-	// The number of microseconds in a day, times a thousand targets, fits in an int.
-	if *total += int(length/every) * targets; *total > history.MaxEvents {
-		return pathProblem(path, fmt.Sprintf("at most %d times per run: use a longer interval or a shorter run", history.MaxEvents), "every %v is too often: %d times in this run", every, *total)
+	// The microseconds in a day times a thousand targets fit in an int.
+	if *total += int(length/interval) * targets; *total > history.MaxEvents {
+		return pathProblem(path, fmt.Sprintf("at most %d times per run: use a longer interval or a shorter run", history.MaxEvents), "every %v is too often: %d times in this run", interval, *total)
 	}
 	return nil
 }
 
-// Capabilities that a scenario needs besides those that its plan needs.
+// Capabilities that a scenario may need in addition to those that its faults need.
 const (
-	CanReplicate        = "replicas"
-	CanPersist          = "persistence"
-	CanUseExactInstants = "exact-instants"
-	CanExpireMonotonic  = "monotonic-expiry" // no version of Redis supports it
-	CanUseImage         = "image"            // nodes are containers that run a given image
-	CanReportKeyLife    = "life"             // nodes report the life of each key (history.Life); no scenario needs it
-	CanSetOwnTime       = "set-own-time"     // can set the clock of a client whose lock calls package time directly
+	ReplicasCapability        = "replicas"
+	PersistenceCapability     = "persistence"
+	ExactInstantsCapability   = "exact-instants"
+	MonotonicExpiryCapability = "monotonic-expiry" // no version of Redis supports it
+	ImageCapability           = "image"            // nodes are containers that run a given image
+	KeyLifeCapability         = "life"             // nodes report changes to keys (history.Life); no scenario needs it
+	OwnTimeCapability         = "set-own-time"     // can set the clock of a client whose lock calls package time directly
 )
 
-// Capabilities lists everything that a backend may support besides CanRun: features of topologies,
-// and each fault on each kind of target.
+// Capabilities lists everything that a backend may support besides harness.RunCapability: features
+// of topologies, and each fault on each kind of target.
 func Capabilities() []string {
-	all := []string{CanPersist, CanReplicate, CanUseImage, CanExpireMonotonic, CanSetOwnTime, CanUseExactInstants}
+	all := []string{PersistenceCapability, ReplicasCapability, ImageCapability, MonotonicExpiryCapability, OwnTimeCapability, ExactInstantsCapability}
 	all = append(all, lock.Servers()...)
 	faults, _ := nemesis.Capabilities(nil)
 	return append(all, faults...)
 }
 
-// NeedsForLock returns the capabilities needed to run the scenario with a lock of kind k.
-func (s Scenario) NeedsForLock(k lock.Kind) []string {
-	needs := s.Needs()
+// RequiredCapabilitiesForLock returns the capabilities required to run the scenario with a lock of
+// kind k.
+func (s Scenario) RequiredCapabilitiesForLock(k lock.Kind) []string {
+	capabilities := s.RequiredCapabilities()
 	if k.OwnTime && setsClientClock(s) {
-		needs = append(needs, CanSetOwnTime)
+		capabilities = append(capabilities, OwnTimeCapability)
 	}
 	if k.Server != s.Topology.Server {
-		needs = append(needs, lockNeed(s.Topology.Server))
+		capabilities = append(capabilities, lockCapability(s.Topology.Server))
 	}
-	slices.Sort(needs)
-	return needs
+	slices.Sort(capabilities)
+	return capabilities
 }
 
-// setsClientClock reports whether the plan may step a client's clock, as opposed to changing its
+// setsClientClock reports whether the plan may set a client's clock, as opposed to changing its
 // rate.
 func setsClientClock(s Scenario) bool {
-	if s.Random != nil && slices.ContainsFunc(s.Random.Choices(), func(c nemesis.Choice) bool { return c.Kind.SetsClock && c.On == nemesis.Client }) {
+	if s.Random != nil && slices.ContainsFunc(s.Random.Choices(), func(c nemesis.Choice) bool { return c.Kind.SetsClock && c.TargetType == nemesis.Client }) {
 		return true
 	}
 	return slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool {
@@ -412,8 +413,8 @@ func setsClientClock(s Scenario) bool {
 	})
 }
 
-// Needs lists the capabilities that a cluster must have for the scenario, sorted.
-func (s Scenario) Needs() []string {
+// RequiredCapabilities returns the capabilities that a cluster must have for the scenario, sorted.
+func (s Scenario) RequiredCapabilities() []string {
 	var out []string
 	add := func(c string) {
 		if c != "" && !slices.Contains(out, c) {
@@ -423,9 +424,9 @@ func (s Scenario) Needs() []string {
 	for _, st := range s.Plan {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
 		if st.When.Message != nil {
-			add(nemesis.Capability(nemesis.Hold, nemesis.Message)) // the message is held until the fault has been injected, whatever the fault
+			add(nemesis.Capability(nemesis.Hold, nemesis.Message)) // the message is held until the fault, whatever its kind, has been injected
 		}
-		add(kind.ByMode[st.Fault.Mode].Capability)
+		add(kind.ModeActions[st.Fault.Mode].Capability)
 		if kind.Hits(nemesis.Message) {
 			add(kind.Capability(nemesis.Message))
 		}
@@ -440,48 +441,48 @@ func (s Scenario) Needs() []string {
 			}
 		}
 	}
-	if s.Random != nil { // even what a seed doesn't draw: a backend runs all seeds or none
+	if s.Random != nil { // include faults that a seed doesn't draw: a backend runs all seeds or none
 		for _, c := range s.Random.Choices() {
-			add(c.Kind.Capability(c.On))
+			add(c.Kind.Capability(c.TargetType))
 			for _, mode := range s.Random.ModesOf(c.Kind) {
-				add(c.Kind.ByMode[mode].Capability)
+				add(c.Kind.ModeActions[mode].Capability)
 			}
-			for _, besides := range c.Kind.AlsoNeeds {
-				add(besides)
+			for _, capability := range c.Kind.ExtraCapabilities {
+				add(capability)
 			}
-			if c.On == nemesis.Message {
+			if c.TargetType == nemesis.Message {
 				add(nemesis.Capability(nemesis.Hold, nemesis.Message))
 			}
 		}
 	}
-	for need, is := range map[string]bool{
-		CanReplicate: s.Topology.Replicas > 0, CanPersist: s.Topology.Persistence != PersistNone && s.Topology.Server == "", CanUseImage: s.Topology.Image != "",
-		CanExpireMonotonic: s.Topology.Expiry == ExpiryMonotonic, CanUseExactInstants: s.Exact,
+	for capability, isNeeded := range map[string]bool{
+		ReplicasCapability: s.Topology.Replicas > 0, PersistenceCapability: s.Topology.Persistence != PersistNone && s.Topology.Server == "", ImageCapability: s.Topology.Image != "",
+		MonotonicExpiryCapability: s.Topology.Expiry == ExpiryMonotonic, ExactInstantsCapability: s.Exact,
 	} {
-		if is {
-			add(need)
+		if isNeeded {
+			add(capability)
 		}
 	}
 	if store := s.Topology.Server; store != "" {
-		out = convertNeeds(store, out)
+		out = convertCapabilities(store, out)
 		add(store)
 	}
 	slices.Sort(out)
 	return out
 }
 
-// faultTopology returns the topology in the form that fault kinds need.
+// faultTopology returns the topology in the form that fault kinds expect.
 func (s *Scenario) faultTopology() nemesis.Topology {
-	return nemesis.Topology{Replicas: s.Topology.Replicas, Persists: s.Topology.Persistence != PersistNone}
+	return nemesis.Topology{Replicas: s.Topology.Replicas, HasPersistence: s.Topology.Persistence != PersistNone}
 }
 
-// SentinelNodes lists the nodes whose failover the plan leaves to sentinels.
+// SentinelNodes returns the nodes whose failover the plan leaves to sentinels.
 func (s Scenario) SentinelNodes() []string {
 	var nodes []string
 	for _, st := range s.Plan {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
 		for _, node := range st.Fault.Targets {
-			if kind.ByMode[st.Fault.Mode].Capability == sentinelCapability && !slices.Contains(nodes, node) {
+			if kind.ModeActions[st.Fault.Mode].Capability == sentinelCapability && !slices.Contains(nodes, node) {
 				nodes = append(nodes, node)
 			}
 		}
@@ -490,4 +491,4 @@ func (s Scenario) SentinelNodes() []string {
 }
 
 // sentinelCapability is the capability of clusters that run sentinels.
-var sentinelCapability = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
+var sentinelCapability = nemesis.Capability(nemesis.SentinelCapability, nemesis.Node)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-const randomFile = head + `clients: 3
+const randomFile = requiredKeys + `clients: 3
 limit: 30s
 workload: {for: 27s}
 plan:
@@ -19,15 +19,15 @@ expect: {deadlock-freedom: holds}
 
 func randomScenario(t *testing.T) Scenario {
 	t.Helper()
-	all, err := Parse("f.yaml", []byte(randomFile), known)
+	all, err := Parse("f.yaml", []byte(randomFile), testNames)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all[0]
 }
 
-// TestWithRandomPlan checks that the result has a fixed plan, so that a stored run can be repeated
-// regardless of later changes to the generator or the seed.
+// The result has a fixed plan, so a stored run can be repeated whatever happens to the generator or
+// the seed.
 func TestWithRandomPlan(t *testing.T) {
 	s := randomScenario(t)
 	a, b := s.WithRandomPlan(1), s.WithRandomPlan(2)
@@ -35,7 +35,7 @@ func TestWithRandomPlan(t *testing.T) {
 		t.Fatalf("seed 1: %v, seed 2: %v", a.Plan, b.Plan)
 	}
 	if !reflect.DeepEqual(a, s.WithRandomPlan(1)) || !reflect.DeepEqual(a, a.WithRandomPlan(2)) {
-		t.Error("a drawn plan is drawn a second time")
+		t.Error("the plan was drawn a second time")
 	}
 	text, err := json.Marshal(a)
 	if err != nil {
@@ -43,20 +43,20 @@ func TestWithRandomPlan(t *testing.T) {
 	}
 	var stored Scenario
 	if err := json.Unmarshal(text, &stored); err != nil || !reflect.DeepEqual(stored.WithRandomPlan(3).Plan, a.Plan) {
-		t.Errorf("after storing and reading: %v\n%v\n%v", err, stored.Plan, a.Plan)
+		t.Errorf("after storing and reading: error %v, plan\n%v\nwant\n%v", err, stored.Plan, a.Plan)
 	}
 	if s.Plan != nil || s.Random == nil {
 		t.Error("WithRandomPlan modified the original scenario")
 	}
 }
 
-// On a real backend a seed draws the same plan, scaled.
+// A seed draws the same plan whether the scenario is scaled before or after drawing.
 func TestRandomPlanScales(t *testing.T) {
 	s := randomScenario(t)
 	for seed := range uint64(50) {
-		before, after := s.WithRandomPlan(seed).Scaled(0.1).Plan, s.Scaled(0.1).WithRandomPlan(seed).Plan
+		before, after := s.WithRandomPlan(seed).ScaledCopy(0.1).Plan, s.ScaledCopy(0.1).WithRandomPlan(seed).Plan
 		if len(before) != len(after) {
-			t.Fatalf("seed %d: %d steps, but %d if scaled before drawing", seed, len(before), len(after))
+			t.Fatalf("seed %d: %d steps, but %d steps if scaled before drawing", seed, len(before), len(after))
 		}
 		for i := range before {
 			a, b := before[i], after[i]
@@ -67,20 +67,21 @@ func TestRandomPlanScales(t *testing.T) {
 	}
 }
 
-// A plan must not depend on the backend, so the scenario needs everything that may be drawn.
-func TestRandomNeeds(t *testing.T) {
+// The required capabilities include those of everything that may be drawn, because a plan must not
+// depend on the backend.
+func TestRandomPlanCapabilities(t *testing.T) {
 	s := randomScenario(t)
-	wantSame(t, "needs", s.Needs(), []string{"cut-link", "hold-message", "kill-client", "kill-node", "pause-client"})
+	checkSame(t, "required capabilities", s.RequiredCapabilities(), []string{"cut-link", "hold-message", "kill-client", "kill-node", "pause-client"})
 	for seed := range uint64(20) {
-		for _, need := range s.WithRandomPlan(seed).Needs() {
-			if !slices.Contains(s.Needs(), need) {
-				t.Errorf("seed %d needs %s", seed, need)
+		for _, need := range s.WithRandomPlan(seed).RequiredCapabilities() {
+			if !slices.Contains(s.RequiredCapabilities(), need) {
+				t.Errorf("seed %d requires %s, too", seed, need)
 			}
 		}
 	}
 }
 
-// Properties may pass unexercised, because chance decides what a random plan exercises.
+// Properties may pass unexercised because chance decides what a random plan exercises.
 func TestRandomPlanAllowsUnexercisedProperties(t *testing.T) {
 	for property, e := range randomScenario(t).Expect {
 		if !e.Implied {

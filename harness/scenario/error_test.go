@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// known contains the names that the tests use.
-var known = Known{
+// testNames contains the names used by the tests.
+var testNames = KnownNames{
 	Backends: []string{"sim", "process"},
 	Locks:    []string{"broken", "failover", "hardened", "redislock", "redlock", "redsync", "rueidis", "single"},
 	Mistakes: mistakes,
@@ -37,12 +37,11 @@ var known = Known{
 	},
 }
 
-// head contains the required keys of a scenario.
-const head = "name: x\nclaim: Something.\nsource: nobody\n"
+// requiredKeys contains the required keys of a scenario.
+const requiredKeys = "name: x\nclaim: Something.\nsource: nobody\n"
 
-// TestParseErrors checks the archives in testdata/scenario-errors. They contain pairs of CASE.yaml
-// and CASE.err, which contains the whole error message. CASE.part is a file without the three lines
-// of head.
+// The archives in testdata/scenario-errors contain pairs of files: CASE.yaml and CASE.err, the
+// complete error message. CASE.part is a file without the three lines of requiredKeys.
 func TestParseErrors(t *testing.T) {
 	archives, err := filepath.Glob("testdata/scenario-errors/*.txtar")
 	if err != nil || len(archives) == 0 {
@@ -65,7 +64,7 @@ func TestParseErrors(t *testing.T) {
 			case "err":
 				continue
 			case "part":
-				text = head + text
+				text = requiredKeys + text
 			}
 			got := parseError(t, name, text)
 			out.Files = append(out.Files, f, txtar.File{Name: name + ".err", Data: []byte(got)})
@@ -91,19 +90,19 @@ func parseError(t *testing.T, name, text string) string {
 			sets = append(sets, strings.TrimSpace(s))
 		}
 	}
-	_, err := ParseWith(name+".yaml", []byte(text), known, Overrides{Sets: sets}, nil)
+	_, err := ParseWithOptions(name+".yaml", []byte(text), testNames, ParseOptions{Overrides: sets}, nil)
 	if err == nil {
 		t.Errorf("%s: no error", name)
 		return ""
 	}
 	var e *Error
 	if !errors.As(err, &e) || e.Line < 1 || e.Column < 1 || e.Hint == "" {
-		t.Errorf("%s: not a scenario error with position and hint: %#v", name, err)
+		t.Errorf("%s: not a scenario error with a position and a hint: %#v", name, err)
 	}
 	return kindListRemover.Replace(err.Error()) + "\n"
 }
 
-// kindListRemover removes the lists of fault kinds, so that a new kind doesn't change the golden
+// kindListRemover replaces the lists of fault kinds, so that a new kind doesn't change the golden
 // files.
 var kindListRemover = func() *strings.Replacer {
 	var kinds []string
@@ -115,24 +114,24 @@ var kindListRemover = func() *strings.Replacer {
 
 func TestParseRejectsInvalidText(t *testing.T) {
 	for name, data := range map[string][]byte{
-		"too large":  []byte(head + "# " + strings.Repeat("x", MaxFile)),
-		"not UTF-8":  []byte(head + "tags: [\xff]"),
+		"too large":  []byte(requiredKeys + "# " + strings.Repeat("x", MaxFile)),
+		"not UTF-8":  []byte(requiredKeys + "tags: [\xff]"),
 		"empty":      nil,
 		"blank":      []byte(" \n\n"),
 		"a comment":  []byte("# nothing"),
 		"NUL":        []byte("name: \x00"),
 		"anchor":     []byte("a: *" + strings.Repeat("x", 5000)),
-		"long plan":  []byte(head + "plan: [" + strings.Repeat("{}, ", 5000) + "]"),
-		"long range": []byte(head + "workload: {hold: " + strings.Repeat("0", 5000) + "2s..1s}"),
+		"long plan":  []byte(requiredKeys + "plan: [" + strings.Repeat("{}, ", 5000) + "]"),
+		"long range": []byte(requiredKeys + "workload: {hold: " + strings.Repeat("0", 5000) + "2s..1s}"),
 		"deep":       []byte(strings.Repeat("[", 100_000)),
 		"deep block": []byte(strings.Repeat("- ", 100_000)),
 	} {
-		_, err := Parse("f.yaml", data, known)
+		_, err := Parse("f.yaml", data, testNames)
 		var e *Error
 		if !errors.As(err, &e) {
 			t.Errorf("%s: %v", name, err)
 		} else if len(e.Error()) > 1000 {
-			t.Errorf("%s: message of %d bytes", name, len(e.Error()))
+			t.Errorf("%s: the message has %d bytes", name, len(e.Error()))
 		}
 	}
 }
@@ -156,26 +155,26 @@ func FuzzParse(f *testing.F) {
 			f.Fatal(err)
 		}
 		for _, x := range a.Files {
-			f.Add(head+string(x.Data), "plan.1.fault.for=20s")
+			f.Add(requiredKeys+string(x.Data), "plan.1.fault.for=20s")
 		}
 	}
 	f.Fuzz(func(t *testing.T, text, set string) {
-		all, err := ParseWith("f.yaml", []byte(text), known, Overrides{Sets: []string{set}}, nil)
+		all, err := ParseWithOptions("f.yaml", []byte(text), testNames, ParseOptions{Overrides: []string{set}}, nil)
 		if err != nil {
 			var e *Error
 			if !errors.As(err, &e) {
 				t.Fatalf("not a scenario error: %v", err)
 			}
-			if e.Line < 1 || e.Column < 1 || e.What == "" || e.Error() == "" {
-				t.Fatalf("error without a position: %#v", e)
+			if e.Line < 1 || e.Column < 1 || e.Message == "" || e.Error() == "" {
+				t.Fatalf("the error has no position: %#v", e)
 			}
 			return
 		}
 		for _, s := range all {
 			if s.Lock.Timeout >= s.Lock.TTL/2 || s.Topology.Nodes < 1 || len(s.Clients) < 1 || s.Limit <= 0 {
-				t.Fatalf("impossible scenario accepted: %+v", s)
+				t.Fatalf("an impossible scenario was accepted: %+v", s)
 			}
-			s.Scaled(0.1)
+			s.ScaledCopy(0.1)
 		}
 	})
 }

@@ -15,70 +15,68 @@ import (
 	"lockpick/nemesis"
 )
 
-// Known lists the names that a scenario may use but this package doesn't define. Faults, events,
-// points and message kinds are defined by packages nemesis and client.
-type Known struct {
-	Locks      []string             // kinds of locks
-	Kinds      map[string]lock.Kind // their options and properties; for a kind not listed, Check derives them from the lock's settings
-	Mistakes   []string             // of lock kind broken
-	Properties []string             // that a scenario can set expectations for
+// KnownNames lists the names that a scenario may use but this package doesn't define. Faults,
+// events, points and message kinds are defined by packages nemesis and client.
+type KnownNames struct {
+	Locks      []string             // lock kinds
+	Kinds      map[string]lock.Kind // options and features of lock kinds; for a missing kind, Check derives them from the lock's settings
+	Mistakes   []string             // mistakes of lock kind broken
+	Properties []string             // properties that a scenario can set expectations for
 	Causes     []string             // causes and classes of violations
-	// CanonicalCause returns the current spelling of a cause. If it is nil, the spelling of a cause
-	// never changes.
+	// CanonicalCause returns the current spelling of a cause. nil means that spellings never change.
 	CanonicalCause func(string) string
-	Numbers        []string // measured numbers, which a scenario can bound
-	Backends       []string // allowed in a run.json; scenarios don't name a backend
-	Folders        []string // folders of a store, which can't be names of scenarios
+	Numbers        []string // measured numbers that a scenario can bound
+	Backends       []string // backends that a run.json can name
+	Folders        []string // folders of a store, whose names scenarios can't have
 }
 
-// With returns k with these kinds of locks and their settings.
-func (k Known) With(kinds map[string]lock.Kind) Known {
+// WithKinds returns a copy of k with the given lock kinds.
+func (k KnownNames) WithKinds(kinds map[string]lock.Kind) KnownNames {
 	k.Locks, k.Kinds = slices.Sorted(maps.Keys(kinds)), kinds
 	return k
 }
 
-// brokenLock is the lock kind that has a mistake.
+// brokenLock is the lock kind whose locks have a mistake.
 const brokenLock = "broken"
 
-// reader holds a scenario while it is read or written.
+// reader contains a scenario while it is read or written.
 type reader struct {
 	scenario    Scenario
 	variants    []variantEntry
 	unsuitable  string        // see Parsed
-	minDuration time.Duration // the shortest duration other than zero
-	maxSteps    int           // limit for a plan
+	minDuration time.Duration // minimum nonzero duration
+	maxSteps    int           // maximum number of steps in a plan
 }
 
 func newReader(unit time.Duration, variant string) *reader {
-	expect := map[string]Expectation{mutualExclusion: implied, resourceSafety: implied}
+	expect := map[string]Expectation{mutualExclusion: impliedExpectation, resourceSafety: impliedExpectation}
 	return &reader{scenario: Scenario{Variant: variant, Expect: expect}, minDuration: unit, maxSteps: maxItems}
 }
 
-// variantEntry is one entry of the section variants, before it is applied.
+// variantEntry is an entry of the section variants before it is applied.
 type variantEntry struct {
 	Name                       string
 	Claim, Debate, Set, Expect *yaml.Node
 }
 
-// defaultCycles is the number of cycles per client if neither cycles nor for is given, and
-// defaultClients and defaultNodes are the numbers of clients and nodes.
 const (
-	defaultNodes   = 5
-	defaultCycles  = 3
-	defaultClients = 2
+	defaultCycles  = 3 // cycles per client if neither cycles nor for is given
+	defaultClients = 2 // number of clients
+	defaultNodes   = 5 // number of nodes
 )
 
-// form returns the description of a scenario file: this table and those below contain every key.
-func (r *reader) form(k Known) object {
+// form returns the description of a scenario file. Together with the functions below, it contains
+// every key.
+func (r *reader) form(k KnownNames) object {
 	expect := r.expectForm(k)
 	return object{"the scenario", []field{
 		{key: "name", doc: "the name on the command line", shape: dashedName("scenario"), required: true},
 		{key: "claim", doc: "the scenario's conclusion, in one plain sentence", shape: nonEmptyText, required: true},
 		{key: "source", doc: "author and place of the claim", shape: nonEmptyText},
-		{key: "tags", doc: "words for selecting scenarios", shape: wordsOf("tags", dashedName("tag"))},
+		{key: "tags", doc: "words for selecting scenarios", shape: distinctWords("tags", dashedName("tag"))},
 		{key: "debate", doc: "who affirms the claim, and who denies it", shape: debateForm()},
 		{key: "tier", doc: "other locks that must meet the expectations: every lock, or quorum locks; by default none", shape: oneOf("tier", tiers()...)},
-		{key: "cures", doc: "scenarios whose damage this one avoids with a single change", shape: wordsOf("cures", dashedName("scenario"))},
+		{key: "cures", doc: "scenarios whose damage this one avoids with a single change", shape: distinctWords("cures", dashedName("scenario"))},
 		{key: "topology", doc: "the lock servers", shape: topologyForm(r.minDuration)},
 		{key: "lock", doc: "the lock under test and its settings", shape: lockForm(k, r.minDuration)},
 		{key: "clients", doc: "the number of clients, or each client with its start and the nodes it reaches", shape: clientsForm(r.minDuration)},
@@ -89,7 +87,7 @@ func (r *reader) form(k Known) object {
 		{key: "limit", doc: "the run is stopped after this time", shape: duration(r.minDuration), defaultText: "2m0s"},
 		{key: "exact", doc: "whether events must coincide to the microsecond, which is only possible in virtual time", shape: boolean},
 		{key: "scale", doc: "factor by which all durations are multiplied on real backends, if it must be fixed", shape: scaleFactor},
-		{key: "variants", doc: "the same scenario with different values for some keys", to: &r.variants, shape: dict{"variants", dashedName("variant"), maxVariants, object{"a variant", []field{
+		{key: "variants", doc: "the same scenario with different values for some keys", dest: &r.variants, shape: dict{"variants", dashedName("variant"), maxVariants, object{"a variant", []field{
 			{key: "set", doc: "new values for keys (lock.ttl) or whole sections (plan)", shape: deferredShape{scalar{jsonSchema: setSchema()}}, required: true},
 			{key: "claim", doc: "replaces the scenario's claim", shape: deferredShape{nonEmptyText}},
 			{key: "debate", doc: "who affirms and denies the variant's own claim", shape: deferredShape{debateForm()}},
@@ -101,7 +99,7 @@ func (r *reader) form(k Known) object {
 func debateForm() object {
 	o := object{name: "debate"}
 	for _, party := range parties() {
-		o.fields = append(o.fields, field{key: party, doc: "this party's stance on the claim", shape: oneOf("stance", affirms, denies)})
+		o.fields = append(o.fields, field{key: party, doc: "this party's stance on the claim", shape: oneOf("stance", stanceAffirms, stanceDenies)})
 	}
 	return o
 }
@@ -114,22 +112,22 @@ func topologyForm(unit time.Duration) object {
 		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf("persistence", PersistNone, "everysec", PersistAlways, "no"), defaultText: PersistNone},
 		{key: "expiry", doc: "the clock that expires keys: the wall clock, as in Redis, or a monotonic one", shape: oneOf("clock", "wall", ExpiryMonotonic)},
 		{key: "replicas", doc: "asynchronous replicas of each server", shape: integer(0, 1)},
-		{key: "down-after", goPath: "downAfter", doc: "how long a master is unreachable before its sentinels consider it down; by default 1s", shape: duration(unit)},
+		{key: "down-after", goPath: "downAfter", doc: "how long a master must be unreachable before its sentinels consider it down; by default 1s", shape: duration(unit)},
 		{key: "image", doc: "the image of the servers' containers, as in redis:7", shape: imageName},
 		{key: "addresses", doc: "the servers as listed in the lock's configuration, if that is wrong", shape: sequence{"addresses", 1, maxItems, nodeName, false}},
 	}}
 }
 
-func lockForm(k Known, unit time.Duration) object {
+func lockForm(k KnownNames, unit time.Duration) object {
 	retry := durationRange(unit)
-	span := retry.format
-	retry.store = func(to reflect.Value, v any) {
+	formatRange := retry.format
+	retry.assign = func(to reflect.Value, v any) {
 		l, r := to.Addr().Interface().(*lock.Settings), v.(client.Range)
 		l.RetryMin, l.RetryMax = r.Min, r.Max
 	}
 	retry.format = func(v reflect.Value) string {
 		l := v.Interface().(lock.Settings)
-		return span(reflect.ValueOf(client.Range{Min: l.RetryMin, Max: l.RetryMax}))
+		return formatRange(reflect.ValueOf(client.Range{Min: l.RetryMin, Max: l.RetryMax}))
 	}
 	return object{"lock", []field{
 		{key: "kind", doc: "the lock to test", shape: oneOf("lock kind", k.Locks...), defaultText: "redlock"},
@@ -137,24 +135,24 @@ func lockForm(k Known, unit time.Duration) object {
 		{key: "ttl", doc: "a key's time to live", shape: duration(unit), defaultText: "10s"},
 		{key: "drift", doc: "the lock's allowance for clock drift, as a share of the TTL", shape: percent(0.5), defaultText: "1%"},
 		{key: "timeout", doc: "timeout of a request to one node, less than half of the TTL", shape: duration(unit), defaultText: "50ms"},
-		{key: "retry", doc: "range of the random delay between attempts", shape: retry, goPath: wholeSection, stored: "retryMin..retryMax", defaultText: "50ms..250ms"},
+		{key: "retry", doc: "range of the random delay between attempts", shape: retry, goPath: wholeSection, jsonPath: "retryMin..retryMax", defaultText: "50ms..250ms"},
 		{key: "tries", doc: "attempts per acquire; 0: no limit", shape: integer(0, maxCount)},
-		{key: "ask", doc: "whether to contact the nodes all at once or one after another", shape: oneOf("way to ask", "multiplexed", askSequential)},
+		{key: "ask", doc: "whether to contact the nodes all at once or one after another", shape: oneOf("ask setting", "multiplexed", askSequential)},
 		{key: "fence", doc: "whether the lock issues fencing tokens", shape: boolean},
 		{key: "extends", doc: "maximum extensions per hold; 0: the lock's default", shape: integer(0, maxCount)},
 		{key: "options", doc: "options specific to this kind of lock", shape: optionsForm(k)},
 	}}
 }
 
-// optionsForm contains the options of all kinds. Two kinds may give an option of the same name
-// different values, so a field accepts the values of both. checkOptions rejects values of other
-// kinds.
-func optionsForm(k Known) object {
+// optionsForm contains the options of all lock kinds. If two kinds have an option of the same name
+// with different values, the field accepts the values of both, and checkOptions rejects those of
+// other kinds.
+func optionsForm(k KnownNames) object {
 	o := object{name: "options"}
 	values := map[string][]string{}
 	for _, kind := range slices.Sorted(maps.Keys(k.Kinds)) {
 		for _, option := range k.Kinds[kind].Options {
-			doc := "of " + kind + ": " + option.Doc
+			doc := "for " + kind + ": " + option.Doc
 			if i := slices.IndexFunc(o.fields, func(f field) bool { return f.key == option.Name }); i >= 0 {
 				doc = o.fields[i].doc + "; " + doc
 				o.fields = slices.Delete(o.fields, i, i+1)
@@ -164,31 +162,31 @@ func optionsForm(k Known) object {
 					values[option.Name] = append(values[option.Name], v)
 				}
 			}
-			o.fields = append(o.fields, field{key: option.Name, doc: doc, shape: oneOf("value of "+option.Name, values[option.Name]...)})
+			o.fields = append(o.fields, field{key: option.Name, doc: doc, shape: oneOf(option.Name+" setting", values[option.Name]...)})
 		}
 	}
 	return o
 }
 
-// clientsForm describes either the number of clients or a list of them.
+// clientsForm describes either the number of clients or a list of clients.
 func clientsForm(unit time.Duration) shape {
 	number := integer(1, maxClients)
-	number.store = func(to reflect.Value, n any) { to.Set(reflect.ValueOf(newClients(n.(int)))) }
+	number.assign = func(to reflect.Value, n any) { to.Set(reflect.ValueOf(newClients(n.(int)))) }
 	start := alternatives{
 		{field: field{key: "delay", shape: duration(0)}},
 		{field{key: "start", shape: object{"start", eventFields("")}}, isSection, "start"},
 	}
-	one := object{"a client", []field{
-		{key: "start", doc: "start of the client: a time, or an event of another client", shape: start, goPath: wholeSection},
-		{key: "reach", doc: "the nodes it can reach; the others refuse its connections", shape: wordsOf("reach", nodeOrSet)},
-		{key: "think", doc: "overrides the workload", shape: durationRange(0)},
-		{key: "hold", doc: "overrides the workload", shape: durationRange(0)},
-		{key: "cycles", doc: "overrides the workload", shape: integer(1, maxCount)},
-		{key: "cancel-after", goPath: "cancelAfter", doc: "overrides the workload", shape: duration(unit)},
+	clientForm := object{"a client", []field{
+		{key: "start", doc: "when the client starts: a time, or another client's event", shape: start, goPath: wholeSection},
+		{key: "reach", doc: "the nodes it can reach; the others refuse its connections", shape: distinctWords("reach", nodeOrSet)},
+		{key: "think", doc: "overrides the workload's value", shape: durationRange(0)},
+		{key: "hold", doc: "overrides the workload's value", shape: durationRange(0)},
+		{key: "cycles", doc: "overrides the workload's value", shape: integer(1, maxCount)},
+		{key: "cancel-after", goPath: "cancelAfter", doc: "overrides the workload's value", shape: duration(unit)},
 	}}
 	return alternatives{
 		{field: field{goPath: wholeSection, shape: number}},
-		{field{goPath: wholeSection, shape: dict{"clients", clientName, maxClients, one}}, isSection, wholeSection},
+		{field{goPath: wholeSection, shape: dict{"clients", clientName, maxClients, clientForm}}, isSection, wholeSection},
 	}
 }
 
@@ -201,7 +199,7 @@ func newClients(n int) (all []Client) {
 
 func workloadForm(unit time.Duration) object {
 	check := boolean
-	check.store = func(to reflect.Value, v any) { to.SetBool(!v.(bool)) }
+	check.assign = func(to reflect.Value, v any) { to.SetBool(!v.(bool)) }
 	check.format = func(v reflect.Value) string { return strconv.FormatBool(!v.Bool()) }
 	return object{"workload", []field{
 		{key: "kind", doc: "what a critical section does", shape: oneOf("workload", "read-modify-write"), defaultText: "read-modify-write"},
@@ -227,8 +225,8 @@ func limitsForm(unit time.Duration) object {
 	}}
 }
 
-// expectForm contains the properties, and the other keys of the section expect.
-func (r *reader) expectForm(k Known) object {
+// expectForm contains the properties and the other keys of the section expect.
+func (r *reader) expectForm(k KnownNames) object {
 	outcome := oneOf("outcome", wantHolds, wantViolated, wantAny)
 	cause := oneOf("cause", k.Causes...)
 	if k.CanonicalCause != nil {
@@ -252,12 +250,12 @@ func (r *reader) expectForm(k Known) object {
 		numbers.fields = append(numbers.fields, field{key: name, doc: "bound on this number", shape: bound})
 	}
 	if len(k.Numbers) > 0 {
-		o.fields = append(o.fields, field{key: "numbers", doc: "bounds on measured numbers", shape: numbers, to: &r.scenario.Numbers})
+		o.fields = append(o.fields, field{key: "numbers", doc: "bounds on measured numbers", shape: numbers, dest: &r.scenario.Numbers})
 	}
-	vacuous := oneOf("permission", "allowed")
-	vacuous.store = func(to reflect.Value, _ any) { to.SetBool(true) }
+	vacuous := oneOf("vacuous setting", "allowed")
+	vacuous.assign = func(to reflect.Value, _ any) { to.SetBool(true) }
 	vacuous.format = func(reflect.Value) string { return "allowed" }
-	o.fields = append(o.fields, field{key: "vacuous", doc: "whether the run is valid even if no client acquires the lock", shape: vacuous, to: &r.scenario.Vacuous})
+	o.fields = append(o.fields, field{key: "vacuous", doc: "whether the run is valid even if no client acquires the lock", shape: vacuous, dest: &r.scenario.MayBeVacuous})
 	return o
 }
 
@@ -272,9 +270,9 @@ func setSchema() map[string]any {
 }
 
 // planForm describes a list of steps, or the settings of a random plan.
-func planForm(unit time.Duration, most int) shape {
+func planForm(unit time.Duration, maxSteps int) shape {
 	random := object{"plan", []field{{key: "random", doc: "each seed draws its own plan from these settings", shape: randomForm(unit), required: true}}}
-	steps := sequence{"plan", 0, most, object{"a step", []field{
+	steps := sequence{"plan", 0, maxSteps, object{"a step", []field{
 		{key: "when", doc: "trigger of the fault", shape: triggerForm(unit), required: true},
 		{key: "fault", doc: "the fault and its targets", shape: faultForm(unit), required: true},
 		{key: "drawn", doc: "whether it counts as drawn at random, and so may never occur or have no effect", shape: boolean},
@@ -283,7 +281,7 @@ func planForm(unit time.Duration, most int) shape {
 }
 
 func triggerForm(unit time.Duration) shape {
-	before := field{key: "before", doc: "time after which the trigger is ignored; it may not occur at all", shape: duration(unit)}
+	before := field{key: "before", doc: "time after which the trigger is ignored; the trigger need not occur at all", shape: duration(unit)}
 	form := func(key string, fields ...field) form {
 		return form{field{goPath: wholeSection, shape: object{"when", fields}, required: true}, hasKey(key), key}
 	}
@@ -292,11 +290,11 @@ func triggerForm(unit time.Duration) shape {
 		form("event", append(eventFields("event."), field{key: "every", goPath: "event.every", doc: "trigger on every occurrence, not only the nth", shape: boolean}, before)...),
 		form("point",
 			field{key: "client", goPath: "point.client", doc: "the client", shape: clientName, required: true},
-			field{key: "point", goPath: "point.point", doc: "point in the client's program at which it waits for the fault", shape: oneOf("point", client.Points...), required: true},
+			field{key: "point", goPath: "point.point", doc: "point in the client's program where it waits for the fault", shape: oneOf("point", client.Points...), required: true},
 			field{key: "nth", goPath: "point.nth", doc: "number of the occurrence, from 1", shape: integer(1, maxCount), defaultText: "1"},
 			before),
 		form("message",
-			field{key: "link", goPath: "message.link", doc: "between a client and a node or the resource, as in c1-n3; a set of nodes, as in c1-all, makes one step for each", shape: target, required: true},
+			field{key: "link", goPath: "message.link", doc: "link between a client and a node or the resource, as in c1-n3; a set of nodes, as in c1-all, makes one step for each", shape: target, required: true},
 			field{key: "message", goPath: "message.message", doc: "command on the wire", shape: oneOf("message", nemesis.MessageKinds...), required: true},
 			field{key: "of", goPath: "message.of", doc: "request or reply", shape: oneOf("direction", nemesis.Request, nemesis.Reply), required: true},
 			field{key: "nth", goPath: "message.nth", doc: "number of the message on the link, from 1", shape: integer(1, maxCount), defaultText: "1"},
@@ -304,7 +302,7 @@ func triggerForm(unit time.Duration) shape {
 	}}
 }
 
-// eventFields contains the keys of an event. prefix is the start of their paths.
+// eventFields contains the keys of an event. prefix is prepended to their Go paths.
 func eventFields(prefix string) []field {
 	return []field{
 		{key: "client", goPath: prefix + "client", doc: "the client", shape: clientName, required: true},
@@ -325,7 +323,7 @@ func faultForm(unit time.Duration) object {
 	}}
 	return object{"fault", []field{
 		{key: "kind", doc: "kind of fault", shape: oneOf("fault", kinds...), required: true},
-		{key: "targets", doc: "clients, nodes, links, or sets of nodes", shape: wordsOf("targets", target)},
+		{key: "targets", doc: "clients, nodes, links, or sets of nodes", shape: distinctWords("targets", target)},
 		{key: "mode", doc: "variant of the fault", shape: oneOf("mode", modes...)},
 		{key: "for", doc: "how long it lasts", shape: duration(unit)},
 		{key: "until", doc: "the event that ends it", shape: object{"until", eventFields("")}},
@@ -343,46 +341,45 @@ func faultForm(unit time.Duration) object {
 	}}
 }
 
-// randomForm describes the settings of a random plan.
 func randomForm(unit time.Duration) object {
 	var modes []string
 	for _, k := range nemesis.Kinds {
 		modes = append(modes, nemesis.Random{}.ModesOf(k)...)
 	}
 	return object{"random", []field{
-		{key: "faults", doc: "faults to draw from; each seed uses about half of them", shape: wordsOf("faults", oneOf("fault", nemesis.Choices()...)), required: true},
-		{key: "within", doc: "keeps clocks and restarts within Redlock's assumptions", shape: oneOf("bound", nemesis.Assumptions)},
+		{key: "faults", doc: "faults to draw from; each seed uses about half of them", shape: distinctWords("faults", oneOf("fault", nemesis.Choices()...)), required: true},
+		{key: "within", doc: "keeps clocks and restarts within Redlock's assumptions", shape: oneOf("within setting", nemesis.Assumptions)},
 		{key: "every", doc: "range of the mean time between two faults of a kind; each seed draws its own mean", shape: durationRange(unit), defaultText: "1s..5s"},
 		{key: "lasts", doc: "range of the faults' durations; most are short", shape: durationRange(unit), defaultText: "10ms..20s"},
-		{key: "safety", doc: "share of the limit after which all faults are healed and some client must acquire", shape: percent(1), defaultText: "60%"},
-		{key: "modes", doc: "modes of faults that have several; by default all", shape: wordsOf("modes", oneOf("mode", modes...))},
-		{key: "shapes", doc: "shapes of link faults; by default all", shape: wordsOf("shapes", oneOf("shape", nemesis.Shapes...))},
+		{key: "safety", doc: "share of the limit after which all faults are healed and some client must acquire the lock", shape: percent(1), defaultText: "60%"},
+		{key: "modes", doc: "modes to draw from, for faults with several modes; by default all", shape: distinctWords("modes", oneOf("mode", modes...))},
+		{key: "shapes", doc: "shapes of link faults; by default all", shape: distinctWords("shapes", oneOf("shape", nemesis.Shapes...))},
 	}}
 }
 
-// WithRandomPlan returns the scenario with the plan drawn for a seed. The result has a fixed plan,
-// so the plan is drawn only once. A scenario with a fixed plan is returned unchanged.
+// WithRandomPlan returns the scenario with the plan drawn for a seed. A scenario with a fixed plan
+// is returned unchanged, so a plan is drawn only once.
 func (s Scenario) WithRandomPlan(seed uint64) Scenario {
 	if s.Random == nil {
 		return s
 	}
 	clients, begin := longRunningClients(s)
-	linked := func(name, node string) bool {
-		return slices.ContainsFunc(s.Clients, func(c Client) bool { return c.Name == name && c.reaches(node) })
+	isLinked := func(name, node string) bool {
+		return slices.ContainsFunc(s.Clients, func(c Client) bool { return c.Name == name && c.canReach(node) })
 	}
-	w := nemesis.Environment{
-		Clients: clients, Begin: begin, Nodes: s.NodeNames(), Resource: ResourceName, Linked: linked,
-		Limit: s.Limit, TTL: s.Lock.TTL, Margin: driftAllowance(s),
-		Persists: s.Topology.Persistence != PersistNone, Durable: s.Topology.Persistence == PersistAlways,
+	env := nemesis.Environment{
+		Clients: clients, Start: begin, Nodes: s.NodeNames(), Resource: ResourceName, HasLink: isLinked,
+		TimeLimit: s.Limit, TTL: s.Lock.TTL, DriftMargin: driftAllowance(s),
+		HasPersistence: s.Topology.Persistence != PersistNone, SyncsWrites: s.Topology.Persistence == PersistAlways,
 		RandomSource: func(names ...string) uint64 { return client.Random(seed, append([]string{"plan"}, names...)...) },
 	}
-	s.Plan = s.Random.Draw(w)
+	s.Plan = s.Random.Draw(env)
 	s.Random = nil
 	return s
 }
 
-// driftAllowance is the clock difference per TTL that the lock allows for, without the 2 ms for
-// the resolution of expiry in Redis.
+// driftAllowance returns the clock difference per TTL that the lock allows for, without the 2 ms
+// for the resolution of expiry in Redis.
 func driftAllowance(s Scenario) time.Duration {
 	return time.Duration(s.Lock.Drift * float64(s.Lock.TTL))
 }
@@ -391,8 +388,8 @@ func driftAllowance(s Scenario) time.Duration {
 // target.
 const latestStart = 0.1
 
-// longRunningClients lists the clients that start early and work until the end, from which targets
-// are drawn. begin is when all of them are running.
+// longRunningClients returns the clients that start early and work until the end, from which
+// targets are drawn, and when all of them are running.
 func longRunningClients(s Scenario) (clients []string, begin time.Duration) {
 	for _, c := range s.Clients {
 		if c.Start == nil && c.Delay <= time.Duration(latestStart*float64(s.Limit)) && c.Cycles == nil {
@@ -402,31 +399,31 @@ func longRunningClients(s Scenario) (clients []string, begin time.Duration) {
 	return clients, begin
 }
 
-// MinTimeout is the shortest node timeout that scaling produces. On a busy host even a healthy
+// MinTimeout is the shortest node timeout that scaling produces. On a busy host, even a healthy
 // Redis may wait tens of milliseconds for a processor. With a shorter timeout, the lock would
 // consider it down, and the run would measure the host.
 const MinTimeout = 50 * time.Millisecond
 
-// MinDownAfter is the shortest DownAfter that scaling produces. Connecting to a newly promoted
-// master may take its sentinels half of it, and a busy host may cost some of the remaining time.
+// MinDownAfter is the shortest DownAfter that scaling produces. Sentinels may take half of it to
+// connect to a newly promoted master, and a busy host may take some of the rest.
 const MinDownAfter = time.Second
 
-// Scaled returns a deep copy with every duration multiplied by f, so that a scenario that lasts
-// minutes runs in seconds of real time. It doesn't scale the node timeout below MinTimeout or
-// DownAfter below MinDownAfter, unless they were shorter to begin with.
-func (s Scenario) Scaled(f float64) Scenario {
-	is := s
+// ScaledCopy returns a deep copy with every duration multiplied by f, so that a scenario of several
+// minutes takes seconds of real time. It doesn't scale the node timeout below MinTimeout or
+// DownAfter below MinDownAfter unless they were shorter to begin with.
+func (s Scenario) ScaledCopy(f float64) Scenario {
+	original := s
 	scale(reflect.ValueOf(&s).Elem(), f)
-	s.Lock.Timeout = max(s.Lock.Timeout, min(is.Lock.Timeout, MinTimeout))
+	s.Lock.Timeout = max(s.Lock.Timeout, min(original.Lock.Timeout, MinTimeout))
 	s.Lock.TTL = s.Lock.TTL.Round(time.Millisecond) // Redis counts in milliseconds
-	s.Topology.DownAfter = max(s.Topology.DownAfter, min(is.Topology.DownAfter, MinDownAfter))
+	s.Topology.DownAfter = max(s.Topology.DownAfter, min(original.Topology.DownAfter, MinDownAfter))
 	return s
 }
 
-// scale multiplies every duration in a value by f. It replaces everything that the value shares
-// with other values with copies.
+// scale multiplies every duration in a value by f. It copies everything that the value shares with
+// other values.
 func scale(v reflect.Value, f float64) {
-	own := v
+	copied := v
 	switch v.Kind() {
 	case reflect.Int64:
 		if d, ok := v.Interface().(time.Duration); ok {
@@ -438,25 +435,25 @@ func scale(v reflect.Value, f float64) {
 		}
 	case reflect.Pointer:
 		if !v.IsNil() {
-			own = reflect.New(v.Type().Elem())
-			own.Elem().Set(v.Elem())
-			scale(own.Elem(), f)
+			copied = reflect.New(v.Type().Elem())
+			copied.Elem().Set(v.Elem())
+			scale(copied.Elem(), f)
 		}
 	case reflect.Slice:
 		if !v.IsNil() {
-			own = reflect.MakeSlice(v.Type(), v.Len(), v.Len())
-			reflect.Copy(own, v)
+			copied = reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+			reflect.Copy(copied, v)
 			for i := range v.Len() {
-				scale(own.Index(i), f)
+				scale(copied.Index(i), f)
 			}
 		}
 	case reflect.Map: // no map contains durations
 		if !v.IsNil() {
-			own = reflect.MakeMap(v.Type())
+			copied = reflect.MakeMap(v.Type())
 			for _, key := range v.MapKeys() {
-				own.SetMapIndex(key, v.MapIndex(key))
+				copied.SetMapIndex(key, v.MapIndex(key))
 			}
 		}
 	}
-	v.Set(own)
+	v.Set(copied)
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A run.json that is accepted is within the limits of a run, and is unchanged after writing and
-// reading it back.
+// An accepted run.json is within a run's limits, and doesn't change when it is written and read
+// back.
 func FuzzManifest(f *testing.F) {
 	add := func(s Scenario) {
 		text, err := json.Marshal(NewManifest(s, "sim", 1, "v1", "lockpick run x"))
@@ -17,24 +17,24 @@ func FuzzManifest(f *testing.F) {
 		}
 		f.Add(text)
 	}
-	for _, text := range []string{head, everything, drawing} {
-		all, err := Parse("f.yaml", []byte(text), known)
+	for _, text := range []string{requiredKeys, allFieldsFile, randomPlanFile} {
+		all, err := Parse("f.yaml", []byte(text), testNames)
 		if err != nil {
 			f.Fatal(err)
 		}
 		for _, s := range all {
 			add(s)
-			add(s.Scaled(0.5).WithRandomPlan(1))
+			add(s.ScaledCopy(0.5).WithRandomPlan(1))
 		}
 	}
 	for _, text := range []string{"", "{}", "[]", "null", `{"schema":1}`, `{"schema":1,"backend":"sim","scenario":{"name":"x"}}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		m, err := ReadManifest("run.json", text, known)
+		m, err := ReadManifest("run.json", text, testNames)
 		if err != nil {
 			if m != nil || err.Error() == "" || len(err.Error()) > 5000 {
-				t.Fatalf("%v with %d bytes of error", m, len(err.Error()))
+				t.Fatalf("got manifest %v and an error of %d bytes", m, len(err.Error()))
 			}
 			return
 		}
@@ -42,7 +42,7 @@ func FuzzManifest(f *testing.F) {
 		if n := len(s.Clients); n < 1 || n > maxClients || s.Topology.Nodes < 1 || s.Topology.Nodes > MaxNodes || s.Limit <= 0 || s.Limit > maxDuration ||
 			s.Workload.Keys < 1 || s.Workload.Keys > maxKeys || s.Workload.Extend < 0 || s.Workload.Extend == time.Nanosecond || len(s.Plan) > maxDrawnSteps ||
 			s.Workload.Cycles == 0 && s.Workload.For == 0 || s.Lock.Timeout >= s.Lock.TTL/2 {
-			t.Fatalf("impossible scenario accepted: %+v", s)
+			t.Fatalf("an impossible scenario was accepted: %+v", s)
 		}
 		for _, c := range s.Clients {
 			if !clientPattern.MatchString(c.Name) {
@@ -56,7 +56,7 @@ func FuzzManifest(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := ReadManifest("run.json", second, known)
+		back, err := ReadManifest("run.json", second, testNames)
 		if err != nil || !reflect.DeepEqual(normalizedJSON(t, m), normalizedJSON(t, back)) {
 			t.Fatalf("after writing and reading: %v", err)
 		}
@@ -64,7 +64,7 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// normalizedJSON returns a manifest as JSON, with empty lists normalized to nil.
+// normalizedJSON returns a manifest as JSON, which doesn't distinguish empty lists from nil.
 func normalizedJSON(t *testing.T, m *Manifest) string {
 	text, err := json.Marshal(m)
 	if err != nil {

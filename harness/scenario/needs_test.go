@@ -8,9 +8,9 @@ import (
 	"lockpick/nemesis"
 )
 
-// To set the clock of a client whose lock calls package time, a backend needs a capability that
-// skewing the clock does not require.
-func TestNeedsOfLockWithSystemClock(t *testing.T) {
+// Setting the clock of a client whose lock calls package time requires a capability that changing
+// its rate does not.
+func TestSettingSystemClockRequiresCapability(t *testing.T) {
 	own := lock.Kind{OwnTime: true}
 	for _, tt := range []struct {
 		fault, target string
@@ -26,22 +26,21 @@ func TestNeedsOfLockWithSystemClock(t *testing.T) {
 	} {
 		s := Scenario{Topology: Topology{Nodes: 1, Persistence: PersistNone}, Clients: []Client{{Name: "c1"}},
 			Plan: nemesis.Plan{{Fault: nemesis.Fault{Kind: tt.fault, Targets: []string{tt.target}}}}}
-		if got := slices.Contains(s.NeedsForLock(tt.kind), CanSetOwnTime); got != tt.want {
-			t.Errorf("%s of %s: %v, want %v", tt.fault, tt.target, got, tt.want)
+		if got := slices.Contains(s.RequiredCapabilitiesForLock(tt.kind), OwnTimeCapability); got != tt.want {
+			t.Errorf("%s on %s: %v, want %v", tt.fault, tt.target, got, tt.want)
 		}
 	}
 	s := Scenario{Random: &nemesis.Random{Faults: []string{"clock-jump"}}}
-	if !slices.Contains(s.NeedsForLock(own), CanSetOwnTime) {
-		t.Error("the needs depend on the seed")
+	if !slices.Contains(s.RequiredCapabilitiesForLock(own), OwnTimeCapability) {
+		t.Error("a random plan that may set a client's clock doesn't require the capability")
 	}
 }
 
-// A scenario with an image needs a backend that uses containers.
-func TestNeedsOfAnImage(t *testing.T) {
+func TestImageRequiresContainers(t *testing.T) {
 	for image, want := range map[string]bool{"": false, "redis:7": true} {
 		s := Scenario{Topology: Topology{Nodes: 1, Persistence: PersistNone, Image: image}}
-		if got := slices.Contains(s.Needs(), CanUseImage); got != want {
-			t.Errorf("%q: %v, want %v", image, got, want)
+		if got := slices.Contains(s.RequiredCapabilities(), ImageCapability); got != want {
+			t.Errorf("image %q: %v, want %v", image, got, want)
 		}
 	}
 }

@@ -13,19 +13,19 @@ import (
 	"lockpick/nemesis"
 )
 
-// nodeSets are names for sets of nodes. A file that uses them in place of n1, n2, … makes sense for
-// any number of nodes. With N nodes, a quorum has Q = ⌊N/2⌋+1 of them:
+// nodeSets contains names for sets of nodes. A scenario that uses them in place of n1, n2, … can run
+// with any number of nodes. With N nodes, a quorum has Q = ⌊N/2⌋+1 of them:
 //
-//	N = 5:  n1   n2   n3   n4   n5        N = 4:  n1   n2   n3   n4
-//	        ├─ first-quorum                       ├─ first-quorum
-//	                  ├─ last-quorum                   ├─ last-quorum
-//	                  ┴ shared                         └────┴ shared
-//	        └────┴ minority                       ┴ minority
-//	                       └────┴ last-minority                 ┴ last-minority
+//	N = 5    n1   n2   n3   n4   n5      N = 4    n1   n2   n3   n4
+//	         └─ first-quorum                      └─ first-quorum
+//	                   └─ last-quorum                  └─ last-quorum
+//	                   ┴ shared                        └────┴ shared
+//	         └────┴ minority                      ┴ minority
+//	                        └────┴ last-minority                 ┴ last-minority
 //
-// Clients that reach only first-quorum and last-quorum have the shared nodes in common: one if N is
-// odd, and two if it is even. Any set of more than N-Q nodes is needed for a quorum, so a minority
-// is the largest set whose failure leaves one.
+// A client that reaches only first-quorum and one that reaches only last-quorum have the shared
+// nodes in common: one if N is odd, two if it is even. A minority has N-Q nodes, the most that can
+// fail without preventing a quorum.
 var nodeSets = map[string]func(n, quorum int) (first, last int){
 	"all":           func(n, _ int) (int, int) { return 1, n },
 	"first-quorum":  func(_, q int) (int, int) { return 1, q },
@@ -35,67 +35,60 @@ var nodeSets = map[string]func(n, quorum int) (first, last int){
 	"minority":      func(n, q int) (int, int) { return 1, n - q },
 	"last-minority": func(n, q int) (int, int) { return q + 1, n },
 	"first-half":    func(n, _ int) (int, int) { return 1, n / 2 },
-	"last":          func(n, _ int) (int, int) { return n, n },
 	"second-half":   func(n, _ int) (int, int) { return n/2 + 1, n },
+	"last":          func(n, _ int) (int, int) { return n, n },
 }
 
-// NodeSets lists the names of all sets of nodes.
-func NodeSets() []string { return slices.Sorted(maps.Keys(nodeSets)) }
+func nodeSetNames() []string { return slices.Sorted(maps.Keys(nodeSets)) }
 
-// maxMembers limits the members of all sets in a file, so that a small file
-// can't expand to a huge one.
-const maxMembers = 100_000
+// maxExpandedNodes limits the total size of the sets in a file, so that a small file can't expand to a huge one.
+const maxExpandedNodes = 100_000
 
-// unsuitable is why a scenario makes no sense for the number of nodes that the user chose.
-type unsuitable string
+// unsuitableError explains why a scenario makes no sense with the number of nodes that the user chose.
+type unsuitableError string
 
-func (u unsuitable) Error() string { return string(u) }
+func (e unsuitableError) Error() string { return string(e) }
 
-// withNodes returns a tree in which sets of nodes are replaced by their members. choose, unless 0,
-// is the number of nodes for a scenario that has several; withNodes returns an unsuitable error if
-// the scenario makes no sense for it. The reader reports all other mistakes in the tree.
-func (d *document) withNodes(tree *yaml.Node, choose int) (*yaml.Node, error) {
-	m := members{document: d, nodes: defaultNodes}
+// expandNodeSets returns a tree in which the members of each set of nodes replace its name. nodes,
+// unless 0, is the number of nodes if the tree has several; if the scenario makes no sense with it,
+// the error is an unsuitableError. The tree's other mistakes are left to the reader.
+func (d *document) expandNodeSets(tree *yaml.Node, nodes int) (*yaml.Node, error) {
+	x := nodeSetExpander{document: d, nodes: defaultNodes}
 	topology := child(tree, "topology")
-	if written := child(topology, "nodes"); written != nil {
-		n, err := strconv.Atoi(written.Value)
+	if count := child(topology, "nodes"); count != nil {
+		n, err := strconv.Atoi(count.Value)
 		if err != nil || n < 1 || n > MaxNodes {
 			return tree, nil
 		}
-		m.nodes = n
+		x.nodes = n
 	}
-	if m.nodes > 1 && choose > 0 && choose != m.nodes {
+	if x.nodes > 1 && nodes > 0 && nodes != x.nodes {
 		if sizes := child(topology, "sizes"); sizes != nil {
-			if why := explainSize(sizes.Value, choose); why != "" {
-				return nil, unsuitable(why)
+			if reason := explainUnsuitableSize(sizes.Value, nodes); reason != "" {
+				return nil, unsuitableError(reason)
 			}
 		}
-		m.nodes, m.chosen = choose, true
-		var path []*yaml.Node
-		for _, key := range []string{"topology", "nodes"} {
-			path = append(path, leaf(key, tree))
-		}
+		x.nodes, x.overridden = nodes, true
+		path := []*yaml.Node{newScalarNode("topology", tree), newScalarNode("nodes", tree)}
 		var err error
-		if tree, err = d.replace(tree, path, leaf(strconv.Itoa(choose), tree)); err != nil {
+		if tree, err = d.replace(tree, path, newScalarNode(strconv.Itoa(nodes), tree)); err != nil {
 			return nil, err
 		}
 	}
-	out := m.rewrite(tree)
-	return out, m.err
+	return x.expandTree(tree), x.err
 }
 
-// sizesPattern matches the numbers of nodes for which a scenario makes sense, as in 3.. odd.
+// sizesPattern matches values of topology.sizes, as in 3.. odd.
 var sizesPattern = regexp.MustCompile(`^(?:([1-9][0-9]?)(?:(\.\.)([1-9][0-9]?)?)?(?: (odd|even))?|(odd|even))$`)
 
-// explainSize returns why n nodes don't satisfy topology.sizes, or "" if they do. It ignores
-// mistakes in sizes, which the reader reports.
-func explainSize(sizes string, n int) string {
+// explainUnsuitableSize returns why n nodes don't match topology.sizes, or "" if they do. It accepts any n
+// if sizes is malformed, which the reader reports.
+func explainUnsuitableSize(sizes string, n int) string {
 	m := sizesPattern.FindStringSubmatch(sizes)
 	if m == nil {
 		return ""
 	}
-	least, most := 1, MaxNodes
-	var needs string
+	least, most, needs := 1, MaxNodes, ""
 	if m[1] != "" {
 		least, _ = strconv.Atoi(m[1])
 		switch {
@@ -122,36 +115,30 @@ func explainSize(sizes string, n int) string {
 	return "needs " + needs
 }
 
-// members replaces sets of nodes by their members.
-type members struct {
-	document *document
-	nodes    int
-	chosen   bool // the user chose the number of nodes
-	count    int
-	err      error // the first mistake
+// nodeSetExpander replaces the names of sets of nodes with their members. It copies the nodes of the tree
+// that it changes.
+type nodeSetExpander struct {
+	document   *document
+	nodes      int
+	overridden bool  // the user chose the number of nodes
+	count      int   // members so far
+	err        error // the first mistake
 }
 
-// rewrite returns a tree without sets of nodes. It copies what it changes.
-func (m *members) rewrite(tree *yaml.Node) *yaml.Node {
-	tree = m.edit(tree, "clients", m.values(func(c *yaml.Node) *yaml.Node { return m.edit(c, "reach", m.names) }))
-	tree = m.edit(tree, "expect", m.values(m.cause))
-	return m.edit(tree, "plan", m.plan)
+func (x *nodeSetExpander) expandTree(tree *yaml.Node) *yaml.Node {
+	tree = x.changeValue(tree, "clients", x.eachValue(func(c *yaml.Node) *yaml.Node { return x.changeValue(c, "reach", x.expandList) }))
+	tree = x.changeValue(tree, "expect", x.eachValue(x.expandCause))
+	return x.changeValue(tree, "plan", x.expandPlan)
 }
 
-// edit returns a copy of a mapping with one value replaced. If change returns nil, it removes the
-// key.
-func (m *members) edit(n *yaml.Node, key string, change func(*yaml.Node) *yaml.Node) *yaml.Node {
-	if n == nil || n.Kind != yaml.MappingNode {
+// changeValue returns a mapping with the value of one key changed. If change returns nil, the key is
+// removed.
+func (x *nodeSetExpander) changeValue(n *yaml.Node, key string, change func(*yaml.Node) *yaml.Node) *yaml.Node {
+	if child(n, key) == nil {
 		return n
 	}
 	i := childIndex(n, key)
-	if i < 0 {
-		return n
-	}
 	value := change(n.Content[i])
-	if value == n.Content[i] {
-		return n
-	}
 	if value == nil {
 		return withoutKey(n, key)
 	}
@@ -161,8 +148,8 @@ func (m *members) edit(n *yaml.Node, key string, change func(*yaml.Node) *yaml.N
 	return &c
 }
 
-// values returns a function that changes every value of a mapping.
-func (m *members) values(change func(*yaml.Node) *yaml.Node) func(*yaml.Node) *yaml.Node {
+// eachValue returns a function that changes every value of a mapping.
+func (x *nodeSetExpander) eachValue(change func(*yaml.Node) *yaml.Node) func(*yaml.Node) *yaml.Node {
 	return func(n *yaml.Node) *yaml.Node {
 		if n.Kind != yaml.MappingNode {
 			return n
@@ -176,56 +163,55 @@ func (m *members) values(change func(*yaml.Node) *yaml.Node) func(*yaml.Node) *y
 	}
 }
 
-// cause replaces the node of an expected violation. A set with several members leaves open which of
-// them causes it.
-func (m *members) cause(expected *yaml.Node) *yaml.Node {
-	return m.edit(expected, "node", func(n *yaml.Node) *yaml.Node {
-		all := m.expand(n)
-		if len(all) != 1 {
-			return nil
+// expandCause replaces the node of an expected violation. If a set has several members, any of them
+// may cause it.
+func (x *nodeSetExpander) expandCause(expected *yaml.Node) *yaml.Node {
+	return x.changeValue(expected, "node", func(n *yaml.Node) *yaml.Node {
+		if all := x.expand(n); len(all) == 1 {
+			return all[0]
 		}
-		return all[0]
+		return nil
 	})
 }
 
-// plan repeats a step for every link that its trigger names, and replaces the sets in its targets.
-func (m *members) plan(n *yaml.Node) *yaml.Node {
+// expandPlan repeats a step for each link that its trigger names, and replaces the sets in its targets.
+func (x *nodeSetExpander) expandPlan(n *yaml.Node) *yaml.Node {
 	if n.Kind != yaml.SequenceNode {
 		return n
 	}
 	c := *n
 	c.Content = nil
 	for _, step := range n.Content {
-		step = m.edit(step, "fault", func(fault *yaml.Node) *yaml.Node { return m.edit(fault, "targets", m.names) })
+		step = x.changeValue(step, "fault", func(fault *yaml.Node) *yaml.Node { return x.changeValue(fault, "targets", x.expandList) })
 		link := child(child(step, "when"), "link")
 		if link == nil {
 			c.Content = append(c.Content, step)
 			continue
 		}
-		for _, one := range m.expand(link) {
-			c.Content = append(c.Content, m.edit(step, "when", func(when *yaml.Node) *yaml.Node {
-				return m.edit(when, "link", func(*yaml.Node) *yaml.Node { return one })
+		for _, l := range x.expand(link) {
+			c.Content = append(c.Content, x.changeValue(step, "when", func(when *yaml.Node) *yaml.Node {
+				return x.changeValue(when, "link", func(*yaml.Node) *yaml.Node { return l })
 			}))
 		}
 	}
 	return &c
 }
 
-// names replaces the sets in a list.
-func (m *members) names(n *yaml.Node) *yaml.Node {
+func (x *nodeSetExpander) expandList(n *yaml.Node) *yaml.Node {
 	if n.Kind != yaml.SequenceNode {
 		return n
 	}
 	c := *n
 	c.Content = nil
 	for _, name := range n.Content {
-		c.Content = append(c.Content, m.expand(name)...)
+		c.Content = append(c.Content, x.expand(name)...)
 	}
 	return &c
 }
 
-// expand returns the members of a set, the links of a client or of their replicas to them, or any other node unchanged.
-func (m *members) expand(n *yaml.Node) []*yaml.Node {
+// expand returns the members of a set, or a client's links to them, or the links to their replicas. It
+// returns all other names unchanged.
+func (x *nodeSetExpander) expand(n *yaml.Node) []*yaml.Node {
 	prefix, set, suffix := "", n.Value, ""
 	switch left, right, isLink := nemesis.SplitLink(set); {
 	case isLink && clientPattern.MatchString(left):
@@ -234,49 +220,46 @@ func (m *members) expand(n *yaml.Node) []*yaml.Node {
 		suffix = "-" + nemesis.Replica
 		set = strings.TrimSuffix(set, suffix)
 	}
-	bounds, is := nodeSets[set]
-	if !is || n.Kind != yaml.ScalarNode || m.err != nil {
+	bounds, ok := nodeSets[set]
+	if !ok || n.Kind != yaml.ScalarNode || x.err != nil {
 		return []*yaml.Node{n}
 	}
-	first, last := bounds(m.nodes, m.nodes/2+1)
-	m.count += last - first + 1
+	first, last := bounds(x.nodes, x.nodes/2+1)
+	x.count += last - first + 1
 	switch half := strings.HasSuffix(set, "-half"); {
-	case half && m.nodes%2 != 0:
-		m.fail(n, "needs an even number of nodes", "%s no %s", countNodes(m.nodes, "has", "have"), set)
+	case half && x.nodes%2 != 0:
+		x.fail(n, set, "use an even number of nodes")
 	case first > last:
-		m.fail(n, "needs more nodes", "%s no %s", countNodes(m.nodes, "has", "have"), set)
-	case m.count > maxMembers:
-		m.err = nodeProblem(n, "name fewer nodes", "the sets of nodes in this file have more than %d members", maxMembers)
+		x.fail(n, set, "use more nodes")
+	case x.count > maxExpandedNodes:
+		x.err = nodeProblem(n, "use fewer sets, or fewer nodes", "the sets of nodes in this file have more than %d members", maxExpandedNodes)
 	}
-	if m.err != nil {
+	if x.err != nil {
 		return []*yaml.Node{n}
 	}
 	var out []*yaml.Node
 	for i := first; i <= last; i++ {
-		one := leaf(prefix+"n"+strconv.Itoa(i)+suffix, n)
-		m.document.foreign[one] = m.document.foreign[n]
-		out = append(out, one)
+		member := newScalarNode(prefix+"n"+strconv.Itoa(i)+suffix, n)
+		x.document.foreignNodes[member] = x.document.foreignNodes[n]
+		out = append(out, member)
 	}
 	return out
 }
 
-// fail records that a set is empty: a mistake in the file, unless the user chose the number of nodes.
-func (m *members) fail(n *yaml.Node, hint, what string, args ...any) {
-	m.err = nodeProblem(n, hint, what, args...)
-	if m.chosen {
-		m.err = unsuitable(fmt.Sprintf(what, args...))
+// fail records that a set has no members. This is a mistake in the file, unless the user chose the
+// number of nodes.
+func (x *nodeSetExpander) fail(n *yaml.Node, set, hint string) {
+	count := fmt.Sprintf("%d nodes have", x.nodes)
+	if x.nodes == 1 {
+		count = "1 node has"
+	}
+	x.err = nodeProblem(n, hint, "%s no %s", count, set)
+	if x.overridden {
+		x.err = unsuitableError(x.err.Error())
 	}
 }
 
-// countNodes returns a number of nodes, with a verb.
-func countNodes(n int, one, several string) string {
-	if n == 1 {
-		return "1 node " + one
-	}
-	return fmt.Sprintf("%d nodes %s", n, several)
-}
-
-// child returns the value of a key, or nil.
+// child returns the value of a key of a mapping, or nil.
 func child(n *yaml.Node, key string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
@@ -287,7 +270,7 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// leaf returns a scalar at the position of another node.
-func leaf(value string, at *yaml.Node) *yaml.Node {
+// newScalarNode returns a scalar with the position of another node.
+func newScalarNode(value string, at *yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Value: value, Line: at.Line, Column: at.Column}
 }

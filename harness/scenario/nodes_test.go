@@ -18,7 +18,7 @@ func TestNodeSets(t *testing.T) {
 		}
 		all := Scenario{Topology: Topology{Nodes: n}}.NodeNames()
 		first, last := members("first-quorum"), members("last-quorum")
-		wantSame(t, fmt.Sprint(n, ": all"), members("all"), all)
+		checkSame(t, fmt.Sprint(n, ": all"), members("all"), all)
 		if len(first) != n/2+1 || len(last) != len(first) {
 			t.Errorf("%d nodes: quorums %v and %v", n, first, last)
 		}
@@ -32,17 +32,17 @@ func TestNodeSets(t *testing.T) {
 				outside = append(outside, node)
 			}
 		}
-		wantSame(t, fmt.Sprint(n, ": shared"), members("shared"), shared)
-		wantSame(t, fmt.Sprint(n, ": majority"), members("majority"), first)
-		wantSame(t, fmt.Sprint(n, ": last-minority"), members("last-minority"), outside)
-		wantSame(t, fmt.Sprint(n, ": minority and last-quorum"), append(members("minority"), last...), all)
-		wantSame(t, fmt.Sprint(n, ": halves"), append(members("first-half"), members("second-half")...), all)
-		wantSame(t, fmt.Sprint(n, ": last"), members("last"), all[n-1:])
+		checkSame(t, fmt.Sprint(n, ": shared"), members("shared"), shared)
+		checkSame(t, fmt.Sprint(n, ": majority"), members("majority"), first)
+		checkSame(t, fmt.Sprint(n, ": last-minority"), members("last-minority"), outside)
+		checkSame(t, fmt.Sprint(n, ": minority and last-quorum"), append(members("minority"), last...), all)
+		checkSame(t, fmt.Sprint(n, ": halves"), append(members("first-half"), members("second-half")...), all)
+		checkSame(t, fmt.Sprint(n, ": last"), members("last"), all[n-1:])
 	}
 }
 
 // setsEverywhere names a set in each place that accepts one.
-const setsEverywhere = head + `topology: {nodes: 5, replicas: 1}
+const setsEverywhere = requiredKeys + `topology: {nodes: 5, replicas: 1}
 clients: {c1: {reach: [first-quorum]}, c2: {reach: [n1, last-quorum]}}
 plan:
   - when: {link: c1-first-quorum, message: set, of: reply}
@@ -62,7 +62,7 @@ variants:
 func TestNodeSetsInFiles(t *testing.T) {
 	only := func(nodes int, variant string) Parsed {
 		t.Helper()
-		all, err := ParseWith("f.yaml", []byte(setsEverywhere), known, Overrides{Nodes: nodes}, func(v string) bool { return v == variant })
+		all, err := ParseWithOptions("f.yaml", []byte(setsEverywhere), testNames, ParseOptions{Nodes: nodes}, func(v string) bool { return v == variant })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestNodeSetsInFiles(t *testing.T) {
 		3: "3 [n1 n2] [n1 n2 n3] c1-n1[c2-n2 n2-replica n3]c1-n2[c2-n2 n2-replica n3] n2",
 		2: "2 nodes have no last-minority",
 	} {
-		wantSame(t, fmt.Sprint("--nodes ", nodes), describe(nodes), want)
+		checkSame(t, fmt.Sprint("--nodes ", nodes), describe(nodes), want)
 	}
 	for _, c := range []struct {
 		nodes   int
@@ -97,7 +97,7 @@ func TestNodeSetsInFiles(t *testing.T) {
 		{5, "five", ""}, {3, "one", ""}, {3, "named", "doesn't fit 3 nodes: there is no node n5"},
 	} {
 		s := only(c.nodes, c.variant)
-		wantSame(t, fmt.Sprint("--nodes ", c.nodes, " ", c.variant), s.Unsuitable, c.want)
+		checkSame(t, fmt.Sprint("--nodes ", c.nodes, " ", c.variant), s.Unsuitable, c.want)
 		if c.variant == "one" && s.Topology.Nodes != 1 {
 			t.Errorf("--nodes %d changes a scenario with one node to %d", c.nodes, s.Topology.Nodes)
 		}
@@ -111,14 +111,14 @@ func TestSizes(t *testing.T) {
 	} {
 		got := ""
 		for n := 1; n <= 9; n++ {
-			if explainSize(sizes, n) == "" {
+			if explainUnsuitableSize(sizes, n) == "" {
 				got += fmt.Sprint(n)
 			}
 		}
-		wantSame(t, sizes, got, want)
+		checkSame(t, sizes, got, want)
 	}
 	for _, wrong := range []string{"", " ", "0", "312", "3.", "3..odd", "odd even", "3..x", "-3", "all"} {
-		if _, err := Parse("f.yaml", []byte(head+fmt.Sprintf("topology: {sizes: %q}\n", wrong)), known); err == nil {
+		if _, err := Parse("f.yaml", []byte(requiredKeys+fmt.Sprintf("topology: {sizes: %q}\n", wrong)), testNames); err == nil {
 			t.Errorf("sizes: %q is accepted", wrong)
 		}
 	}
@@ -127,7 +127,7 @@ func TestSizes(t *testing.T) {
 // TestManyNodeSets checks that a small file can't expand to a huge one.
 func TestManyNodeSets(t *testing.T) {
 	step := "  - {when: {at: 1s}, fault: {kind: cut, targets: [" + strings.Repeat("all, ", 100) + "all]}}\n"
-	_, err := Parse("f.yaml", []byte(head+"topology: {nodes: 99}\nplan:\n"+strings.Repeat(step, 990)), known)
+	_, err := Parse("f.yaml", []byte(requiredKeys+"topology: {nodes: 99}\nplan:\n"+strings.Repeat(step, 990)), testNames)
 	if err == nil || !strings.Contains(err.Error(), "more than 100000 members") {
 		t.Errorf("%.300v", err)
 	}

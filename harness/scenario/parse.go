@@ -21,10 +21,10 @@ import (
 	"lockpick/nemesis"
 )
 
-// Parse reads a scenario file: the base first, then its variants in the order of the file. It is
-// strict and returns an *Error for any mistake. name is only used in errors.
-func Parse(name string, data []byte, known Known) ([]Scenario, error) {
-	all, err := ParseWith(name, data, known, Overrides{}, nil)
+// Parse reads a scenario file: the base first, then its variants in file order. It is strict and
+// returns an *Error for any mistake. name is used in errors only.
+func Parse(name string, data []byte, known KnownNames) ([]Scenario, error) {
+	all, err := ParseWithOptions(name, data, known, ParseOptions{}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -35,28 +35,28 @@ func Parse(name string, data []byte, known Known) ([]Scenario, error) {
 	return out, nil
 }
 
-// Overrides take precedence over a file and its variants.
-type Overrides struct {
-	// Sets have the form key=value. A key has the same form as in a variant's set: lock.ttl,
-	// plan.1.fault.for, or a whole section. The scenario's expectations may no longer apply; reporting
-	// that is up to the caller.
-	Sets []string
-	// Nodes is the number of nodes for scenarios that have several; 0 leaves it to the file. The
+// ParseOptions change the scenarios of a file and its variants.
+type ParseOptions struct {
+	// Overrides have the form key=value. A key has the same form as in a variant's set: lock.ttl,
+	// plan.1.fault.for, or a whole section. The scenario's expectations may no longer apply; the
+	// caller must report that.
+	Overrides []string
+	// Nodes is the number of nodes for scenarios with more than one, or 0 to use the file's. The
 	// expectations still apply.
 	Nodes int
 }
 
-// Parsed is a scenario of a file.
+// Parsed is a scenario from a file.
 type Parsed struct {
 	Scenario
-	// Unsuitable is why the scenario makes no sense for Overrides.Nodes, or "". The scenario then has
-	// the number of nodes that the file gives it.
+	// Unsuitable is why the scenario makes no sense with ParseOptions.Nodes, or "". If it isn't empty,
+	// the scenario has the file's number of nodes.
 	Unsuitable string
 }
 
-// ParseWith is like Parse with overrides. wanted selects the variants to build, so that an override
-// doesn't have to fit the others. If wanted is nil, all are built.
-func ParseWith(name string, data []byte, known Known, o Overrides, wanted func(variant string) bool) ([]Parsed, error) {
+// ParseWithOptions is like Parse, but applies options. includeVariant selects the variants to
+// build, so that an override need not fit the others. If it is nil, all are built.
+func ParseWithOptions(name string, data []byte, known KnownNames, o ParseOptions, includeVariant func(variant string) bool) ([]Parsed, error) {
 	doc, err := load(name, data)
 	if err != nil {
 		return nil, err
@@ -71,14 +71,14 @@ func ParseWith(name string, data []byte, known Known, o Overrides, wanted func(v
 	}
 	var out []Parsed
 	for _, v := range append([]variantEntry{{}}, base.variants...) {
-		if wanted != nil && !wanted(v.Name) {
+		if includeVariant != nil && !includeVariant(v.Name) {
 			continue
 		}
-		tree, err := file.apply(v)
+		tree, err := file.applyVariant(v)
 		if err != nil {
 			return nil, file.locate(err, v.Name)
 		}
-		if tree, err = doc.override(tree, o.Sets); err != nil {
+		if tree, err = doc.applyOverrides(tree, o.Overrides); err != nil {
 			return nil, doc.locate(err, v.Name)
 		}
 		r, err := doc.read(tree, known, v.Name, o.Nodes)
@@ -95,55 +95,54 @@ func ParseWith(name string, data []byte, known Known, o Overrides, wanted func(v
 
 // Schema returns the JSON Schema of scenario files, for editors. It is generated from the same
 // tables that Parse uses. Rules that involve more than one key, such as the existence of targets or
-// a timeout below the TTL, are only checked by Parse.
-func Schema(known Known) []byte {
+// a timeout below the TTL, are checked by Parse only.
+func Schema(known KnownNames) []byte {
 	s := newReader(minFileDuration, "").form(known).schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["title"] = "lockpick scenario"
 	out, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
-		panic(err) // maps, strings and numbers only: can't happen
+		panic(err) // can't happen with maps, strings and numbers
 	}
 	return append(out, '\n')
 }
 
-// read converts a tree to a scenario. nodes is the number of nodes if the scenario has several; 0
-// leaves it to the tree. If the scenario makes no sense for this number, it is read with its own,
-// and the reader has the reason.
-func (d *document) read(tree *yaml.Node, known Known, variant string, nodes int) (*reader, error) {
+// read converts a tree to a scenario. nodes, unless 0, is the number of nodes if the tree has several.
+// If the scenario makes no sense with it, read uses the tree's own number and records the reason.
+func (d *document) read(tree *yaml.Node, known KnownNames, variant string, nodes int) (*reader, error) {
 	r := newReader(minFileDuration, variant)
-	sized, err := d.withNodes(tree, nodes)
+	expanded, err := d.expandNodeSets(tree, nodes)
 	if err == nil {
-		d.root = sized
-		err = r.read(sized, known)
+		d.root = expanded
+		err = r.read(expanded, known)
 	}
 	if nodes == 0 || err == nil {
 		return r, d.locate(err, variant)
 	}
-	own, ownErr := d.read(tree, known, variant, 0)
-	if ownErr != nil {
-		return nil, ownErr
+	original, originalErr := d.read(tree, known, variant, 0)
+	if originalErr != nil {
+		return nil, originalErr
 	}
-	own.unsuitable = err.Error()
-	if _, is := errors.AsType[unsuitable](err); !is {
-		own.unsuitable = fmt.Sprintf("doesn't fit %d nodes: %v", nodes, err)
+	original.unsuitable = err.Error()
+	if _, ok := errors.AsType[unsuitableError](err); !ok {
+		original.unsuitable = fmt.Sprintf("doesn't fit %d nodes: %v", nodes, err)
 	}
-	return own, nil
+	return original, nil
 }
 
-func (r *reader) read(tree *yaml.Node, known Known) error {
+func (r *reader) read(tree *yaml.Node, known KnownNames) error {
 	if err := r.form(known).read(tree, reflect.ValueOf(&r.scenario).Elem()); err != nil {
 		return err
 	}
-	r.finish()
+	r.setDerivedValues()
 	if name := r.scenario.Name; slices.Contains(known.Folders, name) {
 		return pathProblem("name", "choose another name: a store uses the folder "+name+" for other purposes", "a scenario can't be named %s", quote(name))
 	}
 	return checkConsistency(&r.scenario, known)
 }
 
-// finish sets the values that depend on more than one key.
-func (r *reader) finish() {
+// setDerivedValues sets the values that depend on more than one key.
+func (r *reader) setDerivedValues() {
 	s := &r.scenario
 	if s.Workload.Cycles == 0 && s.Workload.For == 0 {
 		s.Workload.Cycles = defaultCycles
@@ -158,58 +157,58 @@ func (r *reader) finish() {
 		}
 	}
 	AddImplied(s.Expect, s.Tier)
-	if s.Random != nil || s.Vacuous {
+	if s.Random != nil || s.MayBeVacuous {
 		allowUnexercised(s.Expect)
 	}
 }
 
-// checkBoundVariants checks that bounds refer to other variants of the file. A variant doesn't
-// inherit the base's bounds relative to that variant.
+// checkBoundVariants checks that bounds refer to other variants of the file. It removes a bound
+// that a variant inherits from the base if the bound refers to that variant itself.
 func (r *reader) checkBoundVariants(variants []variantEntry) error {
 	names := []string{BaseVariant}
 	for _, v := range variants {
 		if v.Name == BaseVariant {
-			return pathProblem("variants."+BaseVariant, "choose another name: in expect.numbers, "+BaseVariant+" is the scenario itself", "a variant can't be named %s", BaseVariant)
+			return pathProblem("variants."+BaseVariant, "choose another name: in expect.numbers, "+BaseVariant+" means the scenario itself", "a variant can't be named %s", BaseVariant)
 		}
 		names = append(names, v.Name)
 	}
 	self := r.scenario.Variant
 	for _, name := range slices.Sorted(maps.Keys(r.scenario.Numbers)) {
-		switch than := r.scenario.Numbers[name].Variant; {
-		case than == "":
-		case than == BaseVariant && self == "":
+		switch other := r.scenario.Numbers[name].Variant; {
+		case other == "":
+		case other == BaseVariant && self == "":
 			return pathProblem("expect.numbers."+name, "name a variant", "the number is compared with itself")
-		case !slices.Contains(names, than):
-			return pathProblem("expect.numbers."+name, suggest(than, "variants", names), "there is no variant %s", quote(than))
-		case than == self:
+		case !slices.Contains(names, other):
+			return pathProblem("expect.numbers."+name, suggest(other, "variants", names), "there is no variant %s", quote(other))
+		case other == self:
 			delete(r.scenario.Numbers, name)
 		}
 	}
 	return nil
 }
 
-// source is a text from which nodes were parsed.
+// source is a text that nodes were parsed from.
 type source struct {
 	name  string
 	lines []string
 }
 
-// document is the tree of a file, parts of which may have been replaced by overrides.
+// document is the tree of a file. Parts of it may have been replaced by overrides.
 type document struct {
-	file    *source
-	foreign map[*yaml.Node]*source // nodes from other sources, such as --set
-	root    *yaml.Node
+	file         *source
+	foreignNodes map[*yaml.Node]*source // nodes from other sources, such as --set
+	root         *yaml.Node
 }
 
-// lineEnds normalizes the line breaks of YAML.
+// lineEnds normalizes YAML line breaks.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
 
 func newSource(name, text string) *source {
 	return &source{name, strings.Split(lineEnds.Replace(text), "\n")}
 }
 
-func (s *source) fail(line, column int, what, hint string) *Error {
-	e := &Error{File: s.name, Line: max(line, 1), Column: max(column, 1), What: what, Hint: hint}
+func (s *source) newError(line, column int, what, hint string) *Error {
+	e := &Error{File: s.name, Line: max(line, 1), Column: max(column, 1), Message: what, Hint: hint}
 	if e.Line <= len(s.lines) {
 		e.Text = s.lines[e.Line-1]
 	}
@@ -219,11 +218,11 @@ func (s *source) fail(line, column int, what, hint string) *Error {
 // load reads the tree of a scenario file.
 func load(name string, data []byte) (*document, error) {
 	if len(data) > MaxFile {
-		return nil, newSource(name, "").fail(1, 1, fmt.Sprintf("the file has %d bytes", len(data)),
+		return nil, newSource(name, "").newError(1, 1, fmt.Sprintf("the file has %d bytes", len(data)),
 			fmt.Sprintf("a scenario file has at most %d bytes", MaxFile))
 	}
 	if !utf8.Valid(data) {
-		return nil, newSource(name, "").fail(1, 1, "the file is not UTF-8 text", "save it as UTF-8")
+		return nil, newSource(name, "").newError(1, 1, "the file is not UTF-8 text", "save it as UTF-8")
 	}
 	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
 	src := newSource(name, string(data))
@@ -231,7 +230,7 @@ func load(name string, data []byte) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc := &document{file: src, foreign: map[*yaml.Node]*source{}, root: root}
+	doc := &document{file: src, foreignNodes: map[*yaml.Node]*source{}, root: root}
 	if err := checkPlainYAML(root); err != nil {
 		return nil, doc.locate(err, "")
 	}
@@ -240,9 +239,9 @@ func load(name string, data []byte) (*document, error) {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// parseYAML returns the single node that the text contains.
+// parseYAML returns the single root node of a text.
 func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
-	fail := func(err error) error {
+	syntaxError := func(err error) error {
 		text, line := err.Error(), 1
 		if m := yamlLine.FindStringSubmatch(text); m != nil {
 			text = text[len(m[0]):]
@@ -250,44 +249,43 @@ func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
 				line = min(n, len(src.lines))
 			}
 		}
-		return src.fail(line, 1, "this is not YAML: "+clip(text, 200), "check indentation, brackets and quotes on this line and the one above")
+		return src.newError(line, 1, "this is not YAML: "+clip(text, 200), "check indentation, brackets and quotes on this line and the one above")
 	}
-	// The YAML library reports its own errors. A panic would be a bug in the library, and a single
-	// file must not crash the program.
+	// A panic would be a bug in the YAML library, but a file must not crash the program.
 	defer func() {
 		if r := recover(); r != nil {
-			root, err = nil, fail(fmt.Errorf("%v", r))
+			root, err = nil, syntaxError(fmt.Errorf("%v", r))
 		}
 	}()
 	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, more yaml.Node
+	var doc, second yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, src.fail(1, 1, "the file is empty", "a scenario has at least a name and a claim")
+		return nil, src.newError(1, 1, "the file is empty", "a scenario needs at least a name and a claim")
 	} else if err != nil {
-		return nil, fail(err)
+		return nil, syntaxError(err)
 	}
-	switch err := dec.Decode(&more); {
+	switch err := dec.Decode(&second); {
 	case err == nil:
-		return nil, src.fail(more.Line, more.Column, "a second document begins here", "one file holds one scenario; use variants")
+		return nil, src.newError(second.Line, second.Column, "a second document begins here", "a file contains one scenario; use variants instead")
 	case !errors.Is(err, io.EOF):
-		return nil, fail(err)
+		return nil, syntaxError(err)
 	}
 	if len(doc.Content) != 1 {
-		return nil, src.fail(1, 1, "the file is empty", "a scenario has at least a name and a claim")
+		return nil, src.newError(1, 1, "the file is empty", "a scenario needs at least a name and a claim")
 	}
 	return doc.Content[0], nil
 }
 
-// checkPlainYAML rejects YAML features that scenarios don't need: tags, and aliases, with which a
-// small file can expand to a huge one.
+// checkPlainYAML rejects YAML features that scenarios don't need: tags, and aliases, which can
+// expand a small file to a huge one.
 func checkPlainYAML(n *yaml.Node) error {
 	switch {
 	case n.Kind == yaml.AliasNode || n.Anchor != "":
-		return nodeProblem(n, "write it out; for parts that repeat use variants", "anchors and aliases are not allowed")
+		return nodeProblem(n, "write it out; use variants for repeated parts", "anchors and aliases are not allowed")
 	case n.Style&yaml.TaggedStyle != 0:
 		return nodeProblem(n, "leave the tag out", "tags such as %s are not allowed", quote(n.Tag))
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!merge":
-		return nodeProblem(n, "write the keys out; for parts that repeat use variants", "merge keys are not allowed")
+		return nodeProblem(n, "write the keys out; use variants for repeated parts", "merge keys are not allowed")
 	}
 	for _, c := range n.Content {
 		if err := checkPlainYAML(c); err != nil {
@@ -303,35 +301,35 @@ func (d *document) locate(err error, name string) error {
 	if !ok {
 		return err
 	}
-	n, what := p.nodeIn(d.root), p.what
+	n, what := p.nodeIn(d.root), p.message
 	if name != "" {
 		what = "in variant " + name + ": " + what
 	}
-	return cmp.Or(d.foreign[n], d.file).fail(n.Line, n.Column, what, p.hint)
+	return cmp.Or(d.foreignNodes[n], d.file).newError(n.Line, n.Column, what, p.hint)
 }
 
-// find returns the node at a dotted path, as in plan.1.fault.for. If the file doesn't contain it,
-// find returns the deepest node above it.
+// find returns the node at a dotted path, as in plan.1.fault.for, or the deepest existing node on
+// that path.
 func find(n *yaml.Node, path string) *yaml.Node {
-	show := n
+	deepest := n
 	for segment := range strings.SplitSeq(path, ".") {
 		i := childIndex(n, segment)
 		if i < 0 {
-			return show
+			return deepest
 		}
 		if n.Kind == yaml.MappingNode {
-			show = n.Content[i-1] // show the key rather than the whole section
+			deepest = n.Content[i-1] // point to the key rather than the whole section
 		}
 		n = n.Content[i]
 		if n.Kind == yaml.ScalarNode || n.Style&yaml.FlowStyle != 0 {
-			show = n
+			deepest = n
 		}
 	}
-	return show
+	return deepest
 }
 
 // childIndex returns the index in n.Content of the value with the given key, or of the item with
-// the given number, counting from 1. It returns -1 if there is none.
+// the given number (from 1). It returns -1 if there is none.
 func childIndex(n *yaml.Node, segment string) int {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -349,7 +347,7 @@ func childIndex(n *yaml.Node, segment string) int {
 }
 
 // replace returns a tree with another value at path. path contains a key node for each level, so
-// that errors point at the key in the override or variant. replace copies the nodes on the path and
+// that errors point to the key in the override or variant. replace copies the nodes on the path and
 // shares all others, so n remains unchanged.
 func (d *document) replace(n *yaml.Node, path []*yaml.Node, value *yaml.Node) (*yaml.Node, error) {
 	if len(path) == 0 {
@@ -366,7 +364,7 @@ func (d *document) replace(n *yaml.Node, path []*yaml.Node, value *yaml.Node) (*
 	c.Content = slices.Clone(n.Content)
 	if i < 0 {
 		section := &yaml.Node{Kind: yaml.MappingNode, Line: key.Line, Column: key.Column}
-		d.foreign[section] = d.foreign[key]
+		d.foreignNodes[section] = d.foreignNodes[key]
 		c.Content = append(c.Content, key, section)
 		i = len(c.Content) - 1
 	} else if n.Kind == yaml.MappingNode && len(path) == 1 {
@@ -379,13 +377,13 @@ func (d *document) replace(n *yaml.Node, path []*yaml.Node, value *yaml.Node) (*
 
 // Error reports a mistake in a scenario file, with its position.
 type Error struct {
-	File   string // as named by the caller; "--set" for an override
-	Field  string // field of a run.json, in place of a line: scenario.clients[0].name
-	Line   int    // from 1
-	Column int    // from 1, in characters
-	Text   string // the line
-	What   string // the mistake
-	Hint   string // how to fix it, or the allowed values
+	File    string // as named by the caller, or "--set" for an override
+	Field   string // field of a run.json, instead of a line: scenario.clients[0].name
+	Line    int    // from 1
+	Column  int    // from 1, in characters
+	Text    string // text of the line
+	Message string // the mistake
+	Hint    string // how to fix the mistake, or the allowed values
 }
 
 // Error returns the position and the mistake, the line with a caret below the column, and the hint:
@@ -404,7 +402,7 @@ func (e *Error) Error() string {
 	default:
 		fmt.Fprintf(&b, "%s: %s: ", e.File, e.Field)
 	}
-	b.WriteString(e.What)
+	b.WriteString(e.Message)
 	if text, caret := excerpt(e.Text, e.Column); strings.TrimSpace(text) != "" {
 		fmt.Fprintf(&b, "\n    %s\n    %s^", text, caret)
 	}
@@ -417,18 +415,17 @@ func (e *Error) Error() string {
 // excerptWidth is the number of characters shown of a long line.
 const excerptWidth = 100
 
-// excerpt returns the relevant part of a line, and the blanks that place a caret below the
-// character at column.
+// excerpt returns the relevant part of a line, and the blanks that place a caret below column.
 func excerpt(line string, column int) (text, blanks string) {
-	all := []rune(line)
-	at := min(max(column-1, 0), len(all))
+	runes := []rune(line)
+	at := min(max(column-1, 0), len(runes))
 	from := 0
-	if len(all) > excerptWidth {
+	if len(runes) > excerptWidth {
 		from = max(0, at-excerptWidth/2)
 	}
-	shown := all[from:min(len(all), from+excerptWidth)]
+	visible := runes[from:min(len(runes), from+excerptWidth)]
 	var t, b strings.Builder
-	for i, r := range shown {
+	for i, r := range visible {
 		if !unicode.IsPrint(r) && r != '\t' {
 			r = '\uFFFD'
 		}
@@ -444,16 +441,16 @@ func excerpt(line string, column int) (text, blanks string) {
 	return strings.TrimRightFunc(t.String(), unicode.IsSpace), b.String()
 }
 
-// problem is an error located by a node, or by a path into the tree that document.locate resolves.
+// problem is an error located by a node, or by a path that document.locate looks up in the tree.
 // The reader returns problems, and the document converts them to Errors.
 type problem struct {
-	node *yaml.Node
-	path string
-	what string
-	hint string
+	node    *yaml.Node
+	path    string
+	message string
+	hint    string
 }
 
-func (p *problem) Error() string { return p.what }
+func (p *problem) Error() string { return p.message }
 
 // nodeIn returns the problem's node in a tree.
 func (p *problem) nodeIn(root *yaml.Node) *yaml.Node {
@@ -463,15 +460,15 @@ func (p *problem) nodeIn(root *yaml.Node) *yaml.Node {
 	return find(root, p.path)
 }
 
-func nodeProblem(n *yaml.Node, hint, what string, args ...any) error {
-	return &problem{node: n, what: fmt.Sprintf(what, args...), hint: hint}
+func nodeProblem(n *yaml.Node, hint, format string, args ...any) error {
+	return &problem{node: n, message: fmt.Sprintf(format, args...), hint: hint}
 }
 
-func pathProblem(path, hint, what string, args ...any) error {
-	return &problem{path: path, what: fmt.Sprintf(what, args...), hint: hint}
+func pathProblem(path, hint, format string, args ...any) error {
+	return &problem{path: path, message: fmt.Sprintf(format, args...), hint: hint}
 }
 
-// quote quotes a piece of the file for a message and truncates it if it is long.
+// quote quotes a piece of the file for a message, shortened if necessary.
 func quote(s string) string { return fmt.Sprintf("%q", clip(s, 40)) }
 
 func clip(s string, limit int) string {
@@ -481,29 +478,29 @@ func clip(s string, limit int) string {
 	return s
 }
 
-// suggest returns a hint with the allowed words, and the one that was probably intended.
+// suggest returns a hint with the allowed words and the word that was probably intended.
 func suggest(given, label string, allowed []string) string {
 	all := label + ": " + strings.Join(allowed, ", ")
 	if len(allowed) == 0 {
 		all = label + ": none"
 	}
-	if near := Nearest(strings.ToLower(given), allowed); near != "" {
-		return "did you mean " + near + "? " + strings.ToUpper(all[:1]) + all[1:]
+	if nearest := Nearest(strings.ToLower(given), allowed); nearest != "" {
+		return "did you mean " + nearest + "? " + strings.ToUpper(all[:1]) + all[1:]
 	}
 	return all
 }
 
-// Nearest returns the name that was probably intended by word: one that differs by a single typing
-// mistake, or by up to a third of its letters. It returns "" if there is none.
+// Nearest returns the name that was probably intended by word, which differs by one typing mistake
+// or by up to a third of the letters. It returns "" if there is none.
 func Nearest(word string, names []string) string {
-	const longest = 40
-	if len(word) > longest {
+	const maxLen = 40
+	if len(word) > maxLen {
 		return ""
 	}
-	best, fewest := "", 1+max(1, len(word)/3)
+	best, bestDistance := "", 1+max(1, len(word)/3)
 	for _, n := range names {
-		if d := distance(word, n); d < fewest {
-			best, fewest = n, d
+		if d := distance(word, n); d < bestDistance {
+			best, bestDistance = n, d
 		}
 	}
 	return best
@@ -512,35 +509,33 @@ func Nearest(word string, names []string) string {
 // distance is the Damerau–Levenshtein distance: the number of letters to insert, delete, replace,
 // or swap with a neighbor to turn one word into the other.
 func distance(a, b string) int {
-	before, row := []int(nil), make([]int, len(b)+1)
+	prevRow, row := []int(nil), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		next := make([]int, len(b)+1)
-		next[0] = i + 1
+		nextRow := make([]int, len(b)+1)
+		nextRow[0] = i + 1
 		for j := range len(b) {
-			change := 1
+			cost := 1
 			if a[i] == b[j] {
-				change = 0
+				cost = 0
 			}
-			next[j+1] = min(row[j+1]+1, next[j]+1, row[j]+change)
+			nextRow[j+1] = min(row[j+1]+1, nextRow[j]+1, row[j]+cost)
 			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
+				nextRow[j+1] = min(nextRow[j+1], prevRow[j-1]+1)
 			}
 		}
-		before, row = row, next
+		prevRow, row = row, nextRow
 	}
 	return row[len(b)]
 }
-
-// References to nodes, clients and links must exist.
 
 func (s *Scenario) nodesHint() string {
 	return fmt.Sprintf("the topology has %d nodes: n1 … n%d", s.Topology.Nodes, s.Topology.Nodes)
 }
 
-// hasNode and hasClient don't build a list of names, because there may be a million lookups.
+// hasNode doesn't build a list of names because there may be a million lookups.
 func (s *Scenario) hasNode(name string) bool {
 	n, err := strconv.Atoi(strings.TrimPrefix(name, "n"))
 	return err == nil && n <= s.Topology.Nodes && nodePattern.MatchString(name)
@@ -570,7 +565,7 @@ func checkEvent(s *Scenario, path string, e nemesis.Event) error {
 	case e.After >= s.Limit:
 		return pathProblem(path+".after", "shorten it, or set a longer limit", "%v after an event is later than the end of the run", e.After)
 	case e.Every && e.Nth != 1:
-		return pathProblem(path+".nth", "keep one of them", "every and nth exclude each other")
+		return pathProblem(path+".nth", "keep one of them", "every and nth are mutually exclusive")
 	}
 	return checkClient(s, path+".client", e.Client)
 }
@@ -596,7 +591,7 @@ func checkLink(s *Scenario, path, link string) error {
 		return pathProblem(path, s.nodesHint()+"; the resource is r1", "there is no node %s", end)
 	}
 	for _, c := range s.Clients {
-		if c.Name == name && !c.reaches(end) {
+		if c.Name == name && !c.canReach(end) {
 			return pathProblem(path, name+" reaches "+strings.Join(c.Reach, ", "), "there is no link %s: %s can't reach %s", link, name, end)
 		}
 	}

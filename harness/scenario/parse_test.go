@@ -16,7 +16,7 @@ func ptr[T any](v T) *T { return &v }
 
 func parse(t *testing.T, text string, sets ...string) []Scenario {
 	t.Helper()
-	all, err := ParseWith("f.yaml", []byte(text), known, Overrides{Sets: sets}, nil)
+	all, err := ParseWithOptions("f.yaml", []byte(text), testNames, ParseOptions{Overrides: sets}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,18 +27,18 @@ func parse(t *testing.T, text string, sets ...string) []Scenario {
 	return out
 }
 
-// A file of the user's own needs neither a source nor anything else that has a default.
+// A user's own file needs only a name and a claim.
 func TestSmallestFile(t *testing.T) {
 	s := parse(t, "name: x\nclaim: Something.\n")[0]
 	if s.Source != "" || s.Topology.Nodes != 5 || len(s.Clients) != 2 {
 		t.Errorf("%+v", s)
 	}
-	if err := s.Check(known); err != nil {
+	if err := s.Check(testNames); err != nil {
 		t.Error(err)
 	}
 }
 
-func wantSame(t *testing.T, what string, got, want any) {
+func checkSame(t *testing.T, what string, got, want any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%s:\ngot  %+v\nwant %+v", what, got, want)
@@ -46,7 +46,7 @@ func wantSame(t *testing.T, what string, got, want any) {
 }
 
 func TestParseDefaults(t *testing.T) {
-	wantSame(t, "scenario", parse(t, head), []Scenario{{
+	checkSame(t, "scenario", parse(t, requiredKeys), []Scenario{{
 		Name: "x", Claim: "Something.", Source: "nobody",
 		Topology: Topology{Nodes: 5, Persistence: "none"},
 		Lock: lock.Settings{
@@ -66,7 +66,7 @@ func TestParseDefaults(t *testing.T) {
 }
 
 func TestParseEveryKey(t *testing.T) {
-	s := parse(t, head+`
+	s := parse(t, requiredKeys+`
 tags: [a, b-2]
 topology: {nodes: 3, persistence: no, image: localhost:5000/valkey/valkey:8-alpine}
 lock: {kind: broken, mistake: plain-del, ttl: 1s, drift: 2.5%, timeout: 20ms, retry: 30ms, tries: 4, ask: sequential, fence: true, extends: 2}
@@ -84,22 +84,22 @@ limits: {extensions: 4, hold: 7s}
 limit: 30s
 scale: 1
 `)[0]
-	wantSame(t, "lock", s.Lock, lock.Settings{
+	checkSame(t, "lock", s.Lock, lock.Settings{
 		Kind: "broken", Mistake: "plain-del", TTL: time.Second, Drift: 0.025, Timeout: 20 * ms, RetryMin: 30 * ms, RetryMax: 30 * ms,
 		Tries: 4, Ask: "sequential", Fence: true, Extends: 2, Prefix: "b:", Votes: 3, NoLossNotice: true, Reenter: true,
 	})
-	wantSame(t, "clients", s.Clients, []Client{
+	checkSame(t, "clients", s.Clients, []Client{
 		{Name: "c2", Delay: time.Second, Reach: []string{"n1", "n3"}},
 		{
 			Name: "c1", Start: &nemesis.Event{Client: "c2", Event: "acquired", Nth: 2, After: 5 * ms},
 			Think: &client.Range{}, Hold: &client.Range{Min: time.Second, Max: 2 * time.Second}, Cycles: ptr(7),
 		},
 	})
-	wantSame(t, "workload", s.Workload, Workload{
+	checkSame(t, "workload", s.Workload, Workload{
 		Kind: "read-modify-write", Keys: 2, Fence: "token", Think: client.Range{Min: ms, Max: 2 * ms},
 		Hold: client.Range{Min: 3 * ms, Max: 3 * ms}, Extend: 400 * ms, For: 20 * time.Second, Writes: 2, NoCheck: true,
 	})
-	wantSame(t, "plan", s.Plan, nemesis.Plan{
+	checkSame(t, "plan", s.Plan, nemesis.Plan{
 		{
 			When:  nemesis.Trigger{At: ptr(time.Duration(0))},
 			Fault: nemesis.Fault{Kind: "cut", Targets: []string{"c1-n2", "c2-r1", "n1"}, Mode: "hold"},
@@ -117,16 +117,16 @@ scale: 1
 			Fault: nemesis.Fault{Kind: "hold", For: ptr(time.Second)},
 		},
 	})
-	wantSame(t, "expect", s.Expect, map[string]Expectation{
+	checkSame(t, "expect", s.Expect, map[string]Expectation{
 		"mutual-exclusion":   {Want: "violated", Cause: "overwritten", Node: "n2"},
 		"lease-linearizable": linearizableExpectation("violated"),
 		"resource-safety":    {Want: "any"}, "deadlock-freedom": {Want: "violated"},
 	})
-	wantSame(t, "the rest", []any{s.Tags, s.Topology, s.Limits, s.Limit, s.Scale, s.Vacuous},
+	checkSame(t, "other fields", []any{s.Tags, s.Topology, s.Limits, s.Limit, s.Scale, s.MayBeVacuous},
 		[]any{[]string{"a", "b-2"}, Topology{Nodes: 3, Persistence: "no", Image: "localhost:5000/valkey/valkey:8-alpine"}, Limits{4, 7 * time.Second}, 30 * time.Second, 1.0, true})
 }
 
-const withVariants = head + `
+const variantsFile = requiredKeys + `
 lock: {kind: redlock, ttl: 10s}
 plan:
   - {when: {at: 1s}, fault: {kind: pause, targets: [c1], for: 2s}}
@@ -139,33 +139,33 @@ variants:
 `
 
 func TestVariants(t *testing.T) {
-	all := parse(t, withVariants)
+	all := parse(t, variantsFile)
 	if len(all) != 3 {
-		t.Fatalf("%d scenarios, want base, zulu, alpha", len(all))
+		t.Fatalf("%d scenarios, want base, zulu and alpha", len(all))
 	}
 	base, zulu, alpha := all[0], all[1], all[2]
-	wantSame(t, "identity", []string{base.ID(), zulu.ID(), alpha.ID(), base.Claim, zulu.Claim, alpha.Claim},
+	checkSame(t, "identity", []string{base.ID(), zulu.ID(), alpha.ID(), base.Claim, zulu.Claim, alpha.Claim},
 		[]string{"x", "x/zulu", "x/alpha", "Something.", "Something.", "Something else."})
-	wantSame(t, "ttl", []time.Duration{base.Lock.TTL, zulu.Lock.TTL, alpha.Lock.TTL},
+	checkSame(t, "ttl", []time.Duration{base.Lock.TTL, zulu.Lock.TTL, alpha.Lock.TTL},
 		[]time.Duration{10 * time.Second, 4 * time.Second, 10 * time.Second})
-	wantSame(t, "pause", []time.Duration{*base.Plan[0].Fault.For, *zulu.Plan[0].Fault.For}, []time.Duration{2 * time.Second, 3 * time.Second})
-	wantSame(t, "clients", [][]string{base.ClientNames(), alpha.ClientNames()}, [][]string{{"c1", "c2"}, {"c1", "c3"}})
+	checkSame(t, "pause", []time.Duration{*base.Plan[0].Fault.For, *zulu.Plan[0].Fault.For}, []time.Duration{2 * time.Second, 3 * time.Second})
+	checkSame(t, "clients", [][]string{base.ClientNames(), alpha.ClientNames()}, [][]string{{"c1", "c2"}, {"c1", "c3"}})
 	if len(alpha.Plan) != 0 || *alpha.Clients[1].Cycles != 9 || alpha.Workload.Keys != 2 {
 		t.Errorf("alpha: %+v", alpha)
 	}
-	wantSame(t, "expectations of base", base.Expect, map[string]Expectation{
+	checkSame(t, "expectations of base", base.Expect, map[string]Expectation{
 		"mutual-exclusion": {Want: "holds"}, "lease-linearizable": linearizableExpectation("holds"),
 		"resource-safety": {Want: "violated", Cause: "overrun"},
 	})
-	wantSame(t, "expectations of zulu", zulu.Expect, map[string]Expectation{
+	checkSame(t, "expectations of zulu", zulu.Expect, map[string]Expectation{
 		"mutual-exclusion": {Want: "holds"}, "lease-linearizable": linearizableExpectation("holds"),
 		"resource-safety": {Want: "holds"}, "deadlock-freedom": {Want: "any"},
 	})
-	wantSame(t, "expectations of alpha", alpha.Expect, base.Expect)
+	checkSame(t, "expectations of alpha", alpha.Expect, base.Expect)
 }
 
 func TestOverridesWinOverVariants(t *testing.T) {
-	all := parse(t, withVariants, "lock.ttl=7s", "workload.hold=1s..2s", "topology={nodes: 3}")
+	all := parse(t, variantsFile, "lock.ttl=7s", "workload.hold=1s..2s", "topology={nodes: 3}")
 	for _, s := range all {
 		if s.Lock.TTL != 7*time.Second || s.Workload.Hold.Max != 2*time.Second || s.Topology.Nodes != 3 {
 			t.Errorf("%s: %+v", s.ID(), s)
@@ -174,7 +174,7 @@ func TestOverridesWinOverVariants(t *testing.T) {
 }
 
 func TestScaled(t *testing.T) {
-	before := parse(t, head+`
+	before := parse(t, requiredKeys+`
 clients:
   c1: {hold: 8s}
   c2: {start: {client: c1, event: acquired, after: 10ms}, reach: [n1, n2, n3], think: 1s, cycles: 1}
@@ -185,7 +185,7 @@ plan:
   - {when: {at: 3s}, fault: {kind: pause, targets: [c1], for: 15s}}
   - {when: {client: c1, event: acquired, after: 10ms}, fault: {kind: cut, targets: [c1-n1], until: {client: c1, event: read, after: 2s}}}
 `)[0]
-	want := parse(t, head+`
+	want := parse(t, requiredKeys+`
 lock: {ttl: 1s, timeout: 50ms, retry: 5ms..25ms}
 limit: 12s
 clients:
@@ -198,17 +198,17 @@ plan:
   - {when: {at: 300ms}, fault: {kind: pause, targets: [c1], for: 1500ms}}
   - {when: {client: c1, event: acquired, after: 1ms}, fault: {kind: cut, targets: [c1-n1], until: {client: c1, event: read, after: 200ms}}}
 `)[0]
-	got := before.Scaled(0.1)
-	wantSame(t, "a tenth", got, want)
+	got := before.ScaledCopy(0.1)
+	checkSame(t, "a tenth", got, want)
 
-	// The copy is deep: changes to it don't affect the original.
+	// Changes to the copy don't affect the original.
 	*got.Plan[0].When.At, *got.Clients[1].Cycles, got.Clients[1].Reach[0] = 0, 0, "n5"
 	got.Plan[1].Fault.Until.Client, got.Plan[0].Fault.Targets[0] = "c3", "c3"
 	got.Expect["mutual-exclusion"] = Expectation{}
-	wantSame(t, "a second copy", before.Scaled(0.1), want)
+	checkSame(t, "a second copy", before.ScaledCopy(0.1), want)
 }
 
-// Scaling doesn't lower the node timeout below MinTimeout, but never raises it either.
+// Scaling doesn't lower the node timeout below MinTimeout, and never raises it to MinTimeout.
 func TestScaledTimeout(t *testing.T) {
 	for _, c := range []struct {
 		timeout time.Duration
@@ -218,26 +218,25 @@ func TestScaledTimeout(t *testing.T) {
 		{50 * ms, 0.1, MinTimeout}, {4 * time.Second, 0.1, 400 * ms}, {50 * ms, 2, 100 * ms}, {10 * ms, 1, 10 * ms}, {10 * ms, 0.5, 10 * ms},
 	} {
 		s := Scenario{Lock: lock.Settings{Timeout: c.timeout}}
-		if got := s.Scaled(c.f).Lock.Timeout; got != c.want {
+		if got := s.ScaledCopy(c.f).Lock.Timeout; got != c.want {
 			t.Errorf("%v × %g: %v, want %v", c.timeout, c.f, got, c.want)
 		}
 	}
 }
 
 // linearizableExpectation returns the expectation for lease-linearizable if the file doesn't list
-// it.
+// the property.
 func linearizableExpectation(want string) Expectation {
-	return Expectation{Want: want, Implied: true, Follows: "mutual-exclusion"}
+	return Expectation{Want: want, Implied: true, LeadProperty: "mutual-exclusion"}
 }
 
 func TestExplicitExpectationIsNotOverridden(t *testing.T) {
-	s := parse(t, head+"expect: {mutual-exclusion: holds, lease-linearizable: {violated: overrun}}\n")[0]
-	wantSame(t, "expect", s.Expect["lease-linearizable"], Expectation{Want: "violated", Cause: "overrun"})
+	s := parse(t, requiredKeys+"expect: {mutual-exclusion: holds, lease-linearizable: {violated: overrun}}\n")[0]
+	checkSame(t, "expect", s.Expect["lease-linearizable"], Expectation{Want: "violated", Cause: "overrun"})
 }
 
-// A variant with its own claim doesn't inherit the debate about the scenario's claim.
-func TestDebate(t *testing.T) {
-	const text = head + `
+func TestVariantWithOwnClaimInheritsNoDebate(t *testing.T) {
+	const text = requiredKeys + `
 debate: {kleppmann: affirms, redis: denies}
 variants:
   same:  {set: {lock.ttl: 4s}}
@@ -245,7 +244,7 @@ variants:
   own:   {claim: Something else., debate: {antirez: denies}, set: {lock.ttl: 4s}}
 `
 	all := parse(t, text)
-	both := map[string]string{"kleppmann": affirms, "redis": denies}
-	wantSame(t, "debate", []map[string]string{all[0].Debate, all[1].Debate, all[2].Debate, all[3].Debate},
-		[]map[string]string{both, both, nil, {"antirez": denies}})
+	bothStances := map[string]string{"kleppmann": stanceAffirms, "redis": stanceDenies}
+	checkSame(t, "debate", []map[string]string{all[0].Debate, all[1].Debate, all[2].Debate, all[3].Debate},
+		[]map[string]string{bothStances, bothStances, nil, {"antirez": stanceDenies}})
 }

@@ -15,8 +15,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// everything contains scenarios that together use each field at least once.
-const everything = head + `
+// allFieldsFile defines scenarios that together use each field at least once.
+const allFieldsFile = requiredKeys + `
 tags: [a]
 tier: quorum
 debate: {antirez: affirms}
@@ -45,41 +45,41 @@ scale: 0.5
 variants: {other: {set: {lock.tries: 3}, expect: {numbers: {grants: '>= 3', unavailable-share: '< 0.5 * base'}}}}
 `
 
-const drawing = head + `
+const randomPlanFile = requiredKeys + `
 workload: {for: 100s}
 plan: {random: {faults: [cut, lose, pause], within: assumptions, every: 1s..5s, lasts: 10ms..5s, safety: 60%, modes: [hold], shapes: [one-way]}}
 `
 
-// spot is the place of one value in a scenario.
-type spot struct {
-	field string // with [] for each item of a list
+// place is the location of a value in a scenario.
+type place struct {
+	field string // with [] for list items and {} for map entries
 	value reflect.Value
 }
 
-// places lists the values that can be set within v. Each entry of a map is a place.
-func places(field string, v reflect.Value) (all []spot) {
+// placesIn lists the values within v that can be set, including map entries.
+func placesIn(field string, v reflect.Value) (all []place) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-			all = append(all, places(field+"."+name, v.Field(i))...)
+			all = append(all, placesIn(field+"."+name, v.Field(i))...)
 		}
 	case reflect.Pointer:
 		if !v.IsNil() {
-			all = places(field, v.Elem())
+			all = placesIn(field, v.Elem())
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			all = append(all, places(field+"[]", v.Index(i))...)
+			all = append(all, placesIn(field+"[]", v.Index(i))...)
 		}
 	case reflect.Map:
 		for _, key := range sortedKeys(v) {
 			item := reflect.New(v.Type().Elem()).Elem()
 			item.Set(v.MapIndex(key))
-			all = append(all, places(field+"{}", item)...)
+			all = append(all, placesIn(field+"{}", item)...)
 		}
 	default:
-		all = []spot{{field, v}}
+		all = []place{{field, v}}
 	}
 	return all
 }
@@ -88,7 +88,7 @@ func sortedKeys(m reflect.Value) []reflect.Value {
 	return slices.SortedFunc(slices.Values(m.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// fieldsOf lists the fields of a type in the format of spot.field.
+// fieldsOf lists the fields of a type in the format of place.field.
 func fieldsOf(field string, t reflect.Type) (all []string) {
 	switch t.Kind() {
 	case reflect.Struct:
@@ -110,8 +110,8 @@ func fieldsOf(field string, t reflect.Type) (all []string) {
 
 var longText = strings.Repeat("x", 1<<20)
 
-// extremes returns values that are too extreme for any run.
-func extremes(k reflect.Kind) []any {
+// extremeValues returns values that are too extreme for any run.
+func extremeValues(k reflect.Kind) []any {
 	switch k {
 	case reflect.String:
 		return []any{"../../x", "x\x00y", "/", "a b", longText}
@@ -125,7 +125,7 @@ func extremes(k reflect.Kind) []any {
 	return nil
 }
 
-// acceptedExtremes lists the extreme values that are accepted, with the reason.
+// acceptedExtremes lists the extreme values that are accepted, and why.
 var acceptedExtremes = []struct{ field, value, because string }{
 	{`^scenario\.(claim|source)$`, `.`, "free text, which reports show verbatim but truncated"},
 	{`^scenario\.scale$`, `^5e-324$`, "factor that is applied when a run is selected; the result is checked"},
@@ -135,22 +135,23 @@ var acceptedExtremes = []struct{ field, value, because string }{
 	{`^scenario\.numbers\{\}\.value$`, `.`, "any value can be compared with a measured number"},
 }
 
-// reportedElsewhere lists fields whose extreme values are reported at another field, with the reason.
-var reportedElsewhere = []struct{ field, at, because string }{
-	{`^scenario\.lock\.retry(Min|Max)$`, `^scenario\.lock\.retryMin\.\.retryMax$`, "one range in a file"},
-	{`\.(every|lasts|delay|think|hold|prepare)\.(min|max)$`, `\.(every|lasts|delay|think|hold|prepare)$`, "one range in a file"},
-	{`^scenario\.numbers\{\}\.`, `^scenario\.numbers\.[a-z-]+$`, "one bound in a file"},
-	{`^scenario\.limits\.hold$`, `^scenario\.limits\.extensions$`, "a scenario with one of them needs both"},
+// fieldsReportedElsewhere lists fields whose extreme values are reported at another field, and why.
+var fieldsReportedElsewhere = []struct{ field, at, because string }{
+	{`^scenario\.lock\.retry(Min|Max)$`, `^scenario\.lock\.retryMin\.\.retryMax$`, "a range in a file"},
+	{`\.(every|lasts|delay|think|hold|prepare)\.(min|max)$`, `\.(every|lasts|delay|think|hold|prepare)$`, "a range in a file"},
+	{`^scenario\.numbers\{\}\.`, `^scenario\.numbers\.[a-z-]+$`, "a bound in a file"},
+	{`^scenario\.limits\.hold$`, `^scenario\.limits\.extensions$`, "a scenario with one of these limits needs both"},
 	{`^scenario\.random\.safety$`, `^scenario\.random\.lasts$`, "the faults no longer fit"},
 	{`\.follows$`, `^scenario\.expect\.`, "files don't contain expectations that follow from others"},
 }
 
-// reportedAt reports whether an error at a field is the expected one for a bad value of another field.
-func reportedAt(field, at string) bool {
+// isReportedAt reports whether an error at one field is the expected error for a bad value of
+// another field.
+func isReportedAt(field, at string) bool {
 	if regexp.MustCompile(`^` + strings.ReplaceAll(regexp.QuoteMeta(field), `\{\}`, `\.[a-z-]+`) + `$`).MatchString(at) {
 		return true
 	}
-	for _, b := range reportedElsewhere {
+	for _, b := range fieldsReportedElsewhere {
 		if regexp.MustCompile(b.field).MatchString(field) && regexp.MustCompile(b.at).MatchString(at) {
 			return true
 		}
@@ -158,42 +159,42 @@ func reportedAt(field, at string) bool {
 	return false
 }
 
-var index = regexp.MustCompile(`\[\d+\]`)
+var itemIndex = regexp.MustCompile(`\[\d+\]`)
 
-// TestCheckOfEveryField replaces each value of a scenario by extreme ones. Check must reject the
-// result and name the field, unless the value is listed as acceptable. The test fails if a new
-// field is not used by the scenarios here or not written by the writer.
-func TestCheckOfEveryField(t *testing.T) {
+// Replacing any value of a scenario by an extreme value makes Check return an error that names the
+// field, unless the value is listed as acceptable. The test fails if a new field is not used by the
+// scenarios here or not written by the writer.
+func TestCheckEveryField(t *testing.T) {
 	seen, used := map[string]bool{}, map[int]bool{}
-	for _, base := range []Scenario{parse(t, everything)[1], parse(t, drawing)[0]} {
+	for _, base := range []Scenario{parse(t, allFieldsFile)[1], parse(t, randomPlanFile)[0]} {
 		s := readBack(t, base)
-		if err := s.Check(known); err != nil {
+		if err := s.Check(testNames); err != nil {
 			t.Fatal(err)
 		}
-		for i, p := range places("scenario", reflect.ValueOf(&s).Elem()) {
+		for i, p := range placesIn("scenario", reflect.ValueOf(&s).Elem()) {
 			if !p.value.IsZero() {
 				seen[p.field] = true
 			}
-			for _, x := range extremes(p.value.Kind()) {
+			for _, x := range extremeValues(p.value.Kind()) {
 				hostile := readBack(t, base)
 				setPlace(t, &hostile, i, x)
-				err := hostile.Check(known)
+				err := hostile.Check(testNames)
 				var e *Error
-				if errors.As(err, &e) && e.Hint != "" && len(e.Error()) < 2000 && reportedAt(p.field, index.ReplaceAllString(e.Field, "[]")) {
+				if errors.As(err, &e) && e.Hint != "" && len(e.Error()) < 2000 && isReportedAt(p.field, itemIndex.ReplaceAllString(e.Field, "[]")) {
 					continue
 				}
 				if err != nil {
 					t.Errorf("%s: %.40q: unexpected error %.200v", p.field, fmt.Sprint(x), err)
 					continue
 				}
-				fine := false
+				isAccepted := false
 				for j, h := range acceptedExtremes {
 					if regexp.MustCompile(h.field).MatchString(p.field) && regexp.MustCompile(h.value).MatchString(fmt.Sprint(x)) {
-						fine, used[j] = true, true
+						isAccepted, used[j] = true, true
 					}
 				}
-				if !fine {
-					t.Errorf("%s: %.40q is accepted", p.field, fmt.Sprint(x))
+				if !isAccepted {
+					t.Errorf("%s: %.40q was accepted", p.field, fmt.Sprint(x))
 				}
 			}
 		}
@@ -210,11 +211,11 @@ func TestCheckOfEveryField(t *testing.T) {
 	}
 }
 
-// notInFiles matches fields that files can't contain: whether a step was drawn, and repetition,
-// which only triggers of steps support.
+// notInFiles matches fields that files can't contain: drawn and implied, and every, which only
+// triggers of steps support.
 var notInFiles = regexp.MustCompile(`\.(drawn|implied)$|\.(start|until)\.every$`)
 
-// setPlace sets the i-th place of a scenario. It puts changed entries back into maps.
+// setPlace sets the i-th place of a scenario. It puts changed map entries back into their maps.
 func setPlace(t *testing.T, s *Scenario, i int, x any) {
 	t.Helper()
 	n := 0
@@ -253,12 +254,10 @@ func setPlace(t *testing.T, s *Scenario, i int, x any) {
 		return false
 	}
 	if !walk(reflect.ValueOf(s).Elem()) {
-		t.Fatalf("there is no place %d", i)
+		t.Fatalf("the scenario has no place %d", i)
 	}
 }
 
-// TestCheckRejectsWhatParseRejects checks that Check rejects each value that the reader of files
-// rejects.
 func TestCheckRejectsWhatParseRejects(t *testing.T) {
 	d := func(d time.Duration) *time.Duration { return &d }
 	for _, c := range []struct {
@@ -313,13 +312,13 @@ func TestCheckRejectsWhatParseRejects(t *testing.T) {
 		}},
 		{"scale=1000", func(s *Scenario) { s.Scale = 1000 }},
 	} {
-		if _, err := ParseWith("f.yaml", []byte(everything), known, Overrides{Sets: []string{c.set}}, nil); err == nil {
-			t.Errorf("%.60s: accepted in a file", c.set)
+		if _, err := ParseWithOptions("f.yaml", []byte(allFieldsFile), testNames, ParseOptions{Overrides: []string{c.set}}, nil); err == nil {
+			t.Errorf("%.60s: was accepted in a file", c.set)
 		}
-		s := readBack(t, parse(t, everything)[0])
+		s := readBack(t, parse(t, allFieldsFile)[0])
 		c.change(&s)
-		if err := s.Check(known); err == nil {
-			t.Errorf("%.60s: accepted in a run.json", c.set)
+		if err := s.Check(testNames); err == nil {
+			t.Errorf("%.60s: was accepted in a run.json", c.set)
 		}
 	}
 }
@@ -331,7 +330,6 @@ func manyClients(n int) (all []Client) {
 	return all
 }
 
-// Errors about too much work in a file point at the cause.
 func TestWorkLimitErrorsHavePlaceAndHint(t *testing.T) {
 	for text, want := range map[string]string{
 		"workload: {extend: 1ms, for: 1h}\nlimit: 23h":                                                  "f.yaml:4:20",
@@ -341,16 +339,16 @@ func TestWorkLimitErrorsHavePlaceAndHint(t *testing.T) {
 		"workload: {cycles: 300000}":                                                                    "f.yaml:4:",
 		"topology: {nodes: 5, addresses: [" + strings.Repeat("n1, ", 999) + "n2]}\nclients: 11":         "f.yaml:5:",
 	} {
-		_, err := Parse("f.yaml", []byte(head+text), known)
+		_, err := Parse("f.yaml", []byte(requiredKeys+text), testNames)
 		var e *Error
 		if !errors.As(err, &e) || e.Hint == "" || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%.80s: %v, want an error at %s", text, err, want)
+			t.Errorf("%.80s: got %v, want an error at %s", text, err, want)
 		}
 	}
 }
 
 func TestManifestErrorsHavePlaceAndHint(t *testing.T) {
-	s := parse(t, everything)[0]
+	s := parse(t, allFieldsFile)[0]
 	for name, c := range map[string]struct {
 		change func(*Manifest)
 		want   string
@@ -374,7 +372,7 @@ func TestManifestErrorsHavePlaceAndHint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = ReadManifest("run.json", text, known)
+		_, err = ReadManifest("run.json", text, testNames)
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) || !strings.Contains(err.Error(), "\nhint: ") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -4,5 +4,5 @@ package scenario
 
 import "testing"
 
-// TestCheckOfManyDrawnPlans repeats TestCheckOfTheCatalog with many random plans.
-func TestCheckOfManyDrawnPlans(t *testing.T) { checkOfTheCatalog(t, 100, 0.1, 0.2) }
+// TestCheckManyRandomPlans is like TestCheckCatalog, but with many random plans.
+func TestCheckManyRandomPlans(t *testing.T) { checkCatalog(t, 100, 0.1, 0.2) }

@@ -7,18 +7,18 @@ import (
 	"testing"
 )
 
-// All scenarios of the catalog pass Check after scaling and drawing.
-func TestCheckOfTheCatalog(t *testing.T) {
+// All scenarios in the catalog pass Check after scaling and drawing.
+func TestCheckCatalog(t *testing.T) {
 	drawn := uint64(3)
 	if testing.Short() {
 		drawn = 1
 	}
-	checkOfTheCatalog(t, drawn, 0.1)
+	checkCatalog(t, drawn, 0.1)
 }
 
-// checkOfTheCatalog draws the given number of plans per scenario with a random plan, and scales
-// each scenario by its own factor and by the given ones.
-func checkOfTheCatalog(t *testing.T, drawn uint64, factors ...float64) {
+// checkCatalog draws the given number of plans for each scenario with a random plan, and scales
+// each scenario by its own factor and the given factors.
+func checkCatalog(t *testing.T, plansPerScenario uint64, factors ...float64) {
 	t.Helper()
 	for _, all := range parsedCatalog(t) {
 		for _, s := range all {
@@ -28,20 +28,20 @@ func checkOfTheCatalog(t *testing.T, drawn uint64, factors ...float64) {
 				}
 				seeds := uint64(1)
 				if s.Random != nil {
-					seeds = drawn
+					seeds = plansPerScenario
 				}
 				scaled := s
 				if factor != 1 {
-					scaled = s.Scaled(factor)
+					scaled = s.ScaledCopy(factor)
 				}
 				if s.Random != nil { // fixed plans are checked below
-					if err := scaled.Check(known); err != nil {
+					if err := scaled.Check(testNames); err != nil {
 						t.Errorf("%s × %g: %v", s.ID(), factor, err)
 					}
 				}
 				for seed := range seeds {
 					stored := readBack(t, scaled.WithRandomPlan(seed))
-					if err := stored.Check(known); err != nil {
+					if err := stored.Check(testNames); err != nil {
 						t.Errorf("%s × %g, seed %d: %v", s.ID(), factor, seed, err)
 					}
 				}
@@ -63,25 +63,25 @@ func readBack(t *testing.T, s Scenario) (back Scenario) {
 	return back
 }
 
-// The writer must not omit the section expect because all expectations have default values: the
-// section also contains other keys.
+// The writer must not omit the section expect if all expectations have default values, because the
+// section contains other keys, too.
 func TestNumbersAndVacuousSurviveCheck(t *testing.T) {
 	for _, expect := range []string{"{numbers: {grants: '>= 3'}}", "{vacuous: allowed}", "{vacuous: allowed, numbers: {grants: '>= 3'}}"} {
-		all, err := Parse("f.yaml", []byte(head+"expect: "+expect+"\n"), known)
+		all, err := Parse("f.yaml", []byte(requiredKeys+"expect: "+expect+"\n"), testNames)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := all[0].Check(known); err != nil {
+		if err := all[0].Check(testNames); err != nil {
 			t.Errorf("%s: %v", expect, err)
 		}
 	}
 }
 
-// Scenario files and stored runs of earlier versions may have an old spelling of a cause.
+// Scenario files and stored runs of earlier versions may contain an old spelling of a cause.
 func TestOldCauseIsRead(t *testing.T) {
-	known := known
+	known := testNames
 	known.CanonicalCause = func(cause string) string { return strings.Replace(cause, "told-late", "notified-late", 1) }
-	const file = head + "expect:\n  mutual-exclusion: {violated: told-late, node: n1}\n"
+	const file = requiredKeys + "expect:\n  mutual-exclusion: {violated: told-late, node: n1}\n"
 	want := Expectation{Want: wantViolated, Cause: "notified-late", Node: "n1"}
 	all, err := Parse("f.yaml", []byte(file), known)
 	if err != nil || all[0].Expect[mutualExclusion] != want {

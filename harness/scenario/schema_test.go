@@ -21,34 +21,34 @@ func TestSchemaAcceptsCatalog(t *testing.T) {
 	}
 }
 
-// The schema also rejects mistakes that Parse detects by looking at a single key.
+// The schema rejects the same single-key mistakes as Parse.
 func TestSchemaRejectsMistakes(t *testing.T) {
 	schema := readSchema(t)
-	if err := checkConforms(t, schema, []byte(head)); err != nil {
+	if err := checkConforms(t, schema, []byte(requiredKeys)); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{
-		"name: x\nsource: y", head + "topolgy: {nodes: 5}", head + "topology: {nodes: 0}", head + "topology: {image: Redis}", head + "lock: {ttl: -10s}", head + "lock: {kind: redlok}",
-		head + "clients: {alice: {}}", head + "clients: {}", head + "workload: {hold: 2s..}", head + "workload: {check: 1}",
-		head + "plan: [{when: {at: 3s, point: before-release}, fault: {kind: kill}}]", head + "plan: [{when: {at: 3s}}]",
-		head + "expect: {mutual-exclusion: hold}", head + "variants: {a: {}}", head + "variants: {a: {set: {expect: {}}}}",
+		"name: x\nsource: y", requiredKeys + "topolgy: {nodes: 5}", requiredKeys + "topology: {nodes: 0}", requiredKeys + "topology: {image: Redis}", requiredKeys + "lock: {ttl: -10s}", requiredKeys + "lock: {kind: redlok}",
+		requiredKeys + "clients: {alice: {}}", requiredKeys + "clients: {}", requiredKeys + "workload: {hold: 2s..}", requiredKeys + "workload: {check: 1}",
+		requiredKeys + "plan: [{when: {at: 3s, point: before-release}, fault: {kind: kill}}]", requiredKeys + "plan: [{when: {at: 3s}}]",
+		requiredKeys + "expect: {mutual-exclusion: hold}", requiredKeys + "variants: {a: {}}", requiredKeys + "variants: {a: {set: {expect: {}}}}",
 	} {
 		if checkConforms(t, schema, []byte(text)) == nil {
-			t.Errorf("the schema allows\n%s", text)
+			t.Errorf("the schema accepts\n%s", text)
 		}
 	}
 }
 
 func TestSchemaIsDeterministic(t *testing.T) {
-	if !bytes.Equal(Schema(known), Schema(known)) {
-		t.Error("two schemas of the same lists differ")
+	if !bytes.Equal(Schema(testNames), Schema(testNames)) {
+		t.Error("two schemas for the same names differ")
 	}
 }
 
 func readSchema(t *testing.T) map[string]any {
 	t.Helper()
 	var schema map[string]any
-	if err := json.Unmarshal(Schema(known), &schema); err != nil {
+	if err := json.Unmarshal(Schema(testNames), &schema); err != nil {
 		t.Fatal(err)
 	}
 	return schema
@@ -63,8 +63,8 @@ func checkConforms(t *testing.T, schema map[string]any, data []byte) error {
 	return validate(schema, value, "scenario")
 }
 
-// validate checks a value against the part of JSON Schema that Schema uses. It fails on unknown
-// keywords.
+// validate checks a value against the part of JSON Schema that Schema uses. Unknown keywords are
+// errors.
 func validate(schema map[string]any, v any, at string) error {
 	if want, ok := schema["type"]; ok && typeOf(v) != want && !(typeOf(v) == "integer" && want == "number") {
 		return fmt.Errorf("%s: %v is not of type %v", at, v, want)
@@ -141,8 +141,8 @@ func countMatches(schemas []any, v any, at string) (n int) {
 	return n
 }
 
-// forEach calls f for the entries of a mapping or a list. It does nothing for other values, whose
-// type validate checks.
+// forEach calls f for the entries of a mapping or a list. It ignores other values, whose type
+// validate checks.
 func forEach(v any, f func(key string, item any) error) error {
 	switch v := v.(type) {
 	case map[string]any:

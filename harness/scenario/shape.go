@@ -17,12 +17,12 @@ import (
 	"lockpick/nemesis"
 )
 
-// shape describes the allowed content at one place of a scenario file. It reads a node into a
-// value, writes a value as a node, and returns its JSON Schema. All three therefore follow from one
-// table, in form.go.
+// shape describes the allowed content at one place in a scenario file. It reads a node into a
+// value, writes a value as a node, and returns its JSON Schema, so that all three follow from one
+// table (form.go).
 type shape interface {
 	read(n *yaml.Node, to reflect.Value) error
-	// write returns nil if the file omits the value. path is the field of v in a run.json.
+	// write returns nil if the file omits the value. path is v's field in a run.json.
 	write(w writer, path string, v reflect.Value) *yaml.Node
 	schema() map[string]any
 }
@@ -33,26 +33,26 @@ type field struct {
 	doc         string
 	shape       shape
 	required    bool
-	defaultText string // the default, as written in a file; "": the zero value
+	defaultText string // default value as written in a file; "": zero value
 	// goPath is the path of Go fields from the section's value to this one, as in event.nth. ""
-	// means the field with the same name as key, and wholeSection the section's value itself.
+	// means the field whose name is key, and wholeSection means the section's value itself.
 	goPath string
-	to     any // a pointer to the value, if it is stored outside the section's value
-	// stored is the value's path in a run.json, if it differs from goPath: relative to the section's path, or to
-	// the scenario's if to is set.
-	stored string
+	dest   any // pointer to the value, if it is stored outside the section's value
+	// jsonPath is the value's path in a run.json if it differs from goPath. It is relative to the
+	// section's path, or to the scenario's if dest is set.
+	jsonPath string
 }
 
-// wholeSection is the path of a field whose value is that of its section.
+// wholeSection is the goPath of a field whose value is the section's value.
 const wholeSection = "."
 
-// value returns the field's value within the section's. optional reports whether it is behind a
-// pointer or in a map. A missing value is returned as the zero reflect.Value, or is created if
-// create is set; the caller must put it into the map.
+// value returns the field's value within the section's. optional reports whether the value is
+// behind a pointer or in a map. A missing value is returned as the zero reflect.Value or, if create
+// is set, created; the caller must put a created value into its map.
 func (f *field) value(section reflect.Value, create bool) (v reflect.Value, optional bool) {
 	switch {
-	case f.to != nil:
-		return reflect.ValueOf(f.to).Elem(), false
+	case f.dest != nil:
+		return reflect.ValueOf(f.dest).Elem(), false
 	case f.goPath == wholeSection:
 		return section, false
 	case section.Kind() == reflect.Map && create:
@@ -78,7 +78,7 @@ func (f *field) value(section reflect.Value, create bool) (v reflect.Value, opti
 
 func (f *field) read(n *yaml.Node, section reflect.Value) error {
 	v, _ := f.value(section, true)
-	if err := f.shape.read(n, v); err != nil || section.Kind() != reflect.Map || f.to != nil {
+	if err := f.shape.read(n, v); err != nil || section.Kind() != reflect.Map || f.dest != nil {
 		return err
 	}
 	if section.IsNil() {
@@ -95,7 +95,7 @@ func (f *field) write(w writer, path string, section reflect.Value) *yaml.Node {
 		return nil
 	}
 	if def := reflect.New(v.Type()).Elem(); !f.required && !optional && f.defaultText == "" {
-		if f.fill(def); reflect.DeepEqual(v.Interface(), def.Interface()) {
+		if f.setDefault(def); reflect.DeepEqual(v.Interface(), def.Interface()) {
 			return nil
 		}
 	}
@@ -106,11 +106,11 @@ func (f *field) write(w writer, path string, section reflect.Value) *yaml.Node {
 	return n
 }
 
-// fill sets a value to its default.
-func (f *field) fill(v reflect.Value) {
+// setDefault sets a value to its default.
+func (f *field) setDefault(v reflect.Value) {
 	switch s := f.shape.(type) {
 	case object:
-		s.fill(v, &yaml.Node{})
+		s.setDefaults(v, &yaml.Node{})
 	case scalar:
 		if f.defaultText != "" {
 			def, _, _ := s.parse(f.defaultText)
@@ -119,13 +119,13 @@ func (f *field) fill(v reflect.Value) {
 	}
 }
 
-// path returns the field's path in a run.json, given the path of its section.
+// path returns the field's path in a run.json, given its section's path.
 func (f *field) path(section string) string {
 	switch {
-	case f.to != nil:
-		return "scenario." + cmp.Or(f.stored, f.key)
-	case f.stored != "":
-		return section + "." + f.stored
+	case f.dest != nil:
+		return "scenario." + cmp.Or(f.jsonPath, f.key)
+	case f.jsonPath != "":
+		return section + "." + f.jsonPath
 	case f.goPath == wholeSection:
 		return section
 	}
@@ -144,11 +144,11 @@ type object struct {
 }
 
 func (o object) read(n *yaml.Node, to reflect.Value) error {
-	given, err := pairs(n, o.name, "write key: value pairs; keys here: "+strings.Join(o.keys(), ", "))
+	entries, err := pairs(n, o.name, "write key: value pairs; keys here: "+strings.Join(o.keys(), ", "))
 	if err != nil {
 		return err
 	}
-	for _, p := range given {
+	for _, p := range entries {
 		i := slices.Index(o.keys(), p.key.Value)
 		if i < 0 {
 			hint := cmp.Or(removedKeys[p.key.Value], suggest(p.key.Value, "keys here", o.keys()))
@@ -163,18 +163,18 @@ func (o object) read(n *yaml.Node, to reflect.Value) error {
 			return nodeProblem(n, "add "+f.key+": "+f.doc, "%s has no %s", o.name, f.key)
 		}
 	}
-	o.fill(to, n)
+	o.setDefaults(to, n)
 	return nil
 }
 
-// fill sets the fields that a section leaves out to their defaults.
-func (o object) fill(to reflect.Value, n *yaml.Node) {
+// setDefaults sets the fields that a section omits to their defaults.
+func (o object) setDefaults(to reflect.Value, n *yaml.Node) {
 	for _, f := range o.fields {
 		if childIndex(n, f.key) >= 0 {
 			continue
 		}
 		if v, _ := f.value(to, f.defaultText != ""); v.IsValid() {
-			f.fill(v)
+			f.setDefault(v)
 		}
 	}
 }
@@ -214,10 +214,11 @@ func (o object) schema() map[string]any {
 	return s
 }
 
-// pair is one entry of a mapping.
+// pair is an entry of a mapping.
 type pair struct{ key, value *yaml.Node }
 
-// pairs returns the entries of a mapping whose keys are single words, each once.
+// pairs returns the entries of a mapping. It rejects duplicate keys and keys that are not single
+// words.
 func pairs(n *yaml.Node, name, hint string) ([]pair, error) {
 	if n.Kind != yaml.MappingNode {
 		return nil, nodeProblem(n, hint, "%s must be a mapping, not %s", name, describeNode(n))
@@ -242,7 +243,7 @@ func pairs(n *yaml.Node, name, hint string) ([]pair, error) {
 	return out, nil
 }
 
-// describeNode describes the kind of a node for messages.
+// describeNode describes a node's kind for messages.
 func describeNode(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -260,7 +261,7 @@ type alternatives []form
 
 type form struct {
 	field
-	hasForm func(n *yaml.Node) bool // reports whether a node has this form; not used for the first one
+	hasForm func(n *yaml.Node) bool // reports whether a node has this form; not used for the first form
 	marker  string                  // path of a value that only this form has, or ""
 }
 
@@ -269,14 +270,14 @@ func (f *form) matches(v reflect.Value) bool {
 	if f.marker == "" {
 		return false
 	}
-	mark, optional := (&field{goPath: f.marker}).value(v, false)
-	return mark.IsValid() && (optional || !mark.IsZero())
+	marked, optional := (&field{goPath: f.marker}).value(v, false)
+	return marked.IsValid() && (optional || !marked.IsZero())
 }
 
 // isSection reports whether a node is a section rather than a single value.
 func isSection(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }
 
-// hasKey returns a function that reports whether a node is a section with this key.
+// hasKey returns a function that reports whether a node is a section with the given key.
 func hasKey(key string) func(n *yaml.Node) bool {
 	return func(n *yaml.Node) bool { return n.Kind == yaml.MappingNode && childIndex(n, key) >= 0 }
 }
@@ -290,18 +291,18 @@ func (e alternatives) read(n *yaml.Node, to reflect.Value) error {
 	return e[0].read(n, to)
 }
 
-// write merges the sections of a value that matches several forms. Reading the result then reports
-// the error.
+// write merges the sections of a value that matches several forms, so that reading the result
+// reports the error.
 func (e alternatives) write(w writer, path string, v reflect.Value) (n *yaml.Node) {
 	for _, f := range e {
 		if !f.matches(v) {
 			continue
 		}
-		more := f.write(w, path, v)
+		next := f.write(w, path, v)
 		if n != nil && isSection(n) {
-			more.Content = append(n.Content, more.Content...)
+			next.Content = append(n.Content, next.Content...)
 		}
-		n = more
+		n = next
 	}
 	if n == nil {
 		n = e[0].write(w, path, v)
@@ -317,7 +318,7 @@ func (e alternatives) schema() map[string]any {
 	return map[string]any{"oneOf": all}
 }
 
-// trigger is the section when, which must have the keys of exactly one form.
+// trigger is the section "when", which must have the keys of exactly one form.
 type trigger struct{ alternatives }
 
 func (t trigger) read(n *yaml.Node, to reflect.Value) error {
@@ -325,27 +326,26 @@ func (t trigger) read(n *yaml.Node, to reflect.Value) error {
 	for _, f := range t.alternatives {
 		keys, forms = append(keys, f.marker), append(forms, "{"+strings.Join(f.shape.(object).keys(), ", ")+"}")
 	}
-	given, err := pairs(n, "when", "write one of: "+strings.Join(keys, ", "))
+	entries, err := pairs(n, "when", "write one of: "+strings.Join(keys, ", "))
 	if err != nil {
 		return err
 	}
-	given = slices.DeleteFunc(given, func(p pair) bool { return !slices.Contains(keys, p.key.Value) })
+	entries = slices.DeleteFunc(entries, func(p pair) bool { return !slices.Contains(keys, p.key.Value) })
 	switch {
-	case len(given) == 0:
-		return nodeProblem(n, "use one of "+strings.Join(forms, " or "), "when needs one of %s", strings.Join(keys, ", "))
-	case len(given) > 1:
-		return nodeProblem(given[1].key, "keep one, or use two steps", "two triggers in one when: %s and %s", given[0].key.Value, given[1].key.Value)
+	case len(entries) == 0:
+		return nodeProblem(n, "use one of "+strings.Join(forms, " or "), `"when" needs one of %s`, strings.Join(keys, ", "))
+	case len(entries) > 1:
+		return nodeProblem(entries[1].key, "keep one, or use two steps", `two triggers in one "when": %s and %s`, entries[0].key.Value, entries[1].key.Value)
 	}
 	return t.alternatives.read(n, to)
 }
 
-// sequence is a list of items.
 type sequence struct {
-	name     string
-	min      int
-	max      int
-	item     shape
-	distinct bool // the items are words, and all must be different
+	name       string
+	min        int
+	max        int
+	item       shape
+	isDistinct bool // the items are words, which must be distinct
 }
 
 func (l sequence) read(n *yaml.Node, to reflect.Value) error {
@@ -369,7 +369,7 @@ func (l sequence) read(n *yaml.Node, to reflect.Value) error {
 	}
 	seen := map[string]bool{}
 	for _, c := range n.Content {
-		if l.distinct && seen[c.Value] {
+		if l.isDistinct && seen[c.Value] {
 			return nodeProblem(c, "remove one of them", "%s is repeated in %s", quote(c.Value), l.name)
 		}
 		seen[c.Value] = true
@@ -392,36 +392,36 @@ func (l sequence) write(w writer, path string, v reflect.Value) *yaml.Node {
 
 func (l sequence) schema() map[string]any {
 	s := map[string]any{"type": "array", "minItems": l.min, "maxItems": l.max, "items": l.item.schema()}
-	if l.distinct {
+	if l.isDistinct {
 		s["uniqueItems"] = true
 	}
 	return s
 }
 
-// wordsOf is a list of distinct words.
-func wordsOf(name string, item scalar) shape { return sequence{name, 1, maxItems, item, true} }
+// distinctWords returns a list of distinct words.
+func distinctWords(name string, word scalar) shape { return sequence{name, 1, maxItems, word, true} }
 
 // dict is a mapping with names as keys. It is stored as a slice of structs in the same order.
 type dict struct {
 	name string
-	key  scalar // allowed names
+	key  scalar // the names
 	max  int
 	item shape
 }
 
 func (m dict) read(n *yaml.Node, to reflect.Value) error {
-	given, err := pairs(n, m.name, "write name: … pairs")
+	entries, err := pairs(n, m.name, "write name: … pairs")
 	if err != nil {
 		return err
 	}
-	if len(given) == 0 {
+	if len(entries) == 0 {
 		return nodeProblem(n, "leave it out, or add at least one entry", "%s is empty", m.name)
 	}
-	if len(given) > m.max {
-		return nodeProblem(given[m.max].key, fmt.Sprintf("at most %d are allowed", m.max), "too many entries in %s", m.name)
+	if len(entries) > m.max {
+		return nodeProblem(entries[m.max].key, fmt.Sprintf("at most %d are allowed", m.max), "too many entries in %s", m.name)
 	}
-	all := reflect.MakeSlice(to.Type(), len(given), len(given))
-	for i, p := range given {
+	all := reflect.MakeSlice(to.Type(), len(entries), len(entries))
+	for i, p := range entries {
 		if err := m.key.read(p.key, all.Index(i).FieldByName("Name")); err != nil {
 			return err
 		}
@@ -460,12 +460,12 @@ func (deferredShape) read(n *yaml.Node, to reflect.Value) error {
 }
 
 // scalar is a single value. If the text is invalid, parse returns a description of the mistake and
-// a hint, or "" for the general hint.
+// a hint; "" means the general hint.
 type scalar struct {
 	name, hint string
 	jsonSchema map[string]any
 	parse      func(text string) (v any, wrong, hint string)
-	store      func(to reflect.Value, v any) // nil means assign it
+	assign     func(to reflect.Value, v any) // nil means assignment
 	format     func(v reflect.Value) string  // nil means fmt.Sprint
 }
 
@@ -473,17 +473,17 @@ func (s scalar) read(n *yaml.Node, to reflect.Value) error {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		return nodeProblem(n, s.hint, "expected %s, not %s", s.name, describeNode(n))
 	}
-	v, wrong, hint := s.parse(n.Value)
-	if wrong != "" {
-		return nodeProblem(n, cmp.Or(hint, s.hint), "%s", wrong)
+	v, errText, hint := s.parse(n.Value)
+	if errText != "" {
+		return nodeProblem(n, cmp.Or(hint, s.hint), "%s", errText)
 	}
 	s.set(to, v)
 	return nil
 }
 
 func (s scalar) set(to reflect.Value, v any) {
-	if s.store != nil {
-		s.store(to, v)
+	if s.assign != nil {
+		s.assign(to, v)
 	} else {
 		to.Set(reflect.ValueOf(v).Convert(to.Type()))
 	}
@@ -495,42 +495,42 @@ func (s scalar) write(w writer, path string, v reflect.Value) *yaml.Node {
 	}
 	n := w.node(path, yaml.ScalarNode, fmt.Sprint(v.Interface()))
 	if v.Kind() == reflect.String {
-		n.Tag = "!!str" // quote it if it would otherwise be read as another type
+		n.Tag = "!!str" // quote the value if it would otherwise be read as another type
 	}
 	return n
 }
 
 func (s scalar) schema() map[string]any { return maps.Clone(s.jsonSchema) }
 
-// newScalar returns a scalar whose errors all have the general hint.
-func newScalar[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, wrong string)) scalar {
+// newScalar returns a scalar with the same hint for all errors.
+func newScalar[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, errText string)) scalar {
 	return scalar{name: name, hint: hint, jsonSchema: jsonSchema, parse: func(s string) (any, string, string) {
-		v, wrong := parse(s)
-		return v, wrong, ""
+		v, errText := parse(s)
+		return v, errText, ""
 	}}
 }
 
-// newScalarFunc returns a scalar whose errors also all have the same text.
-func newScalarFunc[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, fits bool)) scalar {
+// newScalarFunc returns a scalar with the same message and hint for all errors.
+func newScalarFunc[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, ok bool)) scalar {
 	return newScalar(name, hint, jsonSchema, func(s string) (T, string) {
-		v, fits := parse(s)
-		if !fits {
+		v, ok := parse(s)
+		if !ok {
 			return v, quote(s) + " is not allowed here"
 		}
 		return v, ""
 	})
 }
 
-var nonEmptyText = newScalar("a text", "write a sentence", map[string]any{"type": "string", "minLength": 1}, func(s string) (string, string) {
+var nonEmptyText = newScalar("text", "write a sentence", map[string]any{"type": "string", "minLength": 1}, func(s string) (string, string) {
 	if strings.TrimSpace(s) == "" {
 		return "", "the text is empty"
 	}
 	return s, ""
 })
 
-// oneOf accepts one of the allowed words.
+// oneOf accepts the allowed words.
 func oneOf(noun string, allowed ...string) scalar {
-	return scalar{name: "a " + noun, hint: suggest("", "known", allowed), jsonSchema: map[string]any{"enum": allowed}, parse: func(s string) (any, string, string) {
+	return scalar{name: withArticle(noun), hint: suggest("", "known", allowed), jsonSchema: map[string]any{"enum": allowed}, parse: func(s string) (any, string, string) {
 		if !slices.Contains(allowed, s) {
 			return s, "unknown " + noun + " " + quote(s), suggest(s, "known", allowed)
 		}
@@ -538,9 +538,16 @@ func oneOf(noun string, allowed ...string) scalar {
 	}}
 }
 
+func withArticle(noun string) string {
+	if strings.ContainsAny(noun[:1], "aeiou") {
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
 // nameScalar accepts names that match a pattern.
 func nameScalar(noun string, pattern *regexp.Regexp, hint string) scalar {
-	return scalar{name: "a " + noun, hint: "known: none", jsonSchema: textLike(pattern.String()), parse: func(s string) (any, string, string) {
+	return scalar{name: "a " + noun, hint: "known: none", jsonSchema: patternSchema(pattern.String()), parse: func(s string) (any, string, string) {
 		switch {
 		case !pattern.MatchString(s):
 			return nil, quote(s) + " is not a valid name for a " + noun, hint
@@ -551,11 +558,11 @@ func nameScalar(noun string, pattern *regexp.Regexp, hint string) scalar {
 	}}
 }
 
-func textLike(pattern string) map[string]any {
+func patternSchema(pattern string) map[string]any {
 	return map[string]any{"type": "string", "pattern": pattern}
 }
 
-const maxNameLen = 64 // a file name may contain two, joined by a plus
+const maxNameLen = 64 // a file name may contain two names joined by a plus
 
 var (
 	namePattern   = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
@@ -564,53 +571,54 @@ var (
 
 	clientName = nameScalar("client", clientPattern, "clients are called c1, c2, …")
 	nodeName   = nameScalar("node", nodePattern, "nodes are called n1, n2, …")
-	nodeOrSet  = nameScalar("node", regexp.MustCompile(`^(n[1-9][0-9]{0,2}|`+anyNodeSet+`)$`), "a node (n3), or one of "+strings.Join(NodeSets(), ", "))
+	nodeOrSet  = nameScalar("node", regexp.MustCompile(`^(n[1-9][0-9]{0,2}|`+anyNodeSet+`)$`), "a node (n3), or one of "+strings.Join(nodeSetNames(), ", "))
 	target     = nameScalar("target", regexp.MustCompile(`^([a-z0-9]+(-[a-z0-9]+)?|(c[1-9][0-9]{0,2}-)?(`+anyNodeSet+`)|(`+anyNodeSet+`)-`+nemesis.Replica+`)$`),
-		"a client (c1), a node (n3), a link (c1-n3), or a set of nodes ("+strings.Join(NodeSets(), ", ")+") or links to them (c1-shared)")
+		"a client (c1), a node (n3), a link (c1-n3), or a set of nodes ("+strings.Join(nodeSetNames(), ", ")+") or of links to them (c1-shared)")
 )
 
 // anyNodeSet matches the name of any set of nodes.
-var anyNodeSet = strings.Join(NodeSets(), "|")
+var anyNodeSet = strings.Join(nodeSetNames(), "|")
 
 func dashedName(noun string) scalar {
 	return nameScalar(noun, namePattern, "lower-case letters and digits, separated by single dashes")
 }
 
-var nodeCounts = newScalar("numbers of nodes", "as in 4, 3.., 3..7, even, or 3.. odd", map[string]any{"oneOf": []any{map[string]any{"type": "integer", "minimum": 1}, textLike(sizesPattern.String())}}, func(s string) (string, string) {
-	if !sizesPattern.MatchString(s) {
-		return "", quote(s) + " does not describe numbers of nodes"
-	}
-	return s, ""
-})
+var nodeCounts = newScalar("numbers of nodes", "as in 4, 3.., 3..7, even, or 3.. odd",
+	map[string]any{"oneOf": []any{map[string]any{"type": "integer", "minimum": 1}, patternSchema(sizesPattern.String())}}, func(s string) (string, string) {
+		if !sizesPattern.MatchString(s) {
+			return "", quote(s) + " does not describe numbers of nodes"
+		}
+		return s, ""
+	})
 
-// imagePattern checks as much of an image's name as is possible without the registry:
-// HOST:PORT/, a NAME in lower case, :TAG, @DIGEST.
+// imagePattern checks an image name as far as possible without the registry: HOST:PORT/, a NAME in
+// lower case, :TAG, @DIGEST.
 var imagePattern = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
 
-// maxImageLen is the maximum length of an image's name in registries.
+// maxImageLen is the maximum length of an image name in registries.
 const maxImageLen = 255
 
-var imageName = newScalar("the name of an image", "as in redis:7, valkey/valkey:8 or localhost:5000/redis:7", textLike(imagePattern.String()), func(s string) (string, string) {
+var imageName = newScalar("the name of an image", "as in redis:7, valkey/valkey:8 or localhost:5000/redis:7", patternSchema(imagePattern.String()), func(s string) (string, string) {
 	if len(s) > maxImageLen || !imagePattern.MatchString(s) {
 		return "", quote(s) + " is not an image name"
 	}
 	return s, ""
 })
 
-// integer accepts whole numbers from least to most.
-func integer(least, most int) scalar {
-	return newScalarFunc("a number", fmt.Sprintf("a whole number from %d to %d", least, most), map[string]any{"type": "integer", "minimum": least, "maximum": most},
+// integer accepts whole numbers from lower to upper.
+func integer(lower, upper int) scalar {
+	return newScalarFunc("a number", fmt.Sprintf("a whole number from %d to %d", lower, upper), map[string]any{"type": "integer", "minimum": lower, "maximum": upper},
 		func(s string) (int, bool) {
 			v, err := strconv.Atoi(s)
-			return v, err == nil && v >= least && v <= most
+			return v, err == nil && v >= lower && v <= upper
 		})
 }
 
-func decimal(name, hint string, jsonSchema map[string]any, fits func(float64) bool) scalar {
+func decimal(name, hint string, jsonSchema map[string]any, isAllowed func(float64) bool) scalar {
 	jsonSchema["type"] = "number"
 	return newScalarFunc(name, hint, jsonSchema, func(s string) (float64, bool) {
 		v, err := strconv.ParseFloat(s, 64)
-		return v, err == nil && fits(v)
+		return v, err == nil && isAllowed(v)
 	})
 }
 
@@ -623,7 +631,7 @@ var (
 	scaleFactor = factor("1 runs as written in the file, 0.1 ten times as fast")
 	clockRate   = factor("1 is correct, 1.1 runs 10% fast, 0.9 runs 10% slow")
 
-	// cpuShare is a share of one processor. The minimum is a hundredth, because kernels allocate
+	// cpuShare is a share of one processor. The minimum is a hundredth because kernels allocate
 	// smaller shares too coarsely for a run.
 	cpuShare = decimal("a share of one processor", "a number from 0.01 to 1, as in 0.02", map[string]any{"minimum": 0.01, "maximum": 1},
 		func(v float64) bool { return v >= 0.01 && v <= 1 })
@@ -637,18 +645,18 @@ var boolean = newScalar("true or false", "write true or false", map[string]any{"
 })
 
 // percent accepts percentages below a limit, written as "1%" or "0.5%".
-func percent(below float64) scalar {
-	return share(fmt.Sprintf("to below %g%%", 100*below), func(v float64) bool { return v < below })
+func percent(limit float64) scalar {
+	return share(fmt.Sprintf("to less than %g%%", 100*limit), func(v float64) bool { return v < limit })
 }
 
 // fullShare accepts percentages up to 100%.
-var fullShare = share("up to 100%", func(v float64) bool { return v <= 1 })
+var fullShare = share("to 100%", func(v float64) bool { return v <= 1 })
 
-func share(until string, fits func(float64) bool) scalar {
-	p := newScalarFunc("a percentage", "a percentage from 0% "+until+", as in 1%", textLike(`^[0-9.]+%$`), func(s string) (float64, bool) {
+func share(upperBound string, isAllowed func(float64) bool) scalar {
+	p := newScalarFunc("a percentage", "a percentage from 0% "+upperBound+", as in 1%", patternSchema(`^[0-9.]+%$`), func(s string) (float64, bool) {
 		digits, ok := strings.CutSuffix(s, "%")
 		v, err := strconv.ParseFloat(digits+"e-2", 64) // dividing by 100 would round twice
-		return v, ok && err == nil && v >= 0 && fits(v)
+		return v, ok && err == nil && v >= 0 && isAllowed(v)
 	})
 	p.format = func(v reflect.Value) string { return formatPercent(v.Float()) }
 	return p
@@ -664,22 +672,22 @@ func formatPercent(x float64) string {
 	}
 	digits, exponent, _ := strings.Cut(strconv.FormatFloat(x, 'e', -1, 64), "e")
 	e, _ := strconv.Atoi(exponent)
-	whole, fraction, _ := strings.Cut(digits, ".")
-	point := e + 2 // number of digits before the decimal point, less one
-	all := whole + fraction
+	intPart, fraction, _ := strings.Cut(digits, ".")
+	point := e + 2 // number of digits before the decimal point, minus one
+	allDigits := intPart + fraction
 	switch {
 	case point < 0:
-		return "0." + strings.Repeat("0", -point-1) + all + "%"
-	case point+1 >= len(all):
-		return all + strings.Repeat("0", point+1-len(all)) + "%"
+		return "0." + strings.Repeat("0", -point-1) + allDigits + "%"
+	case point+1 >= len(allDigits):
+		return allDigits + strings.Repeat("0", point+1-len(allDigits)) + "%"
 	}
-	return all[:point+1] + "." + all[point+1:] + "%"
+	return allDigits[:point+1] + "." + allDigits[point+1:] + "%"
 }
 
 // byteSize accepts a number of bytes with a unit. The minimum is the least memory that a container
 // can have.
 var byteSize = func() scalar {
-	p := newScalarFunc("a number of bytes", "a number with its unit, from 6MB to 1GB, as in 8MB or 6500KB", textLike(`^[0-9]+(KB|MB|GB)$`),
+	p := newScalarFunc("a number of bytes", "a number with a unit, from 6MB to 1GB, as in 8MB or 6500KB", patternSchema(`^[0-9]+(KB|MB|GB)$`),
 		func(s string) (int, bool) {
 			digits := strings.TrimRight(s, "KMGB")
 			n, err := strconv.Atoi(digits)
@@ -696,59 +704,58 @@ var byteSize = func() scalar {
 }()
 
 const (
-	durationHint = "a number with its unit, as in 10s, 50ms or 1m30s"
+	durationHint = "a number with a unit, as in 10s, 50ms or 1m30s"
 	durationJSON = `([0-9.]+(ms|us|µs|s|m|h))+|0`
 )
 
-func parseDuration(s string, least time.Duration) (d time.Duration, wrong, hint string) {
+func parseDuration(s string, minimum time.Duration) (d time.Duration, errText, hint string) {
 	if d, err := time.ParseDuration(s); err == nil && d < 0 {
 		return 0, quote(s) + " is negative", "time only runs forward"
 	}
-	return parseSigned(s, least)
+	return parseSignedDuration(s, minimum)
 }
 
-// parseSigned is like parseDuration, but accepts negative durations.
-func parseSigned(s string, least time.Duration) (d time.Duration, wrong, hint string) {
+// parseSignedDuration is like parseDuration, but accepts negative durations.
+func parseSignedDuration(s string, minimum time.Duration) (d time.Duration, errText, hint string) {
 	d, err := time.ParseDuration(s)
 	switch {
 	case err != nil:
 		return 0, quote(s) + " is not a duration", durationHint
-	case d.Abs() < least:
-		return 0, quote(s) + " is too short", fmt.Sprintf("at least %v", least)
+	case d.Abs() < minimum:
+		return 0, quote(s) + " is too short", fmt.Sprintf("at least %v", minimum)
 	case d.Abs() > maxDuration:
 		return 0, quote(s) + " is too long", fmt.Sprintf("at most %v", maxDuration)
 	}
 	return d, "", ""
 }
 
-func duration(least time.Duration) scalar {
-	return scalar{name: "a duration", hint: durationHint, jsonSchema: textLike("^(" + durationJSON + ")$"), parse: func(s string) (any, string, string) { return parseDuration(s, least) }}
+func duration(minimum time.Duration) scalar {
+	return scalar{name: "a duration", hint: durationHint, jsonSchema: patternSchema("^(" + durationJSON + ")$"), parse: func(s string) (any, string, string) { return parseDuration(s, minimum) }}
 }
 
-// signedDuration accepts durations that may be negative.
-func signedDuration(unit time.Duration) scalar {
-	return scalar{name: "a duration", hint: "a number with its unit, as in 11s, or -5s to go back", jsonSchema: textLike("^-?(" + durationJSON + ")$"),
-		parse: func(s string) (any, string, string) { return parseSigned(s, unit) }}
+func signedDuration(minimum time.Duration) scalar {
+	return scalar{name: "a duration", hint: "a number with a unit, as in 11s, or -5s to go back", jsonSchema: patternSchema("^-?(" + durationJSON + ")$"),
+		parse: func(s string) (any, string, string) { return parseSignedDuration(s, minimum) }}
 }
 
 // durationRange accepts a range of durations, as in 50ms..500ms, or a single duration.
-func durationRange(least time.Duration) scalar {
-	return scalar{name: "a range of durations", hint: "one duration, as in 2s, or the two ends of a range, as in 50ms..500ms",
-		jsonSchema: textLike(fmt.Sprintf(`^(%s)(\.\.(%s))?$`, durationJSON, durationJSON)),
+func durationRange(minimum time.Duration) scalar {
+	return scalar{name: "a range of durations", hint: "a duration, as in 2s, or a range, as in 50ms..500ms",
+		jsonSchema: patternSchema(fmt.Sprintf(`^(%s)(\.\.(%s))?$`, durationJSON, durationJSON)),
 		parse: func(s string) (any, string, string) {
-			from, upto, isRange := strings.Cut(s, "..")
+			from, to, isRange := strings.Cut(s, "..")
 			if !isRange {
-				upto = from
+				to = from
 			}
-			shortest, wrong, hint := parseDuration(strings.TrimSpace(from), least)
-			if wrong != "" {
-				return nil, wrong, hint
+			lower, errText, hint := parseDuration(strings.TrimSpace(from), minimum)
+			if errText != "" {
+				return nil, errText, hint
 			}
-			longest, wrong, hint := parseDuration(strings.TrimSpace(upto), least)
-			if wrong == "" && shortest > longest {
-				return nil, "the range " + quote(s) + " is reversed", fmt.Sprintf("write the shorter end first: %v..%v", longest, shortest)
+			upper, errText, hint := parseDuration(strings.TrimSpace(to), minimum)
+			if errText == "" && lower > upper {
+				return nil, "the range " + quote(s) + " is reversed", fmt.Sprintf("write the shorter duration first: %v..%v", upper, lower)
 			}
-			return client.Range{Min: shortest, Max: longest}, wrong, hint
+			return client.Range{Min: lower, Max: upper}, errText, hint
 		},
 		format: func(v reflect.Value) string {
 			return fmt.Sprint(v.Convert(reflect.TypeFor[nemesis.Span]()).Interface())

@@ -9,12 +9,12 @@ import (
 )
 
 // With a lock on a store, the nodes are members of the store. Pauses, kills and cuts affect them in
-// the same way. Faults that need Redis become a need that no backend satisfies, with an
-// explanation.
+// the same way as Redis nodes. Faults that need Redis require a capability that no backend has,
+// with an explanation.
 func TestLockOnStore(t *testing.T) {
 	kind := lock.Kind{Server: lock.Etcd, OwnTime: true, Belief: lock.BySignal}
 	for _, tt := range []struct {
-		plan, unsupported, why string // unsupported need, or ""
+		plan, unsupported, why string // unsupported capability, or ""
 	}{
 		{plan: "{kind: pause, targets: [n1], for: 1s}"},
 		{plan: "{kind: kill, targets: [n1], for: 1s}"},
@@ -26,17 +26,17 @@ func TestLockOnStore(t *testing.T) {
 		{plan: "{kind: shutdown, targets: [n1], for: 1s}", unsupported: "etcd:shutdown-node", why: "but only Redis supports"},
 		{plan: "{kind: touch, targets: [n1]}", unsupported: "etcd:touch-node", why: "but only Redis supports"},
 	} {
-		s, err := parse(t, head+"\nplan:\n  - {when: {at: 1s}, fault: "+tt.plan+"}\n")[0].ForLock("other", kind)
+		s, err := parse(t, requiredKeys+"\nplan:\n  - {when: {at: 1s}, fault: "+tt.plan+"}\n")[0].ForLock("other", kind)
 		if err != nil {
 			t.Fatalf("%s: %v", tt.plan, err)
 		}
-		needs := s.NeedsForLock(kind)
+		needs := s.RequiredCapabilitiesForLock(kind)
 		if s.Topology.Server != lock.Etcd || !slices.Contains(needs, lock.Etcd) {
-			t.Errorf("%s: server %q, needs %v", tt.plan, s.Topology.Server, needs)
+			t.Errorf("%s: server %q, required capabilities %v", tt.plan, s.Topology.Server, needs)
 		}
 		var unsupported []string
 		for _, n := range needs {
-			if why := ExplainUnsatisfiable(n); why != "" {
+			if why := ExplainMissingCapability(n); why != "" {
 				unsupported = append(unsupported, n)
 				if !strings.Contains(why, tt.why) {
 					t.Errorf("%s: %s", n, why)
@@ -47,31 +47,31 @@ func TestLockOnStore(t *testing.T) {
 			t.Errorf("%s: unsupported %q, want %q", tt.plan, got, tt.unsupported)
 		}
 		if s.ExpirySlack() <= s.Lock.TTL {
-			t.Errorf("expiry slack %v of a store with a lease of %v", s.ExpirySlack(), s.Lock.TTL)
+			t.Errorf("the expiry slack is %v for a store with leases of %v", s.ExpirySlack(), s.Lock.TTL)
 		}
 	}
-	held := parse(t, head+"\nplan:\n  - {when: {link: c1-n1, message: set, of: request, nth: 1}, fault: {kind: hold, for: 1s}}\n")[0]
+	held := parse(t, requiredKeys+"\nplan:\n  - {when: {link: c1-n1, message: set, of: request, nth: 1}, fault: {kind: hold, for: 1s}}\n")[0]
 	s, err := held.ForLock("other", kind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if needs := s.NeedsForLock(kind); !slices.Contains(needs, "etcd:hold-message") || ExplainUnsatisfiable("etcd:drop-message+hold-message") != "the nodes run etcd, but only Redis supports drop-message, hold-message" {
-		t.Errorf("holding a message needs %v", needs)
+	if needs := s.RequiredCapabilitiesForLock(kind); !slices.Contains(needs, "etcd:hold-message") || ExplainMissingCapability("etcd:drop-message+hold-message") != "the nodes run etcd, but only Redis supports drop-message, hold-message" {
+		t.Errorf("holding a message requires %v", needs)
 	}
 }
 
-// A file may name a store. It then applies only to locks that use the store.
+// A scenario file that names a store applies only to locks that use the store.
 func TestScenarioOnStore(t *testing.T) {
-	s := parse(t, head+"\ntopology: {server: etcd}\n")[0]
-	if needs := s.NeedsForLock(lock.Kind{}); !slices.Contains(needs, "lock:etcd") || !strings.Contains(ExplainUnsatisfiable("lock:etcd"), "--adapter") {
-		t.Errorf("with a lock on Redis it needs %v", needs)
+	s := parse(t, requiredKeys+"\ntopology: {server: etcd}\n")[0]
+	if needs := s.RequiredCapabilitiesForLock(lock.Kind{}); !slices.Contains(needs, "lock:etcd") || !strings.Contains(ExplainMissingCapability("lock:etcd"), "--adapter") {
+		t.Errorf("with a lock on Redis it requires %v", needs)
 	}
 	for server, fits := range map[string]bool{"": false, lock.Consul: false, lock.Etcd: true} {
 		if _, err := s.ForLock("other", lock.Kind{Server: server}); (err == nil) != fits {
 			t.Errorf("a lock on %q: %v", server, err)
 		}
 	}
-	if why := ExplainUnsatisfiable("hold-message"); why != "" {
-		t.Errorf("reason for a need that Redis nodes satisfy: %s", why)
+	if why := ExplainMissingCapability("hold-message"); why != "" {
+		t.Errorf("got an explanation for a capability of Redis nodes: %s", why)
 	}
 }

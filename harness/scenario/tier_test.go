@@ -10,7 +10,7 @@ import (
 	"lockpick/nemesis"
 )
 
-const tiered = head + `
+const tieredFile = requiredKeys + `
 tier: every
 lock: {kind: redlock, ask: sequential, extends: 3}
 clients: {c1: {reach: [n1, n2, n3]}, c2: {reach: [n3, n4, n5]}}
@@ -25,30 +25,30 @@ expect: {mutual-exclusion: holds, resource-safety: {violated: overrun}, bounded-
 `
 
 func TestForLock(t *testing.T) {
-	s := parse(t, tiered)[0]
-	alone, err := s.ForLock("single", lock.Kind{OneNode: true, Can: lock.Features{Extend: true}})
+	s := parse(t, tieredFile)[0]
+	oneNode, err := s.ForLock("single", lock.Kind{OneNode: true, Can: lock.Features{Extend: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := alone.Check(known); err != nil {
+	if err := oneNode.Check(testNames); err != nil {
 		t.Error(err)
 	}
-	if alone.Topology.Nodes != 1 || alone.Clients[0].Reach != nil || alone.Lock.Kind != "single" || alone.Lock.Ask != "" || alone.Lock.Extends != 0 {
-		t.Errorf("topology %+v, clients %+v, lock %+v", alone.Topology, alone.Clients, alone.Lock)
+	if oneNode.Topology.Nodes != 1 || oneNode.Clients[0].Reach != nil || oneNode.Lock.Kind != "single" || oneNode.Lock.Ask != "" || oneNode.Lock.Extends != 0 {
+		t.Errorf("topology %+v, clients %+v, lock %+v", oneNode.Topology, oneNode.Clients, oneNode.Lock)
 	}
 	var plan []string
-	for _, st := range alone.Plan {
-		plan = append(plan, st.Fault.Kind+" "+strings.Join(alone.Targets(st), " "))
+	for _, st := range oneNode.Plan {
+		plan = append(plan, st.Fault.Kind+" "+strings.Join(oneNode.Targets(st), " "))
 	}
 	if want := []string{"cut c1-n1", "drop c1-n1", "kill n1"}; !slices.Equal(plan, want) {
 		t.Errorf("plan %q, want %q", plan, want)
 	}
 	for property, want := range map[string]string{"mutual-exclusion": "holds", "lease-linearizable": "holds", "resource-safety": "any", "bounded-hold": "any"} {
-		if got := alone.Expect[property].String(); got != want {
+		if got := oneNode.Expect[property].String(); got != want {
 			t.Errorf("%s: %q, want %q", property, got, want)
 		}
 	}
-	unchanged := parse(t, tiered)[0]
+	unchanged := parse(t, tieredFile)[0]
 	if s.Topology.Nodes != 5 || len(s.Clients[0].Reach) != 3 || s.Plan[1].When.Message.Link != unchanged.Plan[1].When.Message.Link || len(s.Expect) != len(unchanged.Expect) {
 		t.Errorf("the original scenario was changed to %+v", s)
 	}
@@ -57,8 +57,8 @@ func TestForLock(t *testing.T) {
 	}
 }
 
-func TestForLockRejectsUnsupported(t *testing.T) {
-	able := lock.Kind{Can: lock.Features{Extend: true, Limit: true, Fence: true, Sequential: true, Reenter: true}}
+func TestForLockRejectsUnsupportedScenario(t *testing.T) {
+	fullKind := lock.Kind{Can: lock.Features{Extend: true, Limit: true, Fence: true, Sequential: true, Reenter: true}}
 	for name, tt := range map[string]struct {
 		change func(*Scenario)
 		kind   func(*lock.Kind)
@@ -75,25 +75,24 @@ func TestForLockRejectsUnsupported(t *testing.T) {
 			s.Plan = nemesis.Plan{{When: nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: "during-acquire"}}}}
 		}, func(k *lock.Kind) { k.OwnTime = true }, "during-acquire"},
 	} {
-		s, k := parse(t, tiered)[0], able
+		s, k := parse(t, tieredFile)[0], fullKind
 		if tt.change != nil {
 			tt.change(&s)
 		}
-		if _, err := s.ForLock("redsync", able); name != "mistake" && name != "option" && err != nil {
-			t.Errorf("%s: rejected a lock that supports it: %v", name, err)
+		if _, err := s.ForLock("redsync", fullKind); name != "mistake" && name != "option" && err != nil {
+			t.Errorf("%s: a lock that supports the scenario was rejected: %v", name, err)
 		}
 		if tt.kind != nil {
 			tt.kind(&k)
 		}
 		if _, err := s.ForLock("redsync", k); err == nil || !strings.Contains(err.Error(), tt.why) {
-			t.Errorf("%s: %v, want an error containing %q", name, err, tt.why)
+			t.Errorf("%s: got %v, want an error containing %q", name, err, tt.why)
 		}
 	}
 }
 
-// Without a tier nothing is expected of other locks.
-func TestNoTierExpectsNothing(t *testing.T) {
-	s := parse(t, strings.Replace(tiered, "tier: every", "", 1))[0]
+func TestForLockWithoutTierExpectsNothing(t *testing.T) {
+	s := parse(t, strings.Replace(tieredFile, "tier: every", "", 1))[0]
 	other, err := s.ForLock("other", lock.Kind{Can: lock.Features{Extend: true, Limit: true, Sequential: true}})
 	if err != nil {
 		t.Fatal(err)
@@ -105,52 +104,52 @@ func TestNoTierExpectsNothing(t *testing.T) {
 	}
 }
 
-// WithoutClientClockSteps only omits faults that set the clocks of clients.
+// WithoutClientClockSteps omits only faults that set the clocks of clients.
 func TestWithoutClientClockSteps(t *testing.T) {
-	s := parse(t, drawing)[0]
+	s := parse(t, randomPlanFile)[0]
 	s.Random.Faults = []string{"clock-jump", "clock-rate", "pause"}
-	got, left := s.WithoutClientClockSteps()
-	if want := []string{"clock-jump-client"}; !slices.Equal(left, want) {
-		t.Errorf("omitted: %q, want %q", left, want)
+	got, omitted := s.WithoutClientClockSteps()
+	if want := []string{"clock-jump-client"}; !slices.Equal(omitted, want) {
+		t.Errorf("omitted: %q, want %q", omitted, want)
 	}
 	for _, c := range got.Random.Choices() {
-		if c.Kind.SetsClock && c.On == nemesis.Client {
+		if c.Kind.SetsClock && c.TargetType == nemesis.Client {
 			t.Errorf("%s may be drawn", c.Name)
 		}
 	}
 	if a, b := len(s.Random.Choices()), len(got.Random.Choices()); a != b+1 || len(s.Random.Faults) != 3 {
-		t.Errorf("%d choices became %d; the original scenario's faults: %q", a, b, s.Random.Faults)
+		t.Errorf("%d choices were reduced to %d; the original scenario's faults are %q", a, b, s.Random.Faults)
 	}
-	if plain, left := parse(t, tiered)[0].WithoutClientClockSteps(); left != nil || plain.Random != nil {
-		t.Errorf("with a fixed plan: %q", left)
+	if plain, omitted := parse(t, tieredFile)[0].WithoutClientClockSteps(); omitted != nil || plain.Random != nil {
+		t.Errorf("with a fixed plan, omitted %q", omitted)
 	}
 }
 
-// A kind's own quorum becomes part of the scenario, and thus of the history.
+// A lock kind's own quorum becomes part of the scenario, and thus of the history.
 func TestLockKindQuorum(t *testing.T) {
-	s := parse(t, strings.Replace(tiered, "tier: every", "tier: quorum", 1)+"\n")[0]
+	s := parse(t, strings.Replace(tieredFile, "tier: every", "tier: quorum", 1)+"\n")[0]
 	s.Expect = map[string]Expectation{"mutual-exclusion": {Want: wantHolds}, "fault-tolerance": {Want: wantHolds}}
-	able := lock.Features{Extend: true, Limit: true, Sequential: true}
+	features := lock.Features{Extend: true, Limit: true, Sequential: true}
 	for name, row := range map[string]struct {
 		kind   lock.Kind
 		quorum int
-		claims string // expectation for fault-tolerance while a minority is down
+		claims string // expectation for fault-tolerance
 	}{
-		"a majority": {lock.Kind{Can: able}, 3, wantHolds},
-		"all nodes":  {lock.Kind{Can: able, Quorum: func(nodes int) int { return nodes }}, 5, wantAny},
+		"a majority": {lock.Kind{Can: features}, 3, wantHolds},
+		"all nodes":  {lock.Kind{Can: features, Quorum: func(nodes int) int { return nodes }}, 5, wantAny},
 	} {
 		other, err := s.ForLock("other", row.kind)
 		if err != nil || other.Quorum() != row.quorum || other.Expect["fault-tolerance"].Want != row.claims || other.Expect["mutual-exclusion"].Want != wantHolds {
-			t.Errorf("%s: quorum %d, expects %v, %v", name, other.Quorum(), other.Expect, err)
+			t.Errorf("%s: quorum %d, expectations %v, error %v", name, other.Quorum(), other.Expect, err)
 		}
 	}
-	if _, err := s.ForLock("other", lock.Kind{Can: able, Quorum: func(int) int { return 1 }}); err == nil || !strings.Contains(err.Error(), "this lock needs only one") {
-		t.Errorf("a lock with a quorum of one: %v", err)
+	if _, err := s.ForLock("other", lock.Kind{Can: features, Quorum: func(int) int { return 1 }}); err == nil || !strings.Contains(err.Error(), "this lock needs only one") {
+		t.Errorf("for a lock with a quorum of one: error %v", err)
 	}
 }
 
-// Options are merged with the scenario's own and override them. Properties that they forgo are
-// not expected.
+// Options are merged with the scenario's own options, which they override. The expectations for
+// properties that they forgo are dropped.
 func TestWithOptions(t *testing.T) {
 	k := lock.Kind{Options: []lock.Option{{Name: "quarantine", Values: []string{"no", "yes"}, Forgoes: []string{"fault-tolerance"}}, {Name: "repair", Values: []string{"no", "yes"}}}}
 	for _, tt := range []struct {
@@ -158,7 +157,7 @@ func TestWithOptions(t *testing.T) {
 		expected       string
 	}{
 		{nil, nil, nil, wantHolds},
-		{map[string]string{"quarantine": "yes"}, nil, map[string]string{"quarantine": "yes"}, wantHolds}, // own options don't change the expectations
+		{map[string]string{"quarantine": "yes"}, nil, map[string]string{"quarantine": "yes"}, wantHolds}, // the scenario's own options don't change its expectations
 		{nil, map[string]string{"repair": "yes"}, map[string]string{"repair": "yes"}, wantHolds},
 		{nil, map[string]string{"quarantine": "no"}, map[string]string{"quarantine": "no"}, wantHolds},
 		{nil, map[string]string{"quarantine": "yes"}, map[string]string{"quarantine": "yes"}, wantAny},
@@ -169,52 +168,53 @@ func TestWithOptions(t *testing.T) {
 		s.Lock.Options = tt.own
 		got := s.WithOptions(k, tt.set)
 		if !maps.Equal(got.Lock.Options, tt.want) || got.Expect["fault-tolerance"].Want != tt.expected || s.Expect["fault-tolerance"].Want != wantHolds {
-			t.Errorf("%v with %v: options %v, expected %v", tt.own, tt.set, got.Lock.Options, got.Expect)
+			t.Errorf("%v with %v: options %v, expectations %v", tt.own, tt.set, got.Lock.Options, got.Expect)
 		}
 	}
 }
 
-// Two kinds may have an option of the same name with different values. Each accepts its own.
-func TestSameOptionOfTwoKinds(t *testing.T) {
-	two := known
-	two.Kinds = maps.Clone(known.Kinds)
+// Two lock kinds may have an option of the same name with different values. Each accepts its own
+// values.
+func TestKindsWithSameOptionName(t *testing.T) {
+	two := testNames
+	two.Kinds = maps.Clone(testNames.Kinds)
 	two.Kinds["single"] = lock.Kind{Options: []lock.Option{{Name: "fail-fast", Values: []string{"defaults", "none"}}}}
 	for option, fits := range map[string]string{"yes": "redsync", "none": "single", "often": ""} {
 		for _, kind := range []string{"redsync", "single"} {
-			_, err := ParseWith("f.yaml", []byte(head+"lock: {kind: "+kind+", options: {fail-fast: "+option+"}}\n"), two, Overrides{}, nil)
+			_, err := ParseWithOptions("f.yaml", []byte(requiredKeys+"lock: {kind: "+kind+", options: {fail-fast: "+option+"}}\n"), two, ParseOptions{}, nil)
 			if (err == nil) != (kind == fits) {
-				t.Errorf("%s with fail-fast=%s: %v", kind, option, err)
+				t.Errorf("%s with fail-fast=%s: error %v", kind, option, err)
 			}
 		}
 	}
 }
 
-// A property that the tier requires is expected of each lock that promises it, whether the file
-// lists it or not, and is not written to files.
+// A property that the tier requires is expected of each lock that promises it, whether or not the
+// file lists it, and is not written to files.
 func TestTierRequiresProperties(t *testing.T) {
-	s := parse(t, tiered)[0]
-	if e := s.Expect[validOnReturn]; e != implied {
+	s := parse(t, tieredFile)[0]
+	if e := s.Expect[validOnReturn]; e != impliedExpectation {
 		t.Fatalf("expectation for the scenario's own lock: %+v", e)
 	}
 	for belief, want := range map[lock.Belief]string{lock.ByDeadline: wantHolds, lock.ByNothing: wantAny, lock.BySignal: wantAny} {
 		other, err := s.ForLock("other", lock.Kind{Belief: belief, Can: lock.Features{Extend: true, Limit: true, Sequential: true}})
 		if got := other.Expect[validOnReturn].Want; err != nil || got != want {
-			t.Errorf("expectation for a lock with belief %q: %q, %v", belief, got, err)
+			t.Errorf("expectation for a lock with belief %q: %q, error %v", belief, got, err)
 		}
 	}
-	text, err := Write(s, "", known)
+	text, err := Write(s, "", testNames)
 	if err != nil || strings.Contains(string(text), validOnReturn) {
-		t.Errorf("%v; the required property was written:\n%s", err, text)
+		t.Errorf("error %v; the required property was written:\n%s", err, text)
 	}
 	delete(s.Expect, validOnReturn)
-	if err := s.Check(known); err != nil {
-		t.Errorf("a run.json of a version that didn't require it: %v", err)
+	if err := s.Check(testNames); err != nil {
+		t.Errorf("for a run.json without the required property: %v", err)
 	}
-	named := parse(t, strings.Replace(tiered, "expect: {", "expect: {valid-on-return: any, ", 1))[0]
+	named := parse(t, strings.Replace(tieredFile, "expect: {", "expect: {valid-on-return: any, ", 1))[0]
 	if e := named.Expect[validOnReturn]; e.Want != wantAny {
 		t.Errorf("with an explicit expectation: %+v", e)
 	}
-	if quorum := parse(t, strings.Replace(tiered, "tier: every", "tier: quorum", 1))[0]; len(quorum.Expect[validOnReturn].Want) > 0 {
-		t.Error("another tier requires the property, too")
+	if quorum := parse(t, strings.Replace(tieredFile, "tier: every", "tier: quorum", 1))[0]; len(quorum.Expect[validOnReturn].Want) > 0 {
+		t.Error("the tier quorum requires the property, too")
 	}
 }

@@ -16,32 +16,32 @@ import (
 	"lockpick/nemesis"
 )
 
-// apply returns the tree of a variant. The variant without a name is the base.
-func (d *document) apply(v variantEntry) (*yaml.Node, error) {
+// applyVariant returns the tree of a variant. The variant without a name is the base.
+func (d *document) applyVariant(v variantEntry) (*yaml.Node, error) {
 	tree := withoutKey(d.root, "variants")
 	if v.Name == "" {
 		return tree, nil
 	}
-	given, err := pairs(v.Set, "set", "write key: value pairs, as in lock.ttl: 5s")
+	entries, err := pairs(v.Set, "set", "write key: value pairs, as in lock.ttl: 5s")
 	if err != nil {
 		return nil, err
 	}
-	if len(given) == 0 {
+	if len(entries) == 0 {
 		return nil, nodeProblem(v.Set, "set at least one key", "the variant doesn't change anything")
 	}
-	for _, p := range given {
-		if tree, err = d.set(tree, p.key, p.value); err != nil {
+	for _, p := range entries {
+		if tree, err = d.setValue(tree, p.key, p.value); err != nil {
 			return nil, err
 		}
 	}
 	if v.Claim != nil {
-		tree = withoutKey(tree, "debate") // it refers to the scenario's claim
+		tree = withoutKey(tree, "debate") // the debate is about the scenario's claim
 	}
 	for i, value := range []*yaml.Node{v.Claim, v.Debate} {
 		if value == nil {
 			continue
 		}
-		key := leaf([]string{"claim", "debate"}[i], value)
+		key := newScalarNode([]string{"claim", "debate"}[i], value)
 		if tree, err = d.replace(tree, []*yaml.Node{key}, value); err != nil {
 			return nil, err
 		}
@@ -49,46 +49,45 @@ func (d *document) apply(v variantEntry) (*yaml.Node, error) {
 	if v.Expect == nil {
 		return tree, nil
 	}
-	if given, err = pairs(v.Expect, "expect", "write property: outcome pairs"); err != nil {
+	if entries, err = pairs(v.Expect, "expect", "write property: outcome pairs"); err != nil {
 		return nil, err
 	}
-	for _, p := range given {
-		if tree, err = d.replace(tree, []*yaml.Node{leaf("expect", p.key), p.key}, p.value); err != nil {
+	for _, p := range entries {
+		if tree, err = d.replace(tree, []*yaml.Node{newScalarNode("expect", p.key), p.key}, p.value); err != nil {
 			return nil, err
 		}
 	}
 	return tree, nil
 }
 
-// override applies settings of the form key=value.
-func (d *document) override(tree *yaml.Node, sets []string) (*yaml.Node, error) {
-	for _, s := range sets {
+// applyOverrides applies overrides of the form key=value.
+func (d *document) applyOverrides(tree *yaml.Node, overrides []string) (*yaml.Node, error) {
+	for _, s := range overrides {
 		src := newSource("--set", s)
 		key, text, ok := strings.Cut(s, "=")
 		if !ok || key == "" || strings.TrimSpace(text) == "" {
-			return nil, src.fail(1, 1, "an override must have the form key=value", "as in --set lock.ttl=5s")
+			return nil, src.newError(1, 1, "an override must have the form key=value", "as in --set lock.ttl=5s")
 		}
 		value, err := parseYAML(src, []byte(text))
 		if err != nil {
 			return nil, err
 		}
 		name := &yaml.Node{Kind: yaml.ScalarNode, Value: key, Line: 1, Column: 1}
-		d.foreign[name] = src
+		d.foreignNodes[name] = src
 		d.recordSource(value, src, len([]rune(key))+1)
 		if err := checkPlainYAML(value); err != nil {
 			return nil, err
 		}
-		if tree, err = d.set(tree, name, value); err != nil {
+		if tree, err = d.setValue(tree, name, value); err != nil {
 			return nil, err
 		}
 	}
 	return tree, nil
 }
 
-// recordSource records that a tree comes from src, with its first line shifted by the given number
-// of columns.
+// recordSource records that a tree comes from src, and shifts the columns of its first line.
 func (d *document) recordSource(n *yaml.Node, src *source, shift int) {
-	d.foreign[n] = src
+	d.foreignNodes[n] = src
 	if n.Line == 1 {
 		n.Column += shift
 	}
@@ -97,11 +96,11 @@ func (d *document) recordSource(n *yaml.Node, src *source, shift int) {
 	}
 }
 
-// maxDepth is more than any key of a scenario needs.
+// maxDepth is the maximum number of words in a dotted key. No key of a scenario needs as many.
 const maxDepth = 8
 
-// set returns a tree with another value at a dotted key.
-func (d *document) set(tree, key, value *yaml.Node) (*yaml.Node, error) {
+// setValue returns a tree with another value at a dotted key.
+func (d *document) setValue(tree, key, value *yaml.Node) (*yaml.Node, error) {
 	segments := strings.Split(key.Value, ".")
 	if !slices.Contains(sections, segments[0]) {
 		return nil, nodeProblem(key, suggest(segments[0], "can be set", sections), "%s can't be set", quote(key.Value))
@@ -116,14 +115,13 @@ func (d *document) set(tree, key, value *yaml.Node) (*yaml.Node, error) {
 	}
 	for _, s := range segments {
 		n := &yaml.Node{Kind: yaml.ScalarNode, Value: s, Line: key.Line, Column: column}
-		d.foreign[n] = d.foreign[key]
+		d.foreignNodes[n] = d.foreignNodes[key]
 		path = append(path, n)
 		column += len([]rune(s)) + 1
 	}
 	return d.replace(tree, path, value)
 }
 
-// withoutKey returns a copy of a mapping without one of its keys.
 func withoutKey(n *yaml.Node, key string) *yaml.Node {
 	c := *n
 	c.Content = slices.Clone(n.Content)
@@ -133,43 +131,43 @@ func withoutKey(n *yaml.Node, key string) *yaml.Node {
 	return &c
 }
 
-// A scenario is written for one lock and expects what that lock guarantees. Its tier selects the
-// other locks that must meet the same expectations.
+// Tiers. A scenario is written for one lock and expects what that lock guarantees. Its tier selects
+// the other locks that must meet the same expectations.
 const (
-	TierEvery  = "every"  // every lock, on any number of nodes: only clients or a minority of the nodes fail
+	TierEvery  = "every"  // every lock, on any number of nodes: only clients or a minority of nodes fail
 	TierQuorum = "quorum" // every lock that needs a majority of several nodes
 )
 
 func tiers() []string { return []string{TierEvery, TierQuorum} }
 
-// required lists the properties that every lock must satisfy in all scenarios of a tier, even if
-// the scenario doesn't mention them.
-var required = map[string][]string{
+// requiredProperties lists the properties that every lock must satisfy in all scenarios of a tier,
+// even if the scenario doesn't list them.
+var requiredProperties = map[string][]string{
 	TierEvery: {validOnReturn}, // a lock that has expired before its acquire returns is useless
 }
 
-// implied is the expectation for a property that the tier requires.
-var implied = Expectation{Want: wantHolds, Implied: true}
+// impliedExpectation is the expectation for a property that the tier requires.
+var impliedExpectation = Expectation{Want: wantHolds, Implied: true}
 
 // ForLock returns the scenario with a lock of another kind, and with only those expectations that
-// the tier requires of it. A lock that uses a single node gets a topology with one node, and every
+// the tier requires of it. For a lock that uses a single node, the topology has one node, and every
 // fault on nodes affects that node. The error explains why the scenario doesn't apply to this kind.
 func (s Scenario) ForLock(name string, k lock.Kind) (Scenario, error) {
 	switch l := s.Lock; {
 	case s.Workload.Reenter > 0 && !k.Can.Reenter:
-		return s, errors.New("the lock is not reentrant")
+		return s, errors.New("this lock is not reentrant")
 	case l.Kind == name:
 		return s, nil
 	case l.Mistake != "":
-		return s, errors.New("tests a deliberately broken lock")
+		return s, errors.New("the scenario tests a deliberately broken lock")
 	case len(l.Options) > 0:
-		return s, errors.New("tests an option of another lock")
+		return s, errors.New("the scenario tests an option of another lock")
 	case s.Topology.Server != "" && s.Topology.Server != k.Server:
-		return s, fmt.Errorf("tests locks on %s, but this lock uses %s", s.Topology.Server, cmp.Or(k.Server, "Redis"))
+		return s, fmt.Errorf("the scenario tests locks on %s, but this lock uses %s", s.Topology.Server, cmp.Or(k.Server, "Redis"))
 	case k.OneNode && s.Tier == TierQuorum:
-		return s, errors.New("tests votes of several nodes, but this lock uses one node")
+		return s, errors.New("the scenario tests votes of several nodes, but this lock uses one node")
 	case k.Quorum != nil && k.Quorum(s.Topology.Nodes) < 2 && s.Tier == TierQuorum:
-		return s, errors.New("tests votes of several nodes, but this lock needs only one vote")
+		return s, errors.New("the scenario tests votes of several nodes, but this lock needs only one vote")
 	case k.Distinct && len(slices.Compact(slices.Sorted(slices.Values(s.Topology.Addresses)))) < len(s.Topology.Addresses):
 		return s, errors.New("this lock rejects duplicate nodes")
 	case l.Fence && !k.Can.Fence:
@@ -178,12 +176,12 @@ func (s Scenario) ForLock(name string, k lock.Kind) (Scenario, error) {
 		return s, errors.New("this lock can't be extended")
 	case l.Ask == askSequential && !k.Can.Sequential && !k.OneNode && s.Tier != TierEvery:
 		return s, errors.New("this lock can't contact its nodes sequentially")
-	case k.OwnTime && slices.ContainsFunc(s.Plan, DuringAcquire):
+	case k.OwnTime && slices.ContainsFunc(s.Plan, IsDuringAcquire):
 		return s, fmt.Errorf("this lock has no %s hook", client.DuringAcquire)
 	}
 	s.Lock.Kind = name
 	if k.Server != "" {
-		s.Topology = s.Topology.onStore(k.Server)
+		s.Topology = s.Topology.withStore(k.Server)
 	}
 	if !k.Can.Sequential {
 		s.Lock.Ask = ""
@@ -199,16 +197,16 @@ func (s Scenario) ForLock(name string, k lock.Kind) (Scenario, error) {
 	return s, nil
 }
 
-// WithOptions returns the scenario with options of its lock's kind, in addition to its own. Nothing
-// is expected of properties that the options forgo.
+// WithOptions returns the scenario with additional options of its lock's kind. It drops the
+// expectations for properties that the options forgo.
 func (s Scenario) WithOptions(k lock.Kind, options map[string]string) Scenario {
 	if len(options) == 0 {
 		return s
 	}
 	s.Expect = maps.Clone(s.Expect)
-	own := s.Lock.Options
+	ownOptions := s.Lock.Options
 	s.Lock.Options = maps.Clone(options)
-	for name, value := range own {
+	for name, value := range ownOptions {
 		if _, set := options[name]; !set {
 			s.Lock.Options[name] = value
 		}
@@ -226,19 +224,19 @@ func (s Scenario) WithOptions(k lock.Kind, options map[string]string) Scenario {
 // askSequential is the value of lock.ask for contacting one node after another.
 const askSequential = "sequential"
 
-// DuringAcquire reports whether a step waits for the second reading of the clock in an acquire.
-func DuringAcquire(st nemesis.Step) bool {
+// IsDuringAcquire reports whether a step waits for the second clock reading in an acquire.
+func IsDuringAcquire(st nemesis.Step) bool {
 	return st.When.Point != nil && st.When.Point.Point == client.DuringAcquire
 }
 
 // WithoutClientClockSteps returns the scenario with a random plan that never sets the clocks of
-// clients, and descriptions of the faults that it omits. It is for locks that read the system
-// clock, where that clock can't be set.
+// clients, and descriptions of the omitted faults. It is meant for locks that read the system clock
+// where that clock can't be set.
 func (s Scenario) WithoutClientClockSteps() (_ Scenario, omitted []string) {
 	if s.Random == nil {
 		return s, nil
 	}
-	r, omitted := s.Random.Without(func(c nemesis.Choice) bool { return c.Kind.SetsClock && c.On == nemesis.Client })
+	r, omitted := s.Random.Without(func(c nemesis.Choice) bool { return c.Kind.SetsClock && c.TargetType == nemesis.Client })
 	s.Random = &r
 	return s, omitted
 }
@@ -248,7 +246,7 @@ func (s Scenario) WithoutClientClockSteps() (_ Scenario, omitted []string) {
 func expectationsOf(s Scenario, k lock.Kind) map[string]Expectation {
 	expect := map[string]Expectation{}
 	for property, e := range s.Expect {
-		if s.Tier == "" || e.Want != wantHolds || !promises(s, k, property) {
+		if s.Tier == "" || e.Want != wantHolds || !isPromised(s, k, property) {
 			e = Expectation{Want: wantAny}
 		}
 		expect[property] = e
@@ -256,21 +254,21 @@ func expectationsOf(s Scenario, k lock.Kind) map[string]Expectation {
 	return expect
 }
 
-// Guarantees returns the expectations that remain valid if the scenario's settings change, which
-// are those for properties that must hold. An expected violation may or may not occur.
+// Guarantees returns the expectations that remain valid if the scenario's settings change: those
+// for properties that must hold. An expected violation may or may not occur then.
 func Guarantees(expected map[string]Expectation) map[string]Expectation {
 	expect := map[string]Expectation{}
 	for property, e := range expected {
 		if e.Want != wantHolds {
-			e = Expectation{Want: wantAny, Follows: e.Follows}
+			e = Expectation{Want: wantAny, LeadProperty: e.LeadProperty}
 		}
 		expect[property] = e
 	}
 	return expect
 }
 
-// promises reports whether a kind of lock promises a property.
-func promises(s Scenario, k lock.Kind, property string) bool {
+// isPromised reports whether a kind of lock promises a property.
+func isPromised(s Scenario, k lock.Kind, property string) bool {
 	switch property {
 	case boundedHold:
 		return k.Can.Limit
@@ -278,22 +276,22 @@ func promises(s Scenario, k lock.Kind, property string) bool {
 		return k.Belief == lock.ByDeadline
 	case resourceSafety: // a client that learns nothing about its lease writes too late with any lock
 		return k.Belief != lock.ByNothing || s.Workload.Fence != client.FenceNone
-	case faultTolerance: // with this tier a minority may be down, so a majority must be enough
+	case faultTolerance: // in this tier a minority may be down, so a majority must be enough
 		return s.Tier != TierQuorum || s.Quorum() <= s.Topology.Nodes/2+1
 	}
 	return true
 }
 
-// reduceToOneNode returns the scenario with n1 only: anything that reaches, cuts off or kills any
-// node does so to n1. Steps that become equal are merged into one.
+// reduceToOneNode returns the scenario with n1 as its only node: anything that reaches, cuts off or
+// kills a node applies to n1. Steps that become equal are merged.
 func reduceToOneNode(s Scenario) Scenario {
 	nodes := s.NodeNames()
 	if len(nodes) == 1 {
 		return s
 	}
-	renamed := func(name string) string {
+	rename := func(name string) string {
 		if left, right, ok := nemesis.SplitLink(name); ok {
-			if slices.Contains(nodes, left) { // its replica
+			if slices.Contains(nodes, left) { // a replication link
 				return nodes[0] + strings.TrimPrefix(name, left)
 			}
 			if slices.Contains(nodes, right) {
@@ -317,17 +315,17 @@ func reduceToOneNode(s Scenario) Scenario {
 	for _, st := range plan {
 		var targets []string
 		for _, t := range st.Fault.Targets {
-			if t = renamed(t); !slices.Contains(targets, t) {
+			if t = rename(t); !slices.Contains(targets, t) {
 				targets = append(targets, t)
 			}
 		}
 		st.Fault.Targets = targets
 		if m := st.When.Message; m != nil {
-			to := *m
-			to.Link = renamed(m.Link)
-			st.When.Message = &to
+			message := *m
+			message.Link = rename(m.Link)
+			st.When.Message = &message
 		}
-		if !slices.ContainsFunc(s.Plan, func(had nemesis.Step) bool { return reflect.DeepEqual(had, st) }) {
+		if !slices.ContainsFunc(s.Plan, func(other nemesis.Step) bool { return reflect.DeepEqual(other, st) }) {
 			s.Plan = append(s.Plan, st)
 		}
 	}

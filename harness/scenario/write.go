@@ -9,13 +9,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Write is the inverse of Parse. It returns the text of a file that Parse reads as this scenario,
-// preceded by a comment. A variant is written as a scenario of its own, without the bounds that
-// compare it with other variants. A random plan that has been drawn is written as a fixed plan.
-// Write returns an error if no file can express the scenario, for example because its durations
-// were scaled.
-func Write(s Scenario, comment string, known Known) ([]byte, error) {
-	s = standalone(s)
+// Write is the inverse of Parse. It returns a scenario file, preceded by a comment. A variant is
+// written as a separate scenario, without the bounds that compare it with other variants. A random
+// plan that has been drawn is written as a fixed plan. Write returns an error if no file can
+// express the scenario, for example because its durations were scaled.
+func Write(s Scenario, comment string, known KnownNames) ([]byte, error) {
+	s = standaloneCopy(s)
 	root, _ := s.tree(known)
 	layOut(root)
 	var text bytes.Buffer
@@ -25,11 +24,11 @@ func Write(s Scenario, comment string, known Known) ([]byte, error) {
 	e := yaml.NewEncoder(&text)
 	e.SetIndent(2)
 	if err := e.Encode(root); err != nil {
-		return nil, &Error{Field: "scenario", What: clip(err.Error(), 200), Hint: "write the file by hand"}
+		return nil, &Error{Field: "scenario", Message: clip(err.Error(), 200), Hint: "write the file by hand"}
 	}
-	back, err := Parse(s.ID(), text.Bytes(), known)
+	reread, err := Parse(s.ID(), text.Bytes(), known)
 	if err == nil {
-		err = s.roundTripError(back[0])
+		err = s.roundTripError(reread[0])
 	}
 	if err != nil {
 		return nil, err
@@ -37,8 +36,8 @@ func Write(s Scenario, comment string, known Known) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// standalone turns a variant into a scenario of its own.
-func standalone(s Scenario) Scenario {
+// standaloneCopy returns a variant as a separate scenario.
+func standaloneCopy(s Scenario) Scenario {
 	s.Variant = ""
 	s.Numbers = maps.Clone(s.Numbers)
 	maps.DeleteFunc(s.Numbers, func(_ string, b Bound) bool { return b.Variant != "" })
@@ -48,8 +47,8 @@ func standalone(s Scenario) Scenario {
 	return s
 }
 
-// layOut puts each section on a line of its own, and also each client, each property, and the two
-// halves of each step. Deeper levels stay on one line.
+// layOut puts each section, each client, each property, and the two halves of each step on separate
+// lines. Deeper levels stay on one line.
 func layOut(root *yaml.Node) {
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		levels, value := 1, root.Content[i+1]
@@ -73,7 +72,7 @@ func unfold(n *yaml.Node, levels int) {
 	}
 }
 
-// writer makes nodes and records which field of a run.json each one was written from, so that
+// writer creates nodes and records which field of a run.json each one was written from, so that
 // errors can name the field.
 type writer map[*yaml.Node]string
 

@@ -9,32 +9,32 @@ import (
 	"testing"
 )
 
-// checkRoundTrip checks that writing and reading a scenario, and writing it a second time, loses
-// nothing. It returns the text.
+// checkRoundTrip checks that writing and reading a scenario, and writing it again, loses nothing.
+// It returns the text.
 func checkRoundTrip(t *testing.T, s Scenario) []byte {
 	t.Helper()
-	text, err := Write(s, "what comes first\nis a comment", known)
+	text, err := Write(s, "what comes first\nis a comment", testNames)
 	if err != nil {
 		t.Fatalf("%s: %v", s.ID(), err)
 	}
-	back, err := Parse("f.yaml", text, known)
+	back, err := Parse("f.yaml", text, testNames)
 	if err != nil || len(back) != 1 {
 		t.Fatalf("%s: %v\n%s", s.ID(), err, text)
 	}
-	want := standalone(s)
+	want := standaloneCopy(s)
 	for property, e := range want.Expect { // files don't contain Implied
 		e.Implied = back[0].Expect[property].Implied
 		want.Expect[property] = e
 	}
-	wantSame(t, s.ID(), readBack(t, back[0]), readBack(t, want))
-	second, err := Write(back[0], "what comes first\nis a comment", known)
+	checkSame(t, s.ID(), readBack(t, back[0]), readBack(t, want))
+	second, err := Write(back[0], "what comes first\nis a comment", testNames)
 	if err != nil || !bytes.Equal(text, second) {
-		t.Errorf("%s: the second text differs: %v\n%s\n%s", s.ID(), err, text, second)
+		t.Errorf("%s: the second text is different, error %v\n%s\n%s", s.ID(), err, text, second)
 	}
 	return text
 }
 
-// TestWrite writes and reads the catalog, with fixed and random plans.
+// The catalog is written and read back, with fixed and random plans.
 func TestWrite(t *testing.T) {
 	steps, seeds := 0, uint64(3)
 	if testing.Short() {
@@ -58,9 +58,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A file is laid out as a person would write it.
 func TestWriteIsReadable(t *testing.T) {
-	all, err := Parse("restart-forgets.yaml", catalog(t)["restart-forgets"], known)
+	all, err := Parse("restart-forgets.yaml", catalog(t)["restart-forgets"], testNames)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,16 +77,15 @@ claim: A node that restarts at once without its data votes a second time, and tw
 		"    fault: {kind: kill, targets: [n3], for: 10ms}\n", "  mutual-exclusion: {violated: restarted-and-forgot, node: n3}\n",
 	} {
 		if !strings.Contains(text, line) {
-			t.Errorf("no %q in\n%s", line, text)
+			t.Errorf("%q is missing in\n%s", line, text)
 		}
 	}
 }
 
-// Write returns an error for a scenario that no file can express.
-func TestWriteRejectsInexpressible(t *testing.T) {
-	s := randomScenario(t).WithRandomPlan(1).Scaled(0.001)
-	if text, err := Write(s, "", known); err == nil {
-		t.Errorf("wrote durations of microseconds:\n%s", text)
+func TestWriteRejectsInexpressibleScenario(t *testing.T) {
+	s := randomScenario(t).WithRandomPlan(1).ScaledCopy(0.001)
+	if text, err := Write(s, "", testNames); err == nil {
+		t.Errorf("durations of microseconds were written:\n%s", text)
 	}
 }
 
@@ -112,23 +110,23 @@ func TestSharesRoundTripExactly(t *testing.T) {
 	}
 }
 
-// Any scenario that Parse accepts is unchanged after writing and reading it, or Write returns an
-// error.
+// Any scenario that Parse accepts doesn't change when it is written and read back, unless Write
+// returns an error.
 func FuzzWrite(f *testing.F) {
 	files := catalog(f)
 	for _, name := range []string{"restart-forgets", "random-faults", "gc-pause-after-acquire", "loss-is-told", "redlock-on-replicas", "unlimited-extension"} {
 		f.Add(files[name], uint64(1))
 	}
-	f.Add([]byte(head+"tags: [\"1\", null-1]\nclients: 3\n"), uint64(0))
+	f.Add([]byte(requiredKeys+"tags: [\"1\", null-1]\nclients: 3\n"), uint64(0))
 	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
-		all, err := Parse("f.yaml", data, known)
+		all, err := Parse("f.yaml", data, testNames)
 		if err != nil || slices.ContainsFunc(all, func(s Scenario) bool { return len(s.Clients) > 50 }) {
 			return
 		}
 		for _, s := range all[:min(len(all), 5)] {
 			checkRoundTrip(t, readBack(t, s))
-			if text, err := Write(s.WithRandomPlan(seed), "", known); err == nil {
-				if _, err := Parse("f.yaml", text, known); err != nil {
+			if text, err := Write(s.WithRandomPlan(seed), "", testNames); err == nil {
+				if _, err := Parse("f.yaml", text, testNames); err != nil {
 					t.Errorf("%v\n%s", err, text)
 				}
 			}

@@ -17,18 +17,18 @@ import (
 )
 
 func TestRunErrors(t *testing.T) {
-	oops := errors.New("oops")
+	bodyErr := errors.New("oops")
 	for name, tt := range map[string]struct {
 		body harness.Body
 		want string
 	}{
-		"error":    {func(context.Context, harness.Cluster) error { return oops }, "oops"},
+		"error":    {func(context.Context, harness.Cluster) error { return bodyErr }, "oops"},
 		"panic":    {func(context.Context, harness.Cluster) error { panic("ouch") }, "panic: ouch"},
 		"goexit":   {func(context.Context, harness.Cluster) error { runtime.Goexit(); return nil }, "Goexit"},
 		"deadlock": {func(context.Context, harness.Cluster) error { <-make(chan int); return nil }, "deadlock"},
 		"left behind": {func(context.Context, harness.Cluster) error {
 			go func() { <-make(chan int) }()
-			return oops
+			return bodyErr
 		}, "deadlock"},
 		"client panics": {func(_ context.Context, c harness.Cluster) error {
 			return c.(*cluster).runOneClient(func(context.Context, client.Env) error { panic("ouch") })
@@ -44,8 +44,8 @@ func TestRunErrors(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if name == "left behind" && !errors.Is(err, oops) {
-			t.Errorf("%s: the error of the body was lost: %v", name, err)
+		if name == "left behind" && !errors.Is(err, bodyErr) {
+			t.Errorf("%s: the body's error was lost: %v", name, err)
 		}
 	}
 }
@@ -69,9 +69,9 @@ func TestRunRejectsUnsupported(t *testing.T) {
 	}
 }
 
-// A run waits for the timeline's goroutine before it ends. Virtual time stops when the bubble's
-// first function returns, so a goroutine that is still waiting for it then would wait forever.
-func TestRunsEnd(t *testing.T) {
+// A run must wait for the timeline's goroutine before it ends: virtual time stops when the bubble's
+// main function returns, and a goroutine waiting for a later time would never wake up.
+func TestRunWaitsForTimeline(t *testing.T) {
 	for range 300 {
 		simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 			c.At(time.Hour, func() {})
@@ -83,25 +83,25 @@ func TestRunsEnd(t *testing.T) {
 func TestVirtualTimeIsExact(t *testing.T) {
 	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		if c.Now() != 0 {
-			t.Errorf("the run begins at %v", c.Now())
+			t.Errorf("the run starts at %v, want 0", c.Now())
 		}
 		var mu sync.Mutex
-		var at []time.Duration
+		var times []time.Duration
 		done := make(chan struct{})
 		for range 3 {
 			c.At(time.Hour, func() {
 				mu.Lock()
 				defer mu.Unlock()
-				at = append(at, c.Now())
-				if len(at) == 3 {
+				times = append(times, c.Now())
+				if len(times) == 3 {
 					close(done)
 				}
 			})
 		}
 		<-done
-		for i, got := range at {
-			if d := got - time.Hour; d < 0 || d > 4*quantum || i > 0 && got <= at[i-1] {
-				t.Errorf("called at %v", at)
+		for i, got := range times {
+			if d := got - time.Hour; d < 0 || d > 4*quantum || i > 0 && got <= times[i-1] {
+				t.Errorf("called at %v", times)
 			}
 		}
 		return nil

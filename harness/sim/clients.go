@@ -17,7 +17,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// clientRunner runs programs on a network's hosts.
+// clientRunner runs client programs on the network's hosts.
 type clientRunner struct {
 	net   *network
 	locks map[string]lock.Kind // available to the programs
@@ -43,7 +43,7 @@ func (c *clientRunner) RunClient(ctx context.Context, s client.Spec, at func(poi
 	})
 }
 
-// run runs a program on a client's host.
+// run runs a program on the host of the named client.
 func (c *clientRunner) run(ctx context.Context, name string, at func(string), program func(context.Context, client.Env) error) error {
 	h := c.net.host(name)
 	if h == nil {
@@ -52,11 +52,11 @@ func (c *clientRunner) run(ctx context.Context, name string, at func(string), pr
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.net.mu.Lock()
-	startedBefore := h.started
+	alreadyStarted := h.started
 	h.started, h.cancel = true, cancel
 	c.net.mu.Unlock()
-	if startedBefore {
-		return fmt.Errorf("run client %s: it was started before", name)
+	if alreadyStarted {
+		return fmt.Errorf("run client %s: it has already been started", name)
 	}
 	c.net.sleep(h.slot, c.net.now())
 	done := make(chan error, 1)
@@ -65,8 +65,8 @@ func (c *clientRunner) run(ctx context.Context, name string, at func(string), pr
 	} else if h.passGate() {
 		go func() {
 			var err error
-			if crash := protect("client "+name, func() { err = program(ctx, h.env(at)) }); crash != nil {
-				err = crash
+			if panicErr := protect("client "+name, func() { err = program(ctx, h.env(at)) }); panicErr != nil {
+				err = panicErr
 			}
 			done <- err
 		}()
@@ -74,7 +74,7 @@ func (c *clientRunner) run(ctx context.Context, name string, at func(string), pr
 	var err error
 	select {
 	case err = <-done:
-	case <-h.dead:
+	case <-h.killSignal:
 	case <-h.overdueSignal(ctx):
 		c.net.mu.Lock()
 		defer c.net.mu.Unlock()
@@ -92,24 +92,24 @@ func (c *clientRunner) run(ctx context.Context, name string, at func(string), pr
 	return err
 }
 
-// grace is how long a program may keep running after its context is canceled, to finish what it is
-// waiting for.
-const grace = 30 * time.Second
+// gracePeriod is how long a program may keep running after its context is canceled, to finish
+// whatever it is waiting for.
+const gracePeriod = 30 * time.Second
 
 // overdueSignal returns a channel that is closed if the program is still running a grace period
-// after its cancellation, because a call of its lock doesn't return. The history contains the
-// program's last events, and the host is treated as killed.
+// after its cancellation because a call of its lock doesn't return. The history then ends with the
+// program's last events, and the host counts as killed.
 func (h *host) overdueSignal(ctx context.Context) <-chan struct{} {
-	late := make(chan struct{})
-	var wait func()
-	wait = func() {
-		h.net.at(h.slot, h.net.now()+int64(grace), func() {
+	overdue := make(chan struct{})
+	var startTimer func()
+	startTimer = func() {
+		h.net.at(h.slot, h.net.now()+int64(gracePeriod), func() {
 			switch {
 			case h.killed || h.ended:
 			case h.paused:
-				h.whenRunning(h.slot, wait)
+				h.whenRunning(h.slot, startTimer)
 			default:
-				close(late)
+				close(overdue)
 			}
 		})
 	}
@@ -117,18 +117,18 @@ func (h *host) overdueSignal(ctx context.Context) <-chan struct{} {
 		h.net.mu.Lock()
 		defer h.net.mu.Unlock()
 		if !h.killed && !h.ended {
-			wait()
+			startTimer()
 		}
 	})
-	return late
+	return overdue
 }
 
-// host returns the machine of a client, or nil if there is no such client.
+// host returns the named client's machine, or nil if there is no such client.
 func (n *network) host(name string) *host {
 	return find(n.hosts, func(h *host) bool { return h.name == name })
 }
 
-// node returns a lock node, as opposed to the resource.
+// node returns the named lock node. The resource is not a lock node.
 func (n *network) node(name string) (*server, error) {
 	if s := find(n.servers, func(s *server) bool { return s.name == name && s != n.resource }); s != nil {
 		return s, nil
@@ -136,20 +136,20 @@ func (n *network) node(name string) (*server, error) {
 	return nil, fmt.Errorf("there is no such client or node")
 }
 
-// runningNode returns a node, or an error with the text down if the node is not running. The caller
-// holds the network's mutex.
-func (n *network) runningNode(what, target, down string) (*server, error) {
+// runningNode returns the target node, or an error that ends with downMessage if the node is not
+// running. The caller must hold the network's mutex.
+func (n *network) runningNode(operation, target, downMessage string) (*server, error) {
 	s, err := n.node(target)
 	if err == nil && s.node == nil {
-		err = errors.New(down)
+		err = errors.New(downMessage)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", what, target, err)
+		return nil, fmt.Errorf("%s %s: %w", operation, target, err)
 	}
 	return s, nil
 }
 
-// failoverTarget returns a node with a running master and a replica.
+// failoverTarget returns the target node, or an error if it has no running master or no replica.
 func (n *network) failoverTarget(target string) (*server, error) {
 	s, err := n.node(target)
 	switch {
@@ -166,7 +166,7 @@ func (n *network) failoverTarget(target string) (*server, error) {
 // replica returns the replica at the end of a link, even if it has become the master.
 func (n *network) replica(link string) *replica {
 	for _, s := range n.servers {
-		for _, r := range []*replica{s.replica, s.promoted} {
+		for _, r := range []*replica{s.replica, s.promotedReplica} {
 			if r != nil && r.link == link {
 				return r
 			}
@@ -194,8 +194,8 @@ func (c *cluster) Kill(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if h := c.host(target); h != nil {
-		if over := h.endedError(); over != nil {
-			return "", fmt.Errorf("kill %s: %w", target, over)
+		if endErr := h.endedError(); endErr != nil {
+			return "", fmt.Errorf("kill %s: %w", target, endErr)
 		}
 		return fmt.Sprintf("%s was killed, its kernel closes %d connections", target, h.kill()), nil
 	}
@@ -203,9 +203,9 @@ func (c *cluster) Kill(target string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	before := s.identity()
+	oldIdentity := s.identity()
 	s.stop(syscall.ECONNRESET)
-	return fmt.Sprintf("%s was killed; PING: %s", before, s.ping()), nil
+	return fmt.Sprintf("%s was killed; PING: %s", oldIdentity, s.ping()), nil
 }
 
 // Restart implements nemesis.Restarter.
@@ -220,12 +220,12 @@ func (c *cluster) Restart(target string) (string, error) {
 	case s.node != nil:
 		return "", fmt.Errorf("restart %s: it is up", target)
 	}
-	before := s.runID
+	oldRunID := s.runID
 	s.start()
-	return fmt.Sprintf("was run_id %.8s, now %s; PING: %s", before, s.identity(), s.ping()), nil
+	return fmt.Sprintf("was run_id %.8s, now %s; PING: %s", oldRunID, s.identity(), s.ping()), nil
 }
 
-// Shutdown implements nemesis.Shutdowner: everything written is on the node's disk.
+// Shutdown implements nemesis.Shutdowner. The node writes everything to its disk before it exits.
 func (c *cluster) Shutdown(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -236,28 +236,28 @@ func (c *cluster) Shutdown(target string) (string, error) {
 	case s.paused || s.disk != nil && s.disk.Stalled:
 		return "", fmt.Errorf("shut down %s: it does not answer", target)
 	}
-	before := s.identity()
+	oldIdentity := s.identity()
 	s.node.Shutdown()
 	s.stop(io.EOF)
-	return fmt.Sprintf("%s was shut down; PING: %s", before, s.ping()), nil
+	return fmt.Sprintf("%s was shut down; PING: %s", oldIdentity, s.ping()), nil
 }
 
-// tokens maps the values of keys to numbered placeholders, in the order in which they first appear
-// on a link. It is used for locks that draw their tokens from a source that can't be seeded. The
+// tokens maps key values to numbered placeholders, in the order in which the values first appear on
+// a link. It is used for locks whose tokens come from a source that can't be seeded. The
 // placeholders replace the tokens in the history and in hashes of message contents, so that a seed
 // always gives the same history. Nodes and clients see the real values. For other locks the map is
 // nil.
 type tokens map[string]string
 
-// placeholder returns the placeholder for a value, or the value itself if it has none.
+// placeholder returns the value's placeholder, or the value itself if it has none.
 func (t tokens) placeholder(value string) string {
-	if number, known := t[value]; known {
-		return number
+	if placeholder, ok := t[value]; ok {
+		return placeholder
 	}
 	return value
 }
 
-// maskRequest assigns placeholders to new tokens in the commands, and returns a request's bytes
+// maskRequest assigns placeholders to new tokens in the commands and returns the request's bytes
 // with all tokens replaced.
 func (t tokens) maskRequest(payload []byte, commands []*resp.Command) []byte {
 	if t == nil {
@@ -274,12 +274,12 @@ func (t tokens) maskRequest(payload []byte, commands []*resp.Command) []byte {
 	return payload
 }
 
-// maskReply returns a reply's bytes with all tokens replaced.
-func (t tokens) maskReply(payload []byte, answers []*resp.Command) []byte {
+// maskReply returns the reply's bytes with all tokens replaced.
+func (t tokens) maskReply(payload []byte, commands []*resp.Command) []byte {
 	if t == nil {
 		return payload
 	}
-	for _, c := range answers {
+	for _, c := range commands {
 		payload = t.maskValue(payload, c.Reply)
 	}
 	return payload
@@ -293,8 +293,8 @@ func (t tokens) maskValue(payload []byte, v resp.Value) []byte {
 }
 
 func (t tokens) replace(payload []byte, word string) []byte {
-	if number, known := t[word]; known {
-		return bytes.ReplaceAll(payload, []byte(word), []byte(number))
+	if placeholder, ok := t[word]; ok {
+		return bytes.ReplaceAll(payload, []byte(word), []byte(placeholder))
 	}
 	return payload
 }
@@ -302,8 +302,8 @@ func (t tokens) replace(payload []byte, word string) []byte {
 // Every random value is a hash of its name, never the next value of a sequence, so that the order
 // of draws doesn't matter.
 
-// mix hashes words with the finalizer of splitmix64 (Steele, Lea, Flood 2014).
-func mix(words ...uint64) uint64 {
+// hashWords hashes words with the splitmix64 finalizer (Steele, Lea, Flood 2014).
+func hashWords(words ...uint64) uint64 {
 	h := uint64(0x9e3779b97f4a7c15)
 	for _, w := range words {
 		h = (h ^ w) + 0x9e3779b97f4a7c15
@@ -314,8 +314,8 @@ func mix(words ...uint64) uint64 {
 	return h
 }
 
-// sum hashes bytes (FNV-1a).
-func sum[T string | []byte](b T) uint64 {
+// hashBytes computes the FNV-1a hash.
+func hashBytes[T string | []byte](b T) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(b) {
 		h = (h ^ uint64(b[i])) * 1099511628211

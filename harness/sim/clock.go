@@ -18,36 +18,36 @@ import (
 
 var _ nemesis.ClockChanger = (*cluster)(nil)
 
-// clocks are the clocks of a client. A jump changes only the wall clock, a rate changes both. Code
-// under test that bypasses its Env, as drivers do for their timeouts, sees true time, or the
-// client's time if the client has its own bubble.
+// clocks holds a client's clocks. A clock fault can step the wall clock but not the monotonic one;
+// it can change the rate of both. Code under test that bypasses its Env, as drivers do for their
+// timeouts, sees true time, or the client's time if the client has its own bubble.
 type clocks struct{ wall, monotonic *node.Clock }
 
 // timer is a pending timer on the client's monotonic clock.
 type timer struct {
-	due        int64 // reading of the clock at which the timer fires
-	fired      chan time.Time
-	generation int // number of times it was scheduled; only the latest event counts
+	due        int64 // clock reading at which the timer fires
+	ch         chan time.Time
+	generation int // incremented each time the timer is scheduled, to invalidate earlier events
 }
 
-// read returns the reading of a clock of the host. It waits while the host is paused.
-func (h *host) read(c *node.Clock) time.Time {
+// readClock returns the reading of one of the host's clocks. It waits while the host is paused.
+func (h *host) readClock(c *node.Clock) time.Time {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
-	h.gate(h.slot)
-	return h.reading(c)
+	h.waitAtGate(h.slot)
+	return h.clockReading(c)
 }
 
-// reading returns the reading of a clock in the host's bubble. If the host has its own bubble,
-// there is only one clock, and a goroutine that is ahead of true time sees a later reading.
-func (h *host) reading(c *node.Clock) time.Time {
+// clockReading returns the reading of one of the host's clocks. If the host has its own bubble,
+// both clocks show the bubble's time, which is later for a goroutine that is ahead of true time.
+func (h *host) clockReading(c *node.Clock) time.Time {
 	if h.bubble != nil {
 		return time.Now().UTC()
 	}
 	return time.Unix(0, c.Now()).UTC()
 }
 
-// after implements Env.After. Each timer fires at a different instant.
+// after implements Env.After. No two timers fire at the same instant.
 func (h *host) after(d time.Duration) <-chan time.Time {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
@@ -59,29 +59,29 @@ func (h *host) after(d time.Duration) <-chan time.Time {
 		now = time.Now().UnixNano()
 		defer h.bubble.stopClock()
 	}
-	t := &timer{due: now + int64(d), fired: make(chan time.Time, 1)}
+	t := &timer{due: now + int64(d), ch: make(chan time.Time, 1)}
 	h.timers = append(h.timers, t)
 	h.schedule(t)
-	return t.fired
+	return t.ch
 }
 
-// schedule schedules a timer according to the current rate of its clock.
+// schedule schedules a timer according to its clock's current rate.
 func (h *host) schedule(t *timer) {
 	t.generation++
-	this := t.generation
+	generation := t.generation
 	h.net.at(h.slot, h.net.now()+int64(h.clocks.monotonic.Until(t.due)), func() {
-		if t.generation == this {
+		if t.generation == generation {
 			h.timers = slices.DeleteFunc(h.timers, func(o *timer) bool { return o == t })
-			h.whenRunning(h.slot, func() { h.bubble.runInside(func() { t.fired <- h.reading(h.clocks.monotonic) }) })
+			h.whenRunning(h.slot, func() { h.bubble.runInside(func() { t.ch <- h.clockReading(h.clocks.monotonic) }) })
 		}
 	})
 }
 
-// TurnClock changes the clock of a node's machine, or a client's clocks. It reads back TIME, or the
-// client's clock.
-func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (string, error) {
+// TurnClock steps a node's clock or a client's wall clock by the given offset and sets the clock's
+// rate. The read-back is the node's TIME or the client's clocks.
+func (c *cluster) TurnClock(target string, offset time.Duration, rate float64) (string, error) {
 	if h := c.host(target); h != nil {
-		return h.adjustClocks(by, rate)
+		return h.adjustClocks(offset, rate)
 	}
 	c.waitTurn(target)
 	c.mu.Lock()
@@ -90,56 +90,55 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 	if err != nil {
 		return "", fmt.Errorf("turn clock of %s: %w", target, err)
 	}
-	before, err := s.time()
+	oldTime, err := s.time()
 	if err != nil {
 		return "", fmt.Errorf("turn clock of %s: %w", target, err)
 	}
-	if s.node != nil && by < 0 {
+	if s.node != nil && offset < 0 {
 		s.node.Sweep()
 	}
-	s.clock.Adjust(by, rate)
+	s.clock.Adjust(offset, rate)
 	c.recordEvent(history.Event{T: c.now(), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: target,
-		Local: s.clock.Now(), Wall: true, Drift: s.clock.Drift()})
+		Local: s.clock.Now(), WallClock: true, Drift: s.clock.Drift()})
 	s.scheduleTick()
 	now, err := s.time()
 	if err != nil {
 		return "", fmt.Errorf("turn clock of %s: %w", target, err)
 	}
-	if moved := now.Sub(before); (moved - by).Abs() > time.Microsecond {
-		return "", fmt.Errorf("turn clock of %s: TIME moved by %v, not by %v", target, moved, by)
+	if actual := now.Sub(oldTime); (actual - offset).Abs() > time.Microsecond {
+		return "", fmt.Errorf("turn clock of %s: TIME moved by %v, not by %v", target, actual, offset)
 	}
 	return "TIME shows " + describeReading(now, rate), nil
 }
 
-func (h *host) adjustClocks(by time.Duration, rate float64) (string, error) {
-	h.net.sleep(h.slot, h.net.now()) // if a fault changes the clocks of several clients, they change one after the other
+func (h *host) adjustClocks(offset time.Duration, rate float64) (string, error) {
+	h.net.sleep(h.slot, h.net.now()) // a fault that changes several clients' clocks changes them one after the other
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
-	if over := h.endedError(); over != nil {
-		return "", fmt.Errorf("turn clock of %s: %w", h.name, over)
+	if endErr := h.endedError(); endErr != nil {
+		return "", fmt.Errorf("turn clock of %s: %w", h.name, endErr)
 	}
-	if by != 0 && h.bubble != nil {
+	if offset != 0 && h.bubble != nil {
 		return "", fmt.Errorf("turn clock of %s: %s", h.name, oneClockReason)
 	}
-	h.clocks.wall.Adjust(by, rate)
-	changed := h.clocks.monotonic.Drift() != h.clocks.wall.Drift()
+	h.clocks.wall.Adjust(offset, rate)
+	rateDiffers := h.clocks.monotonic.Drift() != h.clocks.wall.Drift()
 	h.clocks.monotonic.Adjust(0, rate)
-	if changed {
-		// Sorted, so that the order doesn't depend on which of several goroutines set its timer
-		// first.
+	if rateDiffers {
+		// Sort the timers, so that the order doesn't depend on which goroutine set its timer first.
 		slices.SortStableFunc(h.timers, func(a, b *timer) int { return cmp.Compare(a.due, b.due) })
 		for _, t := range h.timers {
 			h.schedule(t)
 		}
-		h.rateChanged()
+		h.onRateChange()
 	}
 	wall, monotonic := h.clocks.wall, h.clocks.monotonic
-	fact := history.Event{T: h.net.now(), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: h.name, Drift: wall.Drift()}
-	byWall := fact
-	byWall.Wall, byWall.Local, fact.Local = true, wall.Now(), monotonic.Now()
-	h.net.recordEvent(byWall)
-	h.net.recordEvent(fact)
-	return "wall clock shows " + describeReading(time.Unix(0, byWall.Local), rate) + " of both clocks", nil
+	monotonicEvent := history.Event{T: h.net.now(), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: h.name, Drift: wall.Drift()}
+	wallEvent := monotonicEvent
+	wallEvent.WallClock, wallEvent.Local, monotonicEvent.Local = true, wall.Now(), monotonic.Now()
+	h.net.recordEvent(wallEvent)
+	h.net.recordEvent(monotonicEvent)
+	return "wall clock shows " + describeReading(time.Unix(0, wallEvent.Local), rate) + " of both clocks", nil
 }
 
 // time returns the node's reply to TIME, or its machine's clock while the node is down.
@@ -159,8 +158,8 @@ func (s *server) time() (time.Time, error) {
 
 // describeReading formats a clock reading with its offset from true time and its new rate.
 func describeReading(t time.Time, rate float64) string {
-	off := time.Until(t).Round(10 * time.Microsecond) // Redis reports microseconds
-	return t.UTC().Format("15:04:05.000000") + ", " + nemesis.DescribeClock(off, rate)
+	offset := time.Until(t).Round(10 * time.Microsecond) // Redis reports microseconds
+	return t.UTC().Format("15:04:05.000000") + ", " + nemesis.DescribeClock(offset, rate)
 }
 
 // clientBubble is a bubble for a single client, so that package time shows the client's own clock
@@ -171,76 +170,75 @@ func describeReading(t time.Time, rate float64) string {
 //	lockStep ── order: until 4.2 s ──► drive ── time passes ──► library
 //	         ◄── report ──────────────       ◄── stop the clock ──
 //
-// Calls that one bubble wants to make in the other are queued here, because channels, timers and
-// contexts must not be used outside the bubble in which they were created.
+// Calls from one bubble into the other are queued here, because channels, timers and contexts must
+// not be used outside the bubble that created them.
 type clientBubble struct {
-	orders   chan order
-	reports  chan int64    // reading of the bubble's clock after each order; closed when the bubble has ended
-	ended    chan struct{} // closed after reports
-	stuck    chan struct{} // closed if an order takes too long
-	busy     atomic.Int64  // number of orders and reports so far: odd while an order is being carried out
-	err      error         // the bubble's error
-	stuckErr error         // stack traces, if it is stuck
+	orders     chan order
+	reports    chan int64    // bubble's clock reading after each order; closed when the bubble ends
+	done       chan struct{} // closed after reports
+	timedOut   chan struct{} // closed if an order takes too long
+	stepCount  atomic.Int64  // number of orders and reports so far: odd while an order is running
+	err        error         // the bubble's error
+	timeoutErr error         // stack traces, if an order takes too long
 
 	mu           sync.Mutex
-	insideCalls  []func()      // to run in the client's bubble
-	outsideCalls []func()      // to run in the run's bubble
-	interrupt    chan struct{} // created in the client's bubble; interrupts the running clock
+	insideCalls  []func()      // calls to make in the client's bubble
+	outsideCalls []func()      // calls to make in the run's bubble
+	interrupt    chan struct{} // stops the clock early; created in the client's bubble
 
-	// Used in the run's bubble only.
-	begun, gone bool
-	reading     bool        // is reading from some connection
-	lastReading int64       // clock reading in the last report
-	onGone      func(error) // called if the client's bubble ends early
-	cancel      func()      // to be called in the client's bubble
+	// The remaining fields are used in the run's bubble only.
+	started, exited bool
+	isReading       bool        // the client is reading from a connection
+	lastReading     int64       // clock reading in the latest report
+	onExit          func(error) // called if the client's bubble ends early; nil once called
+	cancel          func()      // must be called in the client's bubble
 }
 
-// order sets the bubble's clock to from and lets it run to until. Both are readings of that clock,
-// in nanoseconds since 1970.
-type order struct{ from, until int64 }
+// order sets the bubble's clock to from and runs it until to. Both are Unix times in nanoseconds.
+type order struct{ from, to int64 }
 
-// newClientBubble creates a bubble. It is called outside any bubble; the bubble starts with its
-// first order.
+// newClientBubble creates a bubble, which starts with its first order. It must be called outside
+// any bubble.
 func newClientBubble() *clientBubble {
-	o := &clientBubble{orders: make(chan order), reports: make(chan int64), ended: make(chan struct{}), stuck: make(chan struct{})}
+	o := &clientBubble{orders: make(chan order), reports: make(chan int64), done: make(chan struct{}), timedOut: make(chan struct{})}
 	go func() {
-		defer close(o.ended)
-		if first, ok := <-o.orders; ok {
-			o.err = inBubble(func() { o.drive(first) })
+		defer close(o.done)
+		if firstOrder, ok := <-o.orders; ok {
+			o.err = inBubble(func() { o.drive(firstOrder) })
 			close(o.reports)
 		}
 	}()
 	return o
 }
 
-// drive carries out orders. For each, it runs the bubble's clock until the limit, or until a
+// drive carries out orders. For each order, it runs the bubble's clock up to the limit, or until a
 // goroutine in the bubble acts on the outside world.
-func (o *clientBubble) drive(x order) {
+func (o *clientBubble) drive(current order) {
 	o.mu.Lock()
 	o.interrupt = make(chan struct{}, 1)
 	o.mu.Unlock()
-	for ok := true; ok; x, ok = <-o.orders {
-		time.Sleep(time.Duration(x.from - time.Now().UnixNano()))
+	for ok := true; ok; current, ok = <-o.orders {
+		time.Sleep(time.Duration(current.from - time.Now().UnixNano()))
 		for _, f := range o.drain(&o.insideCalls) {
 			f()
 		}
 		synctest.Wait()
-		if left := x.until - time.Now().UnixNano(); left > 0 && !o.interrupted() {
-			timer := time.NewTimer(time.Duration(left))
+		if remaining := current.to - time.Now().UnixNano(); remaining > 0 && !o.takeInterrupt() {
+			timer := time.NewTimer(time.Duration(remaining))
 			select {
 			case <-timer.C:
 			case <-o.interrupt:
 			}
 			timer.Stop()
 			synctest.Wait()
-			o.interrupted()
+			o.takeInterrupt()
 		}
 		o.reports <- time.Now().UnixNano()
 	}
 	time.Sleep(coolDown)
 }
 
-func (o *clientBubble) interrupted() bool {
+func (o *clientBubble) takeInterrupt() bool {
 	select {
 	case <-o.interrupt:
 		return true
@@ -252,9 +250,9 @@ func (o *clientBubble) interrupted() bool {
 func (o *clientBubble) drain(list *[]func()) []func() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	taken := *list
+	calls := *list
 	*list = nil
-	return taken
+	return calls
 }
 
 func (o *clientBubble) enqueue(list *[]func(), f func()) {
@@ -263,8 +261,8 @@ func (o *clientBubble) enqueue(list *[]func(), f func()) {
 	*list = append(*list, f)
 }
 
-// runInside runs f in the client's bubble at the current instant, as soon as it is the bubble's
-// turn. If o is nil, the client shares the run's bubble, and f is called at once. f must not block.
+// runInside queues f to be called in the client's bubble at the current instant, or calls it at
+// once if o is nil because the client shares the run's bubble. f must not block.
 func (o *clientBubble) runInside(f func()) {
 	if o == nil {
 		f()
@@ -273,7 +271,8 @@ func (o *clientBubble) runInside(f func()) {
 	o.enqueue(&o.insideCalls, f)
 }
 
-// runOutside runs f in the run's bubble, in the same way.
+// runOutside queues f to be called in the run's bubble and stops the client's clock, or calls f at
+// once if o is nil.
 func (o *clientBubble) runOutside(f func()) {
 	if o == nil {
 		f()
@@ -283,7 +282,7 @@ func (o *clientBubble) runOutside(f func()) {
 	o.stopClock()
 }
 
-// reachPoint runs the harness's actions for a point and waits until they are done.
+// reachPoint calls at(point) in the run's bubble and waits until it returns.
 func (o *clientBubble) reachPoint(at func(string), point string) {
 	if o == nil {
 		at(point)
@@ -299,7 +298,7 @@ func (o *clientBubble) reachPoint(at func(string), point string) {
 	<-done
 }
 
-// stopClock stops the bubble's clock. It is called in the client's bubble.
+// stopClock stops the bubble's clock. It must be called in the client's bubble.
 func (o *clientBubble) stopClock() {
 	select {
 	case o.interrupt <- struct{}{}:
@@ -309,63 +308,63 @@ func (o *clientBubble) stopClock() {
 
 // execute sends an order and waits until it is carried out. Both channels were created outside the
 // run's bubble, so the run's clock stands still in the meantime.
-func (o *clientBubble) execute(x order) {
-	if o.gone {
+func (o *clientBubble) execute(next order) {
+	if o.exited {
 		return
 	}
-	o.begun = true
-	o.busy.Add(1)
+	o.started = true
+	o.stepCount.Add(1)
 	select {
-	case o.orders <- x:
-	case <-o.stuck:
+	case o.orders <- next:
+	case <-o.timedOut:
 	}
 	select {
-	case shown, ok := <-o.reports:
-		if o.busy.Add(1); ok {
-			o.lastReading = shown
+	case reading, ok := <-o.reports:
+		if o.stepCount.Add(1); ok {
+			o.lastReading = reading
 			return
 		}
-	case <-o.stuck:
+	case <-o.timedOut:
 	}
-	o.gone = true
+	o.exited = true
 }
 
-// close ends the bubble and returns its error. It is called outside any bubble.
+// close ends the bubble and returns its error. It must be called outside any bubble.
 func (o *clientBubble) close() error {
 	close(o.orders)
 	return o.wait()
 }
 
-// wait waits for the end of the bubble and returns its error.
+// wait waits until the bubble ends, and returns its error.
 func (o *clientBubble) wait() error {
 	select {
-	case <-o.ended:
+	case <-o.done:
 		return o.err
-	case <-o.stuck:
-		return o.stuckErr
+	case <-o.timedOut:
+		return o.timeoutErr
 	}
 }
 
-// watch gives up on a bubble that takes longer than patience, in real time, to carry out an order,
-// because its program is waiting for something outside, such as a socket. The bubble's goroutines
-// leak. watch runs outside any bubble until over is closed.
-func (o *clientBubble) watch(client string, timeout time.Duration, over <-chan struct{}) {
-	for last := int64(0); ; {
+// watch gives up on the bubble if an order takes longer than timeout in real time, because the
+// client's program is then waiting for something outside the simulation, such as a socket. The
+// bubble's goroutines leak. watch runs outside any bubble until runEnded is closed.
+func (o *clientBubble) watch(client string, timeout time.Duration, runEnded <-chan struct{}) {
+	for lastCount := int64(0); ; {
 		select {
-		case <-over:
+		case <-runEnded:
 			return
-		case <-o.ended:
+		case <-o.done:
 			return
 		case <-time.After(timeout):
 		}
-		busy := o.busy.Load()
-		if busy%2 == 1 && busy == last {
+		count := o.stepCount.Load()
+		if count%2 == 1 && count == lastCount {
 			stacks := make([]byte, 1<<20)
 			stacks = stacks[:runtime.Stack(stacks, true)]
-			o.stuckErr = fmt.Errorf("client %s is stuck: it has waited %v for something outside the simulation\n%s", client, timeout, stacks)
-			close(o.stuck)
+			o.timeoutErr = fmt.Errorf("client %s is stuck: it has waited %v for something outside the simulation\n%s", client, timeout, stacks)
+			close(o.timedOut)
 			return
 		}
-		last = busy
+		lastCount = count
 	}
 }

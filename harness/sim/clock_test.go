@@ -27,12 +27,12 @@ func (c *cluster) do(t *testing.T, node string, args ...string) any {
 	return reply
 }
 
-// Keys expire according to the node's clock, even after that clock was changed.
+// Keys expire by the node's clock, even after it has been changed.
 func TestNodeClock(t *testing.T) {
 	for name, tt := range map[string]struct {
-		by   time.Duration
-		rate float64
-		gone time.Duration // true time at which a key with a TTL of 10 s has expired
+		offset time.Duration
+		rate   float64
+		expiry time.Duration // true time at which a key set at 0 with a TTL of 10 s expires
 	}{
 		"right":   {0, 1, 10 * time.Second},
 		"forward": {4 * time.Second, 1, 6 * time.Second},
@@ -43,17 +43,17 @@ func TestNodeClock(t *testing.T) {
 		simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 			c.do(t, "n1", "SET", "k", "v", "PX", "10000")
 			<-c.after(time.Second)
-			back, err := c.TurnClock("n1", tt.by, tt.rate)
-			if err != nil || !strings.Contains(back, "TIME shows 00:00:") && !strings.Contains(back, "TIME shows 23:59:41.0") {
-				t.Errorf("%s: %s, %v", name, back, err)
+			readBack, err := c.TurnClock("n1", tt.offset, tt.rate)
+			if err != nil || !strings.Contains(readBack, "TIME shows 00:00:") && !strings.Contains(readBack, "TIME shows 23:59:41.0") {
+				t.Errorf("%s: %s, %v", name, readBack, err)
 			}
-			gone := tt.gone
+			expiry := tt.expiry
 			if tt.rate > 1 {
-				gone = time.Second + time.Duration(float64(9*time.Second)/tt.rate)
+				expiry = time.Second + time.Duration(float64(9*time.Second)/tt.rate)
 			}
-			<-c.after(gone - c.Now() - 5*time.Millisecond)
+			<-c.after(expiry - c.Now() - 5*time.Millisecond)
 			if c.do(t, "n1", "GET", "k") != "v" {
-				t.Errorf("%s: expired at %v already", name, c.Now())
+				t.Errorf("%s: already expired at %v", name, c.Now())
 			}
 			<-c.after(10 * time.Millisecond)
 			if c.do(t, "n1", "GET", "k") != nil {
@@ -68,12 +68,12 @@ func TestNodeClock(t *testing.T) {
 func TestNodeClockOutlivesTheNode(t *testing.T) {
 	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		c.Kill("n1")
-		if back, err := c.TurnClock("n1", time.Hour, 1); err != nil || !strings.Contains(back, "01:00:00") {
-			t.Error(back, err)
+		if readBack, err := c.TurnClock("n1", time.Hour, 1); err != nil || !strings.Contains(readBack, "01:00:00") {
+			t.Error(readBack, err)
 		}
 		c.Restart("n1")
 		if seconds := c.do(t, "n1", "TIME").([]any)[0]; seconds != "946688400" {
-			t.Errorf("TIME is %v", seconds)
+			t.Errorf("TIME is %v after the restart", seconds)
 		}
 		if _, err := c.TurnClock("n2", 0, 1); err == nil {
 			t.Error("no error for an unknown node")
@@ -82,57 +82,56 @@ func TestNodeClockOutlivesTheNode(t *testing.T) {
 	})
 }
 
-// A jump changes only a client's wall clock. A rate changes both clocks and pending timers.
+// A clock step changes only a client's wall clock. A rate changes both clocks and pending timers.
 func TestClientClock(t *testing.T) {
 	_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
-			turn := func(by time.Duration, rate float64) {
-				if back, err := c.TurnClock("c1", by, rate); err != nil || !strings.Contains(back, "wall clock shows") {
-					t.Error(back, err)
+			adjust := func(by time.Duration, rate float64) {
+				if readBack, err := c.TurnClock("c1", by, rate); err != nil || !strings.Contains(readBack, "wall clock shows") {
+					t.Error(readBack, err)
 				}
 			}
-			began, wall, truth := e.Now(), e.Wall(), e.True()
-			passed := func(what string, monotonic, byWall, really time.Duration) {
+			startMonotonic, startWall, startTrue := e.Now(), e.WallNow(), e.TrueTime()
+			checkElapsed := func(what string, wantMonotonic, wantWall, wantTrue time.Duration) {
 				t.Helper()
-				for which, d := range map[string]time.Duration{
-					"monotonic": e.Now().Sub(began) - monotonic, "wall": e.Wall().Sub(wall) - byWall, "true": e.True() - truth - really} {
+				for clock, d := range map[string]time.Duration{
+					"monotonic": e.Now().Sub(startMonotonic) - wantMonotonic, "wall": e.WallNow().Sub(startWall) - wantWall, "true": e.TrueTime() - startTrue - wantTrue} {
 					if d.Abs() > 20*time.Microsecond {
-						t.Errorf("%s: %s clock is %v ahead", what, which, d)
+						t.Errorf("%s: %s clock is %v ahead", what, clock, d)
 					}
 				}
 			}
 			<-e.After(time.Second)
-			passed("right", time.Second, time.Second, time.Second)
+			checkElapsed("right", time.Second, time.Second, time.Second)
 			timer := e.After(4 * time.Second)
-			turn(-5*time.Second, 1)
-			passed("set back", time.Second, -4*time.Second, time.Second)
+			adjust(-5*time.Second, 1)
+			checkElapsed("set back", time.Second, -4*time.Second, time.Second)
 			<-timer
-			passed("a timer goes on", 5*time.Second, 0, 5*time.Second)
+			checkElapsed("timer after a step", 5*time.Second, 0, 5*time.Second)
 			timer = e.After(4 * time.Second)
 			<-e.After(time.Second)
-			turn(0, 0.5)
+			adjust(0, 0.5)
 			<-timer
-			passed("a slow timer", 9*time.Second, 4*time.Second, 12*time.Second)
+			checkElapsed("slow timer", 9*time.Second, 4*time.Second, 12*time.Second)
 			timer = e.After(4 * time.Second)
 			<-e.After(time.Second)
-			turn(0, 2)
+			adjust(0, 2)
 			<-timer
-			passed("a fast timer", 13*time.Second, 8*time.Second, 15500*time.Millisecond)
+			checkElapsed("fast timer", 13*time.Second, 8*time.Second, 15500*time.Millisecond)
 			return nil
 		})
 	})
 	if len(events) != 6 {
 		t.Fatalf("recorded %v", events)
 	}
-	if e := events[0]; e.Op != history.OpClock || e.Node != "c1" || !e.Wall || e.Local != 946684800e9+e.T-5e9 || e.Drift != 0 {
+	if e := events[0]; e.Op != history.OpClock || e.Node != "c1" || !e.WallClock || e.Local != 946684800e9+e.T-5e9 || e.Drift != 0 {
 		t.Errorf("set back: %+v", e)
 	}
-	if e := events[3]; e.Wall || e.Drift != -5e8 || e.Local != 946684800e9+e.T {
+	if e := events[3]; e.WallClock || e.Drift != -5e8 || e.Local != 946684800e9+e.T {
 		t.Errorf("slow: %+v", e)
 	}
 }
 
-// Timers rescheduled by a clock change still fire at distinct instants.
 func TestRescheduledTimersNeverShareAnInstant(t *testing.T) {
 	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
@@ -160,7 +159,7 @@ func TestExpiredKeyStaysExpired(t *testing.T) {
 		c.TurnClock("n1", 11*time.Second, 1)
 		c.TurnClock("n1", -11*time.Second, 1)
 		if v := c.do(t, "n1", "GET", "k"); v != nil {
-			t.Errorf("it came back as %v", v)
+			t.Errorf("the expired key came back as %v", v)
 		}
 		return nil
 	})

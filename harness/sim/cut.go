@@ -57,28 +57,28 @@ func (w *linkSet) Mend(name string) (string, error) {
 	return "PING through " + name + ": " + l.ping(), nil
 }
 
-// mend dispatches waiting messages, in order for each connection, and resets connections that have
-// lost a message.
+// mend dispatches waiting messages, in order for each connection, and resets connections that lost
+// a message.
 func (l *link) mend() {
 	l.cut = nemesis.LinkCut{}
-	l.resetBroken()
+	l.resetBrokenConns()
 	for _, c := range l.conns {
-		c.up.resume()
-		c.down.resume()
+		c.upstream.resume()
+		c.downstream.resume()
 	}
 }
 
-// resetBroken resets the connections that have lost a message: TCP delivers everything or fails.
-func (l *link) resetBroken() {
+// resetBrokenConns resets connections that lost a message: TCP delivers everything or fails.
+func (l *link) resetBrokenConns() {
 	for _, c := range l.conns {
-		if c.up.broken || c.down.broken {
+		if c.upstream.broken || c.downstream.broken {
 			c.reset()
 		}
 	}
 }
 
-// reset ends a connection on the server's side at once, and on the client's side when the reset
-// arrives. Messages still on their way to the server are dropped.
+// reset ends the connection, at the server's end at once and at the client's end when the reset
+// arrives. Messages in flight to the server are dropped.
 func (c *conn) reset() {
 	if c.session != nil {
 		c.link.server.hangUp(c, syscall.ECONNRESET)
@@ -86,8 +86,8 @@ func (c *conn) reset() {
 }
 
 // ping returns the result of a PING through the link at the current instant. It takes no virtual
-// time, so that a cut of many links takes effect at once. If the link's traffic is shaped, the
-// result includes how long the PING would have taken.
+// time, so that a fault can cut many links at the same instant. If the link's traffic is shaped,
+// the result includes how long a real PING would have taken.
 func (l *link) ping() string {
 	switch {
 	case l.cut.Blocks(nemesis.Request):
@@ -109,42 +109,42 @@ func (l *link) ping() string {
 	return reply
 }
 
-// holds reports whether a message that arrives now has to wait, as opposed to being delivered or
-// lost. Under CutDrop, the beginning and the end of a connection wait, because TCP retransmits
-// them.
+// holds reports whether a message that arrives now must wait instead of being delivered or lost.
+// Under CutDrop, the beginning and the end of a connection wait, because TCP retransmits them.
 func (d *direction) holds(m *message) bool {
 	cut := d.link.cut
-	return cut.Blocks(d.carries) && (cut.Mode == nemesis.CutHold || m.size == 0)
+	return cut.Blocks(d.content) && (cut.Mode == nemesis.CutHold || m.size == 0)
 }
 
-// drops reports whether a message that would be delivered now is lost.
+// drops reports whether a message that is due for delivery is lost.
 func (f *flow) drops(m *message) bool {
-	return m.size > 0 && (f.broken || f.dir.link.cut.Blocks(f.dir.carries) || f.dir.losesMessage(m))
+	return m.size > 0 && (f.broken || f.dir.link.cut.Blocks(f.dir.content) || f.dir.losesMessage(m))
 }
 
 // A client gets its own bubble if its lock reads package time directly and the plan changes a
-// client's clock. All other clients share the run's bubble, which is faster, and in which package
-// time is true time.
+// client's clock. All other clients share the run's bubble, which is faster and where package time
+// is true time.
 
-// needsClientBubbles reports whether the clients of a run need their own bubbles.
+// needsClientBubbles reports whether the run's clients need their own bubbles.
 func needsClientBubbles(s scenario.Scenario, k lock.Kind) bool {
 	return k.OwnTime && slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool { return changesClientClock(s, st) })
 }
 
 func changesClientClock(s scenario.Scenario, st nemesis.Step) bool {
 	kind, _ := nemesis.KindOf(st.Fault.Kind)
-	return kind.Power == nemesis.PowerClock && slices.ContainsFunc(st.Fault.Targets, func(t string) bool {
+	return kind.CapabilityName == nemesis.ClockCapability && slices.ContainsFunc(st.Fault.Targets, func(t string) bool {
 		return slices.Contains(s.ClientNames(), t)
 	})
 }
 
-// aheadOfTrueTime reports whether the caller, which runs in the host's bubble, is at an instant
-// that true time has not reached yet. The network's mutex is held.
+// aheadOfTrueTime reports whether the caller, which runs in the host's bubble, is ahead of true
+// time. The caller must hold the network's mutex.
 func (h *host) aheadOfTrueTime() bool {
 	return h.bubble != nil && time.Now().UnixNano() > h.clocks.monotonic.Now()
 }
 
-// trueTimeOf returns the true time at which the host's clock shows t. The network's mutex is held.
+// trueTimeOf returns the true time at which the host's clock shows t. The caller must hold the
+// network's mutex.
 func (h *host) trueTimeOf(t time.Time) int64 {
 	if h.bubble == nil {
 		return int64(t.Sub(h.net.start))
@@ -152,28 +152,28 @@ func (h *host) trueTimeOf(t time.Time) int64 {
 	return h.net.now() + int64(h.clocks.monotonic.Until(t.UnixNano()))
 }
 
-// waitForTrueTime delays w until true time reaches the time of the calling goroutine. The network's
-// mutex is held.
+// waitForTrueTime delays w until true time reaches the calling goroutine's time. The caller must
+// hold the network's mutex.
 func (h *host) waitForTrueTime(w waiter) {
 	h.aheadWaiters = append(h.aheadWaiters, w)
 	h.releaseAheadAt(time.Now())
 	h.bubble.stopClock()
 }
 
-// releaseAheadAt resumes the waiters that are ahead of true time when the host's clock shows t.
+// releaseAheadAt resumes all aheadWaiters at the true time at which the host's clock shows t.
 func (h *host) releaseAheadAt(t time.Time) {
 	h.net.at(h.slot, h.trueTimeOf(t), func() {
-		ahead := h.aheadWaiters
+		waiters := h.aheadWaiters
 		h.aheadWaiters = nil
-		for _, w := range ahead {
+		for _, w := range waiters {
 			h.whenRunning(w.slot, w.f)
 		}
 	})
 }
 
-// rateChanged reschedules everything that waits for the host's clock, according to its new rate.
-// The network's mutex is held.
-func (h *host) rateChanged() {
+// onRateChange reschedules everything that waits for the host's clock. The caller must hold the
+// network's mutex.
+func (h *host) onRateChange() {
 	if h.bubble == nil {
 		return
 	}
@@ -187,9 +187,9 @@ func (h *host) rateChanged() {
 	}
 }
 
-// nap waits until a free instant of the slot, unless the host was killed. It is called in the
-// host's bubble.
-func (h *host) nap(s slot) {
+// waitForSlot waits until the slot's next free instant, unless the host was killed. It must be
+// called in the host's bubble.
+func (h *host) waitForSlot(s slot) {
 	h.net.mu.Lock()
 	if h.killed {
 		h.net.mu.Unlock()
@@ -206,9 +206,10 @@ func (h *host) nap(s slot) {
 	<-done
 }
 
-// launch starts the program in the host's own bubble, where ctx is not valid.
+// launch starts the program in the host's own bubble, with a new context because ctx is not valid
+// there.
 func (h *host) launch(ctx context.Context, at func(string), program func(context.Context, client.Env) error, done chan<- error) {
-	h.bubble.onGone = func(err error) { done <- err }
+	h.bubble.onExit = func(err error) { done <- err }
 	h.bubble.runInside(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		h.bubble.cancel = cancel
@@ -225,5 +226,5 @@ func (h *host) launch(ctx context.Context, at func(string), program func(context
 	context.AfterFunc(ctx, func() { h.bubble.runInside(func() { h.bubble.cancel() }) })
 }
 
-// oneClockReason explains why the clock of a client that reads package time can't be set.
+// oneClockReason explains why a client's clock can't be set if its lock reads package time.
 const oneClockReason = "a lock that reads package time directly has one clock in the simulation, which can run fast or slow but can't be set"

@@ -26,11 +26,11 @@ var (
 	releaseScript = redis.NewScript(`if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) end return 0`)
 )
 
-// contend runs a client with a crude Redlock, which causes many concurrent goroutines, timeouts and
-// connections. It checks nothing.
-func contend(ctx context.Context, c *cluster, e client.Env, name string, until time.Duration) {
-	draw := func(what string, i int, most time.Duration) time.Duration {
-		return time.Duration(mix(c.seed, sum(name), sum(what), uint64(i)) % uint64(most))
+// runContender runs a client with a crude Redlock that uses many concurrent goroutines, timeouts
+// and connections. It checks nothing.
+func runContender(ctx context.Context, c *cluster, e client.Env, name string, end time.Duration) {
+	randomDelay := func(purpose string, i int, limit time.Duration) time.Duration {
+		return time.Duration(hashWords(c.seed, hashBytes(name), hashBytes(purpose), uint64(i)) % uint64(limit))
 	}
 	var nodes []*redis.Client
 	for _, s := range c.servers {
@@ -41,7 +41,7 @@ func contend(ctx context.Context, c *cluster, e client.Env, name string, until t
 			r.Close()
 		}
 	}()
-	all := func(script *redis.Script, args ...any) (yes int) {
+	runOnNodes := func(script *redis.Script, args ...any) (votes int) {
 		var mu sync.Mutex
 		var wg sync.WaitGroup
 		for _, r := range nodes[:len(nodes)-1] {
@@ -52,33 +52,32 @@ func contend(ctx context.Context, c *cluster, e client.Env, name string, until t
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
-					yes += n
+					votes += n
 				}
 			})
 		}
 		wg.Wait()
-		return yes
+		return votes
 	}
-	note := func(op string, t history.Type) {
-		e.Emit(history.Event{T: int64(e.True()), Process: name, Op: op, Type: t, Local: e.Now().UnixNano()})
+	record := func(op string, t history.Type) {
+		e.Emit(history.Event{T: int64(e.TrueTime()), Process: name, Op: op, Type: t, Local: e.Now().UnixNano()})
 	}
-	for i := 0; e.True() < until && ctx.Err() == nil; i++ {
-		<-e.After(draw("think", i, 300*time.Millisecond))
-		note(history.OpAcquire, history.Invoke)
+	for i := 0; e.TrueTime() < end && ctx.Err() == nil; i++ {
+		<-e.After(randomDelay("think", i, 300*time.Millisecond))
+		record(history.OpAcquire, history.Invoke)
 		token := fmt.Sprintf("%s-%d", name, i)
-		if all(acquireScript, token, 10000) > len(nodes)/2-1 {
-			note(history.OpAcquire, history.OK)
+		if runOnNodes(acquireScript, token, 10000) > len(nodes)/2-1 {
+			record(history.OpAcquire, history.OK)
 			nodes[len(nodes)-1].Incr(ctx, "counter")
-			<-e.After(draw("hold", i, 30*time.Millisecond))
+			<-e.After(randomDelay("hold", i, 30*time.Millisecond))
 		} else {
-			note(history.OpAcquire, history.Fail)
+			record(history.OpAcquire, history.Fail)
 		}
-		all(releaseScript, token)
-		note(history.OpRelease, history.OK)
+		runOnNodes(releaseScript, token)
+		record(history.OpRelease, history.OK)
 	}
 }
 
-// injectFaults injects a mix of faults into a cluster.
 func injectFaults(c *cluster) {
 	at := func(ms int, f func()) { c.At(time.Duration(ms)*time.Millisecond, f) }
 	at(700, func() { c.Pause("c1") })
@@ -91,15 +90,15 @@ func injectFaults(c *cluster) {
 	at(3300, func() { c.Pause("c2"); c.Cut("c2-n5", "", "") })
 	shapeTraffic(c, at)
 	at(3500, func() { c.Resume("c2") })
-	for _, of := range []string{nemesis.Request, nemesis.Reply} {
-		c.Tap(nemesis.OnMessage{Link: "c1-n4", Message: history.OpSet, Of: of, Nth: 5}, func(m nemesis.HeldMessage) {
-			pass := m.Pass
-			c.At(c.Now()+300*time.Millisecond, pass)
+	for _, dir := range []string{nemesis.Request, nemesis.Reply} {
+		c.Tap(nemesis.OnMessage{Link: "c1-n4", Message: history.OpSet, Of: dir, Nth: 5}, func(m nemesis.HeldMessage) {
+			letThrough := m.Pass
+			c.At(c.Now()+300*time.Millisecond, letThrough)
 		})
 	}
 }
 
-// shapeTraffic applies all kinds of traffic changes and cuts to links.
+// shapeTraffic applies every kind of traffic shape and cut to some links.
 func shapeTraffic(c *cluster, at func(ms int, f func())) {
 	for i, t := range []nemesis.Traffic{
 		{DelayMin: time.Millisecond, DelayMax: 200 * time.Millisecond, HeavyTailed: true, Share: 0.5},
@@ -117,17 +116,17 @@ func shapeTraffic(c *cluster, at func(ms int, f func())) {
 		at(900+50*i, func() { c.Cut(link, mode, "") })
 		at(1400+50*i, func() { c.Mend(link) })
 	}
-	for _, of := range []string{nemesis.Request, nemesis.Reply} {
-		c.Tap(nemesis.OnMessage{Link: "c2-n3", Message: history.OpSet, Of: of, Nth: 4}, func(m nemesis.HeldMessage) { m.Lose() })
+	for _, dir := range []string{nemesis.Request, nemesis.Reply} {
+		c.Tap(nemesis.OnMessage{Link: "c2-n3", Message: history.OpSet, Of: dir, Nth: 4}, func(m nemesis.HeldMessage) { m.Lose() })
 	}
 }
 
-func runContention(t testing.TB, seed uint64, clients int, until time.Duration, faults func(*cluster)) (string, uint64) {
+func runContention(t testing.TB, seed uint64, clients int, duration time.Duration, faults func(*cluster)) (string, uint64) {
 	t.Helper()
-	return runContentionOn(t, testScenario(clients, 5), seed, until, faults)
+	return runContentionOn(t, testScenario(clients, 5), seed, duration, faults)
 }
 
-func runContentionOn(t testing.TB, s scenario.Scenario, seed uint64, until time.Duration, faults func(*cluster)) (string, uint64) {
+func runContentionOn(t testing.TB, s scenario.Scenario, seed uint64, duration time.Duration, faults func(*cluster)) (string, uint64) {
 	t.Helper()
 	tt, ok := t.(*testing.T)
 	if !ok {
@@ -139,7 +138,7 @@ func runContentionOn(t testing.TB, s scenario.Scenario, seed uint64, until time.
 		for _, h := range c.hosts {
 			wg.Go(func() {
 				err := c.run(context.Background(), h.name, func(string) {}, func(ctx context.Context, e client.Env) error {
-					contend(ctx, c, e, h.name, until)
+					runContender(ctx, c, e, h.name, duration)
 					return nil
 				})
 				if err != nil && !errors.Is(err, harness.ErrKilled) {
@@ -153,7 +152,7 @@ func runContentionOn(t testing.TB, s scenario.Scenario, seed uint64, until time.
 	return text, digest
 }
 
-func TestSameSeedSameHistory(t *testing.T) {
+func TestSameSeedGivesSameHistory(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	text, digest := runContention(t, 7, 3, 4*time.Second, injectFaults)
 	if len(text) < 40000 {
@@ -163,11 +162,11 @@ func TestSameSeedSameHistory(t *testing.T) {
 		runtime.GOMAXPROCS(1 + i%2)
 		repeated, d := runContention(t, 7, 3, 4*time.Second, injectFaults)
 		if repeated != text || d != digest {
-			t.Fatalf("run %d with GOMAXPROCS=%d differs: history %v, digest %v", i, 1+i%2, repeated != text, d != digest)
+			t.Fatalf("run %d with GOMAXPROCS=%d differs: history differs: %v, digest differs: %v", i, 1+i%2, repeated != text, d != digest)
 		}
 	}
-	other, d := runContention(t, 8, 3, 4*time.Second, injectFaults)
-	if other == text || d == digest {
+	otherText, d := runContention(t, 8, 3, 4*time.Second, injectFaults)
+	if otherText == text || d == digest {
 		t.Error("a different seed gives the same run")
 	}
 }
@@ -177,7 +176,7 @@ func TestSeedsAreReproducible(t *testing.T) {
 		a, da := runContention(t, seed, 3, 4*time.Second, injectFaults)
 		b, db := runContention(t, seed, 3, 4*time.Second, injectFaults)
 		if a != b || da != db {
-			t.Errorf("seed %d isn't reproducible: history %v, digest %v", seed, a != b, da != db)
+			t.Errorf("seed %d isn't reproducible: history differs: %v, digest differs: %v", seed, a != b, da != db)
 		}
 	}
 }
@@ -212,11 +211,11 @@ func TestCloseOrderHasNoEffect(t *testing.T) {
 		return fmt.Sprintf("%s%x", text, digest)
 	}
 	if a, b := run(0, 1, 2), run(2, 0, 1); a != b {
-		t.Errorf("closed in order:\n%s\nin a different order:\n%s", a, b)
+		t.Errorf("history and digest if closed in order:\n%s\nin a different order:\n%s", a, b)
 	}
 }
 
-// BenchmarkMinute simulates one minute of five clients with five nodes.
+// BenchmarkMinute simulates five clients and five nodes for one minute.
 func BenchmarkMinute(b *testing.B) {
 	var lines int
 	for b.Loop() {
@@ -226,8 +225,8 @@ func BenchmarkMinute(b *testing.B) {
 	b.ReportMetric(float64(lines), "events/op")
 }
 
-// Simultaneous writes on ended connections fail at distinct instants, so that the order of the
-// errors doesn't depend on the scheduler.
+// Simultaneous writes to broken connections fail at distinct instants, so the order of the errors
+// doesn't depend on the scheduler.
 func TestWriteErrorsAreOrdered(t *testing.T) {
 	simulate(t, testScenario(1, 5), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
@@ -240,45 +239,45 @@ func TestWriteErrorsAreOrdered(t *testing.T) {
 				}
 				conns = append(conns, conn)
 				c.Kill(name)
-				conn.Read(make([]byte, 1)) // reads the end of the connection
+				conn.Read(make([]byte, 1)) // wait for the end of the connection
 			}
 			var mu sync.Mutex
 			var wg sync.WaitGroup
-			failed := map[time.Duration]int{}
+			failures := map[time.Duration]int{}
 			for _, conn := range conns {
 				wg.Go(func() {
 					if _, err := conn.Write([]byte("PING")); err == nil {
-						t.Error("write on an ended connection succeeded")
+						t.Error("write to a broken connection succeeded")
 					}
 					mu.Lock()
 					defer mu.Unlock()
-					failed[c.Now()]++
+					failures[c.Now()]++
 				})
 			}
 			wg.Wait()
-			if len(failed) != 5 {
-				t.Errorf("five failures at %d instants: %v", len(failed), failed)
+			if len(failures) != 5 {
+				t.Errorf("five writes failed at %d distinct instants: %v", len(failures), failures)
 			}
 			return nil
 		})
 	})
 }
 
-// A program's other goroutines act before a fault that is triggered at a point of the same instant.
+// A program's other goroutines act before a fault triggered at a point at the same instant.
 func TestPointsRunLast(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
-		var looked atomic.Bool
+		var clockRead atomic.Bool
 		return c.run(context.Background(), "c1", func(string) {
-			if !looked.Load() {
-				t.Error("a running goroutine did not read the clock before the point")
+			if !clockRead.Load() {
+				t.Error("a running goroutine did not read the clock before the fault was triggered")
 			}
 		}, func(ctx context.Context, e client.Env) error {
 			go func() {
 				e.Now()
-				looked.Store(true)
+				clockRead.Store(true)
 			}()
-			e.At("acquired")
+			e.OnPoint("acquired")
 			return nil
 		})
 	})

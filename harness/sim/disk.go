@@ -21,7 +21,7 @@ func (c *cluster) LosePower(target string, torn bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	before := s.identity()
+	oldIdentity := s.identity()
 	s.poweredOff = true
 	for _, conn := range c.conns(nil, s) {
 		if conn.session != nil {
@@ -29,58 +29,58 @@ func (c *cluster) LosePower(target string, torn bool) (string, error) {
 		}
 	}
 	s.stop(nil)
-	kept := "it has no disk"
+	diskState := "it has no disk"
 	if s.disk != nil {
-		kept = fmt.Sprintf("its disk lost %d records", s.disk.LosePower(torn))
+		diskState = fmt.Sprintf("its disk lost %d records", s.disk.LosePower(torn))
 		if s.disk.Torn() {
-			kept += ", the first of them in part"
+			diskState += ", the first of them in part"
 		}
 	}
-	return fmt.Sprintf("%s has no power, %s; PING: %s", before, kept, s.ping()), nil
+	return fmt.Sprintf("%s has no power, %s; PING: %s", oldIdentity, diskState, s.ping()), nil
 }
 
 // StallSync implements nemesis.DiskFaulter.
 func (c *cluster) StallSync(target string) (string, error) {
-	return c.withDisk("stall syncs of", target, true, func(s *server) { s.disk.Affected, s.disk.Stalled = 0, true })
+	return c.withDisk("stall syncs of", target, true, func(s *server) { s.disk.AffectedCount, s.disk.Stalled = 0, true })
 }
 
 // FillDisk implements nemesis.DiskFaulter.
 func (c *cluster) FillDisk(target string) (string, error) {
-	return c.withDisk("fill disk of", target, true, func(s *server) { s.disk.Affected, s.disk.Full = 0, true })
+	return c.withDisk("fill disk of", target, true, func(s *server) { s.disk.AffectedCount, s.disk.Full = 0, true })
 }
 
 // FreeDisk implements nemesis.DiskFaulter.
 func (c *cluster) FreeDisk(target string) (string, error) {
 	affected := 0
-	back, err := c.withDisk("free disk of", target, false, func(s *server) {
-		affected = s.disk.Affected
+	readBack, err := c.withDisk("free disk of", target, false, func(s *server) {
+		affected = s.disk.AffectedCount
 		s.disk.Stalled, s.disk.Full = false, false
-		for _, back := range s.stalledSyncs {
-			c.at(s.slot, c.now()+1, back)
+		for _, finish := range s.stalledSyncs {
+			c.at(s.slot, c.now()+1, finish)
 		}
 		s.stalledSyncs = nil
 	})
-	back = fmt.Sprintf("it met %d writes and syncs; %s", affected, back)
+	readBack = fmt.Sprintf("it met %d writes and syncs; %s", affected, readBack)
 	if err == nil && affected == 0 {
 		err = nemesis.ErrIdle
 	}
-	return back, err
+	return readBack, err
 }
 
-// withDisk calls do on a node with a disk. If up is set, the node must be running.
-func (c *cluster) withDisk(what, target string, mustRun bool, do func(*server)) (string, error) {
+// withDisk calls f with a node that has a disk. If mustRun is set, the node must be running.
+func (c *cluster) withDisk(operation, target string, mustRun bool, f func(*server)) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, err := c.node(target)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("%s %s: %w", what, target, err)
+		return "", fmt.Errorf("%s %s: %w", operation, target, err)
 	case mustRun && s.node == nil:
-		return "", fmt.Errorf("%s %s: it is down", what, target)
+		return "", fmt.Errorf("%s %s: it is down", operation, target)
 	case s.disk == nil:
-		return "", fmt.Errorf("%s %s: it has no persistence: set topology.persistence", what, target)
+		return "", fmt.Errorf("%s %s: it has no persistence: set topology.persistence", operation, target)
 	}
-	do(s)
+	f(s)
 	return fmt.Sprintf("disk of %s: %s, %d records not synced", target, s.disk.Probe(), s.disk.Unsynced()), nil
 }
 
@@ -100,7 +100,7 @@ func (c *cluster) Touch(target string) (string, error) {
 		return "", fmt.Errorf("touch %s: %w", target, err)
 	case s.node == nil:
 		return "", fmt.Errorf("touch %s: it is down", target)
-	case !s.running():
+	case !s.isReady():
 		return "", fmt.Errorf("touch %s: it does not answer", target)
 	}
 	count, err := s.do("INCR", touchKey)

@@ -15,28 +15,30 @@ import (
 	"lockpick/harness/scenario"
 )
 
-func persistentScenario(policy string) scenario.Scenario {
+func persistentScenario(fsync string) scenario.Scenario {
 	s := testScenario(1, 1)
-	s.Topology.Persistence = policy
+	s.Topology.Persistence = fsync
 	return s
 }
 
-// mustSucceed fails the test unless a fault was injected and its read-back contains want.
-func mustSucceed(t *testing.T, want string) func(back string, err error) {
-	return func(back string, err error) {
+// mustSucceed returns a function that fails the test unless a fault was injected and its read-back
+// contains want.
+func mustSucceed(t *testing.T, want string) func(readBack string, err error) {
+	return func(readBack string, err error) {
 		t.Helper()
-		if err != nil || !strings.Contains(back, want) {
-			t.Errorf("read back %q, %v, want %q", back, err, want)
+		if err != nil || !strings.Contains(readBack, want) {
+			t.Errorf("read-back %q, error %v, want read-back %q", readBack, err, want)
 		}
 	}
 }
 
-// mustFail fails the test unless injecting a fault failed with an error that contains want.
-func mustFail(t *testing.T, want string) func(back string, err error) {
-	return func(back string, err error) {
+// mustFail returns a function that fails the test unless injecting a fault failed with an error
+// that contains want.
+func mustFail(t *testing.T, want string) func(readBack string, err error) {
+	return func(readBack string, err error) {
 		t.Helper()
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("read back %q, error %v, want %q", back, err, want)
+			t.Errorf("read-back %q, error %v, want error %q", readBack, err, want)
 		}
 	}
 }
@@ -44,22 +46,22 @@ func mustFail(t *testing.T, want string) func(back string, err error) {
 // Each policy preserves different data. One key is set at 0.3 s and another at 1.3 s. Under
 // everysec, the first write is synced once the wall clock shows the next second.
 func TestPersistence(t *testing.T) {
-	const early, late, both, none = "early", "late", "early late", ""
+	const early, late, earlyAndLate, none = "early", "late", "early late", ""
 	for name, tt := range map[string]struct {
 		policy string
-		harm   func(c *cluster, t *testing.T)
+		fault  func(c *cluster, t *testing.T)
 		want   string
 	}{
 		"none, kill":           {"none", kill, none},
-		"everysec, kill":       {"everysec", kill, both},
+		"everysec, kill":       {"everysec", kill, earlyAndLate},
 		"everysec, power loss": {"everysec", losePower, early},
 		"everysec, torn":       {"everysec", losePowerTorn, early},
-		"everysec, shutdown":   {"everysec", shutDown, both},
-		"always, kill":         {"always", kill, both},
-		"always, power loss":   {"always", losePower, both},
-		"no, kill":             {"no", kill, both},
+		"everysec, shutdown":   {"everysec", shutDown, earlyAndLate},
+		"always, kill":         {"always", kill, earlyAndLate},
+		"always, power loss":   {"always", losePower, earlyAndLate},
+		"no, kill":             {"no", kill, earlyAndLate},
 		"no, power loss":       {"no", losePower, none},
-		"no, shutdown":         {"no", shutDown, both},
+		"no, shutdown":         {"no", shutDown, earlyAndLate},
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, persistentScenario(tt.policy), 1, func(c *cluster) error {
@@ -68,20 +70,20 @@ func TestPersistence(t *testing.T) {
 				<-c.after(1300*time.Millisecond - c.Now())
 				c.do(t, "n1", "EVAL", "return redis.call('set',KEYS[1],'1','px',60000)", "1", late)
 				<-c.after(50 * time.Millisecond)
-				tt.harm(c, t)
+				tt.fault(c, t)
 				mustFail(t, "down")(c.Shutdown("n1"))
 				mustSucceed(t, "PING: PONG")(c.Restart("n1"))
 				var got []string
 				for _, key := range []string{early, late} {
 					if c.do(t, "n1", "EXISTS", key) == int64(1) {
 						got = append(got, key)
-						if left := c.do(t, "n1", "PTTL", key).(int64); left > 60000 || left < 58000 {
-							t.Errorf("%s lives for another %d ms", key, left)
+						if remaining := c.do(t, "n1", "PTTL", key).(int64); remaining > 60000 || remaining < 58000 {
+							t.Errorf("%s expires in %d ms", key, remaining)
 						}
 					}
 				}
 				if s := strings.Join(got, " "); s != tt.want {
-					t.Errorf("kept %q, want %q", s, tt.want)
+					t.Errorf("keys after the restart: %q, want %q", s, tt.want)
 				}
 				return nil
 			})
@@ -96,7 +98,6 @@ func losePowerTorn(c *cluster, t *testing.T) {
 }
 func shutDown(c *cluster, t *testing.T) { mustSucceed(t, "PING: refused")(c.Shutdown("n1")) }
 
-// Keys expire while the node is powered off.
 func TestExpiryWhilePoweredOff(t *testing.T) {
 	simulate(t, persistentScenario("always"), 1, func(c *cluster) error {
 		c.do(t, "n1", "SET", "k", "v", "PX", "10000")
@@ -108,35 +109,35 @@ func TestExpiryWhilePoweredOff(t *testing.T) {
 	})
 }
 
-// everysec relies on the wall clock: if the clock is set back by an hour, nothing is synced for an
-// hour.
+// The policy everysec relies on the wall clock: if the clock is set back by an hour, nothing is
+// synced for an hour.
 func TestEverySecUsesWallClock(t *testing.T) {
-	for _, by := range []time.Duration{0, -time.Hour} {
+	for _, offset := range []time.Duration{0, -time.Hour} {
 		simulate(t, persistentScenario("everysec"), 1, func(c *cluster) error {
 			<-c.after(1500 * time.Millisecond)
-			c.TurnClock("n1", by, 1)
+			c.TurnClock("n1", offset, 1)
 			c.do(t, "n1", "SET", "k", "v")
 			<-c.after(5 * time.Second)
 			losePower(c, t)
 			c.Restart("n1")
-			if kept := c.do(t, "n1", "DBSIZE") == int64(1); kept != (by == 0) {
-				t.Errorf("clock moved by %v: kept %v", by, kept)
+			if survived := c.do(t, "n1", "DBSIZE") == int64(1); survived != (offset == 0) {
+				t.Errorf("clock moved by %v: key survived: %v", offset, survived)
 			}
 			return nil
 		})
 	}
 }
 
-// While a sync hangs, everysec postpones writes for up to two seconds of the clock. A process
+// While a sync hangs, everysec postpones writes for up to two seconds by the clock. A process
 // killed during this time loses them.
 func TestSlowDiskEverySec(t *testing.T) {
 	for name, tt := range map[string]struct {
-		kill, free time.Duration // after the second write; 0: not freed
-		kept       int64
+		killDelay, freeDelay time.Duration // since the second write; 0: never
+		wantKeys             int64
 	}{
 		"killed at once":     {100 * time.Millisecond, 0, 1},
 		"killed later":       {3200 * time.Millisecond, 0, 2},
-		"the sync came back": {time.Second, 500 * time.Millisecond, 2},
+		"the sync completed": {time.Second, 500 * time.Millisecond, 2},
 	} {
 		simulate(t, persistentScenario("everysec"), 1, func(c *cluster) error {
 			<-c.after(1100 * time.Millisecond)
@@ -144,13 +145,13 @@ func TestSlowDiskEverySec(t *testing.T) {
 			mustSucceed(t, "touched = 1")(c.Touch("n1")) // its sync hangs
 			<-c.after(1100 * time.Millisecond)
 			c.do(t, "n1", "SET", "k", "v")
-			if tt.free > 0 {
-				c.At(c.Now()+tt.free, func() { mustSucceed(t, "fsync: ok")(c.FreeDisk("n1")) })
+			if tt.freeDelay > 0 {
+				c.At(c.Now()+tt.freeDelay, func() { mustSucceed(t, "fsync: ok")(c.FreeDisk("n1")) })
 			}
-			<-c.after(tt.kill)
+			<-c.after(tt.killDelay)
 			kill(c, t)
-			if back, err := c.Restart("n1"); err != nil || !strings.Contains(back, fmt.Sprintf("(keys: %d)", tt.kept)) {
-				t.Errorf("%s: %s, %v", name, back, err)
+			if readBack, err := c.Restart("n1"); err != nil || !strings.Contains(readBack, fmt.Sprintf("(keys: %d)", tt.wantKeys)) {
+				t.Errorf("%s: %s, %v", name, readBack, err)
 			}
 			return nil
 		})
@@ -166,13 +167,13 @@ func TestSlowDiskAlways(t *testing.T) {
 			if err := errors.Join(err1, err2); err != nil {
 				return err
 			}
-			began := c.Now()
+			start := c.Now()
 			if reply, err := ask(writer, "SET k v"); reply != "+OK\r\n" {
-				t.Errorf("set: %q, %v", reply, err)
+				t.Errorf("SET: %q, %v", reply, err)
 			}
-			checkBetween(t, "answered", c.Now()-began, 2*minLatency+minSync, 2*(minLatency+latencySpread)+minSync+syncSpread+100*time.Microsecond)
+			checkBetween(t, "answered", c.Now()-start, 2*minLatency+minSync, 2*(minLatency+latencySpread)+minSync+syncSpread+100*time.Microsecond)
 			mustSucceed(t, "touched = 1")(c.Touch("n1"))
-			mustSucceed(t, "touched = 2")(c.Touch("n1")) // after the first one is synced
+			mustSucceed(t, "touched = 2")(c.Touch("n1")) // waits for the first Touch's sync
 			c.StallSync("n1")
 			fmt.Fprintf(writer, "SET k w\r\n")
 			<-e.After(10 * time.Millisecond)
@@ -183,7 +184,7 @@ func TestSlowDiskAlways(t *testing.T) {
 			}
 			reader.SetReadDeadline(time.Now().Add(time.Second))
 			if _, err := reader.Read(make([]byte, 9)); !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("get while the disk hangs: %v", err)
+				t.Errorf("GET while the disk hangs: %v", err)
 			}
 			mustFail(t, "does not answer")(c.Touch("n1"))
 			mustFail(t, "does not answer")(c.Shutdown("n1"))
@@ -192,9 +193,9 @@ func TestSlowDiskAlways(t *testing.T) {
 			b := make([]byte, 99)
 			n, err := reader.Read(b)
 			if string(b[:n]) != "$1\r\nw\r\n" || c.Now() < 5*time.Second || c.Now() > 5*time.Second+10*time.Millisecond {
-				t.Errorf("get: %q, %v at %v", b[:n], err, c.Now())
+				t.Errorf("GET: %q, %v at %v", b[:n], err, c.Now())
 			}
-			// A write whose sync hangs was not acknowledged, and is lost with the power.
+			// A write whose sync hangs is not acknowledged and doesn't survive a power loss.
 			c.StallSync("n1")
 			fmt.Fprintf(writer, "SET k x\r\n")
 			<-e.After(10 * time.Millisecond)
@@ -202,7 +203,7 @@ func TestSlowDiskAlways(t *testing.T) {
 			c.FreeDisk("n1")
 			c.Restart("n1")
 			if v := c.do(t, "n1", "GET", "k"); v != "w" {
-				t.Errorf("after the power loss: %v", v)
+				t.Errorf("value after the power loss: %v", v)
 			}
 			return nil
 		})
@@ -233,7 +234,7 @@ func TestFullDisk(t *testing.T) {
 				}
 			}
 			mustSucceed(t, "write: ok")(c.FreeDisk("n1"))
-			<-e.After(2 * tick)
+			<-e.After(2 * tickInterval)
 			if reply, err := ask(conn, "SET b 1"); reply != "+OK\r\n" {
 				t.Errorf("after the disk was freed: %q, %v", reply, err)
 			}
@@ -258,8 +259,8 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// A machine without power doesn't answer, and rejects its old connections when it is up again.
-func TestPowerLossAndConnections(t *testing.T) {
+// A machine without power doesn't answer. When it is up again, it rejects its old connections.
+func TestPowerLossResetsConnections(t *testing.T) {
 	simulate(t, persistentScenario("always"), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			var conns [3]io.ReadWriteCloser
@@ -273,9 +274,9 @@ func TestPowerLossAndConnections(t *testing.T) {
 			c.At(time.Second, func() { losePower(c, t) })
 			c.At(3*time.Second, func() { c.Restart("n1") })
 			<-e.After(time.Second + 10*time.Millisecond)
-			dialing, cancel := context.WithTimeout(ctx, time.Second)
+			dialCtx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
-			if _, err := e.Dial(dialing, "tcp", c.addr("n1")); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := e.Dial(dialCtx, "tcp", c.addr("n1")); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("dial: %v", err)
 			}
 			if _, err := ask(conns[0], "PING"); !errors.Is(err, syscall.ECONNRESET) {
@@ -303,7 +304,7 @@ func TestPowerLossAndConnections(t *testing.T) {
 	})
 }
 
-func TestNoDisk(t *testing.T) {
+func TestFaultsWithoutDisk(t *testing.T) {
 	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		mustFail(t, "set topology.persistence")(c.StallSync("n1"))
 		mustFail(t, "set topology.persistence")(c.FillDisk("n1"))

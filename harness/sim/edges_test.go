@@ -20,22 +20,22 @@ import (
 )
 
 // A request sent to a process that has died never reaches the process that replaces it, wherever
-// the request was when the first one died.
+// the request was when the first process died.
 func TestRestartedNodeGetsNoOldRequests(t *testing.T) {
-	nothing := func(*cluster) func() { return func() {} }
-	for where, keep := range map[string]func(*cluster) (letGo func()){
-		"on its way": nothing,
+	keepInFlight := func(*cluster) func() { return func() {} }
+	for location, hold := range map[string]func(*cluster) (release func()){
+		"on its way": keepInFlight,
 		"at a cut": func(c *cluster) func() {
 			c.Cut("c1-n1", "", "")
 			return func() { c.Mend("c1-n1") }
 		},
 		"held": func(c *cluster) func() {
-			passes := make(chan func(), 1)
-			on := nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: nemesis.Request}
-			if err := c.Tap(on, func(m nemesis.HeldMessage) { passes <- m.Pass }); err != nil {
+			releases := make(chan func(), 1)
+			trigger := nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: nemesis.Request}
+			if err := c.Tap(trigger, func(m nemesis.HeldMessage) { releases <- m.Pass }); err != nil {
 				t.Error(err)
 			}
-			return func() { (<-passes)() }
+			return func() { (<-releases)() }
 		},
 	} {
 		_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
@@ -44,20 +44,20 @@ func TestRestartedNodeGetsNoOldRequests(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				letGo := keep(c)
+				release := hold(c)
 				fmt.Fprint(conn, "SET k v\r\n")
-				if where != "on its way" {
+				if location != "on its way" {
 					<-e.After(time.Second)
 				}
 				c.Kill("n1")
 				c.Restart("n1")
-				letGo()
+				release()
 				<-e.After(time.Second)
 				if n, _ := c.servers[0].node.Do("DBSIZE"); n != int64(0) {
-					t.Errorf("%s: the new process has the key", where)
+					t.Errorf("%s: the new process received the request", location)
 				}
 				if _, err := conn.Read(make([]byte, 9)); !errors.Is(err, syscall.ECONNRESET) {
-					t.Errorf("%s: read: %v", where, err)
+					t.Errorf("%s: read: %v", location, err)
 				}
 				conn, err = e.Dial(ctx, "tcp", c.addr("n1"))
 				if err != nil {
@@ -65,13 +65,13 @@ func TestRestartedNodeGetsNoOldRequests(t *testing.T) {
 				}
 				reply, err := ask(conn, "PING")
 				if reply != "+PONG\r\n" {
-					t.Errorf("%s: the new process answers %q", where, reply)
+					t.Errorf("%s: the new process answers %q", location, reply)
 				}
 				return err
 			})
 		})
-		if len(events) != 1 || events[0].Type != history.Info || events[0].Applied != 0 {
-			t.Errorf("%s: events %+v", where, events)
+		if len(events) != 1 || events[0].Type != history.Info || events[0].AppliedAt != 0 {
+			t.Errorf("%s: events %+v", location, events)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestReplyToDeadClient(t *testing.T) {
 		}
 		return nil
 	})
-	if len(events) != 1 || events[0].Type != history.OK || events[0].Applied == 0 || events[0].Answered != 0 {
+	if len(events) != 1 || events[0].Type != history.OK || events[0].AppliedAt == 0 || events[0].AnsweredAt != 0 {
 		t.Errorf("events %+v", events)
 	}
 }
@@ -110,13 +110,13 @@ func TestPausedClientSendsNothing(t *testing.T) {
 	const from, to = 1500 * time.Millisecond, 2900 * time.Millisecond
 	text := ""
 	_, events, _ := simulate(t, testScenario(3, 5), 5, func(c *cluster) error {
-		dials := func() string {
+		dialCounts := func() string {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			text := ""
 			for _, l := range c.links {
 				if l.host.name == "c1" {
-					text += fmt.Sprintf("%s %d, ", l.name, l.dials)
+					text += fmt.Sprintf("%s %d, ", l.name, l.dialCount)
 				}
 			}
 			return text
@@ -126,11 +126,11 @@ func TestPausedClientSendsNothing(t *testing.T) {
 			c.At(at, func() { c.Kill("n1"); c.Kill("n2") })
 			c.At(at+20*time.Millisecond, func() { c.Restart("n1"); c.Restart("n2") })
 		}
-		atFirst := make(chan string, 1)
-		c.At(from, func() { c.Pause("c1"); atFirst <- dials() })
+		initialCounts := make(chan string, 1)
+		c.At(from, func() { c.Pause("c1"); initialCounts <- dialCounts() })
 		c.At(to, func() {
-			if before, now := <-atFirst, dials(); now != before {
-				t.Errorf("dialed during the pause: before %s after %s", before, now)
+			if before, now := <-initialCounts, dialCounts(); now != before {
+				t.Errorf("the client dialed during the pause: dial counts before it: %s after it: %s", before, now)
 			}
 			c.Resume("c1")
 		})
@@ -138,7 +138,7 @@ func TestPausedClientSendsNothing(t *testing.T) {
 		for _, h := range c.hosts {
 			wg.Go(func() {
 				err := c.run(context.Background(), h.name, func(string) {}, func(ctx context.Context, e client.Env) error {
-					contend(ctx, c, e, h.name, 4*time.Second)
+					runContender(ctx, c, e, h.name, 4*time.Second)
 					return nil
 				})
 				if err != nil {
@@ -149,29 +149,29 @@ func TestPausedClientSendsNothing(t *testing.T) {
 		wg.Wait()
 		return nil
 	})
-	sent := map[bool]int{}
+	eventCounts := map[bool]int{}
 	for _, e := range events {
-		at := time.Duration(e.Sent)
-		if e.Sent == 0 {
+		at := time.Duration(e.SentAt)
+		if e.SentAt == 0 {
 			at = time.Duration(e.T)
 		}
-		inPause := at > from+quantum && at < to
+		duringPause := at > from+quantum && at < to
 		if e.Process == "c1" || len(e.Process) > 3 && e.Process[:3] == "c1-" {
-			sent[inPause]++
-			if inPause {
+			eventCounts[duringPause]++
+			if duringPause {
 				text += fmt.Sprintf("%+v\n", e)
 			}
 		}
 	}
-	if sent[true] > 0 || sent[false] < 50 {
-		t.Errorf("%d events outside the pause, and these during the pause:\n%s", sent[false], text)
+	if eventCounts[true] > 0 || eventCounts[false] < 50 {
+		t.Errorf("%d events outside the pause; events during the pause:\n%s", eventCounts[false], text)
 	}
 }
 
 // A dial whose reply arrives exactly at its context's deadline has one outcome, at one instant.
 func TestDialReplyAtDeadline(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	dial := func(seed uint64, deadline time.Duration) (out string, took time.Duration) {
+	dial := func(seed uint64, deadline time.Duration) (result string, duration time.Duration) {
 		simulate(t, testScenario(1, 1), seed, func(c *cluster) error {
 			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				start := c.Now()
@@ -181,27 +181,27 @@ func TestDialReplyAtDeadline(t *testing.T) {
 					defer cancel()
 				}
 				_, err := e.Dial(ctx, "tcp", c.addr("n1"))
-				took = c.Now() - start
-				out = fmt.Sprint(err, " after ", took)
+				duration = c.Now() - start
+				result = fmt.Sprint(err, " after ", duration)
 				return nil
 			})
 		})
-		return out, took
+		return result, duration
 	}
 	for seed := range uint64(20) {
-		_, took := dial(seed, 0)
-		first, _ := dial(seed, took)
+		_, duration := dial(seed, 0)
+		first, _ := dial(seed, duration)
 		for i := range 10 {
 			runtime.GOMAXPROCS(1 + i%2)
-			if repeated, _ := dial(seed, took); repeated != first {
+			if repeated, _ := dial(seed, duration); repeated != first {
 				t.Fatalf("seed %d: %s, then %s", seed, first, repeated)
 			}
 		}
 	}
 }
 
-// A client may start when another one dies. The run must not depend on whether the goroutine that
-// injects the fault or the one that notices the client's death comes first.
+// A client may start when another client dies. The run must not depend on which goroutine comes
+// first: the one that injects the fault or the one that notices the client's death.
 func TestClientStartsOnDeathOfAnother(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	at := time.Second
@@ -229,7 +229,7 @@ func TestClientStartsOnDeathOfAnother(t *testing.T) {
 	}
 }
 
-// idleBackend is a simulation whose clients only wait.
+// idleBackend is a simulation whose clients do nothing but wait.
 type idleBackend struct{ *Backend }
 
 func (b idleBackend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
@@ -242,7 +242,7 @@ type waitingCluster struct{ *cluster }
 
 func (c waitingCluster) RunClient(ctx context.Context, s client.Spec, at func(string)) error {
 	return c.run(ctx, s.Name, at, func(ctx context.Context, e client.Env) error {
-		e.Emit(history.Event{T: int64(e.True()), Process: s.Name, Type: history.Begin, Op: history.OpClient})
+		e.Emit(history.Event{T: int64(e.TrueTime()), Process: s.Name, Type: history.Begin, Op: history.OpClient})
 		select {
 		case <-e.After(3 * time.Second):
 		case <-ctx.Done():

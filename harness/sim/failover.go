@@ -15,108 +15,107 @@ var _ nemesis.FailOverer = (*cluster)(nil)
 // replica is a Redis server that replicates a master and runs on a separate machine. The master
 // sends it each change asynchronously.
 type replica struct {
-	net    *network
-	master *server
-	link   string // such as "n3-replica"
-	slot   slot
-	clock  *node.Clock
-	node   *node.Node
-	runID  string
-	cut    bool
-	queue  []*update
-	last   int64 // arrival time of the newest update
-	digest uint64
+	net         *network
+	master      *server
+	link        string // such as "n3-replica"
+	slot        slot
+	clock       *node.Clock
+	node        *node.Node
+	runID       string
+	isCut       bool
+	queue       []*update
+	lastArrival int64 // arrival time of the latest update
+	digest      uint64
 }
 
 // update is a change sent to the replica.
 type update struct {
 	record  node.Record
-	waiting bool // arrived at a cut, or behind an update that did
+	waiting bool // arrived while the link is cut, or behind such an update
 }
 
-func newReplica(of *server, sl slot, clock *node.Clock) *replica {
-	r := &replica{net: of.net, master: of, link: nemesis.LinkName(of.name, nemesis.Replica), slot: sl, clock: clock}
-	r.runID = runID(of.net.seed, r.link, 1)
+func newReplica(master *server, sl slot, clock *node.Clock) *replica {
+	r := &replica{net: master.net, master: master, link: nemesis.LinkName(master.name, nemesis.Replica), slot: sl, clock: clock}
+	r.runID = runID(master.net.seed, r.link, 1)
 	r.node = node.New(node.Config{RunID: r.runID, ProcessID: 2000, Clock: clock})
 	return r
 }
 
-// send sends a change.
 func (r *replica) send(record node.Record) {
 	u := &update{record: record}
 	r.queue = append(r.queue, u)
-	r.depart(u)
+	r.dispatch(u)
 }
 
-func (r *replica) depart(u *update) {
+func (r *replica) dispatch(u *update) {
 	u.waiting = false
 	now := r.net.now()
 	content := uint64(len(r.queue))
-	u.record.WriteHash(func(s string) { content = mix(content, sum(r.net.tokens.placeholder(s))) })
-	took := int64(minLatency) + int64(mix(r.net.seed, sum(r.link), uint64(now), content)%uint64(latencySpread))
-	r.last = r.net.at(r.slot, max(now+took, r.last+1), func() { r.arrive(u) })
-	r.digest += mix(uint64(now), uint64(r.last), content)
+	u.record.WriteHash(func(s string) { content = hashWords(content, hashBytes(r.net.tokens.placeholder(s))) })
+	delay := int64(minLatency) + int64(hashWords(r.net.seed, hashBytes(r.link), uint64(now), content)%uint64(latencySpread))
+	r.lastArrival = r.net.at(r.slot, max(now+delay, r.lastArrival+1), func() { r.arrive(u) })
+	r.digest += hashWords(uint64(now), uint64(r.lastArrival), content)
 }
 
-// arrive applies a change, unless the link is cut.
+// arrive applies a change and the changes waiting behind it, unless the link is cut.
 func (r *replica) arrive(u *update) {
 	u.waiting = true
-	for !r.cut && len(r.queue) > 0 && r.queue[0].waiting && r.master.replica == r {
+	for !r.isCut && len(r.queue) > 0 && r.queue[0].waiting && r.master.replica == r {
 		r.node.Apply(r.queue[0].record)
 		r.queue = r.queue[1:]
 	}
 }
 
-// resync sends the full data set of a restarted master and discards pending changes of the previous
-// process, since a replica that connects to a restarted master starts over.
+// resync sends a restarted master's full data set and discards changes still pending from the
+// previous process, since a replica that connects to a restarted master starts over.
 func (r *replica) resync() {
 	r.queue = nil
 	r.send(r.master.node.Dump())
 }
 
-// cutOff cuts the link, in any mode. When the link is restored, the replica requests the changes
-// that could not be sent.
+// cutOff cuts the link, which has the same effect in every mode: once the link is restored, the
+// replica requests the changes it missed.
 func (r *replica) cutOff(way string) (string, error) {
 	switch {
 	case r.master.replica != r:
 		return "", fmt.Errorf("cut %s: the replica has taken its master's place", r.link)
-	case r.cut:
+	case r.isCut:
 		return "", fmt.Errorf("cut %s: it is cut already", r.link)
 	case way == nemesis.Reply:
 		return "", fmt.Errorf("cut %s: a replica's replies have no effect: cut requests, or both directions", r.link)
 	}
-	r.cut = true
-	return r.lag(), nil
+	r.isCut = true
+	return r.describeLag(), nil
 }
 
 func (r *replica) mend() (string, error) {
-	if !r.cut {
+	if !r.isCut {
 		return "", fmt.Errorf("mend %s: it isn't cut", r.link)
 	}
-	r.cut = false
+	r.isCut = false
 	if r.master.replica != r {
 		return "the replica took its master's place meanwhile", nil
 	}
 	for _, u := range r.queue {
 		if u.waiting {
-			r.depart(u)
+			r.dispatch(u)
 		}
 	}
-	return r.lag(), nil
+	return r.describeLag(), nil
 }
 
-// lag describes how far the replica lags behind its master.
-func (r *replica) lag() string {
+// describeLag describes how far the replica lags behind its master.
+func (r *replica) describeLag() string {
 	keys, _ := r.node.Do("DBSIZE")
-	link := "up"
-	if r.cut {
-		link = "down"
+	linkState := "up"
+	if r.isCut {
+		linkState = "down"
 	}
-	return fmt.Sprintf("%s: link %s, keys of the replica: %v, changes that it lacks: %d", r.link, link, keys, len(r.queue))
+	return fmt.Sprintf("%s: link %s, keys of the replica: %v, changes that it lacks: %d", r.link, linkState, keys, len(r.queue))
 }
 
-// FailOver kills a node's master. Its replica takes over the address. It stays on its machine and
-// has no replica itself. The changes it has received by then are on its disk.
+// FailOver kills a node's master, and its replica takes over the address. The new master stays on
+// its machine and has no replica itself. Its disk holds the changes that it had received.
 func (c *cluster) FailOver(target string) (string, error) {
 	c.waitTurn(target)
 	c.mu.Lock()
@@ -125,60 +124,60 @@ func (c *cluster) FailOver(target string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	before := s.identity()
+	oldIdentity := s.identity()
 	s.stop(syscall.ECONNRESET)
-	return fmt.Sprintf("%s was killed; %s", before, s.promote()), nil
+	return fmt.Sprintf("%s was killed; %s", oldIdentity, s.promote()), nil
 }
 
 // promote replaces a dead master with its replica.
 func (s *server) promote() (readBack string) {
 	r := s.replica
 	r.node.Close()
-	s.replica, s.promoted, s.clock, s.stalledSyncs = nil, r, r.clock, nil
-	kept := r.node.Dump()
-	s.starts++
+	s.replica, s.promotedReplica, s.clock, s.stalledSyncs = nil, r, r.clock, nil
+	data := r.node.Dump()
+	s.startCount++
 	if s.disk != nil {
-		s.disk = s.disk.Replacement(kept)
+		s.disk = s.disk.Replacement(data)
 	}
 	s.runID = r.runID
-	s.startNode(node.Config{RunID: r.runID, ProcessID: 2000, Clock: s.clock, Monotonic: s.monotonic, Disk: s.disk, Unsupported: s.noteUnsupported})
-	s.node.Apply(kept)
+	s.startNode(node.Config{RunID: r.runID, ProcessID: 2000, Clock: s.clock, Monotonic: s.monotonic, Disk: s.disk, Unsupported: s.countUnsupported})
+	s.node.Apply(data)
 	s.recordRestart(history.Failover)
 	return fmt.Sprintf("now %s, changes not replicated: %d; PING: %s", s.identity(), len(r.queue), s.ping())
 }
 
 var _ nemesis.SentinelFailOverer = (*cluster)(nil)
 
-// sentinels monitors the masters of a network.
+// sentinels monitor the network's masters.
 type sentinels struct {
 	net       *network
-	downAfter time.Duration              // timeout before a master counts as down
+	downAfter time.Duration              // how long a master must be silent to count as down
 	replaced  map[string]*replacedMaster // replaced masters, by node
 }
 
-// replacedMaster is a master that was replaced by its replica.
+// replacedMaster is a master whose replica took its place.
 type replacedMaster struct {
 	runID string
 	clock *node.Clock
-	disk  *node.Disk  // of a killed master; nil: no persistence
+	disk  *node.Disk  // disk of a killed master; nil: no persistence
 	data  node.Record // data of a stopped master
 }
 
-// electionTime returns how long sentinels that have lost a master take to promote its replica and
-// recognize it as a master. Redis's sentinels wait for a random time of up to SENTINEL_MAX_DESYNC,
-// one second, to avoid split votes, and query the replica's role every second (src/sentinel.c,
+// electionTime returns how long sentinels take to promote the replica of a master that is down and
+// to recognize it as a master. Redis Sentinel waits for a random time of up to SENTINEL_MAX_DESYNC,
+// one second, to avoid split votes, and queries the replica's role every second (src/sentinel.c,
 // sentinelStartFailover and sentinelSendPeriodicCommands).
 func (q *sentinels) electionTime(target string) time.Duration {
-	return time.Second + time.Duration(mix(q.net.seed, sum("election"), sum(target))%uint64(time.Second))
+	return time.Second + time.Duration(hashWords(q.net.seed, hashBytes("election"), hashBytes(target))%uint64(time.Second))
 }
 
-// FailOverBySentinel kills or stops a node's master and waits for its sentinels to fail over.
+// FailOverBySentinel kills or stops a node's master and waits until the sentinels fail over.
 //
 //	master ──✗ killed or stopped               the replica is promoted
 //	          ├──── down-after ────┬── election ──┤
 //
-// This is a simplified model. Sentinels are not machines here, so they always form a majority,
-// reach every server and agree in the first election.
+// The model is simplified: sentinels are not machines, so they always form a majority, reach every
+// server and agree in the first election.
 func (q *sentinels) FailOverBySentinel(target string, stop bool) (string, error) {
 	q.net.mu.Lock()
 	s, err := q.net.failoverTarget(target)
@@ -189,59 +188,59 @@ func (q *sentinels) FailOverBySentinel(target string, stop bool) (string, error)
 		q.net.mu.Unlock()
 		return "", err
 	}
-	before, r, lives, became := s.identity(), s.replica, s.starts, "was killed"
-	f := &replacedMaster{runID: s.runID, clock: s.clock, disk: s.disk}
+	oldIdentity, r, oldStartCount, outcome := s.identity(), s.replica, s.startCount, "was killed"
+	old := &replacedMaster{runID: s.runID, clock: s.clock, disk: s.disk}
 	if stop {
-		s.paused, became = true, "was stopped"
+		s.paused, outcome = true, "was stopped"
 	} else {
 		s.stop(syscall.ECONNRESET)
 	}
 	q.net.mu.Unlock()
-	took := q.downAfter + q.electionTime(target)
-	q.net.sleep(s.slot, q.net.now()+int64(took))
+	delay := q.downAfter + q.electionTime(target)
+	q.net.sleep(s.slot, q.net.now()+int64(delay))
 	q.net.mu.Lock()
 	defer q.net.mu.Unlock()
-	if s.replica != r || s.starts != lives || s.node != nil && !s.paused {
+	if s.replica != r || s.startCount != oldStartCount || s.node != nil && !s.paused {
 		return "", fmt.Errorf("fail over %s: its sentinels promoted no replica because its master came back", target)
 	}
 	if s.node != nil {
-		f.disk, f.data = nil, s.node.Dump()
+		old.disk, old.data = nil, s.node.Dump()
 		s.stop(syscall.ECONNRESET)
 	}
-	q.replaced[target] = f
-	return fmt.Sprintf("promoted by its sentinels after %v: %s; %s %s", took.Round(time.Millisecond), s.promote(), before, became), nil
+	q.replaced[target] = old
+	return fmt.Sprintf("promoted by its sentinels after %v: %s; %s %s", delay.Round(time.Millisecond), s.promote(), oldIdentity, outcome), nil
 }
 
-// ReturnMaster brings an old master back, and its sentinels make it follow the new one at once.
-// Clients can no longer reach the old master, since the new one has taken over its address.
+// ReturnMaster brings an old master back, and the sentinels at once make it a replica of the new
+// one. Clients can't reach the old master any more, since the new one has taken over its address.
 func (q *sentinels) ReturnMaster(target string) (string, error) {
 	q.net.mu.Lock()
 	defer q.net.mu.Unlock()
 	s, err := q.net.node(target)
-	f := q.replaced[target]
+	replaced := q.replaced[target]
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("return the old master of %s: %w", target, err)
-	case f == nil:
+	case replaced == nil:
 		return "", fmt.Errorf("return the old master of %s: its sentinels have not replaced a master", target)
 	}
 	delete(q.replaced, target)
-	old := node.New(node.Config{RunID: f.runID, ProcessID: 1000, Clock: f.clock, Disk: f.disk})
+	old := node.New(node.Config{RunID: replaced.runID, ProcessID: 1000, Clock: replaced.clock, Disk: replaced.disk})
 	defer old.Close()
-	if f.data != nil {
-		old.Apply(f.data)
+	if replaced.data != nil {
+		old.Apply(replaced.data)
 	}
-	had, err := old.Do("DBSIZE")
+	oldKeys, err := old.Do("DBSIZE")
 	if err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", target, err)
 	}
 	if s.node == nil {
-		return fmt.Sprintf("the old master is back (keys: %v), and finds nobody to follow", had), nil
+		return fmt.Sprintf("the old master is back (keys: %v), and finds nobody to follow", oldKeys), nil
 	}
 	old.Apply(s.node.Dump())
-	has, err := old.Do("DBSIZE")
+	newKeys, err := old.Do("DBSIZE")
 	if err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", target, err)
 	}
-	return fmt.Sprintf("the old master is back and follows the new one (keys: %v, now %v)", had, has), nil
+	return fmt.Sprintf("the old master is back and follows the new one (keys: %v, now %v)", oldKeys, newKeys), nil
 }

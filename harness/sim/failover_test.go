@@ -16,9 +16,9 @@ import (
 // The replica has exactly the changes that arrived over its link.
 func TestFailOver(t *testing.T) {
 	for name, tt := range map[string]struct {
-		wait      time.Duration // before the failover
-		cut, mend bool
-		want      int64
+		wait              time.Duration // before the failover
+		cutLink, mendLink bool
+		want              int64
 	}{
 		"replicated":        {5 * time.Millisecond, false, false, 2},
 		"too soon":          {0, false, false, 1},
@@ -35,13 +35,13 @@ func TestFailOver(t *testing.T) {
 				}
 				c.do(t, "n1", "SET", "early", "1", "PX", "60000")
 				<-c.after(time.Second)
-				if tt.cut {
+				if tt.cutLink {
 					mustSucceed(t, "link down, keys of the replica: 1, changes that it lacks: 0")(c.Cut("n1-replica", nemesis.CutDrop, ""))
 					mustFail(t, "cut already")(c.Cut("n1-replica", "", ""))
 				}
 				c.do(t, "n1", "EVAL", "redis.call('incr','late') redis.call('pexpire','late',60000)", "0")
 				<-c.after(tt.wait / 2)
-				if tt.mend {
+				if tt.mendLink {
 					mustSucceed(t, "link up, keys of the replica: 1, changes that it lacks: 1")(c.Mend("n1-replica"))
 				}
 				<-c.after(tt.wait / 2)
@@ -49,7 +49,7 @@ func TestFailOver(t *testing.T) {
 				id := c.servers[0].runID
 				mustSucceed(t, fmt.Sprintf("now run_id %.8s (keys: %d)", runID(c.seed, "n1-replica", 1), tt.want))(c.FailOver("n1"))
 				if c.servers[0].runID == id {
-					t.Errorf("%s: the same run_id answers", name)
+					t.Errorf("%s: the run_id has not changed", name)
 				}
 				if _, err := ask(conn, "PING"); !errors.Is(err, syscall.ECONNRESET) {
 					t.Errorf("%s: an old connection: %v", name, err)
@@ -60,11 +60,11 @@ func TestFailOver(t *testing.T) {
 				if reply, err := ask(conn, "PING"); reply != "+PONG\r\n" {
 					t.Errorf("%s: %q, %v", name, reply, err)
 				}
-				if left := c.do(t, "n1", "PTTL", "early").(int64); left > 59000 || left < 50000 {
-					t.Errorf("%s: a key lives for another %d ms", name, left)
+				if remaining := c.do(t, "n1", "PTTL", "early").(int64); remaining > 59000 || remaining < 50000 {
+					t.Errorf("%s: the key expires in %d ms", name, remaining)
 				}
 				mustFail(t, "no replica")(c.FailOver("n1"))
-				if tt.cut && !tt.mend {
+				if tt.cutLink && !tt.mendLink {
 					mustSucceed(t, "took its master's place")(c.Mend("n1-replica"))
 				}
 				mustFail(t, "has taken its master's place")(c.Cut("n1-replica", "", ""))
@@ -115,7 +115,7 @@ func TestFailOverThenPowerLoss(t *testing.T) {
 	})
 }
 
-func TestProbe(t *testing.T) {
+func TestProbeListsCapabilities(t *testing.T) {
 	var names []string
 	for _, p := range New(nil).Probe(t.Context()) {
 		names = append(names, p.Name)

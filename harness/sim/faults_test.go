@@ -35,9 +35,9 @@ func checkBetween(t *testing.T, what string, got, from, to time.Duration) {
 	}
 }
 
-// The pause in TestPauseStopsClient lasts from pause to resume. All actions wait until then and
-// complete before resumedBy.
-const pause, resume, resumedBy = time.Second, 10 * time.Second, 10*time.Second + 10*time.Millisecond
+// The pause in TestPauseStopsClient lasts from pauseStart to pauseEnd. All actions must wait until
+// pauseEnd and complete before resumeLimit.
+const pauseStart, pauseEnd, resumeLimit = time.Second, 10 * time.Second, 10*time.Second + 10*time.Millisecond
 
 // clientActions are actions that a client is about to perform when it is paused.
 var clientActions = map[string]func(ctx context.Context, c *cluster, e client.Env) error{
@@ -60,11 +60,11 @@ var clientActions = map[string]func(ctx context.Context, c *cluster, e client.En
 		if err != nil {
 			return err
 		}
-		<-c.after(pause - c.Now() - 100*time.Microsecond)
-		conn.SetReadDeadline(time.Now().Add(time.Second)) // passes during the pause, but the data has arrived
+		<-c.after(pauseStart - c.Now() - 100*time.Microsecond)
+		conn.SetReadDeadline(time.Now().Add(time.Second)) // passes during the pause, but after the data has arrived
 		reply, err := ask(conn, "PING")
 		if reply != "+PONG\r\n" {
-			return fmt.Errorf("read %q, %w", reply, err)
+			return fmt.Errorf("read %q: %w", reply, err)
 		}
 		return nil
 	},
@@ -75,18 +75,18 @@ var clientActions = map[string]func(ctx context.Context, c *cluster, e client.En
 	},
 	"true": func(ctx context.Context, c *cluster, e client.Env) error {
 		<-c.after(2 * time.Second)
-		e.True()
+		e.TrueTime()
 		return nil
 	},
 	"after": func(ctx context.Context, c *cluster, e client.Env) error { <-e.After(2 * time.Second); return nil },
 	"at": func(ctx context.Context, c *cluster, e client.Env) error {
-		<-c.after(pause / 2)
-		e.At("p")
+		<-c.after(pauseStart / 2)
+		e.OnPoint("p")
 		return nil
 	},
 	"emit": func(ctx context.Context, c *cluster, e client.Env) error {
 		<-c.after(2 * time.Second)
-		e.Emit(history.Event{T: int64(resume), Process: "c1", Type: history.Info, Op: "x"})
+		e.Emit(history.Event{T: int64(pauseEnd), Process: "c1", Type: history.Info, Op: "x"})
 		return nil
 	},
 }
@@ -95,19 +95,19 @@ func TestPauseStopsClient(t *testing.T) {
 	for name, act := range clientActions {
 		t.Run(name, func(t *testing.T) {
 			_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
-				c.At(pause, func() {
+				c.At(pauseStart, func() {
 					if _, err := c.Pause("c1"); err != nil {
 						t.Error(err)
 					}
 				})
-				c.At(resume, func() {
-					if back, err := c.Resume("c1"); err != nil || !strings.Contains(back, "1 thing waited") {
-						t.Error(back, err)
+				c.At(pauseEnd, func() {
+					if readBack, err := c.Resume("c1"); err != nil || !strings.Contains(readBack, "1 thing waited") {
+						t.Error(readBack, err)
 					}
 				})
 				at := func(string) { <-c.after(time.Second) } // the pause begins while the client is at the point
 				err := c.run(context.Background(), "c1", at, func(ctx context.Context, e client.Env) error { return act(ctx, c, e) })
-				checkBetween(t, "resumed", c.Now(), resume, resumedBy)
+				checkBetween(t, "resumed", c.Now(), pauseEnd, resumeLimit)
 				return err
 			})
 			if name == "emit" && len(events) != 1 {
@@ -117,7 +117,7 @@ func TestPauseStopsClient(t *testing.T) {
 	}
 }
 
-// after returns a channel that is closed once d has passed. Pauses of clients don't affect it.
+// after returns a channel that is closed once d has passed, even while clients are paused.
 func (c *cluster) after(d time.Duration) <-chan struct{} {
 	done := make(chan struct{})
 	c.At(c.Now()+d, func() { close(done) })
@@ -160,13 +160,13 @@ func TestKilledClientHasNoEffect(t *testing.T) {
 				c.At(time.Second/2, func() { c.Pause("c1") })
 			}
 			c.At(time.Second, func() {
-				if back, err := c.Kill("c1"); err != nil || !strings.Contains(back, "closes 1 connections") {
-					t.Error(back, err)
+				if readBack, err := c.Kill("c1"); err != nil || !strings.Contains(readBack, "closes 1 connections") {
+					t.Error(readBack, err)
 				}
 			})
-			unwound := make(chan struct{})
+			programDone := make(chan struct{})
 			err := c.runOneClient(func(ctx context.Context, e client.Env) error {
-				defer close(unwound)
+				defer close(programDone)
 				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 				if err != nil {
 					return err
@@ -174,8 +174,8 @@ func TestKilledClientHasNoEffect(t *testing.T) {
 				<-ctx.Done()
 				at := c.Now()
 				e.Emit(history.Event{Process: "c1", Type: history.Info, Op: "ghost"})
-				e.At("ghost")
-				e.True()
+				e.OnPoint("ghost")
+				e.TrueTime()
 				if _, err := ask(conn, "SET ghost 1"); err == nil {
 					t.Error("a dead client wrote")
 				}
@@ -188,7 +188,7 @@ func TestKilledClientHasNoEffect(t *testing.T) {
 				return nil
 			})
 			checkBetween(t, "run ended", c.Now(), time.Second, time.Second+time.Millisecond)
-			<-unwound
+			<-programDone
 			<-c.after(time.Second)
 			if n, _ := c.servers[0].node.Do("DBSIZE"); n != int64(0) {
 				t.Error("a dead client set a key")
@@ -212,9 +212,9 @@ func TestKilledNodeLosesKeys(t *testing.T) {
 				return err
 			}
 			ask(conn, "SET k v")
-			back, err := c.Kill("n1")
-			if err != nil || !strings.Contains(back, "(keys: 1) was killed; PING: refused") {
-				t.Error(back, err)
+			readBack, err := c.Kill("n1")
+			if err != nil || !strings.Contains(readBack, "(keys: 1) was killed; PING: refused") {
+				t.Error(readBack, err)
 			}
 			if _, err := conn.Read(make([]byte, 9)); !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("read: %v", err)
@@ -229,32 +229,32 @@ func TestKilledNodeLosesKeys(t *testing.T) {
 				t.Error("no error for killing a dead node")
 			}
 			id := c.servers[0].runID
-			back, err = c.Restart("n1")
-			if err != nil || c.servers[0].runID == id || !strings.Contains(back, "was run_id "+id[:8]) || !strings.Contains(back, "(keys: 0); PING: PONG") {
-				t.Error(back, err)
+			readBack, err = c.Restart("n1")
+			if err != nil || c.servers[0].runID == id || !strings.Contains(readBack, "was run_id "+id[:8]) || !strings.Contains(readBack, "(keys: 0); PING: PONG") {
+				t.Error(readBack, err)
 			}
 			if conn, err = e.Dial(ctx, "tcp", c.addr("n1")); err != nil {
 				return err
 			}
 			if reply, err := ask(conn, "GET k"); reply != "$-1\r\n" {
-				t.Errorf("get: %q, %v", reply, err)
+				t.Errorf("GET: %q, %v", reply, err)
 			}
 			return nil
 		})
 	})
 }
 
-// A cut delays messages sent before or during it, in both directions, and keeps their order.
+// A cut delays messages sent before or during it, in both directions, and preserves their order.
 func TestCutHoldsMessages(t *testing.T) {
 	_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		c.At(time.Second, func() {
-			if back, err := c.Cut("c1-n1", nemesis.CutHold, ""); err != nil || !strings.Contains(back, "no answer") {
-				t.Error(back, err)
+			if readBack, err := c.Cut("c1-n1", nemesis.CutHold, ""); err != nil || !strings.Contains(readBack, "no answer") {
+				t.Error(readBack, err)
 			}
 		})
 		c.At(9*time.Second, func() {
-			if back, err := c.Mend("c1-n1"); err != nil || !strings.Contains(back, "PONG") {
-				t.Error(back, err)
+			if readBack, err := c.Mend("c1-n1"); err != nil || !strings.Contains(readBack, "PONG") {
+				t.Error(readBack, err)
 			}
 		})
 		defer func() { <-c.after(time.Second) }()
@@ -267,13 +267,13 @@ func TestCutHoldsMessages(t *testing.T) {
 			for i := range 20 {
 				fmt.Fprintf(conn, "RPUSH l %d\r\n", i)
 				if i%2 == 0 {
-					<-e.After(400 * time.Millisecond) // some are sent just before or after the link is restored
+					<-e.After(400 * time.Millisecond) // some messages are sent just before or after the link is restored
 				}
 			}
-			dialing, cancel := context.WithTimeout(ctx, time.Second)
+			dialCtx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			if c.Now() < 9*time.Second {
-				_, err = e.Dial(dialing, "tcp", c.addr("n1"))
+				_, err = e.Dial(dialCtx, "tcp", c.addr("n1"))
 				if !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("dial through a cut: %v", err)
 				}
@@ -292,22 +292,22 @@ func TestCutHoldsMessages(t *testing.T) {
 			return conn.Close()
 		})
 	})
-	if len(events) != 1 || events[0].Type != history.OK || events[0].Answered != 0 {
+	if len(events) != 1 || events[0].Type != history.OK || events[0].AnsweredAt != 0 {
 		t.Errorf("events: %+v", events)
 	}
 }
 
-// A held message waits while newer connections are not affected. It is delivered even if its client
-// closed the connection long before.
-func TestTap(t *testing.T) {
-	for _, of := range []string{nemesis.Request, nemesis.Reply} {
-		t.Run(of, func(t *testing.T) {
+// A held message does not block newer connections. It is delivered even if its client closed the
+// connection long before.
+func TestTapHoldsMessage(t *testing.T) {
+	for _, dir := range []string{nemesis.Request, nemesis.Reply} {
+		t.Run(dir, func(t *testing.T) {
 			_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
-				var hitAt time.Duration
-				err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: of, Nth: 2}, func(m nemesis.HeldMessage) {
-					pass := m.Pass
-					hitAt = c.Now()
-					c.At(5*time.Second, pass)
+				var hitTime time.Duration
+				err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: dir, Nth: 2}, func(m nemesis.HeldMessage) {
+					letThrough := m.Pass
+					hitTime = c.Now()
+					c.At(5*time.Second, letThrough)
 				})
 				if err != nil {
 					return err
@@ -319,21 +319,21 @@ func TestTap(t *testing.T) {
 					if err := set("a"); err != nil {
 						return err
 					}
-					sent := e.True()
+					start := e.TrueTime()
 					if err := set("b"); err == nil {
 						t.Error("the held message was answered")
 					}
-					checkBetween(t, "timeout", e.True(), sent+50*time.Millisecond, sent+51*time.Millisecond)
-					checkBetween(t, "hit", hitAt, sent+minLatency, sent+3*time.Millisecond)
+					checkBetween(t, "timeout", e.TrueTime(), start+50*time.Millisecond, start+51*time.Millisecond)
+					checkBetween(t, "hit", hitTime, start+minLatency, start+3*time.Millisecond)
 					if err := set("c"); err != nil {
 						t.Errorf("a newer connection is blocked: %v", err)
 					}
-					there := func() any { n, _ := c.servers[0].node.Do("EXISTS", "b"); return n }
-					if want := int64(0); of == nemesis.Request && there() != want {
+					keyExists := func() any { n, _ := c.servers[0].node.Do("EXISTS", "b"); return n }
+					if want := int64(0); dir == nemesis.Request && keyExists() != want {
 						t.Error("the held request was applied")
 					}
 					<-e.After(6*time.Second - c.Now())
-					if there() != int64(1) {
+					if keyExists() != int64(1) {
 						t.Error("the held request was lost")
 					}
 					return nil
@@ -341,13 +341,13 @@ func TestTap(t *testing.T) {
 			})
 			var keys []string
 			for _, e := range events {
-				keys = append(keys, fmt.Sprintf("%s %s %v", e.Key, e.Type, e.Answered > 0))
+				keys = append(keys, fmt.Sprintf("%s %s %v", e.Key, e.Type, e.AnsweredAt > 0))
 				if e.Key != "b" {
 					continue
 				}
-				late := e.Applied > int64(5*time.Second)
-				if late != (of == nemesis.Request) || e.T < int64(5*time.Second) {
-					t.Errorf("held %s: %+v", of, e)
+				appliedLate := e.AppliedAt > int64(5*time.Second)
+				if appliedLate != (dir == nemesis.Request) || e.T < int64(5*time.Second) {
+					t.Errorf("held %s: %+v", dir, e)
 				}
 			}
 			if got, want := fmt.Sprint(keys), "[a ok true c ok true b ok false]"; got != want {
@@ -357,15 +357,14 @@ func TestTap(t *testing.T) {
 	}
 }
 
-// Two taps may wait for the same message.
 func TestTwoTapsOnOneMessage(t *testing.T) {
 	var hits []time.Duration
 	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		for range 2 {
 			err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: nemesis.Reply, Nth: 1}, func(m nemesis.HeldMessage) {
-				pass := m.Pass
+				letThrough := m.Pass
 				hits = append(hits, c.Now())
-				c.At(c.Now()+time.Second, pass)
+				c.At(c.Now()+time.Second, letThrough)
 			})
 			if err != nil {
 				return err
@@ -375,7 +374,7 @@ func TestTwoTapsOnOneMessage(t *testing.T) {
 			r := open(e, c.addr("n1"), 10*time.Second)
 			defer r.Close()
 			err := r.Set(ctx, "k", "v", 0).Err()
-			checkBetween(t, "answer", e.True(), 2*time.Second, 2*time.Second+20*time.Millisecond)
+			checkBetween(t, "answer", e.TrueTime(), 2*time.Second, 2*time.Second+20*time.Millisecond)
 			return err
 		})
 	})
@@ -388,13 +387,13 @@ func TestTwoTapsOnOneMessage(t *testing.T) {
 func TestTapCountsScriptsOnce(t *testing.T) {
 	script := redis.NewScript(`return redis.call("del",KEYS[1])`)
 	for nth, want := range map[int]time.Duration{1: 0, 2: time.Second, 3: 2 * time.Second} {
-		for _, of := range []string{nemesis.Request, nemesis.Reply} {
-			var hitAt time.Duration
+		for _, dir := range []string{nemesis.Request, nemesis.Reply} {
+			var hitTime time.Duration
 			simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
-				err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpRelease, Of: of, Nth: nth}, func(m nemesis.HeldMessage) {
-					pass := m.Pass
-					hitAt = c.Now()
-					pass()
+				err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpRelease, Of: dir, Nth: nth}, func(m nemesis.HeldMessage) {
+					letThrough := m.Pass
+					hitTime = c.Now()
+					letThrough()
 				})
 				if err != nil {
 					return err
@@ -411,14 +410,14 @@ func TestTapCountsScriptsOnce(t *testing.T) {
 					return nil
 				})
 			})
-			checkBetween(t, fmt.Sprintf("%s %d", of, nth), hitAt, want+1, want+20*time.Millisecond)
+			checkBetween(t, fmt.Sprintf("%s %d", dir, nth), hitTime, want+1, want+20*time.Millisecond)
 		}
 	}
 }
 
-// Commands that are open when the run ends are recorded.
+// Commands that have no answer when the run ends are recorded.
 func TestOpenCommandsAreRecorded(t *testing.T) {
-	for _, how := range []string{"run ends", "node dies"} {
+	for _, ending := range []string{"run ends", "node dies"} {
 		_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
@@ -426,21 +425,21 @@ func TestOpenCommandsAreRecorded(t *testing.T) {
 					return err
 				}
 				fmt.Fprint(conn, "SET k v\r\n")
-				if how == "node dies" {
+				if ending == "node dies" {
 					c.Kill("n1")
 					<-e.After(10 * time.Millisecond)
 				}
 				return nil
 			})
 		})
-		if len(events) != 1 || events[0].Type != history.Info || events[0].Cause != "no answer" || events[0].Sent == 0 {
-			t.Errorf("%s: %+v", how, events)
+		if len(events) != 1 || events[0].Type != history.Info || events[0].Cause != "no answer" || events[0].SentAt == 0 {
+			t.Errorf("%s: %+v", ending, events)
 		}
 	}
 }
 
-// A driver that checks idle connections before reusing them notices that one has ended, as on a
-// real network.
+// A driver that checks idle connections before reusing them notices that a connection has ended, as
+// on a real network.
 func TestIdleConnectionCheck(t *testing.T) {
 	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {

@@ -15,20 +15,20 @@ import (
 	"lockpick/harness/lock"
 )
 
-// A library may keep timers in a pool, as go-redis does for clients waiting for a connection. A
-// timer created in one run's bubble must not be reused in the next run, where waiting for it would
-// end the process.
+// A library may pool its timers, as go-redis does for clients waiting for a connection. A timer
+// created in one run's bubble must not be reused in the next run, where waiting for it would end
+// the process.
 func TestPooledTimersAcrossRuns(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // pools are per processor
-	made := 0
-	timers := sync.Pool{New: func() any { made++; return time.NewTimer(time.Hour) }}
-	waited := errors.New("waited")
+	created := 0
+	timers := sync.Pool{New: func() any { created++; return time.NewTimer(time.Hour) }}
+	errWaited := errors.New("waited")
 	b := New(map[string]lock.Kind{"pooled": {OwnTime: true, New: func(lock.Env) (lock.Lock, error) {
 		timer := timers.Get().(*time.Timer)
 		timer.Reset(time.Millisecond)
 		<-timer.C
 		timers.Put(timer)
-		return nil, waited
+		return nil, errWaited
 	}}})
 	s := testScenario(1, 1)
 	s.Lock = lock.Settings{Kind: "pooled", TTL: time.Second}
@@ -37,11 +37,11 @@ func TestPooledTimersAcrossRuns(t *testing.T) {
 		err := b.Run(t.Context(), s, 1, history.NewRecorder(io.Discard), func(_ context.Context, c harness.Cluster) error {
 			return c.RunClient(context.Background(), client.Spec{Name: "c1", Lock: s.Lock, Keys: []string{"k"}, Cycles: 1}, func(string) {})
 		})
-		if !errors.Is(err, waited) {
+		if !errors.Is(err, errWaited) {
 			t.Fatal(err)
 		}
 	}
-	if made != runs {
-		t.Errorf("%d timers were made in %d runs", made, runs)
+	if created != runs {
+		t.Errorf("%d timers were created in %d runs", created, runs)
 	}
 }

@@ -14,31 +14,31 @@ import (
 	"lockpick/harness/lock"
 )
 
-// hangingLock is a lock with a call that ignores its context and never returns.
+// hangingLock is a lock with one call that ignores its context and never returns.
 type hangingLock struct{ hangingCall string }
 
-func (n hangingLock) call(op string) {
+func (n hangingLock) hangIn(op string) {
 	if n.hangingCall == op {
 		<-make(chan int)
 	}
 }
 
 func (n hangingLock) Acquire(context.Context, string) (lock.Handle, error) {
-	n.call("acquire")
+	n.hangIn("acquire")
 	return n, nil
 }
-func (n hangingLock) Release(context.Context) error { n.call("release"); return nil }
+func (n hangingLock) Release(context.Context) error { n.hangIn("release"); return nil }
 func (n hangingLock) Deadline() time.Time           { return time.Time{} }
-func (n hangingLock) Close() error                  { n.call("close"); return nil }
+func (n hangingLock) Close() error                  { n.hangIn("close"); return nil }
 
-// A client that ignores the end of the run is abandoned, and its pending operation stays open in
-// the history, whether or not the client has its own bubble. The run reports no error.
+// A client that ignores the end of the run is abandoned, whether or not it has its own bubble. Its
+// pending operation stays open in the history, and the run reports no error.
 func TestHungClientIsAbandoned(t *testing.T) {
-	for _, own := range []bool{false, true} {
+	for _, ownBubble := range []bool{false, true} {
 		for _, op := range []string{"acquire", "release", "close"} {
-			b := New(map[string]lock.Kind{"own": {OwnTime: own, New: func(lock.Env) (lock.Lock, error) { return hangingLock{op}, nil }}})
+			b := New(map[string]lock.Kind{"own": {OwnTime: ownBubble, New: func(lock.Env) (lock.Lock, error) { return hangingLock{op}, nil }}})
 			s := clientBubbleScenario(1, 1)
-			if !own {
+			if !ownBubble {
 				s.Plan = nil
 			}
 			var text bytes.Buffer
@@ -48,12 +48,12 @@ func TestHungClientIsAbandoned(t *testing.T) {
 			err := b.Run(t.Context(), s, 1, rec, func(_ context.Context, c harness.Cluster) error {
 				ctx, cancel := context.WithCancel(context.Background())
 				c.At(5*time.Second, cancel)
-				return c.RunClient(ctx, client.Spec{Name: "c1", Lock: s.Lock, Keys: []string{"k"}, Cycles: 1, Until: time.Minute}, func(string) {})
+				return c.RunClient(ctx, client.Spec{Name: "c1", Lock: s.Lock, Keys: []string{"k"}, Cycles: 1, EndTime: time.Minute}, func(string) {})
 			})
 			called := slices.ContainsFunc(events, func(e history.Event) bool { return e.Op == op && e.Type == history.Invoke })
 			returned := slices.ContainsFunc(events, func(e history.Event) bool { return e.Op == op && e.Type != history.Invoke })
 			if err != nil || called != (op != "close") || returned {
-				t.Errorf("%s that hangs, own bubble %v: %v\n%s", op, own, err, strings.TrimSpace(text.String()))
+				t.Errorf("%s hangs, own bubble %v: error %v\n%s", op, ownBubble, err, strings.TrimSpace(text.String()))
 			}
 		}
 	}

@@ -15,25 +15,25 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// keyEvents runs a client's commands, and faults of node n1 between them, and returns the events of
-// the node's keys, formatted by formatEvent.
+// keyEvents runs a client's commands and faults on node n1, in order, and returns the node's key
+// events, formatted by formatEvent.
 func keyEvents(t *testing.T, s scenario.Scenario, preserve func(history.Event) bool, steps ...any) []string {
 	t.Helper()
 	var out bytes.Buffer
-	var facts []string
+	var events []string
 	rec := history.NewRecorder(&out)
 	rec.Watch(func(e history.Event) {
 		if e.Op != history.OpLife {
 			return
 		}
-		if e.Life.Seq != int64(len(facts)+1) || e.Life.Run == "" || e.Process != "n1" {
-			t.Errorf("fact %d: %+v of %s, %+v", len(facts)+1, e, e.Process, *e.Life)
+		if e.Life.Seq != int64(len(events)+1) || e.Life.RunID == "" || e.Process != "n1" {
+			t.Errorf("event %d: %+v, process %s, life %+v", len(events)+1, e, e.Process, *e.Life)
 		}
-		facts = append(facts, formatEvent(e))
+		events = append(events, formatEvent(e))
 	})
 	b := New(map[string]lock.Kind{"own": {OwnTime: true}}).WithPreservedKeys(preserve)
-	err := b.Run(context.Background(), s, 1, rec, func(_ context.Context, is harness.Cluster) error {
-		c := is.(*cluster)
+	err := b.Run(context.Background(), s, 1, rec, func(_ context.Context, anyCluster harness.Cluster) error {
+		c := anyCluster.(*cluster)
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			r := open(e, c.addr("n1"), time.Second)
 			defer r.Close()
@@ -57,32 +57,32 @@ func keyEvents(t *testing.T, s scenario.Scenario, preserve func(history.Event) b
 	if err != nil {
 		t.Fatal(err)
 	}
-	return facts
+	return events
 }
 
-// formatEvent formats a key event: the change, the key, old and new value, issuer and reason.
+// formatEvent formats a key event: the change, key, old and new value, issuer and reason.
 func formatEvent(e history.Event) string {
 	l := e.Life
-	text := fmt.Sprintf("%s %s", l.What, e.Key)
-	if l.Old != "" || l.Value != "" {
-		text += fmt.Sprintf(" %s→%s", l.Old, l.Value)
+	text := fmt.Sprintf("%s %s", l.Kind, e.Key)
+	if l.OldValue != "" || l.Value != "" {
+		text += fmt.Sprintf(" %s→%s", l.OldValue, l.Value)
 	}
 	for _, x := range []struct {
 		word string
 		at   int64
-	}{{"until", l.Expires}, {"was until", l.Before}} {
+	}{{"until", l.Expiry}, {"was until", l.OldExpiry}} {
 		if x.at != 0 {
 			text += fmt.Sprintf(" %s +%ds", x.word, (x.at-e.Local+5e8)/1e9)
 		}
 	}
-	if l.By != "" {
-		text += " by " + l.By + " " + l.Command
+	if l.Sender != "" {
+		text += " by " + l.Sender + " " + l.Command
 	}
 	if l.Script {
 		text += " in a script"
 	}
-	if l.Why != "" {
-		text += " for a " + l.Why
+	if l.Replacement != "" {
+		text += " for a " + l.Replacement
 	}
 	return text
 }
@@ -90,7 +90,7 @@ func formatEvent(e history.Event) string {
 func TestKeyEvents(t *testing.T) {
 	kill := func(c *cluster) { c.Kill("n1") }
 	restart := func(c *cluster) { c.Restart("n1") }
-	keeps := func(fsync string) scenario.Scenario {
+	persistent := func(fsync string) scenario.Scenario {
 		s := testScenario(1, 1)
 		s.Topology.Persistence = fsync
 		return s
@@ -119,13 +119,13 @@ func TestKeyEvents(t *testing.T) {
 		{"kill without persistence", testScenario(1, 1), []any{"SET k a PX 10000", "SET l b PX 10", 50 * time.Millisecond, kill, restart},
 			[]string{"set k →a until +10s by c1-n1 set", "set l →b until +0s by c1-n1 set",
 				"lost k a→ was until +10s for a restart", "expired l b→ was until +0s"}},
-		{"kill with persistence", keeps("always"), []any{"SET k a PX 10000", kill, restart},
+		{"kill with persistence", persistent("always"), []any{"SET k a PX 10000", kill, restart},
 			[]string{"set k →a until +10s by c1-n1 set", "kept k a→a until +10s was until +10s for a restart"}},
-		{"power loss, back to synced values", keeps("no"), []any{"SET k a PX 10000", func(c *cluster) { c.Shutdown("n1") }, restart, "PING", "SET k b PX 10000", "DEL m", "SET l c",
+		{"power loss, back to synced values", persistent("no"), []any{"SET k a PX 10000", func(c *cluster) { c.Shutdown("n1") }, restart, "PING", "SET k b PX 10000", "DEL m", "SET l c",
 			func(c *cluster) { c.LosePower("n1", false) }, restart},
 			[]string{"set k →a until +10s by c1-n1 set", "kept k a→a until +10s was until +10s for a restart", "changed k a→b until +10s was until +10s by c1-n1 set", "set l →c by c1-n1 set",
 				"reverted k b→a until +10s was until +10s for a restart", "lost l c→ for a restart"}},
-		{"deletion that was not synced", keeps("no"), []any{"SET k a", func(c *cluster) { c.Shutdown("n1") }, restart, "PING", "DEL k", func(c *cluster) { c.LosePower("n1", false) }, restart},
+		{"deletion that was not synced", persistent("no"), []any{"SET k a", func(c *cluster) { c.Shutdown("n1") }, restart, "PING", "DEL k", func(c *cluster) { c.LosePower("n1", false) }, restart},
 			[]string{"set k →a by c1-n1 set", "kept k a→a for a restart", "deleted k a→ by c1-n1 del", "appeared k →a for a restart"}},
 		{"promoted replica", replicated, []any{"SET k a", 10 * time.Millisecond, func(c *cluster) { c.Cut("n1-replica", "hold", "") }, "SET l b", func(c *cluster) { c.FailOver("n1") }},
 			[]string{"set k →a by c1-n1 set", "set l →b by c1-n1 set", "kept k a→a for a failover", "lost l b→ for a failover"}},
@@ -141,7 +141,7 @@ func TestKeyEvents(t *testing.T) {
 	}
 }
 
-// A suppressed event does not happen: the next client finds the key.
+// If preserve suppresses an event, the next client still finds the key.
 func TestSuppressedEvents(t *testing.T) {
 	for _, c := range []struct {
 		what  history.Change
@@ -155,20 +155,20 @@ func TestSuppressedEvents(t *testing.T) {
 	} {
 		t.Run(string(c.what), func(t *testing.T) {
 			steps := append(append([]any{"SET k a PX 10000"}, c.steps...), "SET k z NX PX 10000")
-			last := func(preserve func(history.Event) bool) string {
+			lastEvent := func(preserve func(history.Event) bool) string {
 				all := keyEvents(t, testScenario(1, 1), preserve, steps...)
 				return all[len(all)-1]
 			}
-			if got := last(nil); !strings.HasPrefix(got, "set k →z") && !strings.HasPrefix(got, "changed k a→b") {
-				t.Errorf("not suppressed: %s", got)
+			if got := lastEvent(nil); !strings.HasPrefix(got, "set k →z") && !strings.HasPrefix(got, "changed k a→b") {
+				t.Errorf("last event without suppression: %s", got)
 			}
-			asked := 0
-			got := last(func(e history.Event) bool {
-				asked++
-				return e.Life.What == c.what && e.Key == "k"
+			calls := 0
+			got := lastEvent(func(e history.Event) bool {
+				calls++
+				return e.Life.Kind == c.what && e.Key == "k"
 			})
-			if got != "set k →a until +10s by c1-n1 set" || asked == 0 {
-				t.Errorf("suppressed, called %d times: %s", asked, got)
+			if got != "set k →a until +10s by c1-n1 set" || calls == 0 {
+				t.Errorf("preserve was called %d times; last event: %s", calls, got)
 			}
 		})
 	}

@@ -27,77 +27,76 @@ const (
 	latencySpread = time.Millisecond
 )
 
-// Latency returns the minimum and the maximum one-way latency of a message.
-func Latency() (least, most time.Duration) { return minLatency, minLatency + latencySpread }
+// Latency returns the minimum and maximum one-way latency of a message.
+func Latency() (shortest, longest time.Duration) { return minLatency, minLatency + latencySpread }
 
 // network holds all machines and the links between them.
 //
 //	host c1 ── link c1-n1 ──► server n1
-//	           │ up: direction, slot 0
-//	           │ down: direction, slot 1
-//	           └ conns, each with a flow up and a flow down
+//	           │ upstream: direction, slot 0
+//	           │ downstream: direction, slot 1
+//	           └ conns, each with a flow in each direction
 type network struct {
 	*timeline
 	seed    uint64
 	scripts resp.Scripts
 
 	// mu guards everything below and everything in hosts, servers, links and conns. It is held
-	// while an action runs and while an event is recorded, but never while a function of a client
-	// or of the engine runs.
+	// while an action runs and while an event is recorded, but never while client code or engine
+	// code runs.
 	mu  sync.Mutex
 	rec *history.Recorder // nil once the run has ended
 	linkSet
 	hosts    []*host
 	servers  []*server
-	resource *server                  // also the last of servers
+	resource *server                  // the last element of servers
 	preserve func(history.Event) bool // reports whether to suppress a key event; may be nil
 	tokens   tokens
-	eventBuf []history.Event // buffer for the command that is being recorded
+	eventBuf []history.Event // scratch space for recordCommands
 }
 
-// drawKey returns a hash of the seed, the link and its direction, the instant and the content.
-// Messages that agree in all of these are numbered. So it doesn't matter which of two goroutines
-// sends first at the same instant. All random values of a message are drawn from this hash.
+// drawKey returns a hash of the seed, the direction, the instant and the content. Equal messages
+// sent at the same instant are numbered to tell them apart, so it doesn't matter which of two
+// goroutines sends first. All random values of a message are drawn from this hash.
 func (n *network) drawKey(d *direction, content uint64) uint64 {
 	now := n.now()
 	if now != d.instant {
 		d.instant, d.seen = now, d.seen[:0]
 	}
-	var k uint64
+	var repeats uint64
 	for _, c := range d.seen {
 		if c == content {
-			k++
+			repeats++
 		}
 	}
 	d.seen = append(d.seen, content)
-	return mix(n.seed, d.drawKey, uint64(now), content, k)
+	return hashWords(n.seed, d.drawKey, uint64(now), content, repeats)
 }
 
-// latency returns the latency of a message with this draw key.
 func latency(key uint64) int64 { return int64(minLatency) + int64(key%uint64(latencySpread)) }
 
 func (n *network) latency(d *direction, content uint64) int64 { return latency(n.drawKey(d, content)) }
 
-// digest returns a hash of everything sent, with send and delivery times. Within a direction it
-// doesn't depend on the order in which messages were added.
+// digest returns a hash of everything sent, with send and delivery times. It doesn't depend on the
+// order in which messages in the same direction were sent at the same instant.
 func (n *network) digest() uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var d uint64
 	for _, l := range n.links {
-		d = mix(d, l.up.digest, l.down.digest)
+		d = hashWords(d, l.upstream.digest, l.downstream.digest)
 	}
 	for _, s := range n.servers {
-		for _, r := range []*replica{s.replica, s.promoted} {
+		for _, r := range []*replica{s.replica, s.promotedReplica} {
 			if r != nil {
-				d = mix(d, r.digest)
+				d = hashWords(d, r.digest)
 			}
 		}
 	}
 	return d
 }
 
-// recordEvent records an event, unless the run is over.
+// recordEvent records an event unless the run is over.
 func (n *network) recordEvent(e history.Event) {
 	if n.rec != nil {
 		e.Token = n.tokens.placeholder(e.Token)
@@ -112,31 +111,31 @@ func (n *network) recordCommands(l *link, commands []*resp.Command) {
 		}
 		n.eventBuf = c.Events(n.eventBuf[:0], l.name, l.server.name)
 		for _, e := range n.eventBuf {
-			e.T = n.now() // later than its last timestamp if no answer came or nobody received it
+			e.T = n.now() // later than the command's last timestamp if no answer arrived
 			n.recordEvent(e)
 		}
 	}
 }
 
-// conn is a TCP connection: the client's end, as a net.Conn, and the server's state for it. Only
-// one goroutine may read at a time; any number may write.
+// conn is a TCP connection: the client's end, which is a net.Conn, and the server's state for it.
+// Only one goroutine may read at a time; any number may write.
 type conn struct {
-	reader          // on the dialing host
-	net             *network
-	link            *link
-	number          int64 // on its link, from 1
-	up, down        flow
-	stream          *resp.Stream
-	unansweredTaken bool // commands without an answer have been recorded
-	session         *node.Session
-	orphaned        bool // the server's machine lost power, and with it the state for the connection
-	sentSinceOutage bool // orphaned, and the client has sent something since
+	reader               // on the dialing host
+	net                  *network
+	link                 *link
+	number               int64 // counts the link's connections from 1
+	upstream, downstream flow
+	stream               *resp.Stream
+	unansweredTaken      bool // unanswered commands have been recorded
+	session              *node.Session
+	orphaned             bool // the server lost its state for the connection in a power failure
+	sentSinceOutage      bool // orphaned, and the client has sent data since the power failure
 
-	dialed        chan error  // how the dial ended
-	answered      atomic.Bool // the dial has ended
-	buf           []byte      // received but not read yet
-	err           error       // returned by Read after buf: the server ended the connection
-	closed        bool        // the client closed it
+	dialResult    chan error  // the dial's result
+	dialDone      atomic.Bool // the dial is over
+	buf           []byte      // received but unread
+	err           error       // set when the server ends the connection; returned by Read after buf
+	closed        bool        // the client has closed the connection
 	writeDeadline time.Time
 }
 
@@ -146,40 +145,40 @@ var (
 )
 
 func (l *link) newConn() *conn {
-	l.dials++
-	c := &conn{net: l.net, link: l, number: l.dials, stream: resp.NewStream(&l.net.scripts), dialed: make(chan error, 1),
-		reader: reader{host: l.host, slot: l.down.slot, notify: make(chan struct{}, 1)}}
-	c.up = flow{conn: c, dir: &l.up}
-	c.down = flow{conn: c, dir: &l.down}
+	l.dialCount++
+	c := &conn{net: l.net, link: l, number: l.dialCount, stream: resp.NewStream(&l.net.scripts), dialResult: make(chan error, 1),
+		reader: reader{host: l.host, slot: l.downstream.slot, notify: make(chan struct{}, 1)}}
+	c.upstream = flow{conn: c, dir: &l.upstream}
+	c.downstream = flow{conn: c, dir: &l.downstream}
 	l.conns = append(l.conns, c)
 	return c
 }
 
-// Write sends b. It blocks only while the client is paused, and for an instant if it fails.
+// Write sends b. It blocks only while the client is paused, or for an instant if it fails.
 func (c *conn) Write(b []byte) (int, error) {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
-	c.host.gate(c.up.dir.slot)
+	c.host.waitAtGate(c.upstream.dir.slot)
 	if err := c.sendError(); err != nil {
 		c.net.mu.Unlock()
-		c.host.nap(c.up.dir.slot) // several errors at the same instant would arrive in random order
+		c.host.waitForSlot(c.upstream.dir.slot) // errors returned at the same instant would arrive in random order
 		c.net.mu.Lock()
-		c.host.gate(c.up.dir.slot)
+		c.host.waitAtGate(c.upstream.dir.slot)
 		return 0, err
 	}
-	sent := c.net.now()
-	m := &message{size: len(b), sent: sent, commands: c.stream.Request(b, sent), protocolErr: c.stream.ProtocolError()}
+	now := c.net.now()
+	m := &message{size: len(b), sendTime: now, commands: c.stream.Request(b, now), protocolErr: c.stream.ProtocolError()}
 	m.hasLockCommand = lockCommand(m.commands)
 	if c.link.server != c.net.resource {
 		b = c.net.tokens.maskRequest(b, m.commands)
 	}
-	m.contentHash = sum(b)
+	m.contentHash = hashBytes(b)
 	c.link.match(m, nemesis.Request, m.commands)
-	c.up.send(m)
+	c.upstream.send(m)
 	return m.size, nil
 }
 
-// sendError returns the reason why the connection can't send, or nil.
+// sendError returns why the connection can't send, or nil.
 func (c *conn) sendError() error {
 	switch {
 	case c.closed:
@@ -193,14 +192,14 @@ func (c *conn) sendError() error {
 }
 
 // Read returns available data even if the deadline has passed. A deadline takes effect strictly
-// after its nominal instant, on the connection's own slot. The reason is that go-redis sets a
-// connection's deadline to the very deadline of its context, and the runtime fires two timers of
-// the same instant in either order.
+// after its nominal instant, in the connection's own slot, because go-redis gives a connection the
+// same deadline as its context, and the runtime fires two timers of the same instant in either
+// order.
 func (c *conn) Read(b []byte) (int, error) {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
 	for {
-		c.host.gate(c.down.dir.slot)
+		c.host.waitAtGate(c.downstream.dir.slot)
 		switch {
 		case c.closed:
 			return 0, net.ErrClosed
@@ -210,7 +209,7 @@ func (c *conn) Read(b []byte) (int, error) {
 			return n, nil
 		case c.err != nil:
 			return 0, c.err
-		case c.expired():
+		case c.isExpired():
 			return 0, os.ErrDeadlineExceeded
 		}
 		c.wait()
@@ -220,11 +219,11 @@ func (c *conn) Read(b []byte) (int, error) {
 // SyscallConn lets clients check a connection before they reuse it, as go-redis does.
 func (c *conn) SyscallConn() (syscall.RawConn, error) { return rawConn{c}, nil }
 
-// rawConn lets clients check whether the other end has closed, without consuming data.
+// rawConn lets clients check whether the server has closed the connection, without consuming data.
 type rawConn struct{ conn *conn }
 
-// Read returns how the connection ended, if there is nothing left to read. It doesn't wait at the
-// gate, because callers hold mutexes.
+// Read returns the error that ended the connection unless there is data left to read. It doesn't
+// wait at the gate because its callers hold mutexes.
 func (l rawConn) Read(func(fd uintptr) (done bool)) error {
 	c := l.conn
 	c.net.mu.Lock()
@@ -241,7 +240,7 @@ func (l rawConn) Read(func(fd uintptr) (done bool)) error {
 func (l rawConn) Control(func(fd uintptr)) error           { return errors.ErrUnsupported }
 func (l rawConn) Write(func(fd uintptr) (done bool)) error { return errors.ErrUnsupported }
 
-// Close sends pending writes and then the end of the stream. A paused client sends it when it
+// Close sends pending writes, followed by the end of the stream. A paused client sends them when it
 // resumes.
 func (c *conn) Close() error {
 	c.net.mu.Lock()
@@ -251,14 +250,14 @@ func (c *conn) Close() error {
 	}
 	c.closeClientEnd()
 	c.nudge()
-	later := waiter{c.up.dir.slot, c.sendEnd}
+	w := waiter{c.upstream.dir.slot, c.sendEnd}
 	switch h := c.host; {
 	case h.killed:
 		c.sendEnd()
 	case h.aheadOfTrueTime():
-		h.waitForTrueTime(later)
+		h.waitForTrueTime(w)
 	case h.paused:
-		h.waiters = append(h.waiters, later)
+		h.waiters = append(h.waiters, w)
 	default:
 		c.sendEnd()
 	}
@@ -269,30 +268,29 @@ func (c *conn) closeClientEnd() {
 	c.closed, c.buf = true, nil
 }
 
-// sendEnd tells the server that the client's end is closed. A pool closes all its connections at
-// the same instant, in map order, so the ends are sent an instant later, in the order in which the
-// connections were dialed.
+// sendEnd notifies the server that the client's end is closed. A pool closes all its connections at
+// the same instant, in map order. So the notifications are sent an instant later, in the order in
+// which the connections were dialed.
 func (c *conn) sendEnd() {
 	l := c.link
 	end := &message{}
 	end.deliver = func() { l.server.receiveEnd(end) }
-	c.up.queue = append(c.up.queue, end)
-	l.ending = append(l.ending, c)
-	if len(l.ending) == 1 {
-		c.net.at(l.up.slot, c.net.now()+1, l.sendEnds)
+	c.upstream.queue = append(c.upstream.queue, end)
+	l.closingConns = append(l.closingConns, c)
+	if len(l.closingConns) == 1 {
+		c.net.at(l.upstream.slot, c.net.now()+1, l.sendEnds)
 	}
 }
 
 func (l *link) sendEnds() {
-	slices.SortFunc(l.ending, func(a, b *conn) int { return cmp.Compare(a.number, b.number) })
-	for _, c := range l.ending {
-		end := c.up.queue[len(c.up.queue)-1]
-		c.up.dispatch(end, l.net.latency(&l.up, end.contentHash))
+	slices.SortFunc(l.closingConns, func(a, b *conn) int { return cmp.Compare(a.number, b.number) })
+	for _, c := range l.closingConns {
+		end := c.upstream.queue[len(c.upstream.queue)-1]
+		c.upstream.dispatch(end, l.net.latency(&l.upstream, end.contentHash))
 	}
-	l.ending = nil
+	l.closingConns = nil
 }
 
-// closeSession drops the server's state for the connection.
 func (c *conn) closeSession() {
 	if c.session != nil {
 		c.session.Close()
@@ -300,20 +298,20 @@ func (c *conn) closeSession() {
 	}
 }
 
-// handleData handles data from the server.
 func (c *conn) handleData(m *message) {
 	if !c.closed {
 		for _, cmd := range m.commands {
-			cmd.Answered = c.net.now()
+			cmd.AnsweredAt = c.net.now()
 		}
 		c.buf = append(c.buf, m.payload...)
 	}
-	c.net.recordCommands(c.link, m.commands) // before the client can act on it
+	c.net.recordCommands(c.link, m.commands) // before the client can react
 	c.wake()
 	c.removeIfDone()
 }
 
-// handleServerEnd handles the end of the connection by the server: io.EOF or ECONNRESET.
+// handleServerEnd handles a connection that the server ended; err is io.EOF or a system error such
+// as ECONNRESET.
 func (c *conn) handleServerEnd(err error) {
 	c.net.recordCommands(c.link, c.takeUnanswered())
 	if !errors.Is(err, io.EOF) {
@@ -326,7 +324,7 @@ func (c *conn) handleServerEnd(err error) {
 	c.removeIfDone()
 }
 
-// takeUnanswered returns the commands without an answer. A second call returns nothing.
+// takeUnanswered returns the commands that have no answer yet. Further calls return nothing.
 func (c *conn) takeUnanswered() []*resp.Command {
 	if c.unansweredTaken {
 		return nil
@@ -335,22 +333,22 @@ func (c *conn) takeUnanswered() []*resp.Command {
 	return c.stream.Pending()
 }
 
-// openCommands returns the commands of a link whose answers were not delivered. It takes each
+// openCommands returns the link's commands whose answers were not delivered. It returns each
 // command only once.
 func (l *link) openCommands() []*resp.Command {
-	var open []*resp.Command
+	var commands []*resp.Command
 	for _, c := range l.conns {
-		for _, m := range c.down.queue {
-			open = append(open, m.commands...)
+		for _, m := range c.downstream.queue {
+			commands = append(commands, m.commands...)
 		}
-		open = append(open, c.takeUnanswered()...)
+		commands = append(commands, c.takeUnanswered()...)
 	}
-	return open
+	return commands
 }
 
-// removeIfDone removes the connection once both ends have finished with it.
+// removeIfDone removes the connection from its link if both ends have finished with it.
 func (c *conn) removeIfDone() {
-	if (c.closed || c.err != nil) && c.session == nil && len(c.up.queue) == 0 && len(c.down.queue) == 0 {
+	if (c.closed || c.err != nil) && c.session == nil && len(c.upstream.queue) == 0 && len(c.downstream.queue) == 0 {
 		c.link.conns = slices.DeleteFunc(c.link.conns, func(o *conn) bool { return o == c })
 	}
 }
@@ -381,8 +379,8 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// dial connects the client to the server at an address. It takes one round trip and blocks while
-// the link is cut. A server refuses the connection if it is down or outside the client's reach.
+// dial connects the client to the server at addr. It takes one round trip and blocks while the link
+// is cut. The server refuses the connection if it is down or out of the client's reach.
 func (h *host) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	n := h.net
 	n.mu.Lock()
@@ -391,7 +389,7 @@ func (h *host) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	if l == nil {
 		return nil, fmt.Errorf("dial %s: no such server in the simulation", addr)
 	}
-	h.gate(l.up.slot)
+	h.waitAtGate(l.upstream.slot)
 	if h.killed {
 		return nil, net.ErrClosed
 	}
@@ -399,32 +397,32 @@ func (h *host) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 		return nil, err
 	}
 	c := l.newConn()
-	c.up.send(&message{deliver: func() { l.server.accept(c) }})
+	c.upstream.send(&message{deliver: func() { l.server.accept(c) }})
 	return c.awaitDial(ctx)
 }
 
-// awaitDial waits for the server's answer or the context's end. An answer that arrives exactly at
-// the deadline is accepted, but only at the instant at which the deadline would take effect, since
-// it is undefined which of the two wakes the dialer first.
+// awaitDial waits for the server's answer or the end of the context. An answer that arrives exactly
+// at the deadline is accepted, but only at the instant when the deadline takes effect, since it is
+// undefined which of the two wakes the dialer first.
 func (c *conn) awaitDial(ctx context.Context) (net.Conn, error) {
 	n := c.net
 	n.mu.Unlock()
 	var err error
 	select {
-	case err = <-c.dialed:
-		if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
-			c.host.nap(c.down.dir.slot)
+	case err = <-c.dialResult:
+		if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+			c.host.waitForSlot(c.downstream.dir.slot)
 		}
 	case <-ctx.Done():
-		c.host.nap(c.down.dir.slot)
+		c.host.waitForSlot(c.downstream.dir.slot)
 		select {
-		case err = <-c.dialed: // the answer came first after all
+		case err = <-c.dialResult: // the answer arrived at the same instant
 		default:
 			err = ctx.Err()
 		}
 	}
 	n.mu.Lock()
-	c.host.gate(c.down.dir.slot)
+	c.host.waitAtGate(c.downstream.dir.slot)
 	if err == nil && !c.host.killed {
 		return c, nil
 	}
@@ -442,48 +440,47 @@ func (c *conn) awaitDial(ctx context.Context) (net.Conn, error) {
 	return nil, c.opError("dial", err)
 }
 
-// finishDial ends the dial, unless it has ended already.
+// finishDial reports the dial's result, unless the dial has already ended.
 func (c *conn) finishDial(err error) {
-	c.answered.Store(true)
+	c.dialDone.Store(true)
 	c.host.bubble.runInside(func() {
 		select {
-		case c.dialed <- err:
+		case c.dialResult <- err:
 		default:
 		}
 	})
 }
 
-// messageState is the progress of a message.
 type messageState int8
 
 const (
-	inFlight messageState = iota
-	waiting               // arrived at a cut, or behind an undelivered message
-	held                  // held by a tap
+	stateInFlight messageState = iota
+	stateWaiting               // arrived while the link is cut, or behind an undelivered message
+	stateHeld                  // held by a tap
 )
 
-// message is a chunk of data in one direction of a connection, or the beginning or end of the
-// connection.
+// message is a chunk of data in one direction of a connection, or the connection's beginning or
+// end.
 type message struct {
-	flow           *flow // its path
-	size           int   // bytes; 0 for a beginning or an end
-	state          messageState
-	hasLockCommand bool            // contains a lock command
-	paced          bool            // already delayed by limited bandwidth
-	commands       []*resp.Command // commands that a request completes or a reply answers
-	protocolErr    error           // protocol error behind the commands of a request
-	sent           int64           // when a request entered the link
-	payload        []byte          // of a reply
-	smallBuf       [24]byte        // backs most payloads
-	contentHash    uint64          // hash of the contents
-	drawKey        uint64          // source of all random values of the message
-	taps           []*tap          // taps that will hold it, one after the other
-	deliver        func()          // nil means delivered as a request or a reply
+	flow             *flow
+	size             int // bytes; 0 for a beginning or an end
+	state            messageState
+	hasLockCommand   bool            // contains a lock command
+	bandwidthApplied bool            // already delayed by limited bandwidth
+	commands         []*resp.Command // commands completed by a request or answered by a reply
+	protocolErr      error           // protocol error that follows a request's commands
+	sendTime         int64           // when a request was sent
+	payload          []byte          // a reply's data
+	smallBuf         [24]byte        // backing array of short payloads
+	contentHash      uint64          // hash of the message's contents
+	drawKey          uint64          // source of all the message's random values
+	taps             []*tap          // taps that will hold the message, one after the other
+	deliver          func()          // delivers the message; nil means as a request or a reply
 }
 
-// answers returns the commands that the message answers.
+// answers returns the commands that the message answers. A request answers none.
 func (m *message) answers() []*resp.Command {
-	if m.flow == &m.flow.conn.up {
+	if m.flow == &m.flow.conn.upstream {
 		return nil
 	}
 	return m.commands
@@ -494,16 +491,16 @@ func (m *message) fire() { m.flow.arrive(m) }
 // flow is one direction of one connection. As in TCP, messages are delivered in the order in which
 // they were sent, whatever a cut or a tap does in between.
 type flow struct {
-	conn   *conn
-	dir    *direction
-	queue  []*message
-	last   int64 // delivery time of the newest message
-	broken bool  // a message was lost, so all later ones are lost too
+	conn    *conn
+	dir     *direction
+	queue   []*message
+	lastDue int64 // delivery time of the latest message
+	broken  bool  // a message was lost, so all later messages are lost too
 }
 
 func (f *flow) send(m *message) {
 	if m.size == 0 {
-		m.contentHash = sum("")
+		m.contentHash = hashBytes("")
 	}
 	m.drawKey = f.conn.net.drawKey(f.dir, m.contentHash)
 	f.queue = append(f.queue, m)
@@ -512,27 +509,27 @@ func (f *flow) send(m *message) {
 
 func (f *flow) dispatch(m *message, delay int64) {
 	n := f.conn.net
-	m.flow, m.state = f, inFlight
+	m.flow, m.state = f, stateInFlight
 	now := n.now()
-	due := n.schedule(f.dir.slot, max(now+delay, f.last+1), m)
-	f.last = max(f.last, due)
-	f.dir.digest += mix(uint64(now), uint64(due), m.contentHash)
+	due := n.schedule(f.dir.slot, max(now+delay, f.lastDue+1), m)
+	f.lastDue = max(f.lastDue, due)
+	f.dir.digest += hashWords(uint64(now), uint64(due), m.contentHash)
 }
 
-// arrive delivers a message, unless something holds it.
+// arrive delivers a message unless a cut, a tap or an earlier message holds it back.
 func (f *flow) arrive(m *message) {
-	m.state = waiting
+	m.state = stateWaiting
 	if f.queue[0] != m || f.dir.holds(m) {
 		return
 	}
 	if t := m.nextTap(); t != nil {
-		m.state = held
+		m.state = stateHeld
 		t.message = m
-		go t.hit(nemesis.HeldMessage{Pass: t.pass, Lose: t.lose})
+		go t.onHit(nemesis.HeldMessage{Pass: t.letThrough, Lose: t.drop})
 		return
 	}
-	if turn := f.dir.bandwidthDelay(m); turn > 0 {
-		f.dispatch(m, turn)
+	if delay := f.dir.bandwidthDelay(m); delay > 0 {
+		f.dispatch(m, delay)
 		return
 	}
 	f.pop()
@@ -544,57 +541,57 @@ func (f *flow) arrive(m *message) {
 	switch {
 	case m.deliver != nil:
 		m.deliver()
-	case f == &f.conn.up:
+	case f == &f.conn.upstream:
 		f.dir.link.server.receive(m)
 	default:
 		f.conn.handleData(m)
 	}
 }
 
-// pop removes the first message and dispatches the next one if it is waiting.
+// pop removes the first message and dispatches the next one if it is already waiting.
 func (f *flow) pop() {
 	f.queue = slices.Delete(f.queue, 0, 1)
-	if len(f.queue) > 0 && f.queue[0].state == waiting {
+	if len(f.queue) > 0 && f.queue[0].state == stateWaiting {
 		f.dispatch(f.queue[0], 1)
 	}
 }
 
-// resume dispatches the first message that waited at a cut. The others follow it.
+// resume dispatches the first message that waited for the end of a cut. The others follow it.
 func (f *flow) resume() {
-	if len(f.queue) > 0 && f.queue[0].state == waiting {
+	if len(f.queue) > 0 && f.queue[0].state == stateWaiting {
 		f.dispatch(f.queue[0], f.conn.net.latency(f.dir, f.queue[0].contentHash))
 	}
 }
 
-// linkSet holds all links of a network, whose mutex guards them.
+// linkSet holds all links of a network. The network's mutex guards it.
 type linkSet struct {
 	net   *network
 	links []*link
 }
 
-// link connects a client and a server.
+// link connects a client to a server.
 type link struct {
-	name     string
-	net      *network
-	host     *host
-	server   *server
-	refuses  bool // the server is outside the client's reach
-	cut      nemesis.LinkCut
-	shapes   []*shape
-	up, down direction
-	dials    int64 // number of connections so far
-	conns    []*conn
-	ending   []*conn // closed by the client at this instant
-	taps     []*tap
+	name                 string
+	net                  *network
+	host                 *host
+	server               *server
+	unreachable          bool // the server is out of the client's reach
+	cut                  nemesis.LinkCut
+	shapes               []*shape
+	upstream, downstream direction
+	dialCount            int64 // number of connections dialed so far
+	conns                []*conn
+	closingConns         []*conn // connections closed by the client at this instant
+	taps                 []*tap
 }
 
-// direction is one direction of a link.
 type direction struct {
 	link    *link
-	carries string // its content: requests or replies
+	content string // nemesis.Request or nemesis.Reply
 	drawKey uint64
 	slot    slot
-	// Messages sent at the current instant, so that equal ones get different latencies.
+	// seen holds the content hashes of messages sent at instant, so that equal messages get
+	// different latencies.
 	instant int64
 	seen    []uint64
 	digest  uint64
@@ -602,50 +599,50 @@ type direction struct {
 
 func (w *linkSet) connect(h *host, s *server) *link {
 	l := &link{name: nemesis.LinkName(h.name, s.name), net: w.net, host: h, server: s}
-	l.up = direction{link: l, carries: nemesis.Request, drawKey: sum(l.name), slot: slot(2 * len(w.links))}
-	l.down = direction{link: l, carries: nemesis.Reply, drawKey: ^sum(l.name), slot: slot(2*len(w.links) + 1)}
+	l.upstream = direction{link: l, content: nemesis.Request, drawKey: hashBytes(l.name), slot: slot(2 * len(w.links))}
+	l.downstream = direction{link: l, content: nemesis.Reply, drawKey: ^hashBytes(l.name), slot: slot(2*len(w.links) + 1)}
 	w.links = append(w.links, l)
 	return l
 }
 
-// link returns the link with this name, or nil.
+// link returns the named link, or nil.
 func (w *linkSet) link(name string) *link {
 	return find(w.links, func(l *link) bool { return l.name == name })
 }
 
-// linkTo returns the link between a host and the server at an address, or nil.
+// linkTo returns the link from h to the server at addr, or nil.
 func (w *linkSet) linkTo(h *host, addr string) *link {
 	return find(w.links, func(l *link) bool { return l.host == h && l.server.addr.String() == addr })
 }
 
-// conns returns the connections of a host or a server.
-func (w *linkSet) conns(h *host, s *server) (all []*conn) {
+// conns returns all connections of the host and of the server, either of which may be nil.
+func (w *linkSet) conns(h *host, s *server) (conns []*conn) {
 	for _, l := range w.links {
 		if l.host == h || l.server == s {
-			all = append(all, l.conns...)
+			conns = append(conns, l.conns...)
 		}
 	}
-	return all
+	return conns
 }
 
-// reader is the reading side of the client's end of a connection.
+// reader is the reading side of a connection's client end.
 type reader struct {
 	host         *host
-	slot         slot // of the connection's incoming messages
+	slot         slot // slot of incoming messages
 	reading      bool
-	readDeadline time.Time     // deadline; zero: none
-	alarm        int64         // deadline of the pending wake-up event; 0: none
+	readDeadline time.Time     // zero: none
+	alarm        int64         // time of the pending wake-up event; 0: none
 	notify       chan struct{} // wakes a blocked read
 }
 
 // deadline returns the instant at which a read times out, before alignment to the slot.
 func (r *reader) deadline() int64 { return r.host.trueTimeOf(r.readDeadline) + 1 }
 
-func (r *reader) expired() bool {
+func (r *reader) isExpired() bool {
 	return !r.readDeadline.IsZero() && r.slot.align(r.deadline()) <= r.host.net.now()
 }
 
-// wait blocks until the connection's state changes or its deadline passes.
+// wait waits until the connection's state changes or its deadline passes.
 func (r *reader) wait() {
 	r.setAlarm()
 	r.reading = true
@@ -656,8 +653,8 @@ func (r *reader) wait() {
 }
 
 // setAlarm schedules a wake-up at the deadline. Deadlines are nearly always extended before they
-// expire, so an alarm may go off too early and is then set again. A timer for each read would cost
-// far more.
+// expire, so an alarm may go off too early and is then set again. A timer per read would cost far
+// more.
 func (r *reader) setAlarm() {
 	if due := r.deadline(); !r.readDeadline.IsZero() && (r.alarm == 0 || due < r.alarm) {
 		r.alarm = due
@@ -669,7 +666,7 @@ func (r *reader) setAlarm() {
 func (r *reader) fire() {
 	r.alarm = 0
 	switch {
-	case r.expired():
+	case r.isExpired():
 		r.wake()
 	case r.reading:
 		r.setAlarm()
@@ -678,16 +675,16 @@ func (r *reader) fire() {
 
 // wake makes a blocked reader check the connection's state.
 func (r *reader) wake() {
-	switch own := r.host.bubble; {
+	switch bubble := r.host.bubble; {
 	case !r.reading:
-	case own == nil:
+	case bubble == nil:
 		r.nudge()
 	default:
-		own.runInside(r.nudge)
+		bubble.runInside(r.nudge)
 	}
 }
 
-// nudge is like wake, but must be called in the client's bubble.
+// nudge is like wake but must be called in the client's bubble.
 func (r *reader) nudge() {
 	select {
 	case r.notify <- struct{}{}:
@@ -696,19 +693,19 @@ func (r *reader) nudge() {
 }
 
 // semTimers is go-redis's internal pool of timers for clients that wait for a free connection. A
-// timer belongs to the bubble in which it was created; using it in another bubble crashes the
-// process. TestPoolWaitAcrossRuns fails if a newer go-redis renames the variable.
+// timer belongs to the bubble that created it, and using it in another bubble crashes the process.
+// TestPoolWaitAcrossRuns fails if a newer go-redis renames the variable.
 //
 //go:linkname semTimers github.com/redis/go-redis/v9/internal.semTimers
 var semTimers sync.Pool
 
-// resetMu is held while the pool is replaced, since runs may start concurrently.
-var resetMu sync.Mutex
+// semTimersMu guards semTimers, since runs may start concurrently.
+var semTimersMu sync.Mutex
 
 // resetTimers discards the timers of earlier runs.
 func resetTimers() {
-	resetMu.Lock()
-	defer resetMu.Unlock()
+	semTimersMu.Lock()
+	defer semTimersMu.Unlock()
 	semTimers = sync.Pool{New: func() any {
 		t := time.NewTimer(time.Hour)
 		t.Stop()

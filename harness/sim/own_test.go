@@ -26,12 +26,12 @@ func clientBubbleScenario(clients, nodes int) scenario.Scenario {
 }
 
 // In a client's bubble, clock readings, timers and context deadlines follow the client's clock
-// rate. Timestamps of events are true time.
+// rate. Event timestamps are in true time.
 func TestClientBubbleClock(t *testing.T) {
 	_, events, _ := simulate(t, clientBubbleScenario(2, 1), 1, func(c *cluster) error {
 		c.At(0, func() {
-			if back, err := c.TurnClock("c1", 0, 0.5); err != nil || !strings.Contains(back, "rate 0.5") {
-				t.Error(back, err)
+			if readBack, err := c.TurnClock("c1", 0, 0.5); err != nil || !strings.Contains(readBack, "rate 0.5") {
+				t.Error(readBack, err)
 			}
 			if _, err := c.TurnClock("c1", -time.Second, 1); err == nil || !strings.Contains(err.Error(), "has one clock") {
 				t.Errorf("setting the clock: %v", err)
@@ -40,40 +40,40 @@ func TestClientBubbleClock(t *testing.T) {
 		c.At(20*time.Second, func() { c.TurnClock("c1", 0, 2) })
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			<-e.After(time.Second)
-			begin, truth := time.Now(), e.True()
-			passed := func(what string, own, really time.Duration) {
+			start, startTrue := time.Now(), e.TrueTime()
+			checkElapsed := func(what string, wantOwn, wantTrue time.Duration) {
 				t.Helper()
-				for which, d := range map[string]time.Duration{"own": time.Since(begin) - own, "Env's": e.Now().Sub(begin) - own, "true": e.True() - truth - really} {
+				for clock, d := range map[string]time.Duration{"own": time.Since(start) - wantOwn, "Env's": e.Now().Sub(start) - wantOwn, "true": e.TrueTime() - startTrue - wantTrue} {
 					if d.Abs() > 50*time.Microsecond {
-						t.Errorf("%s: %s clock is off by %v", what, which, d)
+						t.Errorf("%s: %s clock is off by %v", what, clock, d)
 					}
 				}
 			}
-			passed("begin", 0, 0)
+			checkElapsed("begin", 0, 0)
 			time.Sleep(time.Second)
-			passed("sleep", time.Second, 2*time.Second)
-			limited, cancel := context.WithTimeout(ctx, time.Second)
+			checkElapsed("sleep", time.Second, 2*time.Second)
+			limitedCtx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
-			<-limited.Done()
-			passed("context", 2*time.Second, 4*time.Second)
+			<-limitedCtx.Done()
+			checkElapsed("context", 2*time.Second, 4*time.Second)
 			<-e.After(time.Second)
-			passed("timer", 3*time.Second, 6*time.Second)
+			checkElapsed("timer", 3*time.Second, 6*time.Second)
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
 				return err
 			}
-			begin, truth = time.Now(), e.True()
+			start, startTrue = time.Now(), e.TrueTime()
 			conn.SetReadDeadline(time.Now().Add(time.Second))
 			if _, err := conn.Read(make([]byte, 1)); err == nil {
-				t.Error("read returned data though nothing was requested")
+				t.Error("read returned data although nothing was requested")
 			}
-			passed("read deadline", time.Second, 2*time.Second)
-			e.Emit(history.Event{T: int64(e.True()), Op: history.OpCheck, Local: e.Now().UnixNano()})
-			// At 20 s, its clock's rate changes from 0.5 to 2.
-			begin, truth = time.Now(), e.True()
-			slow := 20*time.Second - truth
-			time.Sleep(slow/2 + 4*time.Second)
-			passed("slow, then fast", slow/2+4*time.Second, slow+2*time.Second)
+			checkElapsed("read deadline", time.Second, 2*time.Second)
+			e.Emit(history.Event{T: int64(e.TrueTime()), Op: history.OpCheck, Local: e.Now().UnixNano()})
+			// At 20 s, the client's clock rate changes from 0.5 to 2.
+			start, startTrue = time.Now(), e.TrueTime()
+			slowTime := 20*time.Second - startTrue
+			time.Sleep(slowTime/2 + 4*time.Second)
+			checkElapsed("slow, then fast", slowTime/2+4*time.Second, slowTime+2*time.Second)
 			return nil
 		})
 	})
@@ -135,7 +135,7 @@ func TestClientBubblePauseAndKill(t *testing.T) {
 		c.At(time.Second, func() { c.Pause("c1") })
 		c.At(3*time.Second, func() { c.Resume("c1") })
 		c.At(5*time.Second, func() { c.Kill("c1") })
-		var woke, seen time.Duration
+		var resumeTime, killTime time.Duration
 		err := c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
@@ -145,20 +145,20 @@ func TestClientBubblePauseAndKill(t *testing.T) {
 			if reply, err := ask(conn, "PING"); reply != "+PONG\r\n" {
 				t.Error(reply, err)
 			}
-			woke = e.True()
+			resumeTime = e.TrueTime()
 			go func() { time.Sleep(10 * time.Second) }()
 			<-ctx.Done()
-			seen = e.True()
+			killTime = e.TrueTime()
 			return ctx.Err()
 		})
-		if !errors.Is(err, harness.ErrKilled) || woke < 3*time.Second || woke > 3*time.Second+5*time.Millisecond {
-			t.Errorf("%v; resumed at %v, killed at %v", err, woke, seen)
+		if !errors.Is(err, harness.ErrKilled) || resumeTime < 3*time.Second || resumeTime > 3*time.Second+5*time.Millisecond {
+			t.Errorf("%v; resumed at %v, killed at %v", err, resumeTime, killTime)
 		}
 		return nil
 	})
 }
 
-// A failure in a client's bubble is an error of the run and does not hang it.
+// A failure in a client's bubble is returned as an error by the run and does not hang it.
 func TestClientBubbleErrors(t *testing.T) {
 	outside := make(chan int)
 	defer close(outside)
@@ -172,7 +172,7 @@ func TestClientBubbleErrors(t *testing.T) {
 			return nil
 		}, "deadlock"},
 		"waits for something outside": {func(context.Context, client.Env) error { <-outside; return nil }, "client c1 is stuck"},
-		"waits for ever":              {func(context.Context, client.Env) error { <-make(chan int); return nil }, "deadlock"},
+		"waits forever":               {func(context.Context, client.Env) error { <-make(chan int); return nil }, "deadlock"},
 	} {
 		b := New(map[string]lock.Kind{"own": {OwnTime: true}})
 		b.stepTimeout = 200 * time.Millisecond
@@ -185,8 +185,8 @@ func TestClientBubbleErrors(t *testing.T) {
 	}
 }
 
-// Runs leave no goroutines behind, whether clients ended, were killed or never began.
-func TestClientBubblesEnd(t *testing.T) {
+// Runs leave no goroutines behind, whether clients ended, were killed or never started.
+func TestClientBubblesLeaveNoGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 20 {
 		runContentionOn(t, clientBubbleScenario(3, 3), 1, time.Second, func(c *cluster) { c.At(300*time.Millisecond, func() { c.Kill("c2") }) })
@@ -194,8 +194,8 @@ func TestClientBubblesEnd(t *testing.T) {
 			return c.runOneClient(func(context.Context, client.Env) error { return nil })
 		})
 	}
-	for begin := time.Now(); runtime.NumGoroutine() > before; runtime.Gosched() {
-		if time.Since(begin) > 5*time.Second {
+	for start := time.Now(); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Since(start) > 5*time.Second {
 			t.Fatalf("%d goroutines before, %d after", before, runtime.NumGoroutine())
 		}
 	}

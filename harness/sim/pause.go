@@ -13,8 +13,8 @@ import (
 
 var _ nemesis.Pauser = (*cluster)(nil)
 
-// Pause stops a node, or a client, which then blocks at every gate. The machine of a stopped node
-// still accepts connections and receives data.
+// Pause stops a node, or a client, which then blocks at every gate. A stopped node's machine still
+// accepts connections and receives data.
 func (c *cluster) Pause(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -22,9 +22,9 @@ func (c *cluster) Pause(target string) (string, error) {
 	if h == nil {
 		return c.pauseNode(target)
 	}
-	switch over := h.endedError(); {
-	case over != nil:
-		return "", fmt.Errorf("pause %s: %w", target, over)
+	switch endErr := h.endedError(); {
+	case endErr != nil:
+		return "", fmt.Errorf("pause %s: %w", target, endErr)
 	case h.paused:
 		return "", fmt.Errorf("pause %s: it is paused already", target)
 	}
@@ -44,7 +44,7 @@ func (c *cluster) pauseNode(target string) (string, error) {
 	return fmt.Sprintf("%s is stopped; PING: %s", target, s.ping()), nil
 }
 
-// Resume resumes a client or a node. A node then handles the requests that arrived in the meantime.
+// Resume resumes a client, or a node, which then handles the requests that arrived in the meantime.
 func (c *cluster) Resume(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +58,7 @@ func (c *cluster) Resume(target string) (string, error) {
 	case !h.paused:
 		return "", fmt.Errorf("resume %s: it isn't paused", target)
 	}
-	return fmt.Sprintf("%s runs again, %s, its clock shows %s", target, waitedText(h.resume()), wallClock()), nil
+	return fmt.Sprintf("%s runs again, %s, its clock shows %s", target, describeWaiters(h.resume()), wallClock()), nil
 }
 
 func (c *cluster) resumeNode(target string) (string, error) {
@@ -70,29 +70,29 @@ func (c *cluster) resumeNode(target string) (string, error) {
 		return target + " ended meanwhile", nil
 	}
 	s.paused = false
-	waited := len(s.backlog)
+	count := len(s.backlog)
 	s.catchUp()
 	s.scheduleTick()
-	return fmt.Sprintf("%s runs again, %s; PING: %s", target, waitedText(waited), s.ping()), nil
+	return fmt.Sprintf("%s runs again, %s; PING: %s", target, describeWaiters(count), s.ping()), nil
 }
 
 // wallClock returns the reading of a correct wall clock.
 func wallClock() string { return time.Now().UTC().Format("15:04:05.000000") }
 
-// waitedText describes how many actions waited for a process that has resumed.
-func waitedText(n int) string {
+// describeWaiters describes how many actions waited for a process that has resumed.
+func describeWaiters(n int) string {
 	if n == 1 {
 		return "1 thing waited"
 	}
 	return fmt.Sprintf("%d things waited", n)
 }
 
-// running reports whether Redis handles a request that arrives now.
-func (s *server) running() bool {
-	return s.node != nil && !s.paused && !s.waiting && len(s.backlog) == 0
+// isReady reports whether Redis would handle an arriving request at once.
+func (s *server) isReady() bool {
+	return s.node != nil && !s.paused && !s.waitingForDisk && len(s.backlog) == 0
 }
 
-// process handles a message: commands, or the end of its connection.
+// process handles commands or the end of a connection.
 func (s *server) process(m *message) {
 	c := m.flow.conn
 	switch {
@@ -101,15 +101,15 @@ func (s *server) process(m *message) {
 		s.net.recordCommands(c.link, c.takeUnanswered())
 		c.removeIfDone()
 	case c.session != nil:
-		out, hangUp := s.execute(m)
-		s.flush(response{c, out, hangUp})
+		replies, hangUp := s.execute(m)
+		s.flush(response{c, replies, hangUp})
 	}
 }
 
-// response is a reply on a connection. The zero value means that there is none.
+// response is a reply on a connection. In the zero value there is no reply to send.
 type response struct {
 	conn   *conn
-	out    []byte
+	data   []byte
 	hangUp bool
 }
 
@@ -118,14 +118,14 @@ func (s *server) sendReply(r response) {
 	if c == nil || c.session == nil {
 		return // the client is gone
 	}
-	if len(r.out) > 0 {
-		m := &message{size: len(r.out)}
-		m.payload = append(m.smallBuf[:0], r.out...)
+	if len(r.data) > 0 {
+		m := &message{size: len(r.data)}
+		m.payload = append(m.smallBuf[:0], r.data...)
 		m.commands = c.stream.Reply(m.payload, s.net.now())
 		m.hasLockCommand = lockCommand(m.commands)
-		m.contentHash = sum(s.net.tokens.maskReply(m.payload, m.commands))
+		m.contentHash = hashBytes(s.net.tokens.maskReply(m.payload, m.commands))
 		c.link.match(m, nemesis.Reply, m.commands)
-		c.down.send(m)
+		c.downstream.send(m)
 	}
 	if r.hangUp {
 		s.hangUp(c, io.EOF)
@@ -140,7 +140,7 @@ func (s *server) catchUp() {
 	s.catchUpScheduled = true
 	s.net.at(s.slot, s.net.now()+1, func() {
 		s.catchUpScheduled = false
-		if s.node == nil || s.paused || s.waiting || len(s.backlog) == 0 {
+		if s.node == nil || s.paused || s.waitingForDisk || len(s.backlog) == 0 {
 			return
 		}
 		m := s.backlog[0]
@@ -150,31 +150,31 @@ func (s *server) catchUp() {
 	})
 }
 
-// A sync takes between minSync and minSync+syncSpread on a healthy disk.
+// On a healthy disk, a sync takes between minSync and minSync+syncSpread.
 const (
 	minSync    = 200 * time.Microsecond
 	syncSpread = time.Millisecond
 )
 
-// tick is the interval of Redis's periodic tasks (hz 10).
-const tick = 100 * time.Millisecond
+// tickInterval is the interval of Redis's periodic tasks (hz 10).
+const tickInterval = 100 * time.Millisecond
 
-// flush does what Redis does before it replies, and then sends the reply. It also sends pending
-// pushes to other connections. The reply's bytes must stay valid until they are sent.
+// flush does what Redis does before it replies and then sends the reply, along with pending pushes
+// to other connections. The reply's bytes must stay valid until they are sent.
 func (s *server) flush(r response) {
-	pushed := s.node.TakePushes()
+	pushes := s.node.TakePushes()
 	switch s.node.Flush() {
 	case node.Continue:
-		s.deliver(r, pushed)
+		s.deliver(r, pushes)
 	case node.StartSync:
 		s.sync(func() {})
-		s.deliver(r, pushed)
+		s.deliver(r, pushes)
 	case node.WaitForSync:
-		s.waiting = true
-		late := response{r.conn, slices.Clone(r.out), r.hangUp}
+		s.waitingForDisk = true
+		delayed := response{r.conn, slices.Clone(r.data), r.hangUp}
 		s.sync(func() {
-			s.waiting = false
-			s.deliver(late, pushed)
+			s.waitingForDisk = false
+			s.deliver(delayed, pushes)
 			s.catchUp()
 		})
 	case node.Exit:
@@ -184,50 +184,50 @@ func (s *server) flush(r response) {
 	s.scheduleTick()
 }
 
-func (s *server) deliver(r response, others []node.Push) {
+func (s *server) deliver(r response, pushes []node.Push) {
 	s.sendReply(r)
-	for _, p := range others {
+	for _, p := range pushes {
 		c := find(s.net.conns(nil, s), func(c *conn) bool { return c.session == p.To })
 		s.sendReply(response{c, p.Data, p.HangUp})
 	}
 }
 
-// sync starts a sync of the disk, and calls done when it completes, if the process is still alive.
+// sync starts a disk sync. It calls done when the sync completes, if the process is still alive.
 func (s *server) sync(done func()) {
-	synced, life := s.disk.Sync(), s.starts
+	markSynced, startCount := s.disk.Sync(), s.startCount
 	now := uint64(s.net.now())
-	took := int64(minSync) + int64(mix(s.net.seed, sum(s.name), sum("sync"), now)%uint64(syncSpread))
-	var back func()
-	back = func() {
+	duration := int64(minSync) + int64(hashWords(s.net.seed, hashBytes(s.name), hashBytes("sync"), now)%uint64(syncSpread))
+	var finish func()
+	finish = func() {
 		if s.disk.Stalled {
-			s.stalledSyncs = append(s.stalledSyncs, back)
-			s.disk.Affected++
+			s.stalledSyncs = append(s.stalledSyncs, finish)
+			s.disk.AffectedCount++
 			return
 		}
-		synced()
-		if s.node != nil && s.starts == life {
+		markSynced()
+		if s.node != nil && s.startCount == startCount {
 			s.node.SyncDone()
 			done()
 		}
 	}
-	s.net.at(s.slot, s.net.now()+took, back)
+	s.net.at(s.slot, s.net.now()+duration, finish)
 }
 
-// scheduleTick schedules the next tick of Redis if periodic work is pending.
+// scheduleTick schedules Redis's next periodic tick if there is periodic work.
 func (s *server) scheduleTick() {
 	if s.tickScheduled || s.node == nil || !s.node.NeedsFlush() && !s.node.HasListeners() {
 		return
 	}
 	s.tickScheduled = true
-	phase := int64(mix(s.net.seed, sum(s.name), sum("tick")) % uint64(tick))
+	phase := int64(hashWords(s.net.seed, hashBytes(s.name), hashBytes("tick")) % uint64(tickInterval))
 	now := s.net.now()
-	next := now - (now-phase)%int64(tick)
+	next := now - (now-phase)%int64(tickInterval)
 	for next <= now {
-		next += int64(tick)
+		next += int64(tickInterval)
 	}
 	s.net.at(s.slot, next, func() {
 		s.tickScheduled = false
-		if s.node != nil && !s.paused && !s.waiting {
+		if s.node != nil && !s.paused && !s.waitingForDisk {
 			s.node.Expire()
 			s.flush(response{})
 		}

@@ -13,24 +13,23 @@ import (
 	"lockpick/harness/history"
 )
 
-// A paused node handles all requests when it resumes, including those that their clients have given
-// up on.
-func TestPausedNode(t *testing.T) {
+// A node that resumes handles all requests received during the pause, including abandoned ones.
+func TestPausedNodeHandlesBacklog(t *testing.T) {
 	_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
-			given, err := e.Dial(ctx, "tcp", c.addr("n1"))
+			abandoned, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
 				return err
 			}
 			mustSucceed(t, "PING: no answer")(c.Pause("n1"))
 			mustFail(t, "paused already")(c.Pause("n1"))
-			fmt.Fprintf(given, "SET k given-up NX PX 10000\r\n")
-			given.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-			if n, err := given.Read(make([]byte, 9)); err == nil {
+			fmt.Fprintf(abandoned, "SET k given-up NX PX 10000\r\n")
+			abandoned.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+			if n, err := abandoned.Read(make([]byte, 9)); err == nil {
 				t.Errorf("a paused node sent %d bytes", n)
 			}
-			given.Close()
-			conn, err := e.Dial(ctx, "tcp", c.addr("n1")) // its kernel accepts
+			abandoned.Close()
+			conn, err := e.Dial(ctx, "tcp", c.addr("n1")) // the node's kernel accepts connections
 			if err != nil {
 				return err
 			}
@@ -39,21 +38,21 @@ func TestPausedNode(t *testing.T) {
 			}
 			<-e.After(time.Second)
 			if c.do(t, "n1", "DBSIZE") != int64(0) {
-				t.Error("it ran while paused")
+				t.Error("the node executed a command while paused")
 			}
 			mustSucceed(t, "5 things waited; PING: PONG")(c.Resume("n1"))
 			mustFail(t, "ended")(func() (string, error) { b, err := c.Resume("n1"); return b, errors.Join(err, errors.New(b)) }())
 			if reply, err := ask(conn, "GET k"); !strings.HasSuffix(reply, "given-up\r\n") && !strings.HasPrefix(reply, ":1") {
-				t.Errorf("get: %q, %v", reply, err)
+				t.Errorf("GET: %q, %v", reply, err)
 			}
 			<-e.After(10 * time.Millisecond)
 			if list := c.do(t, "n1", "LRANGE", "l", "0", "-1"); fmt.Sprint(list) != "[0 1 2]" {
 				t.Errorf("the list is %v", list)
 			}
-			if left := c.do(t, "n1", "PTTL", "k").(int64); left < 9900 {
-				t.Errorf("the abandoned key lives for %d ms, counted from its execution", left)
+			if remaining := c.do(t, "n1", "PTTL", "k").(int64); remaining < 9900 {
+				t.Errorf("the abandoned SET's key expires in %d ms, want 10 s from its execution", remaining)
 			}
-			// If it is killed while paused, it discards its backlog.
+			// A node killed while paused discards its backlog.
 			c.Pause("n1")
 			fmt.Fprintf(conn, "SET x 1\r\n")
 			<-e.After(10 * time.Millisecond)
@@ -69,7 +68,7 @@ func TestPausedNode(t *testing.T) {
 			return nil
 		})
 	})
-	if len(events) != 2 || events[0].Op != history.OpSet || events[0].Applied < int64(time.Second) || events[0].Answered != 0 || events[1].Applied != 0 {
+	if len(events) != 2 || events[0].Op != history.OpSet || events[0].AppliedAt < int64(time.Second) || events[0].AnsweredAt != 0 || events[1].AppliedAt != 0 {
 		t.Errorf("recorded %+v", events)
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"lockpick/harness/client"
 )
 
-// Pushes are sent like all other data: they have a latency, wait at a cut and for the disk, stay in
-// order, and are reproducible.
-func TestPushes(t *testing.T) {
-	const invalid = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"
+// Pushes are sent like all other data: they have a latency, wait for a cut to end and for the disk,
+// stay in order, and are reproducible.
+func TestPushesArriveInOrder(t *testing.T) {
+	const invalidation = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"
 	run := func(persistence string) (string, uint64) {
 		var log []string
 		s := testScenario(2, 1)
@@ -29,40 +29,40 @@ func TestPushes(t *testing.T) {
 					return err
 				}
 				defer conn.Close()
-				hear := func(what string, want string, after, atMost time.Duration) {
-					began := e.True()
+				checkPushes := func(what string, want string, shortest, longest time.Duration) {
+					start := e.TrueTime()
 					text, err := readAvailable(conn, 2*time.Second)
-					took := e.True() - began
-					log = append(log, fmt.Sprintf("%s: %v %q %v", what, took, text, err))
-					if text != want || want != "" && (took < after || took > atMost) {
-						t.Errorf("%s: %q after %v, want %q after %v to %v", what, text, took, want, after, atMost)
+					elapsed := e.TrueTime() - start
+					log = append(log, fmt.Sprintf("%s: %v %q %v", what, elapsed, text, err))
+					if text != want || want != "" && (elapsed < shortest || elapsed > longest) {
+						t.Errorf("%s: %q after %v, want %q after %v to %v", what, text, elapsed, want, shortest, longest)
 					}
 				}
 				fmt.Fprint(conn, "HELLO 3\r\n")
 				readAvailable(conn, time.Second)
 				fmt.Fprint(conn, "CLIENT TRACKING ON\r\nGET k\r\n")
-				hear("replies", "+OK\r\n_\r\n", 2*minLatency, 10*time.Millisecond)
+				checkPushes("replies", "+OK\r\n_\r\n", 2*minLatency, 10*time.Millisecond)
 				c.do(t, "n1", "SET", "k", "v", "PX", "1000")
-				hear("another client's write", invalid, minLatency, 5*time.Millisecond)
+				checkPushes("another client's write", invalidation, minLatency, 5*time.Millisecond)
 				fmt.Fprint(conn, "GET k\r\n")
-				hear("a reply", "$1\r\nv\r\n", 2*minLatency, 10*time.Millisecond)
-				hear("the expiry, at the next tick", invalid, 900*time.Millisecond, 1110*time.Millisecond)
+				checkPushes("a reply", "$1\r\nv\r\n", 2*minLatency, 10*time.Millisecond)
+				checkPushes("the expiry, at the next tick", invalidation, 900*time.Millisecond, 1110*time.Millisecond)
 				fmt.Fprint(conn, "GET k\r\nSUBSCRIBE c\r\n")
-				hear("replies", "_\r\n>3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n", 2*minLatency, 10*time.Millisecond)
+				checkPushes("replies", "_\r\n>3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n", 2*minLatency, 10*time.Millisecond)
 				if _, err := c.Cut("c1-n1", "hold", ""); err != nil {
 					return err
 				}
 				c.do(t, "n1", "SET", "k", "w")
 				c.do(t, "n1", "PUBLISH", "c", "x")
-				hear("through a cut", "", 0, 0) // for longer than a tick, which a node waiting for its disk may need
+				checkPushes("through a cut", "", 0, 0) // wait for longer than a tick, which a node waiting for its disk may need
 				if _, err := c.Mend("c1-n1"); err != nil {
 					return err
 				}
-				hear("after the link is restored", invalid+">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nx\r\n", minLatency, 5*time.Millisecond)
+				checkPushes("after the link is restored", invalidation+">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nx\r\n", minLatency, 5*time.Millisecond)
 				conn.Close()
 				<-e.After(100 * time.Millisecond)
 				if n := c.do(t, "n1", "PUBLISH", "c", "x"); n != int64(0) {
-					t.Errorf("PUBLISH reached %v subscribers though none is connected", n)
+					t.Errorf("PUBLISH reached %v subscribers although none is connected", n)
 				}
 				return nil
 			})
@@ -73,14 +73,14 @@ func TestPushes(t *testing.T) {
 		log, digest := run(persistence)
 		for range 3 {
 			if repeated, d := run(persistence); repeated != log || d != digest {
-				t.Errorf("the same run twice:\n%s\n%x\n%s\n%x", log, digest, repeated, d)
+				t.Errorf("the same run differs:\n%s\n%x\n%s\n%x", log, digest, repeated, d)
 			}
 		}
 	}
 }
 
 // A connection that another client kills is closed, and later commands on it are not executed.
-func TestKilledConnection(t *testing.T) {
+func TestKilledConnectionIsClosed(t *testing.T) {
 	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			first, err1 := e.Dial(ctx, "tcp", c.addr("n1"))
@@ -104,14 +104,14 @@ func TestKilledConnection(t *testing.T) {
 			}
 			first.Close()
 			if v := c.do(t, "n1", "GET", "k"); v != nil {
-				t.Errorf("k is %v", v)
+				t.Errorf("a killed connection set k to %v", v)
 			}
 			return nil
 		})
 	})
 }
 
-// readAvailable reads until no data arrives within the given time.
+// readAvailable waits up to timeout for data and then reads until no more data arrives.
 func readAvailable(conn net.Conn, timeout time.Duration) (string, error) {
 	all, buf := "", make([]byte, 1024)
 	for {

@@ -27,19 +27,19 @@ func TestFailOverBySentinel(t *testing.T) {
 				<-c.after(10 * time.Millisecond)
 				c.Cut("n1-replica", nemesis.CutHold, "")
 				c.do(t, "n1", "SET", "late", "1")
-				began := c.Now()
+				start := c.Now()
 				mustSucceed(t, " (keys: 1), changes not replicated: 1; PING: PONG; run_id")(c.FailOverBySentinel("n1", stop))
-				if took := c.Now() - began; took < 2*time.Second || took > 3*time.Second+time.Millisecond {
-					t.Errorf("%s: it took %v", name, took)
+				if took := c.Now() - start; took < 2*time.Second || took > 3*time.Second+time.Millisecond {
+					t.Errorf("%s: the failover took %v", name, took)
 				}
 				if _, err := ask(conn, "PING"); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
-					t.Errorf("%s: an old connection: %v", name, err)
+					t.Errorf("%s: old connection: %v", name, err)
 				}
-				had := "0" // it has no persistence
+				oldKeys := "0" // a killed master loses its keys: it has no persistence
 				if stop {
-					had = "2"
+					oldKeys = "2"
 				}
-				mustSucceed(t, "back and follows the new one (keys: "+had+", now 1)")(c.ReturnMaster("n1"))
+				mustSucceed(t, "back and follows the new one (keys: "+oldKeys+", now 1)")(c.ReturnMaster("n1"))
 				mustFail(t, "not replaced a master")(c.ReturnMaster("n1"))
 				mustFail(t, "no replica")(c.FailOverBySentinel("n1", stop))
 				return nil

@@ -17,48 +17,48 @@ import (
 	"lockpick/nemesis"
 )
 
-// server is a machine running a Redis server: a node or the resource.
+// server is a machine that runs a Redis server: a node or the resource.
 type server struct {
-	net       *network
-	name      string
-	addr      *net.TCPAddr
-	slot      slot
-	clock     *node.Clock
-	disk      *node.Disk // nil means no persistence
-	node      *node.Node // nil means down
-	monotonic bool       // keys expire by a clock that can't be set
-	runID     string     // of the current or the last node
-	starts    int64
+	net        *network
+	name       string
+	addr       *net.TCPAddr
+	slot       slot
+	clock      *node.Clock
+	disk       *node.Disk // nil means no persistence
+	node       *node.Node // nil means down
+	monotonic  bool       // keys expire as if the clock had never been set
+	runID      string     // run ID of the current or the last process
+	startCount int64
 
 	poweredOff       bool           // the machine has no power
 	paused           bool           // the Redis process is stopped
-	waiting          bool           // Redis is waiting for its disk
-	backlog          []*message     // requests that arrived while Redis could not run: the machine's kernel keeps them even if the client disconnects
-	catchUpScheduled bool           // the next message of the backlog is scheduled
-	tickScheduled    bool           // the next tick of Redis is scheduled
-	stalledSyncs     []func()       // syncs that don't complete
-	pendingDials     []*conn        // connection attempts to a machine without power
+	waitingForDisk   bool           // Redis is waiting for its disk
+	backlog          []*message     // requests that arrived while Redis could not run; the kernel keeps them even if the client disconnects
+	catchUpScheduled bool           // the backlog's next message is scheduled
+	tickScheduled    bool           // Redis's next tick is scheduled
+	stalledSyncs     []func()       // completions of syncs that hang
+	pendingDials     []*conn        // connection attempts made while the machine has no power
 	replica          *replica       // may be nil
-	promoted         *replica       // the former replica that now serves in this server's place
-	recorder         *lifeRecorder  // records the life of its keys; nil for the resource
-	unsupported      map[string]int // number of client requests by unsupported Redis feature
+	promotedReplica  *replica       // former replica that has taken the master's place; may be nil
+	recorder         *lifeRecorder  // records the life of the server's keys; nil for the resource
+	unsupported      map[string]int // number of client requests, by unsupported Redis feature
 }
 
-// noteUnsupported counts a request for a Redis feature that the simulation doesn't support. The
+// countUnsupported counts a request for a Redis feature that the simulation doesn't support. The
 // network's mutex is held, as always while a node executes commands.
-func (s *server) noteUnsupported(what string) {
+func (s *server) countUnsupported(feature string) {
 	if s.unsupported == nil {
 		s.unsupported = map[string]int{}
 	}
-	s.unsupported[what]++
+	s.unsupported[feature]++
 }
 
 // start starts Redis with the data on its disk.
 func (s *server) start() {
-	s.starts++
+	s.startCount++
 	s.poweredOff = false
-	s.runID = runID(s.net.seed, s.name, s.starts)
-	c := node.Config{RunID: s.runID, ProcessID: 1000 + s.starts, Clock: s.clock, Monotonic: s.monotonic, Disk: s.disk, Unsupported: s.noteUnsupported}
+	s.runID = runID(s.net.seed, s.name, s.startCount)
+	c := node.Config{RunID: s.runID, ProcessID: 1000 + s.startCount, Clock: s.clock, Monotonic: s.monotonic, Disk: s.disk, Unsupported: s.countUnsupported}
 	if s.replica != nil {
 		c.Replicate = s.replica.send
 	}
@@ -70,7 +70,6 @@ func (s *server) start() {
 	s.retransmit()
 }
 
-// startNode starts a node process.
 func (s *server) startNode(c node.Config) {
 	if s.recorder != nil {
 		c.Observer = s.recorder
@@ -78,16 +77,17 @@ func (s *server) startNode(c node.Config) {
 	s.node = node.New(c)
 }
 
-// runID returns 40 hexadecimal digits, which differ for each start of a server.
-func runID(seed uint64, name string, life int64) string {
+// runID returns 40 hexadecimal digits that differ for each start of a server.
+func runID(seed uint64, name string, startCount int64) string {
 	id := ""
 	for i := range 3 {
-		id += fmt.Sprintf("%016x", mix(seed, sum(name), uint64(life), uint64(i)))
+		id += fmt.Sprintf("%016x", hashWords(seed, hashBytes(name), uint64(startCount), uint64(i)))
 	}
 	return id[:40]
 }
 
-// retransmit simulates TCP retransmission of packets that the machine missed while it had no power.
+// retransmit simulates TCP's retransmission of packets that the machine missed while it had no
+// power.
 func (s *server) retransmit() {
 	for _, c := range s.pendingDials {
 		s.net.at(s.slot, s.net.now()+1, func() { s.accept(c) })
@@ -100,13 +100,13 @@ func (s *server) retransmit() {
 	}
 }
 
-// stop ends the process and closes its connections with err: ECONNRESET if the machine's kernel
-// resets them, or nil if clients are not notified.
+// stop ends the process and closes its connections with err. If err is nil, clients are not
+// notified.
 func (s *server) stop(err error) {
 	s.saveKeys()
 	s.node.Close()
 	s.node = nil
-	s.paused, s.waiting, s.backlog = false, false, nil
+	s.paused, s.waitingForDisk, s.backlog = false, false, nil
 	for _, c := range s.net.conns(nil, s) {
 		if c.session != nil && err != nil {
 			s.hangUp(c, err)
@@ -114,12 +114,12 @@ func (s *server) stop(err error) {
 	}
 }
 
-// do runs a command on the node directly, even if Redis is stopped. Pending effects, such as syncs
-// and pushes, follow once Redis can run.
+// do runs a command directly on the node, even while Redis is stopped. The command's effects, such
+// as syncs and pushes, follow once Redis can run.
 func (s *server) do(args ...string) (any, error) {
 	reply, err := s.node.Do(args...)
 	switch {
-	case !s.paused && !s.waiting:
+	case !s.paused && !s.waitingForDisk:
 		s.flush(response{})
 	case s.node.HasListeners():
 		s.scheduleTick()
@@ -130,7 +130,7 @@ func (s *server) do(args ...string) (any, error) {
 // ping returns the result of a PING that arrives now.
 func (s *server) ping() string {
 	switch {
-	case s.poweredOff || s.paused || s.waiting:
+	case s.poweredOff || s.paused || s.waitingForDisk:
 		return "no answer"
 	case s.node == nil:
 		return "refused"
@@ -156,23 +156,22 @@ func (s *server) identity() string {
 	return fmt.Sprintf("run_id %.8s (keys: %d)", id, keys)
 }
 
-// accept handles a connection request.
 func (s *server) accept(c *conn) {
 	switch {
 	case c.closed:
-		return // the client gave up
-	case s.poweredOff && !c.link.refuses && c.link.cut.Mode != nemesis.CutRefuse:
+		return // the client has given up
+	case s.poweredOff && !c.link.unreachable && c.link.cut.Mode != nemesis.CutRefuse:
 		s.pendingDials = append(s.pendingDials, c)
 		return
-	case s.node == nil || c.link.refuses || c.link.cut.Mode == nemesis.CutRefuse:
-		c.down.send(&message{deliver: func() {
+	case s.node == nil || c.link.unreachable || c.link.cut.Mode == nemesis.CutRefuse:
+		c.downstream.send(&message{deliver: func() {
 			c.handleServerEnd(syscall.ECONNREFUSED)
 			c.finishDial(syscall.ECONNREFUSED)
 		}})
 		return
 	}
 	c.session = s.node.Open()
-	c.down.send(&message{deliver: func() { c.finishDial(nil) }})
+	c.downstream.send(&message{deliver: func() { c.finishDial(nil) }})
 	if c.link.cut.Mode == nemesis.CutReset {
 		c.reset()
 	}
@@ -186,8 +185,8 @@ func (s *server) receive(m *message) {
 		c.sentSinceOutage = true
 	case c.orphaned: // the machine is up again and doesn't know the connection
 		s.hangUp(c, syscall.ECONNRESET)
-	case c.session == nil: // killed meanwhile; the end of the connection is on its way
-	case !s.running():
+	case c.session == nil: // the node was killed in the meantime; the end of the connection is on its way
+	case !s.isReady():
 		s.backlog = append(s.backlog, m)
 	default:
 		s.process(m)
@@ -198,69 +197,69 @@ func (s *server) receive(m *message) {
 func (s *server) hangUp(c *conn, err error) {
 	c.closeSession()
 	c.orphaned = false
-	c.down.send(&message{deliver: func() { c.handleServerEnd(err) }})
+	c.downstream.send(&message{deliver: func() { c.handleServerEnd(err) }})
 }
 
-// receiveEnd handles the end of a client's stream. A Redis that can't run notices it later, after
-// it has handled all earlier messages.
+// receiveEnd handles the end of a client's stream. If Redis can't run, it notices the end only
+// after it has handled all earlier messages.
 func (s *server) receiveEnd(end *message) {
-	if end.flow.conn.session != nil && !s.running() {
+	if end.flow.conn.session != nil && !s.isReady() {
 		s.backlog = append(s.backlog, end)
 		return
 	}
 	s.process(end)
 }
 
-// host is the machine of one client. While it is paused, every interaction of its program with the
-// outside world blocks at a gate. Actions are not queued, since a retry loop would then use up its
-// attempts during a pause. All resulting executions are also possible with a real pause, since
-// others see only the messages of a process. Because a gate blocks, a program must not call
-// functions of its Env or use a connection while it holds a mutex that other goroutines wait for.
+// host is a client's machine. While it is paused, every interaction of its program with the outside
+// world blocks at a gate. Actions are not queued, because a retry loop would then use up its
+// attempts during a pause. Every resulting execution is also possible with a real pause, since a
+// process's messages are all that others see of it. Because a gate blocks, a program must not call
+// functions of its Env or use a connection while holding a mutex that other goroutines wait for.
 type host struct {
 	net          *network
 	name         string
 	addr         *net.TCPAddr
 	slot         slot
 	clocks       clocks
-	bubble       *clientBubble // nil means the program runs in the run's bubble
-	aheadWaiters []waiter      // goroutines ahead of true time, if the host has its own bubble
-	timers       []*timer      // pending, in the order in which they were set
+	bubble       *clientBubble // nil if the client shares the run's bubble
+	aheadWaiters []waiter      // goroutines that are ahead of true time
+	timers       []*timer      // pending timers, in the order in which they were set
 	started      bool
 	paused       bool
 	killed       bool
-	ended        bool               // its program has returned
-	hung         bool               // its program was canceled but did not return
+	ended        bool               // the program has returned
+	hung         bool               // the program was canceled but did not return
 	waiters      []waiter           // resumed when the pause ends
 	cancel       context.CancelFunc // cancels the program's context
-	dead         chan struct{}      // closed when the host is killed
+	killSignal   chan struct{}      // closed when the host is killed
 }
 
-// waiter is an action that a pause delays.
+// waiter is an action delayed by a pause.
 type waiter struct {
 	slot slot
 	f    func()
 }
 
-// env returns the client program's environment, without Lock, which the caller sets.
+// env returns the client program's environment, except for Lock, which the caller sets.
 func (h *host) env(at func(point string)) client.Env {
 	return client.Env{
-		Dial:  h.dial,
-		Now:   func() time.Time { return h.read(h.clocks.monotonic) },
-		Wall:  func() time.Time { return h.read(h.clocks.wall) },
-		After: h.after,
-		True: func() time.Duration {
+		Dial:    h.dial,
+		Now:     func() time.Time { return h.readClock(h.clocks.monotonic) },
+		WallNow: func() time.Time { return h.readClock(h.clocks.wall) },
+		After:   h.after,
+		TrueTime: func() time.Duration {
 			h.passGate()
 			return time.Duration(h.net.now())
 		},
 		Emit: h.emit,
-		At: func(point string) {
+		OnPoint: func(point string) {
 			if !h.passGate() {
 				return
 			}
 			if h.bubble == nil {
 				h.net.settle()
 			} else {
-				h.nap(h.slot)
+				h.waitForSlot(h.slot)
 			}
 			if h.passGate() {
 				h.bubble.reachPoint(at, point)
@@ -270,32 +269,33 @@ func (h *host) env(at func(point string)) client.Env {
 	}
 }
 
-// gate waits while the host is paused or ahead of true time. The caller holds the network's mutex,
-// which is released while waiting.
-func (h *host) gate(s slot) {
+// waitAtGate waits while the host is paused or ahead of true time. The caller must hold the
+// network's mutex, which is released during the wait.
+func (h *host) waitAtGate(s slot) {
 	for !h.killed && (h.paused || h.aheadOfTrueTime()) {
-		open := make(chan struct{})
-		w := waiter{s, func() { h.bubble.runInside(func() { close(open) }) }}
+		opened := make(chan struct{})
+		w := waiter{s, func() { h.bubble.runInside(func() { close(opened) }) }}
 		if h.aheadOfTrueTime() {
 			h.waitForTrueTime(w)
 		} else {
 			h.waiters = append(h.waiters, w)
 		}
 		h.net.mu.Unlock()
-		<-open
+		<-opened
 		h.net.mu.Lock()
 	}
 }
 
-// passGate is gate for callers without the mutex. It reports whether the host is alive.
+// passGate is waitAtGate for callers that don't hold the mutex. It reports whether the host is
+// alive.
 func (h *host) passGate() (alive bool) {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
-	h.gate(h.slot)
+	h.waitAtGate(h.slot)
 	return !h.killed
 }
 
-// whenRunning calls f now or, if the host is paused, at the end of the pause.
+// whenRunning calls f now or, if the host is paused, when it resumes.
 func (h *host) whenRunning(s slot, f func()) {
 	if h.paused && !h.killed {
 		h.waiters = append(h.waiters, waiter{s, f})
@@ -314,9 +314,9 @@ func (h *host) emit(e history.Event) {
 	}
 }
 
-// resume ends a pause. Waiters resume one after the other, a quantum apart, ordered by slot and
-// then by arrival, each in its slot. It returns the number of waiters.
-func (h *host) resume() (released int) {
+// resume ends a pause and returns the number of waiters. Waiters resume a quantum apart, each in
+// its slot, ordered by slot and then by arrival.
+func (h *host) resume() (count int) {
 	h.paused = false
 	waiters := h.waiters
 	h.waiters = nil
@@ -328,28 +328,29 @@ func (h *host) resume() (released int) {
 	return len(waiters)
 }
 
-// kill ends the program without warning. Its goroutines unwind by themselves: from now on, none of
-// their actions has an effect or blocks. It returns the number of connections that it closed.
-func (h *host) kill() (closed int) {
+// kill ends the program without warning and returns the number of connections that it closed. The
+// program's goroutines unwind by themselves: from now on, none of their actions blocks or has an
+// effect.
+func (h *host) kill() (count int) {
 	if h.killed {
 		return 0
 	}
 	h.killed = true
 	waiters := slices.Concat(h.waiters, h.aheadWaiters)
 	h.waiters, h.aheadWaiters = nil, nil
-	closed = h.hangUp()
-	close(h.dead)
+	count = h.hangUp()
+	close(h.killSignal)
 	for _, w := range waiters {
 		w.f()
 	}
 	if h.cancel != nil {
 		h.cancel()
 	}
-	return closed
+	return count
 }
 
 // endedError returns an error if the client was killed or has ended. It returns nil if the client
-// is running or has yet to start.
+// is running or has not started yet.
 func (h *host) endedError() error {
 	switch {
 	case h.killed:
@@ -360,13 +361,13 @@ func (h *host) endedError() error {
 	return nil
 }
 
-// hangUp closes all connections, as the kernel does when a process ends.
-func (h *host) hangUp() (closed int) {
+// hangUp closes all connections, as the kernel does when a process ends, and returns their number.
+func (h *host) hangUp() (count int) {
 	for _, c := range h.net.conns(h, nil) {
 		if c.closed {
 			continue
 		}
-		closed++
+		count++
 		c.closeClientEnd()
 		c.wake()
 		c.finishDial(net.ErrClosed)
@@ -374,46 +375,46 @@ func (h *host) hangUp() (closed int) {
 			c.sendEnd()
 		}
 	}
-	return closed
+	return count
 }
 
-// lifeRecorder records the life of each key on a lock node (history.Life).
+// lifeRecorder records the life of each key on a lock node as history.Life events.
 type lifeRecorder struct {
-	server     *server
-	seq        int64
-	link       *link                // origin of the request being executed; nil: the harness or no client
-	sent       int64                // when that request was sent
-	keysBefore map[string]node.Fact // keys of the previous process, set only between two processes
-	endedAt    int64                // when the previous process ended
+	server       *server
+	seq          int64
+	link         *link                    // link of the client request being executed; nil: not a client request
+	sendTime     int64                    // when that request was sent
+	previousKeys map[string]node.KeyEvent // keys of the previous process, set only between two processes
+	endTime      int64                    // when the previous process ended
 }
 
 var _ node.Observer = (*lifeRecorder)(nil)
 
-// Observe records a key event.
-func (w *lifeRecorder) Observe(f node.Fact) {
+// Observe implements node.Observer. It records a key event.
+func (w *lifeRecorder) Observe(f node.KeyEvent) {
 	w.seq++
 	e := w.event(f)
 	e.Life.Seq = w.seq
 	w.server.net.recordEvent(e)
 }
 
-// Preserve reports whether to suppress the event.
-func (w *lifeRecorder) Preserve(f node.Fact) bool {
+// Preserve implements node.Observer. It reports whether to suppress a key event.
+func (w *lifeRecorder) Preserve(f node.KeyEvent) bool {
 	preserve := w.server.net.preserve
 	return preserve != nil && preserve(w.event(f))
 }
 
-func (w *lifeRecorder) event(f node.Fact) history.Event {
+func (w *lifeRecorder) event(f node.KeyEvent) history.Event {
 	s := w.server
 	l := f.Life
-	l.Run, l.Value, l.Old = s.runID[:8], s.net.tokens.placeholder(l.Value), s.net.tokens.placeholder(l.Old)
-	e := history.Event{T: s.net.now(), Process: s.name, Type: history.Info, Op: history.OpLife, Key: f.Key, Local: f.Now, Wall: true, Life: &l}
+	l.RunID, l.Value, l.OldValue = s.runID[:8], s.net.tokens.placeholder(l.Value), s.net.tokens.placeholder(l.OldValue)
+	e := history.Event{T: s.net.now(), Process: s.name, Type: history.Info, Op: history.OpLife, Key: f.Key, Local: f.Now, WallClock: true, Life: &l}
 	switch {
 	case l.Command == "":
 	case w.link != nil:
-		l.By, e.Sent = w.link.name, w.sent
+		l.Sender, e.SentAt = w.link.name, w.sendTime
 	default:
-		l.By = history.Harness
+		l.Sender = history.Harness
 	}
 	return e
 }
@@ -421,51 +422,51 @@ func (w *lifeRecorder) event(f node.Fact) history.Event {
 // execute runs a client's commands on the node.
 func (s *server) execute(m *message) (replies []byte, hangUp bool) {
 	if w := s.recorder; w != nil {
-		w.link, w.sent = m.flow.conn.link, m.sent
+		w.link, w.sendTime = m.flow.conn.link, m.sendTime
 		defer func() { w.link = nil }()
 	}
 	return m.flow.conn.session.Execute(m.commands, m.protocolErr)
 }
 
-// saveKeys saves the keys of a process that is about to end.
+// saveKeys saves the keys of a process that is about to end, for recordRestart.
 func (s *server) saveKeys() {
 	if w := s.recorder; w != nil {
-		w.keysBefore, w.endedAt = s.node.AllKeys(), s.net.now()
+		w.previousKeys, w.endTime = s.node.AllKeys(), s.net.now()
 	}
 }
 
-// recordRestart records how the keys of the current process differ from those of the previous one.
-func (s *server) recordRestart(why string) {
+// recordRestart records how the new process's keys differ from the previous process's keys.
+func (s *server) recordRestart(reason string) {
 	w := s.recorder
-	if w == nil || w.keysBefore == nil {
+	if w == nil || w.previousKeys == nil {
 		return
 	}
-	has := s.node.LiveKeys()
-	for _, key := range slices.Sorted(maps.Keys(w.keysBefore)) {
-		old := w.keysBefore[key]
-		f := node.Fact{Key: key, Now: s.node.ExpiryClock(), Life: history.Life{What: history.KeyLost, Why: why,
-			Old: old.Value, Before: old.Expires, Lo: w.endedAt, Hi: s.net.now()}}
-		now, there := has[key]
-		delete(has, key)
-		f.Value, f.Expires = now.Value, now.Expires
+	liveKeys := s.node.LiveKeys()
+	for _, key := range slices.Sorted(maps.Keys(w.previousKeys)) {
+		old := w.previousKeys[key]
+		f := node.KeyEvent{Key: key, Now: s.node.ExpiryClock(), Life: history.Life{Kind: history.KeyLost, Replacement: reason,
+			OldValue: old.Value, OldExpiry: old.Expiry, MinT: w.endTime, MaxT: s.net.now()}}
+		current, ok := liveKeys[key]
+		delete(liveKeys, key)
+		f.Value, f.Expiry = current.Value, current.Expiry
 		switch {
-		case there && now.Value == old.Value && now.Expires == old.Expires:
-			f.What = history.KeyKept
-		case there:
-			f.What = history.KeyReverted
-		case old.Expires != 0 && f.Now/1e6 > old.Expires/1e6:
-			f.What, f.Why = history.KeyExpired, ""
+		case ok && current.Value == old.Value && current.Expiry == old.Expiry:
+			f.Kind = history.KeyKept
+		case ok:
+			f.Kind = history.KeyReverted
+		case old.Expiry != 0 && f.Now/1e6 > old.Expiry/1e6:
+			f.Kind, f.Replacement = history.KeyExpired, ""
 		}
-		if f.What != history.KeyKept && f.What != history.KeyExpired && w.Preserve(f) {
+		if f.Kind != history.KeyKept && f.Kind != history.KeyExpired && w.Preserve(f) {
 			s.node.Restore(f)
 			continue
 		}
 		w.Observe(f)
 	}
-	for _, key := range slices.Sorted(maps.Keys(has)) {
-		now := has[key]
-		w.Observe(node.Fact{Key: key, Now: s.node.ExpiryClock(), Life: history.Life{What: history.KeyAppeared, Why: why,
-			Value: now.Value, Expires: now.Expires, Lo: w.endedAt, Hi: s.net.now()}})
+	for _, key := range slices.Sorted(maps.Keys(liveKeys)) {
+		current := liveKeys[key]
+		w.Observe(node.KeyEvent{Key: key, Now: s.node.ExpiryClock(), Life: history.Life{Kind: history.KeyAppeared, Replacement: reason,
+			Value: current.Value, Expiry: current.Expiry, MinT: w.endTime, MaxT: s.net.now()}})
 	}
-	w.keysBefore = nil
+	w.previousKeys = nil
 }

@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// simulate runs body on a cluster and returns the history, as text and as events, and the digest of
-// network traffic. The events don't include key events, which TestKeyEvents covers.
+// simulate runs body on a cluster. It returns the history as text and as events, and the digest of
+// network traffic. The events exclude key events, which TestKeyEvents covers.
 func simulate(t *testing.T, s scenario.Scenario, seed uint64, body func(c *cluster) error) (string, []history.Event, uint64) {
 	t.Helper()
 	var out bytes.Buffer
@@ -52,8 +52,8 @@ func simulate(t *testing.T, s scenario.Scenario, seed uint64, body func(c *clust
 	if !slices.IsSortedFunc(events, func(a, b history.Event) int { return int(a.T - b.T) }) {
 		t.Errorf("the history goes back in time:\n%s", out.String())
 	}
-	links := slices.DeleteFunc(events, func(e history.Event) bool { return e.Op == history.OpLife }) // see TestKeyEvents
-	return out.String(), links, digest
+	linkEvents := slices.DeleteFunc(events, func(e history.Event) bool { return e.Op == history.OpLife }) // see TestKeyEvents
+	return out.String(), linkEvents, digest
 }
 
 func testScenario(clients, nodes int) scenario.Scenario {
@@ -73,7 +73,7 @@ func (c *cluster) addr(name string) string {
 	return ""
 }
 
-// open creates a go-redis client as locks do.
+// open creates a go-redis client configured as locks configure it.
 func open(e client.Env, addr string, timeout time.Duration) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: addr, Dialer: e.Dial, Protocol: 2, PoolSize: 64, MaxRetries: -1, DialerRetries: 1,
@@ -82,7 +82,7 @@ func open(e client.Env, addr string, timeout time.Duration) *redis.Client {
 	})
 }
 
-// runOneClient runs client c1 and returns its error.
+// runOneClient runs the program as client c1.
 func (c *cluster) runOneClient(program func(ctx context.Context, e client.Env) error) error {
 	return c.run(context.Background(), "c1", func(string) {}, program)
 }
@@ -93,15 +93,15 @@ func TestGoRedis(t *testing.T) {
 			for _, name := range []string{"n1", "n2", "r1"} {
 				r := open(e, c.addr(name), time.Second)
 				defer r.Close()
-				began := e.True()
+				start := e.TrueTime()
 				if err := r.Set(ctx, "k", "v-"+name, 10*time.Second).Err(); err != nil {
 					return err
 				}
-				if took := e.True() - began; took < 4*minLatency || took > 6*(minLatency+latencySpread) {
-					t.Errorf("dial, HELLO and SET took %v", took)
+				if elapsed := e.TrueTime() - start; elapsed < 4*minLatency || elapsed > 6*(minLatency+latencySpread) {
+					t.Errorf("dial, HELLO and SET took %v", elapsed)
 				}
 				if v, err := r.Get(ctx, "k").Result(); err != nil || v != "v-"+name {
-					t.Errorf("get from %s: %q, %v", name, v, err)
+					t.Errorf("GET from %s: %q, %v", name, v, err)
 				}
 				del := redis.NewScript(`if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) end return 0`)
 				if n, err := del.Run(ctx, r, []string{"k"}, "v-"+name).Int(); err != nil || n != 1 {
@@ -114,8 +114,8 @@ func TestGoRedis(t *testing.T) {
 	var got []string
 	for _, e := range events {
 		got = append(got, fmt.Sprintf("%s %s %s %s", e.Process, e.Node, e.Op, e.Type))
-		if !(e.Sent < e.Applied && e.Applied < e.Answered && e.Answered == e.T) {
-			t.Errorf("timestamps of %+v", e)
+		if !(e.SentAt < e.AppliedAt && e.AppliedAt < e.AnsweredAt && e.AnsweredAt == e.T) {
+			t.Errorf("timestamps out of order: %+v", e)
 		}
 	}
 	want := []string{"c1-n1 n1 set ok", "c1-n1 n1 release ok", "c1-n2 n2 set ok", "c1-n2 n2 release ok", "c1-r1 r1 set ok", "c1-r1 r1 release ok"}
@@ -124,7 +124,7 @@ func TestGoRedis(t *testing.T) {
 	}
 }
 
-// A client waits for a free connection of its pool in later runs just as in the first.
+// In every run, a client can wait for a free connection in its pool.
 func TestPoolWaitAcrossRuns(t *testing.T) {
 	for range 3 {
 		simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
@@ -142,7 +142,7 @@ func TestPoolWaitAcrossRuns(t *testing.T) {
 						return err
 					}
 				}
-				if waited := r.PoolStats().WaitCount; waited == 0 {
+				if waitCount := r.PoolStats().WaitCount; waitCount == 0 {
 					t.Error("no client waited for a connection")
 				}
 				return nil
@@ -159,13 +159,13 @@ func TestRESP3(t *testing.T) {
 			defer r.Close()
 			r.HSet(ctx, "h", "a", "1", "b", "2")
 			if m, err := r.HGetAll(ctx, "h").Result(); err != nil || len(m) != 2 || m["b"] != "2" {
-				t.Errorf("hgetall: %v, %v", m, err)
+				t.Errorf("HGETALL: %v, %v", m, err)
 			}
 			if err := r.Get(ctx, "none").Err(); err != redis.Nil {
-				t.Errorf("get of a missing key: %v", err)
+				t.Errorf("GET of a missing key: %v", err)
 			}
 			if s, err := r.Info(ctx, "server").Result(); err != nil || !strings.Contains(s, "run_id:") {
-				t.Errorf("info: %q, %v", s, err)
+				t.Errorf("INFO: %q, %v", s, err)
 			}
 			return nil
 		})
@@ -175,7 +175,7 @@ func TestRESP3(t *testing.T) {
 // The lock under test receives the nodes' addresses and a dial function.
 func TestRunClientCreatesLock(t *testing.T) {
 	var got lock.Env
-	enough := errors.New("enough")
+	errEnough := errors.New("enough")
 	b := New(map[string]lock.Kind{"seen": {New: func(e lock.Env) (lock.Lock, error) {
 		got = e
 		conn, err := e.Dial(context.Background(), "tcp", e.Nodes[1].Addr)
@@ -186,14 +186,14 @@ func TestRunClientCreatesLock(t *testing.T) {
 		if reply, err := ask(conn, "PING"); reply != "+PONG\r\n" {
 			return nil, fmt.Errorf("ping: %q, %w", reply, err)
 		}
-		return nil, enough
+		return nil, errEnough
 	}}})
 	s := testScenario(1, 3)
 	s.Lock = lock.Settings{Kind: "seen", TTL: time.Second}
 	err := b.Run(context.Background(), s, 1, history.NewRecorder(io.Discard), func(_ context.Context, c harness.Cluster) error {
 		return c.RunClient(context.Background(), client.Spec{Name: "c1", Lock: s.Lock, Keys: []string{"k"}, Cycles: 1}, func(string) {})
 	})
-	if !errors.Is(err, enough) {
+	if !errors.Is(err, errEnough) {
 		t.Errorf("run: %v", err)
 	}
 	want := []lock.Node{{Name: "n1", Addr: "10.0.0.1:6379"}, {Name: "n2", Addr: "10.0.0.2:6379"}, {Name: "n3", Addr: "10.0.0.3:6379"}}
@@ -202,7 +202,7 @@ func TestRunClientCreatesLock(t *testing.T) {
 	}
 }
 
-func TestReach(t *testing.T) {
+func TestReachLimitsDials(t *testing.T) {
 	s := testScenario(1, 2)
 	s.Clients[0].Reach = []string{"n2"}
 	simulate(t, s, 1, func(c *cluster) error {
@@ -235,16 +235,16 @@ func TestConnectionDeadlines(t *testing.T) {
 			at := e.Now().Add(5 * time.Millisecond)
 			conn.SetReadDeadline(at)
 			if _, err := conn.Read(b); !err.(net.Error).Timeout() || !e.Now().After(at) || e.Now().Sub(at) > 2*quantum {
-				t.Errorf("read ended with %v, %v after its deadline", err, e.Now().Sub(at))
+				t.Errorf("read failed with %v, %v after its deadline", err, e.Now().Sub(at))
 			}
-			// A deadline set meanwhile wakes a blocked read.
+			// A deadline set during a read wakes the read.
 			conn.SetReadDeadline(time.Time{})
 			go func() {
 				<-e.After(time.Millisecond)
 				conn.SetReadDeadline(e.Now())
 			}()
 			if _, err := conn.Read(b); !err.(net.Error).Timeout() {
-				t.Errorf("read ended with %v", err)
+				t.Errorf("read failed with %v", err)
 			}
 			// Available data takes precedence over a deadline that has passed.
 			fmt.Fprintf(conn, "PING\r\n")
@@ -276,7 +276,7 @@ func TestTimersNeverShareAnInstant(t *testing.T) {
 	})
 }
 
-func TestResource(t *testing.T) {
+func TestResourceRunsCommands(t *testing.T) {
 	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		ctx := context.Background()
 		for _, tt := range []struct {
@@ -294,7 +294,7 @@ func TestResource(t *testing.T) {
 			}
 		}
 		if _, err := c.Resource(ctx, "INCR", "l"); err == nil || !strings.HasPrefix(err.Error(), "WRONGTYPE") {
-			t.Errorf("incr of a list: %v", err)
+			t.Errorf("INCR of a list: %v", err)
 		}
 		return nil
 	})

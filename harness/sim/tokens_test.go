@@ -6,21 +6,21 @@ import (
 	"lockpick/harness/resp"
 )
 
-// Tokens are numbered by first appearance and replaced wherever they occur. Values that are not the
-// token of any command are not replaced.
-func TestTokens(t *testing.T) {
+// Tokens are numbered by first appearance and replaced wherever they occur. Values that are not a
+// command's token are not replaced.
+func TestTokensAreMasked(t *testing.T) {
 	const first, second = "\x00\xffone", "two"
-	all := tokens{}
+	placeholders := tokens{}
 	stream := resp.NewStream(&resp.Scripts{})
 	send := func(words ...string) string {
 		payload := resp.Append(nil, words...)
-		return string(all.maskRequest(payload, stream.Request(payload, 1)))
+		return string(placeholders.maskRequest(payload, stream.Request(payload, 1)))
 	}
 	for _, tt := range []struct{ got, want string }{
 		{send("SET", "k", first, "NX"), "*4\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\ntoken-1\r\n$2\r\nNX\r\n"},
 		{send("EVALSHA", "0123", "1", "k", second), "*5\r\n$7\r\nEVALSHA\r\n$4\r\n0123\r\n$1\r\n1\r\n$1\r\nk\r\n$3\r\ntoken-2\r\n"},
 		{send("ECHO", first), "*2\r\n$4\r\nECHO\r\n$5\r\ntoken-1\r\n"},
-		{all.placeholder(first) + all.placeholder(second) + all.placeholder("three"), "token-1token-2three"},
+		{placeholders.placeholder(first) + placeholders.placeholder(second) + placeholders.placeholder("three"), "token-1token-2three"},
 		{tokens(nil).placeholder(first), first},
 	} {
 		if tt.got != tt.want {
@@ -28,7 +28,7 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	reply := []byte("+OK\r\n*1\r\n$3\r\ntwo\r\n$5\r\n" + first + "\r\n")
-	if got, want := string(all.maskReply(reply, stream.Reply(reply, 2))), "+OK\r\n*1\r\n$3\r\ntoken-2\r\n$5\r\ntoken-1\r\n"; got != want {
+	if got, want := string(placeholders.maskReply(reply, stream.Reply(reply, 2))), "+OK\r\n*1\r\n$3\r\ntoken-2\r\n$5\r\ntoken-1\r\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := tokens(nil).maskRequest(reply, nil); string(got) != string(reply) {

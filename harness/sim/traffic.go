@@ -11,7 +11,7 @@ import (
 
 var _ nemesis.Shaper = (*cluster)(nil)
 
-// shape is a change of a link's traffic, and its impact so far.
+// shape is a change to a link's traffic, and its impact so far.
 type shape struct {
 	nemesis.Traffic
 	nemesis.Impact
@@ -39,91 +39,91 @@ func (w *linkSet) Unshape(name string, t nemesis.Traffic) (string, error) {
 	defer w.net.mu.Unlock()
 	l := w.link(name)
 	if l == nil {
-		return "", fmt.Errorf("unshape %s: there is no such link", name)
+		return "", fmt.Errorf("remove the shape from %s: there is no such link", name)
 	}
 	i := slices.IndexFunc(l.shapes, func(s *shape) bool { return s.Traffic == t })
 	if i < 0 {
-		return "", fmt.Errorf("unshape %s: its traffic has no such shape", name)
+		return "", fmt.Errorf("remove the shape from %s: it has no such shape", name)
 	}
 	s := l.shapes[i]
 	l.shapes = slices.Delete(l.shapes, i, i+1)
 	if t.Lose {
-		l.resetBroken()
+		l.resetBrokenConns()
 	}
 	return s.ReadBack(fmt.Sprintf("PING through %s: %s", name, l.ping()))
 }
 
-// apply reports whether the shape hits a message, and by how much it delays it, and counts the
-// message. k distinguishes the shapes of a link. late computes the delay.
-func (s *shape) apply(m *message, k int, late func() int64) (hit bool, by int64) {
-	if hit = s.Hits(mix(m.drawKey, uint64(k), 1)); hit {
-		by = late()
+// apply decides whether the shape hits a message and counts the message. It returns the delay in
+// nanoseconds, which computeDelay computes if there is a hit. k distinguishes the link's shapes.
+func (s *shape) apply(m *message, k int, computeDelay func() int64) (hit bool, delay int64) {
+	if hit = s.Hits(hashWords(m.drawKey, uint64(k), 1)); hit {
+		delay = computeDelay()
 	}
-	s.Count(m.hasLockCommand, hit, s.Lose || by >= int64(nemesis.MinNoticeable))
-	return hit, by
+	s.Count(m.hasLockCommand, hit, s.Lose || delay >= int64(nemesis.MinNoticeable))
+	return hit, delay
 }
 
-// extraDelay returns the extra latency of a message that is sent now. The beginning and the end of
-// a connection are not delayed.
-func (d *direction) extraDelay(m *message) (late int64) {
+// extraDelay returns the extra latency of a message that is sent now, in nanoseconds. The beginning
+// and the end of a connection are not delayed.
+func (d *direction) extraDelay(m *message) (total int64) {
 	for k, s := range d.link.shapes {
-		if s.DelayMax > 0 && s.AppliesTo(d.carries) && m.size > 0 {
-			_, by := s.apply(m, k, func() int64 { return int64(s.Delay(mix(m.drawKey, uint64(k), 2))) })
-			late += by
+		if s.DelayMax > 0 && s.AppliesTo(d.content) && m.size > 0 {
+			_, delay := s.apply(m, k, func() int64 { return int64(s.Delay(hashWords(m.drawKey, uint64(k), 2))) })
+			total += delay
 		}
 	}
-	return late
+	return total
 }
 
-// losesMessage reports whether a message that would be delivered now is lost.
-func (d *direction) losesMessage(m *message) (lost bool) {
+// losesMessage reports whether a shape loses a message that is due for delivery.
+func (d *direction) losesMessage(m *message) (lose bool) {
 	for k, s := range d.link.shapes {
-		if s.Lose && s.AppliesTo(d.carries) {
+		if s.Lose && s.AppliesTo(d.content) {
 			hit, _ := s.apply(m, k, func() int64 { return 0 })
-			lost = lost || hit
+			lose = lose || hit
 		}
 	}
-	return lost
+	return lose
 }
 
-// bandwidthDelay returns how long limited bandwidth delays a message that has just arrived. No two
-// messages arrive at the same instant, so their order is well defined.
-func (d *direction) bandwidthDelay(m *message) (wait int64) {
-	if m.paced || m.size == 0 {
+// bandwidthDelay returns by how many nanoseconds limited bandwidth delays a message that has just
+// arrived. No two messages arrive at the same instant, so their order is well defined.
+func (d *direction) bandwidthDelay(m *message) (longest int64) {
+	if m.bandwidthApplied || m.size == 0 {
 		return 0
 	}
-	m.paced = true
+	m.bandwidthApplied = true
 	now := d.link.net.now()
 	for k, s := range d.link.shapes {
-		if s.Bandwidth == 0 || !s.AppliesTo(d.carries) {
+		if s.Bandwidth == 0 || !s.AppliesTo(d.content) {
 			continue
 		}
-		if hit, by := s.apply(m, k, func() int64 { return s.transmittedAt(d, now, m.size) - now }); hit {
-			wait = max(wait, by)
-			s.busyUntil[d] = now + wait
+		if hit, delay := s.apply(m, k, func() int64 { return s.transmittedAt(d, now, m.size) - now }); hit {
+			longest = max(longest, delay)
+			s.busyUntil[d] = now + longest
 		}
 	}
-	return wait
+	return longest
 }
 
-// transmittedAt returns the time at which bytes that arrive now have been transmitted.
+// transmittedAt returns when the given number of bytes, arriving now, have been transmitted.
 func (s *shape) transmittedAt(d *direction, now int64, bytes int) int64 {
 	return max(now, s.busyUntil[d]) + int64(s.TransmitTime(bytes))
 }
 
-// pingTime returns the round-trip time of a PING that is sent now.
+// pingTime returns the round-trip time of a PING sent now.
 func (l *link) pingTime() time.Duration {
 	at := l.net.now()
-	for _, d := range []*direction{&l.up, &l.down} {
-		name := mix(l.net.seed, d.drawKey, uint64(l.net.now()), sum("PING"))
-		at += latency(name)
+	for _, d := range []*direction{&l.upstream, &l.downstream} {
+		drawKey := hashWords(l.net.seed, d.drawKey, uint64(l.net.now()), hashBytes("PING"))
+		at += latency(drawKey)
 		for k, s := range l.shapes {
 			switch {
-			case !s.AppliesTo(d.carries) || !s.Hits(mix(name, uint64(k), 1)):
+			case !s.AppliesTo(d.content) || !s.Hits(hashWords(drawKey, uint64(k), 1)):
 			case s.Bandwidth > 0:
 				at = s.transmittedAt(d, at, len("*1\r\n$4\r\nPING\r\n"))
 			case s.DelayMax > 0:
-				at += int64(s.Delay(mix(name, uint64(k), 2)))
+				at += int64(s.Delay(hashWords(drawKey, uint64(k), 2)))
 			}
 		}
 	}
@@ -138,46 +138,46 @@ var _ nemesis.Tapper = (*cluster)(nil)
 
 // tap holds one message of a link.
 type tap struct {
-	on       nemesis.OnMessage
-	hit      func(nemesis.HeldMessage)
-	net      *network
-	seen     int
-	released bool     // the message was released or dropped
-	message  *message // while held
+	trigger    nemesis.OnMessage
+	onHit      func(nemesis.HeldMessage)
+	net        *network
+	matchCount int
+	done       bool     // the message was released or dropped
+	message    *message // while held
 }
 
 // Tap implements nemesis.Tapper.
-func (w *linkSet) Tap(on nemesis.OnMessage, hit func(nemesis.HeldMessage)) error {
+func (w *linkSet) Tap(trigger nemesis.OnMessage, onHit func(nemesis.HeldMessage)) error {
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
-	l := w.link(on.Link)
+	l := w.link(trigger.Link)
 	if l == nil {
-		return fmt.Errorf("tap %s: there is no such link", on.Link)
+		return fmt.Errorf("tap %s: there is no such link", trigger.Link)
 	}
-	on.Nth = max(on.Nth, 1)
-	if err := on.Check(); err != nil {
-		return fmt.Errorf("tap %s: %w", on.Link, err)
+	trigger.Nth = max(trigger.Nth, 1)
+	if err := trigger.Check(); err != nil {
+		return fmt.Errorf("tap %s: %w", trigger.Link, err)
 	}
-	l.taps = append(l.taps, &tap{on: on, hit: hit, net: w.net})
+	l.taps = append(l.taps, &tap{trigger: trigger, onHit: onHit, net: w.net})
 	return nil
 }
 
-// match attaches a message to the taps that wait for one of its commands. Messages are counted when
-// they are sent.
+// match attaches a message to the taps that wait for one of its commands. Messages count when they
+// are sent.
 func (l *link) match(m *message, direction string, commands []*resp.Command) {
 	for _, t := range l.taps {
-		if t.on.Of != direction {
+		if t.trigger.Of != direction {
 			continue
 		}
 		for _, c := range commands {
-			counts := c.IsMessage
+			matches := c.IsMessage
 			if direction == nemesis.Reply {
-				counts = c.IsReply
+				matches = c.IsReply
 			}
-			if !counts(t.on.Message) {
+			if !matches(t.trigger.Message) {
 				continue
 			}
-			if t.seen++; t.seen == t.on.Nth {
+			if t.matchCount++; t.matchCount == t.trigger.Nth {
 				m.taps = append(m.taps, t)
 			}
 		}
@@ -189,39 +189,39 @@ func (m *message) nextTap() *tap {
 	for len(m.taps) > 0 {
 		t := m.taps[0]
 		m.taps = m.taps[1:]
-		if !t.released {
+		if !t.done {
 			return t
 		}
 	}
 	return nil
 }
 
-// pass releases the message, with a new latency.
-func (t *tap) pass() {
+// letThrough releases the message with a new latency.
+func (t *tap) letThrough() {
 	t.net.mu.Lock()
 	defer t.net.mu.Unlock()
 	t.release()
 }
 
 func (t *tap) release() {
-	if t.released {
+	if t.done {
 		return
 	}
-	t.released = true
-	if m := t.message; m != nil && m.state == held {
+	t.done = true
+	if m := t.message; m != nil && m.state == stateHeld {
 		m.flow.dispatch(m, t.net.latency(m.flow.dir, m.contentHash))
 	}
 }
 
-// lose drops the message and resets its connection.
-func (t *tap) lose() {
+// drop drops the message and resets its connection.
+func (t *tap) drop() {
 	t.net.mu.Lock()
 	defer t.net.mu.Unlock()
 	m := t.message
-	if t.released || m == nil || m.state != held {
+	if t.done || m == nil || m.state != stateHeld {
 		return
 	}
-	t.released = true
+	t.done = true
 	m.flow.pop()
 	m.flow.broken = true
 	m.flow.conn.reset()

@@ -15,7 +15,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// runShaped runs a client on a link with changed traffic, and returns the read-backs.
+// runShaped runs a client on a link with shaped traffic. It returns the read-backs of Shape and
+// Unshape and whether the shape had no effect.
 func runShaped(t *testing.T, traffic nemesis.Traffic, program func(c *cluster, e client.Env, conn net.Conn) error) (begin, end string, idle bool) {
 	t.Helper()
 	_, _, _ = simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
@@ -41,34 +42,35 @@ func runShaped(t *testing.T, traffic nemesis.Traffic, program func(c *cluster, e
 }
 
 // timeSets sends n SETs, one after the other, and returns how long each took.
-func timeSets(e client.Env, conn net.Conn, n int) (took []time.Duration, err error) {
+func timeSets(e client.Env, conn net.Conn, n int) (durations []time.Duration, err error) {
 	for i := range n {
-		began := e.True()
+		start := e.TrueTime()
 		if got, err := ask(conn, fmt.Sprintf("SET k%d 1", i)); err != nil || got != "+OK\r\n" {
 			return nil, fmt.Errorf("%q, %w", got, err)
 		}
-		took = append(took, e.True()-began)
+		durations = append(durations, e.TrueTime()-start)
 	}
-	return took, nil
+	return durations, nil
 }
 
-const maxRoundTrip = 2*(minLatency+latencySpread) + 2*quantum // maximum of an undelayed round trip
+// maxRoundTrip is the maximum duration of an undelayed round trip.
+const maxRoundTrip = 2*(minLatency+latencySpread) + 2*quantum
 
-// Messages are delayed by the configured time in one or both directions, and so is the PING of the
-// read-back.
-func TestDelay(t *testing.T) {
+// Messages in one or both directions are delayed by the configured time, and so is the read-back's
+// PING.
+func TestShapeDelaysMessages(t *testing.T) {
 	const ms = time.Millisecond
-	for way, least := range map[string]time.Duration{"": 200 * ms, nemesis.Request: 100 * ms, nemesis.Reply: 100 * ms} {
-		begin, end, idle := runShaped(t, nemesis.Traffic{Way: way, DelayMin: 100 * ms, DelayMax: 150 * ms},
+	for dir, shortest := range map[string]time.Duration{"": 200 * ms, nemesis.Request: 100 * ms, nemesis.Reply: 100 * ms} {
+		begin, end, idle := runShaped(t, nemesis.Traffic{Way: dir, DelayMin: 100 * ms, DelayMax: 150 * ms},
 			func(c *cluster, e client.Env, conn net.Conn) error {
-				took, err := timeSets(e, conn, 50)
+				durations, err := timeSets(e, conn, 50)
 				longest := time.Duration(0)
-				for _, d := range took {
-					checkBetween(t, way+" round", d, least, least*3/2+maxRoundTrip)
+				for _, d := range durations {
+					checkBetween(t, dir+" round trip", d, shortest, shortest*3/2+maxRoundTrip)
 					longest = max(longest, d)
 				}
-				if longest < least*5/4 {
-					t.Errorf("%q: no round took longer than %v", way, longest)
+				if longest < shortest*5/4 {
+					t.Errorf("%q: no round trip took longer than %v", dir, longest)
 				}
 				return err
 			})
@@ -76,38 +78,37 @@ func TestDelay(t *testing.T) {
 		if _, text, ok := strings.Cut(begin, ": PONG after "); ok {
 			ping, _ = time.ParseDuration(text)
 		}
-		checkBetween(t, begin, ping, least, least*3/2+maxRoundTrip)
-		if want := fmt.Sprintf("hit %d of %[1]d messages; PING through c1-n1: PONG", least/(2*ms)); !strings.HasSuffix(end, want) || idle {
-			t.Errorf("%q: %s, want %s", way, end, want)
+		checkBetween(t, begin, ping, shortest, shortest*3/2+maxRoundTrip)
+		if want := fmt.Sprintf("hit %d of %[1]d messages; PING through c1-n1: PONG", shortest/(2*ms)); !strings.HasSuffix(end, want) || idle {
+			t.Errorf("%q: %s, want %s", dir, end, want)
 		}
 	}
 }
 
 // Messages outside the share are not delayed, and with a heavy tail most delays are short.
 func TestDelayShare(t *testing.T) {
-	tail := nemesis.Traffic{Way: nemesis.Reply, DelayMin: time.Millisecond, DelayMax: 10 * time.Second, HeavyTailed: true, Share: 0.5}
-	late, very := 0, 0
-	begin, end, idle := runShaped(t, tail, func(c *cluster, e client.Env, conn net.Conn) error {
-		took, err := timeSets(e, conn, 400)
-		for _, d := range took {
+	traffic := nemesis.Traffic{Way: nemesis.Reply, DelayMin: time.Millisecond, DelayMax: 10 * time.Second, HeavyTailed: true, Share: 0.5}
+	delayed, longDelays := 0, 0
+	begin, end, idle := runShaped(t, traffic, func(c *cluster, e client.Env, conn net.Conn) error {
+		durations, err := timeSets(e, conn, 400)
+		for _, d := range durations {
 			if d > maxRoundTrip {
-				late++
+				delayed++
 			}
 			if d > time.Second {
-				very++
+				longDelays++
 			}
 		}
 		return err
 	})
-	if late < 100 || late > 220 || very < 20 || very > 80 {
-		t.Errorf("%d of 400 delayed, %d by more than a second", late, very)
+	if delayed < 100 || delayed > 220 || longDelays < 20 || longDelays > 80 {
+		t.Errorf("%d of 400 delayed, %d by more than a second", delayed, longDelays)
 	}
 	if begin != "50 % of the replies are late by 1ms to 10s, few by much" || !strings.Contains(end, " of 400 messages") || idle {
 		t.Errorf("%s; %s", begin, end)
 	}
 }
 
-// Delayed messages of one connection stay in order.
 func TestDelayPreservesOrder(t *testing.T) {
 	runShaped(t, nemesis.Traffic{Way: nemesis.Request, DelayMin: time.Millisecond, DelayMax: time.Second},
 		func(c *cluster, e client.Env, conn net.Conn) error {
@@ -129,8 +130,8 @@ func TestDelayPreservesOrder(t *testing.T) {
 		})
 }
 
-// The bandwidth limits all connections of the link together.
-func TestThrottle(t *testing.T) {
+// All of the link's connections share its bandwidth.
+func TestBandwidthIsShared(t *testing.T) {
 	const rate = 1000
 	begin, end, idle := runShaped(t, nemesis.Traffic{Way: nemesis.Request, Bandwidth: rate},
 		func(c *cluster, e client.Env, conn net.Conn) error {
@@ -138,21 +139,21 @@ func TestThrottle(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			began := e.True()
+			start := e.TrueTime()
 			for i := range 10 {
 				fmt.Fprintf(conn, "SET a%d %s\r\n", i, strings.Repeat("x", 91))
 				fmt.Fprintf(other, "SET b%d %s\r\n", i, strings.Repeat("x", 91))
 			}
-			for _, of := range []net.Conn{conn, other} {
+			for _, from := range []net.Conn{conn, other} {
 				for n := 0; n < 10*len("+OK\r\n"); {
-					got, err := readWithin(of, 5*time.Second)
+					got, err := readWithin(from, 5*time.Second)
 					if err != nil {
 						return err
 					}
 					n += len(got)
 				}
 			}
-			checkBetween(t, "20 messages of 100 bytes", e.True()-began, 2*time.Second, 2*time.Second+10*time.Millisecond)
+			checkBetween(t, "20 messages of 100 bytes", e.TrueTime()-start, 2*time.Second, 2*time.Second+10*time.Millisecond)
 			return nil
 		})
 	if !strings.Contains(begin, "pass at 1000 bytes/s; PING through c1-n1: PONG after 1") || !strings.Contains(end, "hit 20 of 20") || idle {
@@ -160,13 +161,13 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-// Messages after a lost one on the same connection are lost too. Other connections are not
-// affected. The connection is reset when the loss ends.
-func TestLose(t *testing.T) {
-	for _, way := range []string{"", nemesis.Request, nemesis.Reply} {
+// After a lost message, all later messages on the same connection are lost too. Other connections
+// are not affected. The connection is reset when the loss ends.
+func TestLostMessageBlocksConnection(t *testing.T) {
+	for _, dir := range []string{"", nemesis.Request, nemesis.Reply} {
 		var conns []net.Conn
-		silent := 0
-		begin, end, idle := runShaped(t, nemesis.Traffic{Way: way, Lose: true, Share: 0.3}, func(c *cluster, e client.Env, _ net.Conn) error {
+		silentConns := 0
+		begin, end, idle := runShaped(t, nemesis.Traffic{Way: dir, Lose: true, Share: 0.3}, func(c *cluster, e client.Env, _ net.Conn) error {
 			for range 100 {
 				conn, err := e.Dial(context.Background(), "tcp", c.addr("n1"))
 				if err != nil {
@@ -177,18 +178,18 @@ func TestLose(t *testing.T) {
 				if _, err := ask(conn, "SET k 1"); !errors.Is(err, os.ErrDeadlineExceeded) {
 					continue
 				}
-				silent++
+				silentConns++
 				if got, err := ask(conn, "SET k 2"); err == nil {
-					t.Errorf("%q: a connection that lost a message answered %q", way, got)
+					t.Errorf("%q: a connection that lost a message answered %q", dir, got)
 				}
 			}
 			return nil
 		})
-		if silent < 20 || silent > 65 || idle || way != "" && !strings.Contains(end, fmt.Sprintf("it hit %d of ", silent)) {
-			t.Errorf("%q: %d of 100 connections lost a message; %s", way, silent, end)
+		if silentConns < 20 || silentConns > 65 || idle || dir != "" && !strings.Contains(end, fmt.Sprintf("it hit %d of ", silentConns)) {
+			t.Errorf("%q: %d of 100 connections lost a message; %s", dir, silentConns, end)
 		}
 		if !strings.HasPrefix(begin, "30 % of the ") || !strings.HasSuffix(begin, " are lost") {
-			t.Errorf("%q: %s", way, begin)
+			t.Errorf("%q: %s", dir, begin)
 		}
 	}
 	runShaped(t, nemesis.Traffic{Lose: true}, func(c *cluster, e client.Env, conn net.Conn) error {
@@ -197,13 +198,13 @@ func TestLose(t *testing.T) {
 			if _, err := c.Unshape("c1-n1", nemesis.Traffic{Lose: true}); err != nil {
 				t.Error(err)
 			}
-			c.Shape("c1-n1", nemesis.Traffic{Lose: true}) // for the Unshape in shaped
+			c.Shape("c1-n1", nemesis.Traffic{Lose: true}) // for the Unshape in runShaped
 		})
-		began := e.True()
+		start := e.TrueTime()
 		if _, err := readWithin(conn, time.Minute); !errors.Is(err, syscall.ECONNRESET) {
 			t.Error(err)
 		}
-		checkBetween(t, "reset", e.True()-began, time.Second, time.Second+maxRoundTrip)
+		checkBetween(t, "reset", e.TrueTime()-start, time.Second, time.Second+maxRoundTrip)
 		return nil
 	})
 }
@@ -217,7 +218,7 @@ func TestShapeWithoutEffect(t *testing.T) {
 			return err
 		})
 		if !idle || !strings.HasPrefix(end, want) {
-			t.Errorf("%d rounds: %s, idle %v", n, end, idle)
+			t.Errorf("%d round trips: %s, idle %v", n, end, idle)
 		}
 	}
 }
@@ -228,7 +229,7 @@ func TestShapeRejectsInvalidArguments(t *testing.T) {
 			t.Error("no error for an unknown link")
 		}
 		if _, err := c.Unshape("c1-n1", nemesis.Traffic{Lose: true}); err == nil || errors.Is(err, nemesis.ErrIdle) {
-			t.Errorf("unshaping an unshaped link: %v", err)
+			t.Errorf("Unshape on a link without a shape: %v", err)
 		}
 		return nil
 	})

@@ -1,18 +1,18 @@
-// Package files opens, creates and cleans up files that others may have modified: runs and scenarios may
-// come from untrusted sources, and a store may be shared.
+// Package files opens, creates and cleans up files that others may have modified: runs and
+// scenarios may come from untrusted sources, and a store may be shared.
 //
-// Open and Read accept only a regular file of bounded size: a pipe may block forever, and a device never
-// ends. A Folder is a directory for reading and writing files that no link can escape from. Written files
-// appear under their final names once they are complete.
+// Open and Read accept only regular files of limited size: a pipe may block forever, and a device
+// never ends. A Folder is a directory for reading and writing files that no link can escape from.
+// Written files appear under their final names once they are complete.
 //
-// An Owner identifies a process among all processes that ever ran, by its pid and start time. An ownedKind
-// gives files and folders names that identify the process that created them, and removes those with a dead
-// owner: Temporary ones below the system's temporary directory, Unfinished ones in a store. A name proves
-// nothing, because others can write to a shared directory. Therefore only files and folders of this user
-// are removed, and no link is followed.
+// An Owner identifies a process among all processes that have ever run, by its PID and start time.
+// An ownedKind gives files and folders names that identify the process that created them, and
+// removes them when this process is dead: Temporary ones below the system's temporary directory,
+// Unfinished ones in a store. A name proves nothing, because others can write to a shared
+// directory. Therefore only this user's files and folders are removed, and no links are followed.
 //
-// Remedy suggests what to do when the machine is out of disk space, open files or processes, or when a
-// folder is not writable.
+// Remedy suggests what to do if the machine runs out of disk space, open files or processes, or if
+// a folder is not writable.
 package files
 
 import (
@@ -31,27 +31,28 @@ import (
 	"time"
 )
 
-// InvalidFileError reports a file that was neither read nor written because it is not a regular file, is
-// too large, or is outside of its directory.
+// InvalidFileError reports that a file was not read or written because it is not a regular file, is
+// too large, or is outside its directory.
 type InvalidFileError struct{ Path, Problem string }
 
 func (u *InvalidFileError) Error() string { return u.Path + " " + u.Problem }
 
-func invalidFile(path, what string, args ...any) error {
-	return &InvalidFileError{path, fmt.Sprintf(what, args...)}
+func invalidFile(path, format string, args ...any) error {
+	return &InvalidFileError{path, fmt.Sprintf(format, args...)}
 }
 
-// Open opens a regular file of at most limit bytes for reading. It follows links, because the path comes
-// from the caller, not from data.
+// Open opens a regular file of at most limit bytes for reading. It follows links, because the path
+// comes from the caller, not from data.
 func Open(path string, limit int64) (*os.File, error) {
 	f, err := os.OpenFile(path, openFlags, 0)
 	return checkFile(path, limit, f, err)
 }
 
-// openFlags make opening a pipe return without waiting for a writer.
+// openFlags makes opening a pipe return without waiting for a writer.
 const openFlags = os.O_RDONLY | syscall.O_NONBLOCK
 
-// checkFile returns an opened file if it is regular and not too large. Otherwise it closes the file.
+// checkFile returns an opened file if it is regular and not too large. Otherwise it closes the
+// file.
 func checkFile(name string, limit int64, f *os.File, err error) (*os.File, error) {
 	if err != nil {
 		return nil, withPath(name, err)
@@ -70,14 +71,14 @@ func checkFile(name string, limit int64, f *os.File, err error) (*os.File, error
 	return nil, err
 }
 
-// OpenOutput opens or creates a file named by the user, for writing. It may be a device or a pipe. Opening
-// a pipe that has no reader fails immediately.
+// OpenOutput opens or creates a file named by the user, for writing. The file may be a device or a
+// pipe. Opening a pipe without a reader fails immediately.
 func OpenOutput(path string, flags int) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK|flags, 0o644)
 }
 
-// Read returns the content of a file that Open accepts. It fails if the file grows beyond the limit in the
-// meantime.
+// Read returns the contents of a file that Open accepts. It fails if the file grows beyond the
+// limit in the meantime.
 func Read(path string, limit int64) ([]byte, error) {
 	f, err := Open(path, limit)
 	return readAll(f, err, path, limit)
@@ -98,14 +99,14 @@ func readAll(f *os.File, err error, name string, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// maxObjects limits the number of objects in a JSON text, since an empty object is three bytes long but may
+// maxObjects limits the number of objects in a JSON text. An empty object has three bytes, but may
 // take up hundreds of bytes in memory.
 const maxObjects = 200_000
 
 // JSON decodes a text that contains exactly one JSON value.
 func JSON(text []byte, into any, options ...func(*json.Decoder)) error {
 	if n := bytes.Count(text, []byte("{")); n > maxObjects {
-		return fmt.Errorf("it has %d objects; the limit is %d", n, maxObjects)
+		return fmt.Errorf("it contains %d objects; the limit is %d", n, maxObjects)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	for _, o := range options {
@@ -126,12 +127,12 @@ type Folder struct {
 	path string
 }
 
-// OpenFolder opens a directory. If the last part of the path is a link, as `latest` is, its target must
-// be in the same parent directory.
+// OpenFolder opens a directory. If the last part of the path is a link, such as `latest`, its
+// target must be in the same parent directory.
 func OpenFolder(path string) (*Folder, error) { return openFolder(path, false) }
 
-// MakeFolder is like OpenFolder, but creates the directory if it does not exist. The directory must not be
-// a link, and its parent must exist.
+// MakeFolder is like OpenFolder, but creates the directory if it does not exist. The directory must
+// not be a link, and its parent must exist.
 func MakeFolder(path string) (*Folder, error) { return openFolder(path, true) }
 
 func openFolder(path string, create bool) (*Folder, error) {
@@ -143,16 +144,16 @@ func openFolder(path string, create bool) (*Folder, error) {
 		}
 		return &Folder{root, path}, nil
 	}
-	above, err := os.OpenRoot(cmp.Or(parent, "."))
+	parentRoot, err := os.OpenRoot(cmp.Or(parent, "."))
 	if err != nil {
 		return nil, err
 	}
-	defer above.Close()
-	in := &Folder{above, parent}
+	defer parentRoot.Close()
+	in := &Folder{parentRoot, parent}
 	if create {
 		return in.Sub(name)
 	}
-	root, err := above.OpenRoot(name)
+	root, err := parentRoot.OpenRoot(name)
 	if err != nil {
 		return nil, withPath(path, err)
 	}
@@ -179,24 +180,23 @@ func (f *Folder) Sub(name string) (*Folder, error) {
 	return &Folder{root, path}, nil
 }
 
-// Close closes the folder.
 func (f *Folder) Close() error { return f.root.Close() }
 
 func (f *Folder) join(name string) string { return filepath.Join(f.path, name) }
 
-// Open is like the function Open, in this folder.
+// Open opens a file in the folder, like the function Open.
 func (f *Folder) Open(name string, limit int64) (*os.File, error) {
 	file, err := f.root.OpenFile(name, openFlags, 0)
 	return checkFile(f.join(name), limit, file, err)
 }
 
-// Read is like the function Read, in this folder.
+// Read reads a file in the folder, like the function Read.
 func (f *Folder) Read(name string, limit int64) ([]byte, error) {
 	file, err := f.Open(name, limit)
 	return readAll(file, err, f.join(name), limit)
 }
 
-// ReadIn reads one file of a folder, like Folder.Read.
+// ReadIn reads one file in a folder, like Folder.Read.
 func ReadIn(folder, name string, limit int64) ([]byte, error) {
 	f, err := OpenFolder(folder)
 	if err != nil {
@@ -206,7 +206,7 @@ func ReadIn(folder, name string, limit int64) ([]byte, error) {
 	return f.Read(name, limit)
 }
 
-// WriteIn writes one file of a folder, like Folder.Write.
+// WriteIn writes one file in a folder, like Folder.Write.
 func WriteIn(folder, name string, text []byte) error {
 	f, err := OpenFolder(folder)
 	if err != nil {
@@ -222,13 +222,13 @@ func (f *Folder) Create(name string) (*os.File, error) {
 	return file, withPath(f.join(name), err)
 }
 
-// Write writes a file, which appears under its name once it is complete. It replaces an existing file or
-// link of that name.
+// Write writes a file, which appears under its name once it is complete. It replaces any existing
+// file or link of that name.
 func (f *Folder) Write(name string, text []byte) error {
 	return f.WriteFunc(name, func(to io.Writer) error { _, err := to.Write(text); return err })
 }
 
-// WriteFunc is like Write, for content that is produced in several steps.
+// WriteFunc is like Write, for contents that are produced in several steps.
 func (f *Folder) WriteFunc(name string, write func(to io.Writer) error) error {
 	tempName, err := Unfinished.Name()
 	if err != nil {
@@ -253,20 +253,20 @@ func (f *Folder) WriteFunc(name string, write func(to io.Writer) error) error {
 // Remove removes a file or an empty folder.
 func (f *Folder) Remove(name string) error { return withPath(f.join(name), f.root.Remove(name)) }
 
-// Has reports whether a name in the folder is a regular file.
+// Has reports whether the folder contains a regular file with this name.
 func (f *Folder) Has(name string) bool {
 	info, err := f.root.Stat(name)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// Entries lists the folder's entries by name.
+// Entries lists the folder's entries, sorted by name.
 func (f *Folder) Entries() ([]fs.DirEntry, error) { return f.EntriesOf(".") }
 
 // EntriesOf lists the entries of a subfolder.
 func (f *Folder) EntriesOf(name string) ([]fs.DirEntry, error) { return fs.ReadDir(f.root.FS(), name) }
 
-// Measure returns the total size of the files in a subfolder, and the time of the last change to any of
-// them or their folders. Entries that are removed in the meantime do not count.
+// Measure returns the total size of the files in a subfolder, and the time of the last change to
+// any of these files or their folders. Entries that are removed in the meantime do not count.
 func (f *Folder) Measure(name string) (sum int64, last time.Time, err error) {
 	err = fs.WalkDir(f.root.FS(), filepath.ToSlash(name), func(_ string, d fs.DirEntry, err error) error {
 		var info fs.FileInfo
@@ -289,23 +289,24 @@ func (f *Folder) Measure(name string) (sum int64, last time.Time, err error) {
 	return sum, last, withPath(f.join(name), err)
 }
 
-// withPath replaces the path in an error with the one that the user knows. A path that escapes from its
-// folder becomes an InvalidFileError, because package os has no error value for that.
+// withPath replaces the path in an error with the path that the user knows. For a path that escapes
+// from its folder it returns an InvalidFileError, because package os has no error value for this
+// case.
 func withPath(path string, err error) error {
 	var p *fs.PathError
 	switch {
 	case !errors.As(err, &p):
 		return err
 	case strings.Contains(p.Err.Error(), "escapes"):
-		return invalidFile(path, "leads out of its directory")
+		return invalidFile(path, "is outside its directory")
 	}
 	return fmt.Errorf("%s %s: %w", strings.TrimSuffix(p.Op, "at"), path, p.Err)
 }
 
-// Place creates the folder STORE/SHELF/NAME, or NAME-2 and so on if the name is taken. The folder appears
-// under its name once fill has written its content. The link `latest` beside it then points to it. If links
-// can't be created, there is no `latest`.
-func Place(store, shelf, name string, fill func(dir string) error) (dir string, err error) {
+// CreateUnique creates the folder STORE/SHELF/NAME, or NAME-2 and so on if the name is taken. The
+// folder appears under its name once fill has written its contents. The link `latest` beside it
+// then points to it. On systems that can't create links, there is no `latest`.
+func CreateUnique(store, shelf, name string, fill func(dir string) error) (dir string, err error) {
 	fail := func(err error) (string, error) { return "", fmt.Errorf("create directory: %w", err) }
 	if err := os.MkdirAll(store, 0o755); err != nil {
 		return fail(err)
@@ -323,7 +324,7 @@ func Place(store, shelf, name string, fill func(dir string) error) (dir string, 
 	if err := in.root.Mkdir(temp, 0o755); err != nil {
 		return fail(err)
 	}
-	defer in.root.RemoveAll(temp) // no longer exists under this name, unless something failed
+	defer in.root.RemoveAll(temp) // has another name by then, unless something failed
 	if err := fill(in.join(temp)); err != nil {
 		return "", err
 	}
@@ -334,7 +335,7 @@ func Place(store, shelf, name string, fill func(dir string) error) (dir string, 
 			dir += fmt.Sprintf("-%d", n)
 		}
 		if _, free := in.root.Lstat(dir); free != nil {
-			err = in.root.Rename(temp, dir) // renaming onto a folder that isn't empty fails, so only one process gets a name
+			err = in.root.Rename(temp, dir) // renaming to the name of a folder that isn't empty fails, so only one process gets a name
 		}
 	}
 	if err != nil {
@@ -347,13 +348,14 @@ func Place(store, shelf, name string, fill func(dir string) error) (dir string, 
 	return in.join(dir), nil
 }
 
-// latest is a link to the folder that was placed last.
+// latest is a link to the folder that CreateUnique created last.
 const latest = "latest"
 
-// RemovePlaced removes the folders STORE/SHELF/NAME. Each is renamed first, so that a half-removed folder
-// is never seen under its name. `latest` then points to the last remaining folder. If the shelf is then
-// empty, it is removed. isPlaced reports whether a name may be that of a placed folder.
-func RemovePlaced(store, shelf string, names []string, isPlaced func(name string) bool) error {
+// RemoveUnique removes the folders STORE/SHELF/NAME, for each of names. It renames each one first,
+// so that a half-removed folder is never seen under its name. Then it makes `latest` point to the
+// last remaining folder, or removes the shelf if it is empty. isUnique reports whether a name may
+// belong to a folder that CreateUnique created.
+func RemoveUnique(store, shelf string, names []string, isUnique func(name string) bool) error {
 	parent := filepath.Join(store, shelf)
 	fail := func(err error) error { return fmt.Errorf("remove from %s: %w", parent, err) }
 	in, err := OpenFolder(parent)
@@ -375,12 +377,12 @@ func RemovePlaced(store, shelf string, names []string, isPlaced func(name string
 	if err != nil {
 		return fail(err)
 	}
-	last, others := "", false
+	last, hasOthers := "", false
 	for _, e := range entries {
-		if e.IsDir() && isPlaced(e.Name()) {
+		if e.IsDir() && isUnique(e.Name()) {
 			last = e.Name()
 		} else if e.Name() != latest {
-			others = true
+			hasOthers = true
 		}
 	}
 	switch to, err := in.root.Readlink(latest); {
@@ -394,13 +396,13 @@ func RemovePlaced(store, shelf string, names []string, isPlaced func(name string
 			return fail(err)
 		}
 	}
-	if last == "" && !others {
+	if last == "" && !hasOthers {
 		os.Remove(parent) // fails if it is not empty: another process has started a run
 	}
 	return nil
 }
 
-// Settings with which a user chooses a folder.
+// Settings that choose a folder.
 const (
 	TempDirHint = "TMPDIR"  // for data of one run
 	StoreHint   = "--store" // for permanent data
@@ -409,13 +411,13 @@ const (
 // shortage is an errno that indicates a shortage, with its remedy.
 type shortage struct {
 	errno       syscall.Errno
-	messages    []string // messages of Go's runtime and of other programs, in addition to the text of errno
+	messages    []string // messages of Go's runtime and of other programs, in addition to errno's text
 	remedy      string
-	folderHelps bool // another folder helps, too
+	folderHelps bool // choosing another folder would help
 }
 
-// shortages lists the errors that indicate a shortage wherever they occur. If the text of one is a prefix
-// of another's, the longer one comes first.
+// shortages lists the errors that always indicate a shortage. If the text of one is a prefix of
+// another's, the longer one comes first.
 var shortages = []shortage{
 	{errno: syscall.ENOSPC, remedy: "make room on that file system", folderHelps: true},
 	{errno: syscall.EDQUOT, remedy: "remove some of your files there: your quota is used up", folderHelps: true},
@@ -429,9 +431,9 @@ var shortages = []shortage{
 		remedy: "allow more memory: ulimit -v, or the memory limit of the container; or use fewer clients"},
 }
 
-// Remedy suggests how to fix an error that was caused by a shortage or by a folder that is not writable. It
-// returns "" for any other error. folder, TempDirHint or StoreHint, is the setting with which the user
-// chooses the folder in question.
+// Remedy suggests how to fix an error caused by a shortage or by a folder that is not writable. It
+// returns "" for any other error. folder is the setting that chooses the folder: TempDirHint,
+// StoreHint or "".
 func Remedy(err error, folder string) string {
 	if err == nil {
 		return ""
@@ -444,8 +446,8 @@ func Remedy(err error, folder string) string {
 	if text := deniedRemedy(err, folder); text != "" {
 		return text
 	}
-	// Another program's error is text. If it is about a folder that can't be chosen here, for example a
-	// container engine's, then choosing another folder does not help.
+	// Another program's error is text. If it is about a folder that can't be chosen here, such as a
+	// container engine's, choosing another folder does not help.
 	message := strings.ToLower(err.Error())
 	for _, s := range shortages {
 		if !slices.ContainsFunc(append(s.messages, s.errno.Error()), func(t string) bool { return strings.Contains(message, t) }) {
@@ -466,8 +468,8 @@ func (s shortage) withFolder(folder string) string {
 	return fmt.Sprintf("%s, or use %s to choose a folder on another one", s.remedy, folder)
 }
 
-// deniedRemedy suggests what to do about a folder that is missing or not writable. For other paths, the
-// same errors mean something else, such as a missing program.
+// deniedRemedy suggests what to do about a folder that is missing or not writable. For other paths,
+// the same errors mean something else, such as a missing program.
 func deniedRemedy(err error, folder string) string {
 	pathErr, ok := errors.AsType[*fs.PathError](err)
 	if !ok {

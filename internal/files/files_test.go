@@ -32,7 +32,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// Anything but a regular file of bounded size is refused at once, whether it is opened by path or
+// Anything but a regular file of limited size is rejected at once, whether it is opened by path or
 // in a folder.
 func TestOpenRejectsInvalidFiles(t *testing.T) {
 	for name, make := range obstacles {
@@ -41,7 +41,7 @@ func TestOpenRejectsInvalidFiles(t *testing.T) {
 		in, err := OpenFolder(dir)
 		check(t, err)
 		defer in.Close()
-		begin := time.Now()
+		start := time.Now()
 		for how, read := range map[string]func() ([]byte, error){
 			"by its path": func() ([]byte, error) { return Read(filepath.Join(dir, "f"), 1<<20) },
 			"in a folder": func() ([]byte, error) { return in.Read("f", 1<<20) },
@@ -52,8 +52,8 @@ func TestOpenRejectsInvalidFiles(t *testing.T) {
 				t.Errorf("%s %s: %d bytes, %v", name, how, len(text), err)
 			}
 		}
-		if took := time.Since(begin); took > 5*time.Second {
-			t.Errorf("%s: refused after %v", name, took)
+		if elapsed := time.Since(start); elapsed > 5*time.Second {
+			t.Errorf("%s: rejected after %v, want at once", name, elapsed)
 		}
 	}
 }
@@ -63,11 +63,11 @@ func TestSizeErrorNamesSizeAndLimit(t *testing.T) {
 	obstacles["six gigabytes"](t, path)
 	_, err := Read(path, 1<<20)
 	if err == nil || !strings.Contains(err.Error(), "6442450944") || !strings.Contains(err.Error(), "1048576") {
-		t.Errorf("%v: the error does not name size and limit", err)
+		t.Errorf("error: %v; want it to contain the size and the limit", err)
 	}
 }
 
-// makeDirs creates a directory to work in, and beside it a directory with a file that must not
+// makeDirs creates a directory to work in and, beside it, a directory with a file that must not
 // change.
 func makeDirs(t *testing.T) (dir, elsewhere, file string) {
 	top := t.TempDir()
@@ -80,7 +80,7 @@ func makeDirs(t *testing.T) (dir, elsewhere, file string) {
 		text, err := os.ReadFile(file)
 		entries, _ := os.ReadDir(elsewhere)
 		if string(text) != "mine" || err != nil || len(entries) != 1 {
-			t.Errorf("elsewhere: %q, %v, %v", text, err, entries)
+			t.Errorf("file outside: %q, %v; entries: %v", text, err, entries)
 		}
 	})
 	return dir, elsewhere, file
@@ -133,11 +133,11 @@ func TestFolderRejectsEscapes(t *testing.T) {
 		}
 	}
 	if in.Has("f") || in.Has("../elsewhere/mine") {
-		t.Error("Has reports a file outside of the folder")
+		t.Error("Has reports a file outside the folder")
 	}
 }
 
-// OpenFolder follows a link to a folder beside it, as `latest` is.
+// OpenFolder follows a link to a folder beside it, such as `latest`.
 func TestSiblingLinkIsFollowed(t *testing.T) {
 	top := t.TempDir()
 	check(t, os.Mkdir(filepath.Join(top, "run"), 0o755))

@@ -4,6 +4,5 @@ package files
 
 import "io/fs"
 
-// ownedByUser reports whether a file or folder belongs to this user. It always does, because the system's
-// temporary directory is the user's own.
+// ownedByUser returns true, because the system's temporary directory belongs to the user.
 func ownedByUser(fs.FileInfo) bool { return true }

@@ -12,12 +12,12 @@ import (
 )
 
 func TestOwnerRoundTrip(t *testing.T) {
-	self, err := Self()
+	self, err := CurrentOwner()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back, ok := ParseOwner(self.String()); !ok || back != self {
-		t.Errorf("%v was parsed as %v", self, back)
+	if parsed, ok := ParseOwner(self.String()); !ok || parsed != self {
+		t.Errorf("%v was parsed as %v", self, parsed)
 	}
 	name, err := Unfinished.Name()
 	if err != nil {
@@ -33,27 +33,27 @@ func TestOwnerRoundTrip(t *testing.T) {
 	}
 }
 
-// If /proc hides other users' processes, as with hidepid, they still count as running.
+// If /proc hides other users' processes, as with hidepid, they are still considered running.
 func TestHiddenProcessCountsAsRunning(t *testing.T) {
-	if os.Getenv("LOCKPICK_HIDDEN") != "" { // root, in a mount namespace of its own
+	if os.Getenv("LOCKPICK_HIDDEN") != "" { // root, in its own mount namespace
 		for _, err := range []error{unix.Mount("proc", "/proc", "proc", 0, "hidepid=2"), syscall.Setgroups(nil), syscall.Setgid(65534), syscall.Setuid(65534)} {
 			if err != nil {
 				t.Skip(err)
 			}
 		}
 		if _, err := os.Stat("/proc/1/stat"); err == nil {
-			t.Skip("no process is hidden")
+			t.Skip("skipped: no process is hidden")
 		}
 		if s, err := StatOf(1); err == nil || !ProcessRuns(1, 0) {
-			t.Errorf("process 1: %+v", s)
+			t.Errorf("hidden process 1: %+v, want an error", s)
 		}
 		if ProcessRuns(1<<22+1, 0) {
-			t.Error("an impossible pid counts as running")
+			t.Error("an impossible PID is considered running")
 		}
 		return
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("only root can hide processes")
+		t.Skip("skipped: only root can hide processes")
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), "LOCKPICK_HIDDEN=1")

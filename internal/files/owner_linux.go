@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Self returns this process as an Owner.
-func Self() (Owner, error) {
+// CurrentOwner returns this process as an Owner.
+func CurrentOwner() (Owner, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return Owner{}, fmt.Errorf("read boot id: %w", err)
@@ -28,20 +28,22 @@ func Self() (Owner, error) {
 		return Owner{}, fmt.Errorf("read start time of this process: %w", err)
 	}
 	id, _, _ := strings.Cut(strings.TrimSpace(string(boot)), "-")
-	return Owner{Boot: id, Space: strings.Trim(space, "pid:[]"), PID: os.Getpid(), Start: s.Start}, nil
+	return Owner{BootID: id, Namespace: strings.Trim(space, "pid:[]"), PID: os.Getpid(), Start: s.Start}, nil
 }
 
-// visibleFrom reports whether self would see o if it ran.
-func (o Owner) visibleFrom(self Owner) bool { return o.Boot == self.Boot && o.Space == self.Space }
+// visibleFrom reports whether self could see o if o were running.
+func (o Owner) visibleFrom(self Owner) bool {
+	return o.BootID == self.BootID && o.Namespace == self.Namespace
+}
 
-func (o Owner) runs() bool { return ProcessRuns(o.PID, o.Start) }
+func (o Owner) isRunning() bool { return ProcessRuns(o.PID, o.Start) }
 
-// processStat holds the fields of /proc/PID/stat that are used here, for a process or a thread.
+// processStat contains the fields of /proc/PID/stat that are used here, for a process or a thread.
 type processStat struct {
 	State    byte   // R, S, D, T (stopped), t, Z (ended, not reaped), X
 	Flags    uint64 // kernel flags
-	Start    uint64 // clock ticks since boot; together with the pid it identifies the process
-	CPUTicks uint64 // CPU time in clock ticks, user and system
+	Start    uint64 // clock ticks since boot; identifies the process together with the PID
+	CPUTicks uint64 // user and system CPU time, in clock ticks
 }
 
 // flagExiting is the kernel's PF_EXITING: the process is ending, but its files may still be open.
@@ -50,10 +52,9 @@ const flagExiting = 0x4
 // Ending reports whether the process has ended or is about to end.
 func (s processStat) Ending() bool { return s.Ended() || s.Flags&flagExiting != 0 }
 
-// Ended reports whether the process is no longer running.
 func (s processStat) Ended() bool { return s.State == 'Z' || s.State == 'X' }
 
-// ReadStat parses a file /proc/…/stat.
+// ReadStat parses a /proc/…/stat file.
 func ReadStat(path string) (processStat, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -78,33 +79,34 @@ func StatOf(pid int) (processStat, error) {
 	if !IsProcessGone(err) {
 		return s, err
 	}
-	// If /proc hides other users' processes, a signal distinguishes them from missing ones.
+	// If /proc hides other users' processes, a signal distinguishes hidden processes from missing
+	// ones.
 	if unix.Kill(pid, 0) == unix.EPERM {
 		return processStat{}, fmt.Errorf("process %d is hidden: %w", pid, err)
 	}
 	return processStat{State: 'X'}, nil
 }
 
-// IsProcessGone reports whether a file of /proc is missing because its process is.
+// IsProcessGone reports whether a file in /proc is missing because its process is.
 func IsProcessGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
 }
 
-// ProcessRuns reports whether the process with this pid and start time is still running. If that is
-// unknown, it reports true.
+// ProcessRuns reports whether the process with this PID and start time is still running. If this is
+// unknown, it returns true.
 func ProcessRuns(pid int, start uint64) bool {
 	s, err := StatOf(pid)
 	return err != nil || !s.Ended() && s.Start == start
 }
 
-// QuitProcess makes a Go program print the stacks of its goroutines and exit. Go prints the stack of a
-// running goroutine only if its own thread gets the signal or can be stopped in time, so the busiest thread
-// gets it. CPU times are sampled repeatedly, because on a busy machine that thread may have to wait for its
-// turn.
+// QuitProcess makes a Go program print its goroutines' stacks and exit. Go prints a running
+// goroutine's stack only if the goroutine's own thread gets the signal or can be stopped in time,
+// so the signal goes to the busiest thread. CPU times are sampled repeatedly, because on a busy
+// machine that thread may have to wait for its turn.
 func QuitProcess(p *os.Process) error {
 	thread, maxTicks := p.Pid, uint64(0)
 	before := cpuTicks(p.Pid)
-	for looks := 0; looks < 10 && maxTicks == 0; looks++ {
+	for samples := 0; samples < 10 && maxTicks == 0; samples++ {
 		time.Sleep(100 * time.Millisecond)
 		for id, now := range cpuTicks(p.Pid) {
 			if now-before[id] > maxTicks {
@@ -115,15 +117,15 @@ func QuitProcess(p *os.Process) error {
 	return unix.Tgkill(p.Pid, thread, unix.SIGQUIT)
 }
 
-// cpuTicks returns the CPU time of each thread of a process, in clock ticks.
+// cpuTicks returns the CPU time used by each thread of a process, in clock ticks.
 func cpuTicks(pid int) map[int]uint64 {
-	all := map[int]uint64{}
+	out := map[int]uint64{}
 	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)) // the pattern is valid
 	for _, path := range stats {
 		s, err := ReadStat(path)
-		if id, bad := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && bad == nil { // the thread may have just ended
-			all[id] = s.CPUTicks
+		if id, parseErr := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && parseErr == nil { // the thread may just have ended
+			out[id] = s.CPUTicks
 		}
 	}
-	return all
+	return out
 }

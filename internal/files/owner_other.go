@@ -8,15 +8,17 @@ import (
 	"time"
 )
 
-var began = uint64(time.Now().UnixNano())
+var startTime = uint64(time.Now().UnixNano())
 
-// Self returns this process as an Owner.
-func Self() (Owner, error) { return Owner{Boot: "0", Space: "0", PID: os.Getpid(), Start: began}, nil }
+// CurrentOwner returns this process as an Owner.
+func CurrentOwner() (Owner, error) {
+	return Owner{BootID: "0", Namespace: "0", PID: os.Getpid(), Start: startTime}, nil
+}
 
-// visibleFrom reports whether self would see o if it ran. Only self itself is visible.
+// visibleFrom reports whether self could see o if o were running. A process sees only itself.
 func (o Owner) visibleFrom(self Owner) bool { return o == self }
 
-func (o Owner) runs() bool { return true }
+func (o Owner) isRunning() bool { return true }
 
-// QuitProcess makes a Go program print the stacks of its goroutines and exit.
+// QuitProcess makes a Go program print its goroutines' stacks and exit.
 func QuitProcess(p *os.Process) error { return p.Signal(syscall.SIGQUIT) }

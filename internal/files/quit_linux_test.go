@@ -36,7 +36,7 @@ func spin() {
 func TestQuitPrintsBusyGoroutine(t *testing.T) {
 	for range 5 {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), spinEnv+"=1", "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1") // as on a machine too busy to preempt it
+		cmd.Env = append(os.Environ(), spinEnv+"=1", "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1") // as on a machine that is too busy to preempt it
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// Each shortage is recognized by its errno, however deeply wrapped, and by other programs' messages.
+// Each shortage is recognized by its errno, however deeply wrapped, and by other programs'
+// messages.
 func TestRemedy(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -55,14 +56,14 @@ func TestRemedy(t *testing.T) {
 	}
 	engineErr := errors.New("import image: write /var/lib/engine/x: no space left on device")
 	if got := Remedy(engineErr, TempDirHint); strings.Contains(got, "TMPDIR") {
-		t.Errorf("a remedy for another program's folder mentions TMPDIR: %q", got)
+		t.Errorf("remedy for another program's folder mentions TMPDIR: %q", got)
 	}
 	if got := Remedy(&fs.PathError{Op: "mkdir", Path: "/srv/store", Err: syscall.EACCES}, StoreHint); got != "use --store to choose a folder that you can write to" {
-		t.Errorf("a store: %q", got)
+		t.Errorf("remedy for a store: %q", got)
 	}
 }
 
-// The kernel's actual error is recognized too.
+// The kernel's actual error is recognized, too.
 func TestRemedyForFullDevice(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

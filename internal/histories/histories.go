@@ -1,8 +1,8 @@
 // Package histories creates histories for tests.
 //
-// Random returns a small history of a lock with arbitrary behavior. RandomWithFaults returns a history of
-// clients, links, nodes and faults that all behave arbitrarily. MustParse parses a handwritten history in
-// the format of Parse.
+// Random returns a small history of a lock that behaves arbitrarily. RandomWithFaults returns a
+// history in which clients, links, nodes and faults all behave arbitrarily. MustParse parses a
+// handwritten history in the format described at Parse.
 package histories
 
 import (
@@ -18,16 +18,16 @@ import (
 	"lockpick/harness/history"
 )
 
-// Beat is the interval of the time grid on which events of random histories happen. Many events therefore
-// coincide, and the brute-force check looks at the instants between beats.
+// Beat is the grid spacing of event times in random histories. Many events therefore coincide, and
+// the brute-force check looks at the instants between beats.
 const Beat = int64(time.Millisecond)
 
-// Random returns a small well-formed history of a lock with arbitrary behavior.
+// Random returns a small well-formed history of a lock that behaves arbitrarily.
 func Random(rnd *rand.Rand) *history.History {
 	h := &history.History{Params: history.Params{MayBeIdle: true, StampError: time.Duration(Beat * int64(rnd.IntN(2)*rnd.IntN(2)))}}
 	for _, c := range []string{"c1", "c2", "c3"}[:2+rnd.IntN(2)] {
 		h.Params.Clients = append(h.Params.Clients, c)
-		g := &randomClient{Rand: rnd, name: c, at: Beat * int64(rnd.IntN(6))}
+		g := &randomClient{Rand: rnd, name: c, now: Beat * int64(rnd.IntN(6))}
 		g.emit(history.Begin, history.OpClient, "")
 		for n := range 1 + rnd.IntN(3) {
 			if !g.cycle(c + "/" + string(rune('1'+n))) {
@@ -46,20 +46,20 @@ func Random(rnd *rand.Rand) *history.History {
 type randomClient struct {
 	*rand.Rand
 	name    string
-	at      int64
+	now     int64
 	events  []history.Event
 	handles []string
 }
 
 func (g *randomClient) emit(typ history.Type, op, session string) *history.Event {
-	g.events = append(g.events, history.Event{T: g.at, Process: g.name, Type: typ, Op: op, Session: session, Key: "k"})
+	g.events = append(g.events, history.Event{T: g.now, Process: g.name, Type: typ, Op: op, Session: session, Key: "k"})
 	return &g.events[len(g.events)-1]
 }
 
-func (g *randomClient) advance(limit int) { g.at += Beat * int64(g.IntN(limit+1)) }
+func (g *randomClient) advance(limit int) { g.now += Beat * int64(g.IntN(limit+1)) }
 
-// cycle acquires, extends and releases the lock at random, with the session's handle or an older one. It
-// returns false if the client was killed.
+// cycle acquires, extends and releases the lock at random, with the session's handle or an older
+// one. It returns false if the client was killed.
 func (g *randomClient) cycle(session string) bool {
 	g.advance(3)
 	g.emit(history.Invoke, history.OpAcquire, session)
@@ -71,7 +71,7 @@ func (g *randomClient) cycle(session string) bool {
 	case g.IntN(6) == 0:
 	case ret.Type == history.Fail || g.IntN(2) == 0:
 		return true
-	} // otherwise the client goes on with a handle that may be invalid
+	} // otherwise the client continues with a handle that may be invalid
 	g.handles = append(g.handles, session)
 	for g.IntN(3) == 0 {
 		g.extend(g.handle(session))
@@ -85,16 +85,16 @@ func (g *randomClient) cycle(session string) bool {
 	}
 	switch g.IntN(8) {
 	case 0:
-		g.events = append(g.events, history.Event{T: g.at, Process: history.Nemesis, Type: history.Invoke, Op: "kill", Node: g.name})
+		g.events = append(g.events, history.Event{T: g.now, Process: history.Nemesis, Type: history.Invoke, Op: "kill", Node: g.name})
 		g.advance(1)
-		if g.IntN(3) == 0 { // the client's death was not visible yet
+		if g.IntN(3) == 0 { // the client's death is not visible yet
 			g.emit(history.Invoke, history.OpRelease, g.handle(session))
 			g.advance(1)
 		}
-		g.events = append(g.events, history.Event{T: g.at, Process: history.Nemesis, Type: history.Begin, Op: "kill", Node: g.name})
+		g.events = append(g.events, history.Event{T: g.now, Process: history.Nemesis, Type: history.Begin, Op: "kill", Node: g.name})
 		return false
 	case 1:
-		return true // the client forgets to release
+		return true // the client forgets to release the lock
 	}
 	for more := true; more; more = g.IntN(10) == 0 {
 		s := g.handle(session)
@@ -129,20 +129,20 @@ func (g *randomClient) extend(session string) {
 
 func (g *randomClient) grant(ret *history.Event) {
 	if g.IntN(20) > 0 {
-		ret.ValidUntil = max(Beat, g.at+Beat*int64(g.IntN(13)-3))
+		ret.ValidUntil = max(Beat, g.now+Beat*int64(g.IntN(13)-3))
 	}
 }
 
-// Lines formats a history for a test failure message, one event per line.
-func Lines(h *history.History) string {
-	var all string
+// FormatLines formats a history for a test failure message, one event per line.
+func FormatLines(h *history.History) string {
+	var out string
 	for _, e := range h.Events {
-		all += seconds(e.T) + " " + e.Process + " " + string(e.Type) + " " + e.Op + " " + e.Session + e.Node + " until " + seconds(e.ValidUntil) + "\n"
+		out += formatSeconds(e.T) + " " + e.Process + " " + string(e.Type) + " " + e.Op + " " + e.Session + e.Node + " until " + formatSeconds(e.ValidUntil) + "\n"
 	}
-	return all
+	return out
 }
 
-// MustParse is Parse for a text that is known to be valid. It panics on an error.
+// MustParse is like Parse, but panics on errors.
 func MustParse(text string) *history.History {
 	h, err := Parse(text)
 	if err != nil {
@@ -151,33 +151,32 @@ func MustParse(text string) *history.History {
 	return h
 }
 
-// seconds formats nanoseconds as seconds.
-func seconds(ns int64) string { return fmt.Sprintf("%g s", history.Seconds(ns)) }
+func formatSeconds(ns int64) string { return fmt.Sprintf("%g s", history.Seconds(ns)) }
 
-// Names returns "c1", "c2" and so on, for the prefix "c".
-func Names(prefix string, n int) []string {
-	var all []string
+// NumberedNames returns "c1", "c2" and so on, for the prefix "c".
+func NumberedNames(prefix string, n int) []string {
+	var names []string
 	for i := range n {
-		all = append(all, prefix+strconv.Itoa(i+1))
+		names = append(names, prefix+strconv.Itoa(i+1))
 	}
-	return all
+	return names
 }
 
-// Cases returns how many of n random cases a test tries: all of them, or a quarter with -short, as in make
-// test. Mutation tests and nightly checks run without -short.
-func Cases(n int) int {
+// NumCases returns how many of n random cases a test tries: all of them, or a quarter with -short, as
+// in make test. Mutation tests and nightly checks run without -short.
+func NumCases(n int) int {
 	if testing.Short() {
 		return n / 4
 	}
 	return n
 }
 
-// Compare runs each check on Cases(3000) random histories with faults, converted by read. It fails the test
-// if a check's result, got, differs from that of an exhaustive search, want. Malformed histories, for which
-// read returns false, are skipped.
+// Compare runs each check on NumCases(3000) random histories with faults, converted by read. It fails
+// the test if a check's result, got, differs from that of an exhaustive search, want. It skips
+// malformed histories, for which read returns false.
 func Compare[R any](t *testing.T, read func(*history.History) (R, bool), checks map[string]func(*rand.Rand, R) (got, want string)) {
 	t.Helper()
-	for seed := range uint64(Cases(3000)) {
+	for seed := range uint64(NumCases(3000)) {
 		h := RandomWithFaults(seed)
 		rng := rand.New(rand.NewPCG(seed, 1))
 		for _, what := range slices.Sorted(maps.Keys(checks)) {
@@ -192,15 +191,15 @@ func Compare[R any](t *testing.T, read func(*history.History) (R, bool), checks 
 	}
 }
 
-// faultyHistory generates unlikely histories, in which clients, links, nodes and all kinds of faults behave
-// arbitrarily, mostly one at a time. No property has to hold, since tests only compare two ways to compute
-// the same result.
+// faultyHistory generates unlikely histories: clients, links, nodes and all kinds of faults behave
+// arbitrarily, mostly one at a time. No property needs to hold, because tests only compare two ways
+// of computing the same result.
 type faultyHistory struct {
 	*rand.Rand
 	params  history.Params
 	events  []history.Event
 	log     []history.Event
-	at      int64
+	now     int64
 	clients map[string]*clientState
 	faults  []*history.Event // the latest event of each fault
 	keys    []string
@@ -208,27 +207,27 @@ type faultyHistory struct {
 }
 
 type clientState struct {
-	history.Event // its call, or its current hold
-	sessions      int
-	open, stopped bool
+	history.Event    // its pending call, or its current hold
+	numSessions      int
+	pending, stopped bool
 }
 
-// RandomWithFaults returns a random history with faults for a seed.
+// RandomWithFaults returns a random history with faults. It depends only on the seed.
 func RandomWithFaults(seed uint64) *history.History {
 	u := &faultyHistory{Rand: rand.New(rand.NewPCG(seed, 7)), clients: map[string]*clientState{}}
 	u.params = history.Params{
-		Schema: history.Schema, Clients: Names("c", 1+u.IntN(4)), Nodes: Names("n", 1+u.IntN(4)), Resource: "resource",
+		Schema: history.Schema, Clients: NumberedNames("c", 1+u.IntN(4)), Nodes: NumberedNames("n", 1+u.IntN(4)), Resource: "resource",
 		TTL: time.Duration(5 + u.IntN(60)), NodeTimeout: time.Duration(1 + u.IntN(4)), RetryMax: time.Duration(1 + u.IntN(6)),
 		Slack: time.Duration(u.IntN(10)), Rounds: 1 + u.IntN(3), StampError: time.Duration(u.IntN(3) / 2), Epoch: 1000,
 	}
-	u.keys = Names("k", 1+u.IntN(2))
+	u.keys = NumberedNames("k", 1+u.IntN(2))
 	u.events = []history.Event{{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &u.params}}
 	for _, c := range u.params.Clients {
 		u.clients[c] = &clientState{}
 	}
 	for i := range 4 {
 		kind := []string{"clock-jump", "pause", "kill", "clock-rate"}[i]
-		u.params.Steps = append(u.params.Steps, history.PlannedStep{Step: i + 1, Fault: kind, By: time.Duration(u.IntN(40) - 30)})
+		u.params.Steps = append(u.params.Steps, history.PlannedStep{Step: i + 1, Fault: kind, Offset: time.Duration(u.IntN(40) - 30)})
 	}
 	for range 20 + u.IntN(200) {
 		switch u.IntN(8) {
@@ -256,11 +255,11 @@ func RandomWithFaults(seed uint64) *history.History {
 func (u *faultyHistory) pick(all []string) string { return all[u.IntN(len(all))] }
 
 func (u *faultyHistory) emit(e history.Event) {
-	u.at += int64(max(0, u.IntN(6)-1))
+	u.now += int64(max(0, u.IntN(6)-1))
 	if u.IntN(40) == 0 {
-		u.at += int64(u.IntN(100))
+		u.now += int64(u.IntN(100))
 	}
-	e.T = u.at
+	e.T = u.now
 	u.events = append(u.events, e)
 }
 
@@ -272,52 +271,52 @@ func (u *faultyHistory) addClientEvent(name string) {
 	}
 	e := c.Event
 	e.Process = name
-	if c.sessions > 0 && u.IntN(40) == 0 {
+	if c.numSessions > 0 && u.IntN(40) == 0 {
 		u.emit(history.Event{Process: name, Type: history.Info, Op: history.OpLost, Session: e.Session, Key: e.Key})
 		return
 	}
-	if !c.open {
+	if !c.pending {
 		e.Type, e.Op = history.Invoke, u.pick([]string{history.OpAcquire, history.OpExtend, history.OpRelease, history.OpWrite, history.OpRead})
-		if e.Op == history.OpAcquire || c.sessions == 0 {
-			c.sessions++
-			e.Op, e.Session, e.Key = history.OpAcquire, fmt.Sprintf("%s/%d", name, c.sessions), u.pick(u.keys)
+		if e.Op == history.OpAcquire || c.numSessions == 0 {
+			c.numSessions++
+			e.Op, e.Session, e.Key = history.OpAcquire, fmt.Sprintf("%s/%d", name, c.numSessions), u.pick(u.keys)
 		}
 		e.Value, e.Version = "", 0
 		if e.Op == history.OpWrite {
 			u.value++
 			e.Value, e.Version = fmt.Sprint(u.value), u.value/4
 		}
-		c.Event, c.open = e, true
+		c.Event, c.pending = e, true
 		u.emit(e)
 		return
 	}
 	e.Type = []history.Type{history.OK, history.OK, history.OK, history.Fail, history.Info}[u.IntN(5)]
 	if e.Type == history.OK && (e.Op == history.OpAcquire || e.Op == history.OpExtend) && u.IntN(5) > 0 {
-		e.ValidUntil, e.Local, e.Wall = u.at+int64(u.IntN(60)), u.params.Epoch+u.at, u.IntN(2) == 0
+		e.ValidUntil, e.Local, e.WallClock = u.now+int64(u.IntN(60)), u.params.Epoch+u.now, u.IntN(2) == 0
 	}
 	if e.Op == history.OpWrite || e.Op == history.OpRead {
-		l := history.Event{Process: "resource", Type: e.Type, Op: history.OpLog, Cause: e.Op, Key: e.Key, Session: e.Session, Value: e.Value, Version: e.Version, Applied: u.at}
+		l := history.Event{Process: "resource", Type: e.Type, Op: history.OpLog, Cause: e.Op, Key: e.Key, Session: e.Session, Value: e.Value, Version: e.Version, AppliedAt: u.now}
 		u.log = append(u.log, l)
 	}
-	c.open = false
+	c.pending = false
 	u.emit(e)
 }
 
 func (u *faultyHistory) addCommandEvent() {
 	client, node := u.pick(u.params.Clients), u.pick(u.params.Nodes)
 	c := u.clients[client]
-	if c.sessions == 0 {
+	if c.numSessions == 0 {
 		return
 	}
 	e := history.Event{Process: client + "-" + node, Node: node, Op: u.pick([]string{history.OpSet, history.OpRelease, history.OpExtend}), Key: c.Key,
-		Token: fmt.Sprint(client, c.sessions/3), Type: []history.Type{history.OK, history.Fail, history.Info}[u.IntN(3)], Sent: max(0, u.at-int64(u.IntN(6)))}
+		Token: fmt.Sprint(client, c.numSessions/3), Type: []history.Type{history.OK, history.Fail, history.Info}[u.IntN(3)], SentAt: max(0, u.now-int64(u.IntN(6)))}
 	if u.IntN(4) > 0 {
-		e.Applied = e.Sent + int64(u.IntN(3))
+		e.AppliedAt = e.SentAt + int64(u.IntN(3))
 	}
 	if u.IntN(4) > 0 {
-		e.Answered = max(e.Sent, e.Applied) + int64(u.IntN(2))
+		e.AnsweredAt = max(e.SentAt, e.AppliedAt) + int64(u.IntN(2))
 	}
-	u.at = max(u.at, e.Answered, e.Applied)
+	u.now = max(u.now, e.AnsweredAt, e.AppliedAt)
 	u.emit(e)
 }
 
@@ -326,7 +325,7 @@ func (u *faultyHistory) addFaultEvent() {
 	process := u.pick(append(u.params.Clients, u.params.Nodes...))
 	if u.IntN(3) == 0 {
 		u.emit(history.Event{Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: process,
-			Local: u.params.Epoch + u.at + int64(u.IntN(60)-30), Drift: int64(u.IntN(3)-1) * 400_000_000, Wall: u.IntN(2) == 0})
+			Local: u.params.Epoch + u.now + int64(u.IntN(60)-30), Drift: int64(u.IntN(3)-1) * 400_000_000, WallClock: u.IntN(2) == 0})
 		return
 	}
 	step := u.IntN(5)
@@ -337,7 +336,7 @@ func (u *faultyHistory) addFaultEvent() {
 	if e.Op == "cut" || e.Op == "delay" {
 		e.Node = u.pick(u.params.Clients) + "-" + u.pick(u.params.Nodes)
 	}
-	if len(u.faults) > 0 && u.IntN(3) > 0 { // an earlier fault goes on
+	if len(u.faults) > 0 && u.IntN(3) > 0 { // an earlier fault continues
 		i := u.IntN(len(u.faults))
 		e = *u.faults[i]
 		e.Type = []history.Type{history.Begin, history.Begin, history.End, history.End, history.Fail}[u.IntN(5)]

@@ -12,7 +12,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// Parse reads a history in a short format for people, with one event per line:
+// Parse reads a history in a short handwritten format, with one event per line:
 //
 //	params clients=c1,c2 nodes=n1,n2,n3 ttl=10s …
 //	step 1 pause c1 after c1 read
@@ -21,12 +21,13 @@ import (
 //
 //	SECONDS NODE life WHAT [value=… old=… by=CLIENT ttl=SECONDS local=SECONDS …]
 //
-// PROCESS may name several links, as in c1-n1,n2, and NODE may name several nodes. Missing fields of a
-// command get defaults: the command was sent 2 ms and applied 1 ms before it was answered. Unless a life
-// fact says otherwise, a node's clock is correct, and a key that it sets or extends has the lock's TTL. If
-// a history contains any life facts, it must contain all of them. The key is lock-1 and the resource is r1.
+// PROCESS may name several links, as in c1-n1,n2, and NODE may name several nodes. Missing fields
+// of a command get defaults: the command was sent 2 ms and applied 1 ms before it was answered.
+// Unless a life fact says otherwise, a node's clock is correct, and a key that it sets or extends
+// has the lock's TTL. If a history contains any life facts, it must contain all of them. The key is
+// lock-1 and the resource is r1.
 //
-// Errors name the line.
+// Errors include the line number.
 func Parse(text string) (*history.History, error) {
 	h := &history.History{Params: history.Params{Resource: "r1"}}
 	for i, line := range strings.Split(text, "\n") {
@@ -59,17 +60,17 @@ func parseLine(h *history.History, f []string) error {
 	case "step":
 		n, err := strconv.Atoi(f[1])
 		h.Params.Steps = append(h.Params.Steps, history.PlannedStep{
-			Step: n, Fault: f[2], Targets: strings.Split(f[3], ","), When: strings.Join(f[4:], " "),
+			Step: n, Fault: f[2], Targets: strings.Split(f[3], ","), Trigger: strings.Join(f[4:], " "),
 		})
 		return err
 	case "cut":
-		h.Cut = strings.Join(f[1:], " ")
+		h.Truncation = strings.Join(f[1:], " ")
 		return nil
 	}
 	if len(f) < 4 {
-		return fmt.Errorf("want SECONDS PROCESS TYPE OP, got %q", f)
+		return fmt.Errorf("got %q, want SECONDS PROCESS TYPE OP", f)
 	}
-	at, err := nanos(f[0])
+	at, err := parseSeconds(f[0])
 	if err != nil {
 		return err
 	}
@@ -80,8 +81,8 @@ func parseLine(h *history.History, f []string) error {
 		}
 		e := history.Event{T: at + int64(i)*1000, Process: p, Type: history.Type(f[2]), Op: f[3]}
 		if f[2] == history.OpLife {
-			e.Type, e.Op, e.Life = history.Info, history.OpLife, &history.Life{What: history.Change(f[3])}
-			h.Params.Life = true
+			e.Type, e.Op, e.Life = history.Info, history.OpLife, &history.Life{Kind: history.Change(f[3])}
+			h.Params.ReportsKeys = true
 		}
 		if err := setFields(&e, f[4:], h.Params); err != nil {
 			return err
@@ -94,7 +95,7 @@ func parseLine(h *history.History, f []string) error {
 func setFields(e *history.Event, fields []string, p history.Params) error {
 	if _, node, isLink := strings.Cut(e.Process, "-"); isLink {
 		const ms = int64(time.Millisecond)
-		e.Node, e.Sent, e.Applied, e.Answered = node, e.T-2*ms, e.T-ms, e.T
+		e.Node, e.SentAt, e.AppliedAt, e.AnsweredAt = node, e.T-2*ms, e.T-ms, e.T
 		if e.Op == history.OpSet {
 			e.TTL = int64(p.TTL)
 		}
@@ -123,17 +124,22 @@ func setFields(e *history.Event, fields []string, p history.Params) error {
 	return nil
 }
 
-// setField parses a value into the field with the given name, in the first struct that has such a field. An
-// int64 is an instant or a duration in seconds, except for the counts below.
+// setField parses a value into the field with the given name, in JSON or Go, in the first struct with such a
+// field. An int64 is an instant or a duration in seconds, unless it is one of the counts below.
 func setField(name, value string, structs ...any) (err error) {
 	if name == "until" {
 		name = "validUntil"
 	}
 	for _, s := range structs {
-		f := reflect.ValueOf(s).Elem().FieldByNameFunc(func(field string) bool { return strings.EqualFold(field, name) })
-		if !f.IsValid() {
+		v := reflect.ValueOf(s).Elem()
+		i := slices.IndexFunc(reflect.VisibleFields(v.Type()), func(f reflect.StructField) bool {
+			inFile, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			return inFile == name || strings.EqualFold(f.Name, name)
+		})
+		if i < 0 {
 			continue
 		}
+		f := v.Field(i)
 		switch ptr := f.Addr().Interface().(type) {
 		case *string:
 			*ptr = value
@@ -148,7 +154,7 @@ func setField(name, value string, structs ...any) (err error) {
 		case *time.Duration:
 			*ptr, err = time.ParseDuration(value)
 		case *int64:
-			if *ptr, err = nanos(value); slices.Contains([]string{"version", "fence", "n", "drift"}, name) {
+			if *ptr, err = parseSeconds(value); slices.Contains([]string{"version", "fence", "n", "drift"}, name) {
 				*ptr, err = strconv.ParseInt(value, 10, 64)
 			}
 		default:
@@ -159,25 +165,25 @@ func setField(name, value string, structs ...any) (err error) {
 	return fmt.Errorf("no field %q", name)
 }
 
-func nanos(seconds string) (int64, error) {
+func parseSeconds(seconds string) (int64, error) {
 	d, err := time.ParseDuration(seconds + "s")
 	return int64(d), err
 }
 
-// completeLife fills in the missing fields of a life fact.
+// completeLife fills in missing fields of a life fact.
 func completeLife(e *history.Event) {
 	l := e.Life
-	if l.By != "" && l.By != history.Harness && !strings.Contains(l.By, ":") {
-		l.By += "-" + e.Process
+	if l.Sender != "" && l.Sender != history.Harness && !strings.Contains(l.Sender, ":") {
+		l.Sender += "-" + e.Process
 	}
-	switch l.What {
+	switch l.Kind {
 	case history.KeySet, history.KeyChanged, history.KeyExpiry, history.KeyAppeared, history.KeyKept, history.KeyReverted:
-		l.Expires = e.Local + e.TTL
+		l.Expiry = e.Local + e.TTL
 	}
 	e.TTL = 0
 }
 
-// numberFacts numbers each node's facts in time order.
+// numberFacts numbers each node's facts in order of time.
 func numberFacts(h *history.History) {
 	var facts []*history.Event
 	for i := range h.Events {

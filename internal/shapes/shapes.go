@@ -1,12 +1,12 @@
-// Package shapes contains locks of many designs, as users write them: each in a correct version and in one
-// with the mistake that its design invites. They are test fixtures: a violation reported for a correct
-// version is a false alarm, and an undetected mistake is a gap.
+// Package shapes contains locks of many designs, as users write them. Each design has a correct
+// version and a version with a mistake that the design invites. They are test fixtures: a violation
+// reported for a correct version is a false alarm, and an undetected mistake is a gap.
 //
-// A design specifies how a lock differs from the common procedure. A vote is the command sent to one node.
-// A Shape is an entry of All and contains both versions.
+// A design specifies how a lock differs from the usual procedure. A vote is the command sent to one
+// node. A Shape is an entry of All and contains both versions.
 //
-// Deliberately missing: registration as kinds of locks, because nobody should use them, and mistakes that
-// the reference implementation can also contain, which are in package broken.
+// Deliberately missing: registration as lock kinds, because nobody should use these locks, and
+// mistakes that the reference implementation can make, too, which are in package broken.
 package shapes
 
 import (
@@ -28,33 +28,33 @@ import (
 	"lockpick/redlock/redisnode"
 )
 
-// Shape is a correct lock and a broken version of it.
+// Shape is a correct lock with a broken version of it.
 type Shape struct {
 	lock.Kind
-	Mistake string       // mistake in the broken version
-	Broken  lock.Factory // creates the broken version
+	Mistake   string       // what the broken version does wrong
+	NewBroken lock.Factory // creates the broken version
 	// Fenced reports whether the lock hands out fencing tokens.
 	Fenced bool
 }
 
-// design specifies how one lock differs from the common procedure.
+// design specifies how one lock differs from the usual procedure.
 type design struct {
 	set, del      vote
 	extend        vote          // nil if the lock can't be extended
-	renew         time.Duration // percentage of the TTL after which the lock extends itself, or 0
+	renewPercent  time.Duration // percentage of the TTL after which the lock extends itself; 0: it doesn't
 	quorum        func(answers []driver.Answer) bool
-	order         func(nodes []int) // orders the nodes for sequential requests; nil sends all at once
-	eager         bool              // an attempt returns as soon as enough nodes have granted
+	order         func(nodes []int) // orders the nodes for sequential requests; nil: all requests at once
+	eager         bool              // an attempt returns once enough nodes have granted the lock
 	giveUp        bool              // an attempt stops at the first refusal and undoes nothing
-	grantedOnly   bool              // a release goes only to nodes known to have granted
-	maxSends      int               // how often an attempt sends to a node that doesn't answer; 0 means once
-	abandons      bool              // an attempt with an unknown outcome is not undone
+	grantedOnly   bool              // a release goes only to nodes that have certainly granted the lock
+	maxRequests   int               // how many times an attempt asks a node that doesn't answer; 0: once
+	skipUndo      bool              // an attempt with an unknown outcome is not undone
 	constantDelay bool              // the retry delay is constant
 	endless       bool              // a hold has no deadline
 	token         func(token string) string
 }
 
-// factory returns a factory for the lock of a design.
+// factory returns a factory for locks of a design.
 func factory(d design) lock.Factory {
 	return func(env lock.Env) (lock.Lock, error) {
 		s := env.Settings
@@ -65,27 +65,28 @@ func factory(d design) lock.Factory {
 			o.Dialer = env.Dial
 			l.Clients = append(l.Clients, redis.NewClient(o))
 			cfg.Nodes = append(cfg.Nodes, redisnode.New(l.Clients[i]))
-			l.all = append(l.all, i)
+			l.nodeOrder = append(l.nodeOrder, i)
 		}
 		if d.order != nil {
-			d.order(l.all)
+			d.order(l.nodeOrder)
 		}
 		var err error
 		if l.cfg, err = cfg.WithDefaults(); err != nil {
 			l.Close()
-			return nil, fmt.Errorf("create a lock of package shapes: %w", err)
+			return nil, fmt.Errorf("create lock: %w", err)
 		}
 		return l, nil
 	}
 }
 
-// instance is the design that uses one key on one server. Most other designs change one aspect of it.
-var instance = design{set: set, del: compareAndDelete, extend: compareAndExpire, quorum: atLeast(func(int) int { return 1 })}
+// singleServer is the design that uses one key on one server. Most other designs change one aspect
+// of it.
+var singleServer = design{set: set, del: compareAndDelete, extend: compareAndExpire, quorum: atLeast(func(int) int { return 1 })}
 
 // multiNode is the same design on several servers.
-var multiNode = instance.with(func(d *design) { d.quorum = atLeast(redlock.Quorum) })
+var multiNode = singleServer.modify(func(d *design) { d.quorum = atLeast(redlock.Quorum) })
 
-func (d design) with(change func(*design)) design {
+func (d design) modify(change func(*design)) design {
 	change(&d)
 	return d
 }
@@ -103,7 +104,7 @@ func atLeastOfAnswers(quorum func(n int) int) func([]driver.Answer) bool {
 	}
 }
 
-func allNodes(n int) int { return n }
+func unanimousQuorum(n int) int { return n }
 
 // binaryToken returns a token that contains arbitrary bytes.
 func binaryToken(token string) string {
@@ -111,96 +112,99 @@ func binaryToken(token string) string {
 	return string(raw) + "\r\n\x00\xff"
 }
 
-// oneNode returns a shape that uses one server, and manyNodes one that uses all servers.
-func oneNode(doc, mistake string, correct, broken design) Shape {
-	s := manyNodes(doc, mistake, correct, broken)
+// oneNodeShape returns a shape that uses one server, and manyNodesShape a shape that uses all
+// servers.
+func oneNodeShape(doc, mistake string, correct, broken design) Shape {
+	s := manyNodesShape(doc, mistake, correct, broken)
 	s.OneNode = true
 	return s
 }
 
-func manyNodes(doc, mistake string, correct, broken design) Shape {
-	return Shape{Kind: lock.Kind{Doc: doc, New: factory(correct)}, Mistake: mistake, Broken: factory(broken)}
+func manyNodesShape(doc, mistake string, correct, broken design) Shape {
+	return Shape{Kind: lock.Kind{Doc: doc, New: factory(correct)}, Mistake: mistake, NewBroken: factory(broken)}
 }
 
-func (s Shape) with(change func(*Shape)) Shape {
+func (s Shape) modify(change func(*Shape)) Shape {
 	change(&s)
 	return s
 }
 
 // All contains all shapes by name.
 var All = map[string]Shape{
-	"instance": oneNode("one key on one server", "compares and deletes in two steps",
-		instance, instance.with(func(d *design) { d.del = checkThenDelete })),
-	"polling": oneNode("retries after a constant delay", "does not undo an attempt with an unknown outcome",
-		instance.with(func(d *design) { d.constantDelay = true }), instance.with(func(d *design) { d.constantDelay, d.abandons = true, true })),
-	"idempotent": oneNode("resends its request with the same token", "treats any existing key as its own when it resends",
-		instance.with(func(d *design) { d.set, d.maxSends = setOrOwn, 3 }), instance.with(func(d *design) { d.set, d.maxSends = setOrAny, 3 })),
-	"scripted": oneNode("checks and sets in a script", "checks and sets in two steps",
-		instance.with(func(d *design) { d.set = setIfAbsent }), instance.with(func(d *design) { d.set = checkThenSet })),
-	"transaction": oneNode("sets the key and its expiry in a transaction", "extends another holder's key with each attempt",
-		instance.with(func(d *design) { d.set = inTransaction("NX") }), instance.with(func(d *design) { d.set = inTransaction() })),
-	"binary": oneNode("has binary tokens", "converts the token to text when it releases",
-		instance.with(func(d *design) { d.token = binaryToken }),
-		instance.with(func(d *design) {
+	"instance": oneNodeShape("one key on one server", "compares and deletes in two steps",
+		singleServer, singleServer.modify(func(d *design) { d.del = checkThenDelete })),
+	"polling": oneNodeShape("retries after a constant delay", "does not undo an attempt with an unknown outcome",
+		singleServer.modify(func(d *design) { d.constantDelay = true }), singleServer.modify(func(d *design) { d.constantDelay, d.skipUndo = true, true })),
+	"idempotent": oneNodeShape("resends its request with the same token", "treats any existing key as its own when it resends",
+		singleServer.modify(func(d *design) { d.set, d.maxRequests = setOrExtendOwn, 3 }), singleServer.modify(func(d *design) { d.set, d.maxRequests = setOrClaimAny, 3 })),
+	"scripted": oneNodeShape("checks and sets in a script", "checks and sets in two steps",
+		singleServer.modify(func(d *design) { d.set = setIfAbsent }), singleServer.modify(func(d *design) { d.set = checkThenSet })),
+	"transaction": oneNodeShape("sets the key and its expiry in a transaction", "extends another holder's key with each attempt",
+		singleServer.modify(func(d *design) { d.set = setInTransaction("NX") }), singleServer.modify(func(d *design) { d.set = setInTransaction() })),
+	"binary": oneNodeShape("uses binary tokens", "converts the token to text when it releases",
+		singleServer.modify(func(d *design) { d.token = binaryToken }),
+		singleServer.modify(func(d *design) {
 			d.token = binaryToken
-			d.del = asText(d.del)
+			d.del = withTextToken(d.del)
 		})),
-	"field": oneNode("is a field of a hash that counts its owner's acquires", "deletes the hash whoever owns the field",
-		instance.with(func(d *design) { d.set, d.del, d.extend = fieldSet, fieldDelete, fieldExpire }),
-		instance.with(func(d *design) { d.set, d.del, d.extend = fieldSet, deleteAnyway, fieldExpire })),
-	"counter": oneNode("uses the number of its grants as the fencing token", "takes the fencing token before it has the lock",
-		instance.with(func(d *design) { d.set = setAndCount }), instance.with(func(d *design) { d.set = countThenSet })).
-		with(func(s *Shape) { s.Can.Fence, s.Fenced = true, true }),
-	"fair": oneNode("grants the lock in the order of arrival", "keeps the place of a client that has stopped waiting",
-		instance.with(func(d *design) { d.set = queue("now - tonumber(at) > tonumber(ARGV[4])") }),
-		instance.with(func(d *design) { d.set = queue("false") })),
-	"watchdog": oneNode("extends itself and reports its loss", "extends without comparing the token",
-		instance.with(func(d *design) { d.renew = 25 }),
-		instance.with(func(d *design) { d.renew, d.extend = 25, expireAnyway })).
-		with(func(s *Shape) { s.Belief = lock.BySignal }),
-	"endless": oneNode("has no deadline for its holder", "sets the key and its expiry in two steps",
-		instance.with(func(d *design) { d.endless = true }), instance.with(func(d *design) { d.endless, d.set = true, setThenExpire })).
-		with(func(s *Shape) { s.Belief = lock.ByNothing }),
+	"field": oneNodeShape("is a field of a hash that counts its owner's acquires", "deletes the hash no matter who owns the field",
+		singleServer.modify(func(d *design) { d.set, d.del, d.extend = fieldSet, fieldDelete, fieldExpire }),
+		singleServer.modify(func(d *design) { d.set, d.del, d.extend = fieldSet, deleteAnyway, fieldExpire })),
+	"counter": oneNodeShape("uses the number of its grants as the fencing token", "takes the fencing token before it has the lock",
+		singleServer.modify(func(d *design) { d.set = setAndCount }), singleServer.modify(func(d *design) { d.set = countThenSet })).
+		modify(func(s *Shape) { s.Can.Fence, s.Fenced = true, true }),
+	"fair": oneNodeShape("grants the lock in the order of arrival", "keeps a client in the queue after it has stopped waiting",
+		singleServer.modify(func(d *design) { d.set = ticketQueue("now - tonumber(at) > tonumber(ARGV[4])") }),
+		singleServer.modify(func(d *design) { d.set = ticketQueue("false") })),
+	"watchdog": oneNodeShape("extends itself and reports its loss", "extends without comparing the token",
+		singleServer.modify(func(d *design) { d.renewPercent = 25 }),
+		singleServer.modify(func(d *design) { d.renewPercent, d.extend = 25, expireAnyway })).
+		modify(func(s *Shape) { s.Belief = lock.BySignal }),
+	"endless": oneNodeShape("has no deadline for its holder", "sets the key and its expiry in two steps",
+		singleServer.modify(func(d *design) { d.endless = true }), singleServer.modify(func(d *design) { d.endless, d.set = true, setThenExpire })).
+		modify(func(s *Shape) { s.Belief = lock.ByNothing }),
 
-	"reentrant": makeReentrant(oneNode("can be acquired repeatedly by its holder", "is free after the first release",
-		instance.with(func(d *design) { d.set, d.del, d.extend = setFirst, leave, extendEntry }),
-		instance.with(func(d *design) { d.set, d.del, d.extend = setFirst, leaveAll, extendEntry }))),
+	"reentrant": makeReentrant(oneNodeShape("can be acquired repeatedly by its holder", "is free after the first release",
+		singleServer.modify(func(d *design) { d.set, d.del, d.extend = setHash, removeEntry, extendEntry }),
+		singleServer.modify(func(d *design) { d.set, d.del, d.extend = setHash, removeHash, extendEntry }))),
 
-	"majority": manyNodes("needs a majority of the nodes", "needs a majority only of the nodes that answer",
-		multiNode, multiNode.with(func(d *design) { d.quorum = atLeastOfAnswers(redlock.Quorum) })),
-	"unanimous": manyNodes("needs all nodes", "needs only the nodes that answer",
-		multiNode.with(func(d *design) { d.quorum = atLeast(allNodes) }), multiNode.with(func(d *design) { d.quorum = atLeastOfAnswers(allNodes) })).
-		with(func(s *Shape) { s.Quorum = allNodes }),
-	"reversed": manyNodes("asks the nodes one by one, in reverse order", "gives up at the first refusal and keeps its keys",
-		multiNode.with(func(d *design) { d.order = slices.Reverse[[]int] }),
-		multiNode.with(func(d *design) { d.order, d.giveUp = slices.Reverse[[]int], true })),
-	"hasty": manyNodes("returns once it has a quorum", "releases only the nodes that it has waited for",
-		multiNode.with(func(d *design) { d.eager = true }), multiNode.with(func(d *design) { d.eager, d.grantedOnly = true, true })),
+	"majority": manyNodesShape("needs a majority of the nodes", "needs a majority of only those nodes that answer",
+		multiNode, multiNode.modify(func(d *design) { d.quorum = atLeastOfAnswers(redlock.Quorum) })),
+	"unanimous": manyNodesShape("needs all nodes", "needs only those nodes that answer",
+		multiNode.modify(func(d *design) { d.quorum = atLeast(unanimousQuorum) }), multiNode.modify(func(d *design) { d.quorum = atLeastOfAnswers(unanimousQuorum) })).
+		modify(func(s *Shape) { s.Quorum = unanimousQuorum }),
+	"reversed": manyNodesShape("asks the nodes one by one, in reverse order", "gives up at the first refusal and keeps its keys",
+		multiNode.modify(func(d *design) { d.order = slices.Reverse[[]int] }),
+		multiNode.modify(func(d *design) { d.order, d.giveUp = slices.Reverse[[]int], true })),
+	"hasty": manyNodesShape("returns once it has a quorum", "releases only on the nodes it has waited for",
+		multiNode.modify(func(d *design) { d.eager = true }), multiNode.modify(func(d *design) { d.eager, d.grantedOnly = true, true })),
 }
 
-// queue returns the vote of the ticket script. silent is the condition under which a waiting client is
-// dropped.
-func queue(silent string) vote { return script(strings.Replace(ticket, "{{silent}}", silent, 1)) }
+// ticketQueue returns a vote that runs the ticket script. silent is the condition for dropping a waiting
+// client.
+func ticketQueue(silent string) vote {
+	return script(strings.Replace(ticketScript, "{{silent}}", silent, 1))
+}
 
 // locker is one client's lock.
 type locker struct {
 	lock.Clients[*redis.Client]
 	design
-	env             lock.Env
-	cfg             redlock.Config
-	all             []int // the nodes, in the order of the requests
-	attempts, waits int
+	env                   lock.Env
+	cfg                   redlock.Config
+	nodeOrder             []int // in the order of requests
+	numAttempts, numWaits int
 }
 
-// hold is an attempt, and the resulting hold if it succeeds.
+// hold is an attempt, and the resulting hold if the attempt succeeds.
 type hold struct {
 	*locker
-	req      request
-	deadline time.Time // zero if there is none
-	fence    int64
-	granted  []int           // nodes known to have granted
-	pending  []chan struct{} // by node, for late answers: closed once it has answered
-	watch    *watch          // nil if the hold doesn't extend itself
+	req          request
+	deadline     time.Time // zero if there is none
+	fence        int64
+	grantedNodes []int           // nodes that have certainly granted the lock
+	lateAnswers  []chan struct{} // by node: closed once a late answer has arrived
+	watch        *watch          // nil if the hold doesn't extend itself
 }
 
 var (
@@ -214,7 +218,7 @@ func (h *hold) Fence() int64        { return h.fence }
 func (h *hold) Deadline() time.Time { return h.deadline }
 
 func (l *locker) Acquire(ctx context.Context, key string) (lock.Handle, error) {
-	waiter := fmt.Sprintf("%s-%d", l.env.Client, l.attempts)
+	waiter := fmt.Sprintf("%s-%d", l.env.Client, l.numAttempts)
 	for ctx.Err() == nil {
 		h := l.attempt(ctx, key, waiter)
 		if h == nil {
@@ -230,8 +234,8 @@ func (l *locker) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 }
 
 func (l *locker) wait(ctx context.Context) {
-	l.waits++
-	delay := l.env.Delay(l.waits, l.cfg.RetryMin, l.cfg.RetryMax)
+	l.numWaits++
+	delay := l.env.Delay(l.numWaits, l.cfg.RetryMin, l.cfg.RetryMax)
 	if l.constantDelay {
 		delay = l.cfg.RetryMax / 2
 	}
@@ -241,10 +245,11 @@ func (l *locker) wait(ctx context.Context) {
 	}
 }
 
-// attempt tries once to acquire the lock. If that fails, it removes keys that it may have set.
+// attempt makes one attempt to acquire the lock. If the attempt fails, it removes any keys it may
+// have set.
 func (l *locker) attempt(ctx context.Context, key, waiter string) *hold {
-	l.attempts++
-	h := &hold{locker: l, req: request{key: key, token: l.env.Token(l.attempts), waiter: waiter, ttl: l.cfg.TTL.Milliseconds(), patience: 2 * (l.cfg.RetryMax + l.cfg.Timeout).Milliseconds()}}
+	l.numAttempts++
+	h := &hold{locker: l, req: request{key: key, token: l.env.Token(l.numAttempts), waiter: waiter, ttl: l.cfg.TTL.Milliseconds(), maxSilence: 2 * (l.cfg.RetryMax + l.cfg.Timeout).Milliseconds()}}
 	if l.token != nil {
 		h.req.token = l.token(h.req.token)
 	}
@@ -252,7 +257,7 @@ func (l *locker) attempt(ctx context.Context, key, waiter string) *hold {
 	answers := h.acquire(ctx)
 	for _, a := range answers {
 		if a.Yes() {
-			h.granted = append(h.granted, a.Node)
+			h.grantedNodes = append(h.grantedNodes, a.Node)
 			if l.env.Settings.Fence {
 				h.fence = max(h.fence, a.Value)
 			}
@@ -262,39 +267,38 @@ func (l *locker) attempt(ctx context.Context, key, waiter string) *hold {
 		if h.deadline = l.earliestExpiry(start); l.endless {
 			h.deadline = time.Time{}
 		}
-		if l.renew > 0 {
+		if l.renewPercent > 0 {
 			h.deadline = time.Time{}
 			h.watch = h.startRenewal(start)
 		}
 		return h
 	}
-	unknown := driver.Count(answers)
-	if !l.giveUp && (!l.abandons || unknown.Yes+unknown.No == unknown.All) {
+	tally := driver.Count(answers)
+	if !l.giveUp && (!l.skipUndo || tally.Yes+tally.No == tally.Total) {
 		h.undo(ctx)
 	}
 	return nil
 }
 
-// earliestExpiry returns the earliest time at which a node may have dropped a key that was requested at the
-// given time.
-func (l *locker) earliestExpiry(asked time.Time) time.Time {
-	return asked.Add(l.cfg.TTL - redlock.Drift(l.cfg.TTL, l.cfg.Drift))
+// earliestExpiry returns the earliest time at which a node may have dropped a key that was
+// requested at requestTime.
+func (l *locker) earliestExpiry(requestTime time.Time) time.Time {
+	return requestTime.Add(l.cfg.TTL - redlock.Drift(l.cfg.TTL, l.cfg.Drift))
 }
 
-// acquire asks the nodes for the lock.
 func (h *hold) acquire(ctx context.Context) []driver.Answer {
 	if h.eager {
 		return h.acquireEagerly(ctx)
 	}
 	if !h.giveUp {
-		answers := h.round(ctx, h.all, h.set)
-		for ; h.req.sent < h.maxSends-1 && answers[0].Err != nil && ctx.Err() == nil; answers = h.round(ctx, h.all, h.set) {
-			h.req.sent++
+		answers := h.round(ctx, h.nodeOrder, h.set)
+		for ; h.req.numSent < h.maxRequests-1 && answers[0].Err != nil && ctx.Err() == nil; answers = h.round(ctx, h.nodeOrder, h.set) {
+			h.req.numSent++
 		}
 		return answers
 	}
 	var answers []driver.Answer
-	for _, node := range h.all {
+	for _, node := range h.nodeOrder {
 		a := h.round(ctx, []int{node}, h.set)
 		if answers = append(answers, a...); a[0].No() {
 			break
@@ -308,24 +312,24 @@ func (h *hold) round(ctx context.Context, nodes []int, v vote) []driver.Answer {
 	return h.cfg.Ask(ctx, nodes, func(ctx context.Context, node int) (int64, error) { return v(ctx, h.Clients[node], h.req) })
 }
 
-// acquireEagerly asks all nodes and returns once enough have granted, or all have answered. The next
-// command to a node waits for its answer.
+// acquireEagerly asks all nodes and returns once enough have granted the lock, or all have
+// answered. The next command to a node waits for the node's answer.
 func (h *hold) acquireEagerly(ctx context.Context) []driver.Answer {
-	h.pending = make([]chan struct{}, len(h.all))
-	received := make(chan driver.Answer, len(h.all))
-	for _, node := range h.all {
+	h.lateAnswers = make([]chan struct{}, len(h.nodeOrder))
+	received := make(chan driver.Answer, len(h.nodeOrder))
+	for _, node := range h.nodeOrder {
 		done := make(chan struct{})
-		h.pending[node] = done
+		h.lateAnswers[node] = done
 		go func() {
 			defer close(done)
 			received <- h.round(context.WithoutCancel(ctx), []int{node}, h.set)[0]
 		}()
 	}
-	answers := make([]driver.Answer, len(h.all))
+	answers := make([]driver.Answer, len(h.nodeOrder))
 	for i := range answers {
 		answers[i] = driver.Answer{Node: i, Err: errNoAnswer}
 	}
-	for range h.all {
+	for range h.nodeOrder {
 		a := <-received
 		if answers[a.Node] = a; h.quorum(answers) {
 			break
@@ -339,22 +343,22 @@ var errNoAnswer = errors.New("no answer yet")
 // undo removes keys that were set, or may have been set, on any node.
 func (h *hold) undo(ctx context.Context) []driver.Answer {
 	ctx = context.WithoutCancel(ctx)
-	nodes := h.all
+	nodes := h.nodeOrder
 	if h.grantedOnly {
-		nodes = h.granted
+		nodes = h.grantedNodes
 	}
-	if h.pending == nil || h.grantedOnly {
+	if h.lateAnswers == nil || h.grantedOnly {
 		return h.round(ctx, nodes, h.del)
 	}
 	answers := make([]driver.Answer, len(nodes))
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for i, node := range nodes {
-		all.Go(func() {
-			<-h.pending[node]
+		wg.Go(func() {
+			<-h.lateAnswers[node]
 			answers[i] = h.round(ctx, []int{node}, h.del)[0]
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	return answers
 }
 
@@ -370,7 +374,7 @@ func (h *hold) Extend(ctx context.Context) error {
 	if !start.Before(h.deadline) {
 		return fmt.Errorf("extend %q: its deadline has passed", h.req.key)
 	}
-	answers := h.round(ctx, h.all, h.extend)
+	answers := h.round(ctx, h.nodeOrder, h.extend)
 	if err := h.outcome("extend", answers); err != nil {
 		return err
 	}
@@ -381,8 +385,8 @@ func (h *hold) Extend(ctx context.Context) error {
 	return nil
 }
 
-// outcome turns answers into an error: ErrNotHeld if the missing answers could not complete a quorum, and
-// an unknown outcome otherwise.
+// outcome turns answers into an error. The error is ErrNotHeld if there would be no quorum even if
+// all missing answers were yes, and an unknown outcome otherwise.
 func (h *hold) outcome(op string, answers []driver.Answer) error {
 	possible := make([]driver.Answer, len(answers))
 	for i, a := range answers {
@@ -399,46 +403,46 @@ func (h *hold) outcome(op string, answers []driver.Answer) error {
 	return fmt.Errorf("%s %q: outcome unknown", op, h.req.key)
 }
 
-// reentrant is a lock that its holder can acquire repeatedly: each acquire is a field of a hash, in
-// addition to one for the hold, and the last release deletes the hash.
-type reentrant struct {
+// reentrantLock is a lock that its holder can acquire repeatedly. Each acquire adds a field to a
+// hash, which has another field for the hold itself. The last release deletes the hash.
+type reentrantLock struct {
 	*locker
-	held    *hold // nil if not held
-	entries int
+	currentHold *hold // nil if not held
+	numEntries  int
 }
 
 // outermostHandle is the handle of the first acquire, which is released last.
 type outermostHandle struct {
 	*hold
-	lock *reentrant
+	lock *reentrantLock
 }
 
 func (o outermostHandle) Release(ctx context.Context) error {
-	o.lock.held = nil
+	o.lock.currentHold = nil
 	return o.hold.Release(ctx)
 }
 
-func (r *reentrant) Acquire(ctx context.Context, key string) (lock.Handle, error) {
-	if r.held != nil {
+func (r *reentrantLock) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+	if r.currentHold != nil {
 		return r.reenter(ctx)
 	}
 	h, err := r.locker.Acquire(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	r.held = h.(*hold)
-	return outermostHandle{r.held, r}, nil
+	r.currentHold = h.(*hold)
+	return outermostHandle{r.currentHold, r}, nil
 }
 
-// reenter acquires a held lock once more. No other client can hold the lock, so a refusal means that the
-// lock is lost. Repeating the request is harmless.
-func (r *reentrant) reenter(ctx context.Context) (lock.Handle, error) {
-	r.entries++
-	h := &hold{locker: r.locker, req: r.held.req}
-	h.req.waiter = fmt.Sprintf("again-%d", r.entries)
+// reenter acquires a held lock once more. No other client can hold the lock, so a refusal means
+// that the lock is lost. Repeating the request is harmless.
+func (r *reentrantLock) reenter(ctx context.Context) (lock.Handle, error) {
+	r.numEntries++
+	h := &hold{locker: r.locker, req: r.currentHold.req}
+	h.req.waiter = fmt.Sprintf("again-%d", r.numEntries)
 	for ctx.Err() == nil {
 		start := r.cfg.Now()
-		answers := h.round(ctx, h.all, enter)
+		answers := h.round(ctx, h.nodeOrder, addEntry)
 		switch {
 		case answers[0].No():
 			return nil, fmt.Errorf("reacquire %q: %w", h.req.key, lock.ErrNotHeld)
@@ -453,30 +457,30 @@ func (r *reentrant) reenter(ctx context.Context) (lock.Handle, error) {
 }
 
 var (
-	setFirst = script(`if redis.call("exists", KEYS[1]) == 1 then return 0 end
+	setHash = script(`if redis.call("exists", KEYS[1]) == 1 then return 0 end
 redis.call("hset", KEYS[1], ARGV[1], 1) redis.call("hset", KEYS[1], ARGV[1] .. ":" .. ARGV[3], 1)
 return redis.call("pexpire", KEYS[1], ARGV[2])`)
-	enter = script(`if redis.call("hexists", KEYS[1], ARGV[1]) == 0 then return 0 end
+	addEntry = script(`if redis.call("hexists", KEYS[1], ARGV[1]) == 0 then return 0 end
 redis.call("hset", KEYS[1], ARGV[1] .. ":" .. ARGV[3], 1)
 return redis.call("pexpire", KEYS[1], ARGV[2])`)
-	leave = script(`if redis.call("hexists", KEYS[1], ARGV[1]) == 0 or redis.call("hdel", KEYS[1], ARGV[1] .. ":" .. ARGV[3]) == 0 then return 0 end
+	removeEntry = script(`if redis.call("hexists", KEYS[1], ARGV[1]) == 0 or redis.call("hdel", KEYS[1], ARGV[1] .. ":" .. ARGV[3]) == 0 then return 0 end
 if redis.call("hlen", KEYS[1]) == 1 then redis.call("del", KEYS[1]) end return 1`)
-	leaveAll    = script(`if redis.call("hexists", KEYS[1], ARGV[1]) == 0 then return 0 end return redis.call("del", KEYS[1])`)
+	removeHash  = script(`if redis.call("hexists", KEYS[1], ARGV[1]) == 0 then return 0 end return redis.call("del", KEYS[1])`)
 	extendEntry = script(`if redis.call("hexists", KEYS[1], ARGV[1]) == 0 then return 0 end return redis.call("pexpire", KEYS[1], ARGV[2])`)
 )
 
 // makeReentrant returns a version of a shape that its holder can acquire repeatedly.
 func makeReentrant(s Shape) Shape {
-	wrap := func(make lock.Factory) lock.Factory {
+	wrapFactory := func(make lock.Factory) lock.Factory {
 		return func(env lock.Env) (lock.Lock, error) {
 			l, err := make(env)
 			if err != nil {
 				return nil, err
 			}
-			return &reentrant{locker: l.(*locker)}, nil
+			return &reentrantLock{locker: l.(*locker)}, nil
 		}
 	}
-	s.New, s.Broken, s.Can.Reenter = wrap(s.New), wrap(s.Broken), true
+	s.New, s.NewBroken, s.Can.Reenter = wrapFactory(s.New), wrapFactory(s.NewBroken), true
 	return s
 }
 
@@ -485,14 +489,13 @@ type request struct {
 	key, token string
 	waiter     string // identifies one acquire, across all its attempts
 	ttl        int64  // milliseconds
-	patience   int64  // milliseconds after which a silent waiting client is dropped
-	sent       int    // number of earlier sends
+	maxSilence int64  // milliseconds of silence after which a waiting client is dropped
+	numSent    int    // number of times the request was sent before
 }
 
 // vote sends a request to one node. A result above 0 is a grant.
 type vote func(ctx context.Context, node *redis.Client, a request) (int64, error)
 
-// set is SET with NX and PX.
 func set(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	err := node.Do(ctx, "SET", a.key, a.token, "NX", "PX", a.ttl).Err()
 	if errors.Is(err, redis.Nil) {
@@ -501,17 +504,17 @@ func set(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	return 1, err
 }
 
-// script returns a vote that runs a script with two keys, the second of which has the suffix ":more". The
-// script's arguments are the token, the TTL, the waiter and the patience.
+// script returns a vote that runs a script with two keys, the second of which has the suffix
+// ":more". The script's arguments are the token, the TTL, the waiter and the maximum silence.
 func script(text string) vote {
 	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
-		return node.Do(ctx, "EVAL", text, 2, a.key, a.key+":more", a.token, a.ttl, a.waiter, a.patience).Int64()
+		return node.Do(ctx, "EVAL", text, 2, a.key, a.key+":more", a.token, a.ttl, a.waiter, a.maxSilence).Int64()
 	}
 }
 
-// unlessTaken returns a vote that grants on a nil reply. Any other reply is the remaining time of the
-// current holder.
-func unlessTaken(v vote) vote {
+// grantOnNil returns a vote that grants the lock on a nil reply. Any other reply is the current
+// holder's remaining time.
+func grantOnNil(v vote) vote {
 	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
 		_, err := v(ctx, node, a)
 		if errors.Is(err, redis.Nil) {
@@ -521,8 +524,8 @@ func unlessTaken(v vote) vote {
 	}
 }
 
-// ttlFirst returns a vote that runs a script with one key and the arguments TTL and token.
-func ttlFirst(text string) vote {
+// ttlFirstScript returns a vote that runs a script with one key and the arguments TTL and token.
+func ttlFirstScript(text string) vote {
 	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
 		return node.Do(ctx, "EVAL", text, 1, a.key, a.ttl, a.token).Int64()
 	}
@@ -531,24 +534,24 @@ func ttlFirst(text string) vote {
 var (
 	compareAndDelete = script(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) end return 0`)
 	compareAndExpire = script(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("pexpire", KEYS[1], ARGV[2]) end return 0`)
-	setOrOwn         = script(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("pexpire", KEYS[1], ARGV[2]) end
+	setOrExtendOwn   = script(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("pexpire", KEYS[1], ARGV[2]) end
 if redis.call("set", KEYS[1], ARGV[1], "NX", "PX", ARGV[2]) then return 1 end return 0`)
 	setIfAbsent = script(`if redis.call("get", KEYS[1]) then return 0 end redis.call("set", KEYS[1], ARGV[1], "PX", ARGV[2]) return 1`)
 	setAndCount = script(`if redis.call("set", KEYS[1], ARGV[1], "NX", "PX", ARGV[2]) then return redis.call("incr", KEYS[2]) end return 0`)
 
 	// fieldSet sets a field of a hash that counts its owner's acquires.
-	fieldSet = unlessTaken(ttlFirst(`if redis.call("exists", KEYS[1]) == 0 or redis.call("hexists", KEYS[1], ARGV[2]) == 1 then
+	fieldSet = grantOnNil(ttlFirstScript(`if redis.call("exists", KEYS[1]) == 0 or redis.call("hexists", KEYS[1], ARGV[2]) == 1 then
   redis.call("hincrby", KEYS[1], ARGV[2], 1) redis.call("pexpire", KEYS[1], ARGV[1]) return nil
 end return redis.call("pttl", KEYS[1])`))
-	fieldDelete = ttlFirst(`if redis.call("hexists", KEYS[1], ARGV[2]) == 0 then return 0 end
+	fieldDelete = ttlFirstScript(`if redis.call("hexists", KEYS[1], ARGV[2]) == 0 then return 0 end
 if redis.call("hincrby", KEYS[1], ARGV[2], -1) > 0 then redis.call("pexpire", KEYS[1], ARGV[1]) return 1 end
 return redis.call("del", KEYS[1])`)
-	fieldExpire  = ttlFirst(`if redis.call("hexists", KEYS[1], ARGV[2]) == 1 then return redis.call("pexpire", KEYS[1], ARGV[1]) end return 0`)
-	deleteAnyway = ttlFirst(`return redis.call("del", KEYS[1])`)
+	fieldExpire  = ttlFirstScript(`if redis.call("hexists", KEYS[1], ARGV[2]) == 1 then return redis.call("pexpire", KEYS[1], ARGV[1]) end return 0`)
+	deleteAnyway = ttlFirstScript(`return redis.call("del", KEYS[1])`)
 
-	// The tickets of waiting clients, in a hash: the client, its number, and when it last asked. The
-	// lowest number that still asks gets the lock next.
-	ticket = `local now = redis.call("time") now = now[1] * 1000 + math.floor(now[2] / 1000)
+	// A hash contains the tickets of waiting clients: each client's number and the time of its last
+	// request. Among the clients that still ask, the one with the lowest number gets the lock next.
+	ticketScript = `local now = redis.call("time") now = now[1] * 1000 + math.floor(now[2] / 1000)
 local all, mine, first = redis.call("hgetall", KEYS[2]), nil, nil
 for i = 1, #all, 2 do
   local n, at = string.match(all[i + 1], "^(%d+)@(%d+)$")
@@ -568,20 +571,20 @@ redis.call("hdel", KEYS[2], ARGV[3])
 return 1`
 )
 
-// inTransaction returns a vote that sets the key and its expiry in a transaction. Without "NX", PEXPIRE
-// extends the key of another holder.
-func inTransaction(condition ...any) vote {
+// setInTransaction returns a vote that sets the key and its expiry in a transaction. Without "NX",
+// PEXPIRE extends another holder's key.
+func setInTransaction(condition ...any) vote {
 	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
-		var free *redis.Cmd
+		var setReply *redis.Cmd
 		_, err := node.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			free = p.Do(ctx, "SETNX", a.key, a.token)
+			setReply = p.Do(ctx, "SETNX", a.key, a.token)
 			p.Do(ctx, append([]any{"PEXPIRE", a.key, a.ttl}, condition...)...)
 			return nil
 		})
 		if err != nil {
 			return 0, err
 		}
-		return free.Int64()
+		return setReply.Int64()
 	}
 }
 
@@ -594,7 +597,7 @@ func setThenExpire(ctx context.Context, node *redis.Client, a request) (int64, e
 	return n, err
 }
 
-// checkThenSet sets a key that did not exist when it checked.
+// checkThenSet sets a key that did not exist when it was checked.
 func checkThenSet(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	if err := node.Do(ctx, "GET", a.key).Err(); !errors.Is(err, redis.Nil) {
 		return 0, err
@@ -602,7 +605,7 @@ func checkThenSet(ctx context.Context, node *redis.Client, a request) (int64, er
 	return 1, node.Do(ctx, "SET", a.key, a.token, "PX", a.ttl).Err()
 }
 
-// checkThenDelete deletes a key that belonged to the client when it checked.
+// checkThenDelete deletes a key that belonged to the client when it was checked.
 func checkThenDelete(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	switch value, err := node.Do(ctx, "GET", a.key).Text(); {
 	case errors.Is(err, redis.Nil), err == nil && value != a.token:
@@ -613,11 +616,11 @@ func checkThenDelete(ctx context.Context, node *redis.Client, a request) (int64,
 	return node.Do(ctx, "DEL", a.key).Int64()
 }
 
-// setOrAny treats any existing key as its own when it resends the request, because it assumes that an
-// earlier request has set the key.
-func setOrAny(ctx context.Context, node *redis.Client, a request) (int64, error) {
+// setOrClaimAny treats any existing key as its own when it resends the request, because it assumes
+// that its earlier request has set the key.
+func setOrClaimAny(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	n, err := set(ctx, node, a)
-	if a.sent > 0 && err == nil {
+	if a.numSent > 0 && err == nil {
 		n = 1
 	}
 	return n, err
@@ -640,15 +643,15 @@ func expireAnyway(ctx context.Context, node *redis.Client, a request) (int64, er
 	return node.Do(ctx, "PEXPIRE", a.key, a.ttl).Int64()
 }
 
-// asText returns a vote that sends the token as text, with invalid bytes replaced.
-func asText(v vote) vote {
+// withTextToken returns a vote that sends the token as text, with invalid bytes replaced.
+func withTextToken(v vote) vote {
 	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
 		a.token = strings.ToValidUTF8(a.token, "\uFFFD")
 		return v(ctx, node, a)
 	}
 }
 
-// watch extends a hold automatically until it is released or lost.
+// watch extends a hold automatically until the hold is released or lost.
 type watch struct {
 	lost, stop, done chan struct{}
 }
@@ -665,21 +668,21 @@ func (w *watch) end() {
 	<-w.done
 }
 
-// unusedShare is the share of a lease that the watchdog leaves unused, so that a holder that is paused for
-// less learns of the loss before another client has the lock.
+// unusedShare is the share of a lease that the watchdog leaves unused. A holder that is paused for
+// a shorter time still learns of the loss before another client gets the lock.
 const unusedShare = 0.4
 
-// startRenewal starts to extend a hold that was requested at the given time. The hold counts as lost when
-// the node reports that it is, or when the node has not answered for most of the lease.
-func (h *hold) startRenewal(asked time.Time) *watch {
+// startRenewal starts extending a hold that was requested at requestTime. The hold is considered
+// lost when the node reports the loss, or when the node has not answered for most of the lease.
+func (h *hold) startRenewal(requestTime time.Time) *watch {
 	w := &watch{lost: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{})}
-	until := func(asked time.Time) time.Time {
-		return h.earliestExpiry(asked).Add(-time.Duration(unusedShare * float64(h.cfg.TTL)))
+	latestStop := func(requestTime time.Time) time.Time {
+		return h.earliestExpiry(requestTime).Add(-time.Duration(unusedShare * float64(h.cfg.TTL)))
 	}
-	every := h.cfg.TTL * h.renew / 100
+	interval := h.cfg.TTL * h.renewPercent / 100
 	go func() {
 		defer close(w.done)
-		for end, next := until(asked), every; ; {
+		for end, next := latestStop(requestTime), interval; ; {
 			select {
 			case <-w.stop:
 				return
@@ -690,14 +693,14 @@ func (h *hold) startRenewal(asked time.Time) *watch {
 				close(w.lost)
 				return
 			}
-			switch a := h.round(context.Background(), h.all, h.extend)[0]; {
+			switch a := h.round(context.Background(), h.nodeOrder, h.extend)[0]; {
 			case a.No():
 				close(w.lost)
 				return
 			case a.Yes():
-				end, next = until(start), every
+				end, next = latestStop(start), interval
 			default:
-				next = min(every, h.cfg.Timeout)
+				next = min(interval, h.cfg.Timeout)
 			}
 		}
 	}()

@@ -1,24 +1,24 @@
-// Package driver defines the interfaces between a lock and a driver, which connects it to Redis nodes.
-// Packages redisnode and wire are drivers. Only authors of drivers need this package.
+// Package driver defines the interfaces between a lock and its driver, which connects it to Redis
+// nodes. Packages redisnode and wire are drivers. Only authors of drivers need this package.
 //
 //	Node ── Fencer ── Granter ── Identifier    called by method, one goroutine per request
 //	Batcher ── Settler                         called by Submit and Flush
 //
-// A driver must implement Node. The other interfaces are optional; the lock uses one if all of its
+// A driver must implement Node. The other interfaces are optional; a lock uses one if all of its
 // nodes implement it. Answer and Tally are for other lock implementations that use
-// redlock.Config.Ask. The package also contains code that drivers share: the Lua scripts of a lock,
-// and hints for connection errors.
+// redlock.Config.Ask. The package also contains code that drivers share: the Lua scripts and hints
+// for connection errors.
 //
-// The comment at the top of each script describes its keys, arguments and result. On a node with an
-// ACL, the lock's user needs these permissions, on the lock's keys and on all keys that begin with a
-// lock's key or with redlock:
+// The comment at the top of each script describes its keys, arguments and result. If a node has an
+// ACL, the lock's user needs these permissions for the lock's keys and for all keys that begin with
+// a lock's key or with redlock:
 //
 //	+set +eval +evalsha +get +del +exists +pexpire +pttl +incr +getdel +time +info
 //	+script|load +client|id +client|kill +client|setname
 //
 // Advise adds a hint to errors about passwords, ACLs and certificates, which the user must fix.
 //
-// The package has no script for the plain SET with NX and PX, because that is a single command.
+// There is no script for the plain SET with NX and PX, because that is a single command.
 package driver
 
 import (
@@ -60,7 +60,7 @@ var (
 	runID string
 )
 
-// The scripts of the operations. Releases and Grants handle several keys at once.
+// The scripts for the operations. Releases and Grants handle several keys at once.
 var (
 	SetFenced  = newScript(setFenced)
 	RaiseFence = newScript(raiseFence)
@@ -75,7 +75,7 @@ var (
 	RunID      = newScript(runID)
 )
 
-// Scripts lists the scripts that a driver loads into a node.
+// Scripts lists the scripts that drivers load into a node.
 var Scripts = []Script{SetFenced, RaiseFence, Extend, Release, Releases, Grant, Grants, Abandon}
 
 func newScript(text string) Script {
@@ -83,24 +83,24 @@ func newScript(text string) Script {
 	return Script{text, hex.EncodeToString(sum[:])}
 }
 
-// Keys that implement a node's quarantine: RunIDKey stores the run_id of the last known server
-// process, and QuarantineKey exists during a quarantine.
+// Keys for a node's quarantine: RunIDKey stores the run_id of the last known server process, and
+// QuarantineKey exists while the node is in quarantine.
 const (
 	RunIDKey      = "redlock:run_id"
 	QuarantineKey = "redlock:quarantine"
 )
 
-// CountKey returns the key under which a node counts the grants of key. It never expires.
+// CountKey returns the key that stores the number of grants of key on a node. It never expires.
 func CountKey(key string) string { return key + CountSuffix }
 
-// CountSuffix is the suffix of count keys; see CountKey.
+// CountSuffix is the suffix of all count keys; see CountKey.
 const CountSuffix = ":fence"
 
-// ErrNotSent is wrapped by the error of a request that was never sent. Such a request had no effect on the
-// node, so nothing has to be undone.
+// ErrNotSent is wrapped by the error for a request that was never sent. The request had no effect
+// on the node, so there is nothing to undo.
 var ErrNotSent = errors.New("not sent")
 
-// TombstoneKey returns the key whose existence on a node means that token was abandoned.
+// TombstoneKey returns the key that marks token as abandoned if it exists on a node.
 func TombstoneKey(key, token string) string { return key + ":gone:" + token }
 
 // Advise returns err with a hint in parentheses, or err itself if there is no hint for it.
@@ -111,24 +111,24 @@ func Advise(err error) error {
 	return err
 }
 
-// hints lists what the user should do about an error, by a text that identifies the error. The
-// texts occur in the errors of nodes and in TLS alerts.
-var hints = []struct{ text, do string }{
+// hints says what the user should do about errors that contain a text. The texts come from Redis
+// replies and TLS alerts.
+var hints = []struct{ text, advice string }{
 	{"NOAUTH ", "set the node's password, and a user name if the node has users"},
 	{"WRONGPASS ", "check the user name and the password; ACL LIST on the node says which users are enabled"},
 	{"called without any password configured", "remove the password, or set one on the node"},
 	{"NOPERM ", "allow it in the node's ACL; the documentation of package redlock/driver lists what a lock needs"},
 	{"The user executing the script can't run this", "allow it in the node's ACL; the documentation of package redlock/driver lists what a lock needs"},
 	{"ACL failure in script", "allow it in the node's ACL; the documentation of package redlock/driver lists what a lock needs"},
-	{"MOVED ", "this node belongs to a Redis Cluster: use standalone masters; see Sentinel and Cluster in redlock/README.md"},
-	{"CROSSSLOT ", "this node belongs to a Redis Cluster: use standalone masters; see Sentinel and Cluster in redlock/README.md"},
-	{"CLUSTERDOWN ", "this node belongs to a Redis Cluster: use standalone masters; see Sentinel and Cluster in redlock/README.md"},
-	{"READONLY ", "this node is a replica: use its master; see Sentinel and Cluster in redlock/README.md"},
+	{"MOVED ", "this node belongs to a Redis Cluster: use standalone masters; see \"Sentinel and Cluster\" in redlock/README.md"},
+	{"CROSSSLOT ", "this node belongs to a Redis Cluster: use standalone masters; see \"Sentinel and Cluster\" in redlock/README.md"},
+	{"CLUSTERDOWN ", "this node belongs to a Redis Cluster: use standalone masters; see \"Sentinel and Cluster\" in redlock/README.md"},
+	{"READONLY ", "this node is a replica: use its master; see \"Sentinel and Cluster\" in redlock/README.md"},
 	{"DB index is out of range", "use a database that exists on the node"},
-	{"tls: certificate required", "set this client's certificate in Certificates of the TLS configuration"},
+	{"tls: certificate required", "set this client's certificate in the Certificates field of the TLS configuration"},
 	{"tls: expired certificate", "renew this client's certificate"},
-	{"tls: unknown certificate authority", "use a client certificate of an authority that the node trusts"},
-	{"tls: bad certificate", "use a client certificate of an authority that the node trusts"},
+	{"tls: unknown certificate authority", "use a client certificate issued by an authority that the node trusts"},
+	{"tls: bad certificate", "use a client certificate issued by an authority that the node trusts"},
 }
 
 func hint(err error) string {
@@ -141,17 +141,17 @@ func hint(err error) string {
 	var noTLS tls.RecordHeaderError
 	switch {
 	case errors.As(err, &unknown):
-		return "add the certificate of the node's authority to RootCAs of the TLS configuration"
+		return "add the certificate of the node's authority to RootCAs in the TLS configuration"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "renew the node's certificate, or correct this machine's clock"
 	case errors.As(err, &name):
-		return "set ServerName of the TLS configuration to the name in the node's certificate"
+		return "set ServerName in the TLS configuration to the name in the node's certificate"
 	case errors.As(err, &noTLS):
 		return "disable TLS, or use the node's TLS port"
 	}
 	for _, s := range hints {
 		if strings.Contains(err.Error(), s.text) {
-			return s.do
+			return s.advice
 		}
 	}
 	return ""

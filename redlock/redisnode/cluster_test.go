@@ -12,11 +12,11 @@ import (
 	"lockpick/redlock/redisnode/redistest"
 )
 
-// Both drivers return an error if a node belongs to a Redis Cluster or is a replica.
+// With both drivers, nodes that belong to a Redis Cluster or are replicas cause errors.
 func TestRejectsClusterNodesAndReplicas(t *testing.T) {
 	cluster := redistest.Start(t, 1, "--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(t.TempDir(), "nodes"))[0]
 	replica := redistest.Start(t, 1, "--replicaof", "127.0.0.1", "1")[0]
-	refused := func(addr, answer, advice string) {
+	wantRefused := func(addr, answer, advice string) {
 		t.Helper()
 		for _, kind := range []string{"go-redis", "wire"} {
 			n, closer := openDriver(kind, addr)
@@ -32,8 +32,8 @@ func TestRejectsClusterNodesAndReplicas(t *testing.T) {
 			}
 		}
 	}
-	refused(replica, "READONLY", "this node is a replica")
-	refused(cluster, "CLUSTERDOWN", "Redis Cluster")
+	wantRefused(replica, "READONLY", "this node is a replica")
+	wantRefused(cluster, "CLUSTERDOWN", "Redis Cluster")
 	admin := redis.NewClient(&redis.Options{Addr: cluster})
 	defer admin.Close()
 	if err := admin.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err(); err != nil {
@@ -42,5 +42,5 @@ func TestRejectsClusterNodesAndReplicas(t *testing.T) {
 	for !strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok") {
 		time.Sleep(10 * time.Millisecond) // until the cluster is up
 	}
-	refused(cluster, "CROSSSLOT", "Redis Cluster")
+	wantRefused(cluster, "CROSSSLOT", "Redis Cluster")
 }

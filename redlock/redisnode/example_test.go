@@ -12,7 +12,7 @@ import (
 	"lockpick/redlock/redisnode"
 )
 
-// A lock with fencing tokens on five independent masters.
+// This lock hands out fencing tokens and uses five independent masters.
 func ExampleNew() {
 	var nodes []redlock.Node
 	for _, addr := range []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379", "10.0.0.4:6379", "10.0.0.5:6379"} {

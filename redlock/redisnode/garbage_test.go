@@ -18,8 +18,8 @@ import (
 	"lockpick/redlock/wire"
 )
 
-// Whatever a server sends, both drivers return an error and use little memory. They stop reading endless replies
-// before the deadline.
+// Whatever a server sends, both drivers return an error and use little memory. They stop reading
+// endless replies before the deadline.
 func TestGarbage(t *testing.T) {
 	for name, garbage := range redistest.Garbage {
 		for _, kind := range []string{"go-redis", "wire"} {
@@ -27,33 +27,33 @@ func TestGarbage(t *testing.T) {
 				n, closer := openDriver(kind, redistest.Serve(t, garbage))
 				defer closer.Close()
 				slow := name == "half a reply" || name == "slow drip"
-				patience := time.Minute
+				timeout := time.Minute
 				if slow {
-					patience = 50 * time.Millisecond
+					timeout = 50 * time.Millisecond
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
 				defer cancel()
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
-				begin := time.Now()
+				start := time.Now()
 				yes, err := n.Set(ctx, "k", "a", time.Minute)
-				took := time.Since(begin)
+				elapsed := time.Since(start)
 				runtime.ReadMemStats(&after)
 				if yes || err == nil || len(err.Error()) > 1<<10 {
 					t.Errorf("set: %v, %.2000v; want a short error", yes, err)
 				}
-				if took > 10*time.Second {
-					t.Errorf("took %v", took)
+				if elapsed > 10*time.Second {
+					t.Errorf("took %v", elapsed)
 				}
-				if took := after.TotalAlloc - before.TotalAlloc; took > 4<<20 {
-					t.Errorf("allocated %d kB", took>>10)
+				if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 4<<20 {
+					t.Errorf("allocated %d kB", bytes>>10)
 				}
 			})
 		}
 	}
 }
 
-// openDriver returns a node that uses the given kind of driver, and its closer.
+// openDriver returns a node that uses the given driver, and its closer.
 func openDriver(kind, addr string) (driver.Node, io.Closer) {
 	if kind == "wire" {
 		n := wire.New(wire.Options{Addr: addr})
@@ -63,7 +63,8 @@ func openDriver(kind, addr string) (driver.Node, io.Closer) {
 	return redisnode.New(c), c
 }
 
-// Valid Redis replies pass a guarded connection unchanged, however they are split into reads.
+// Valid Redis replies pass through a guarded connection unchanged, however they are split into
+// reads.
 func TestGuardPassesValidReplies(t *testing.T) {
 	long := strings.Repeat("x", 4<<10)
 	replies := "+OK\r\n$-1\r\n:1\r\n-ERR wrong\r\n*-1\r\n$5\r\n*9\r\n$\r\n*2\r\n$3\r\n%99\r\n:1\r\n$4096\r\n" + long + "\r\n%1\r\n+modules\r\n*0\r\n_\r\n"
@@ -76,12 +77,13 @@ func TestGuardPassesValidReplies(t *testing.T) {
 		}
 		c.Write([]byte("PING\r\n"))
 		if got, err := io.ReadAll(c); err != nil || string(got) != strings.Repeat(replies, 10) {
-			t.Errorf("%d bytes, %v", len(got), err)
+			t.Errorf("read %d bytes, %v; want all replies unchanged", len(got), err)
 		}
 	}
 }
 
-// A guarded connection counts announced elements over all replies to one write, even if headers are split across reads.
+// A guarded connection adds up the elements announced by all replies to one write, even if headers
+// are split across reads.
 func TestGuardRejectsLargeReplies(t *testing.T) {
 	for sent, want := range map[string]string{
 		"+OK\r\n$65537\r\n":                "announced 65537 bytes",
@@ -108,13 +110,13 @@ func TestGuardRejectsLargeReplies(t *testing.T) {
 				t.Errorf("%.40q: %v; want %q", sent, err, want)
 			}
 			if _, second := c.Read(make([]byte, 1)); want != "" && second != err {
-				t.Errorf("%.40q: a second read returns %v", sent, second)
+				t.Errorf("%.40q: second read returned %v", sent, second)
 			}
 		}
 	}
 }
 
-// scriptedConn is a connection that reads from r and discards what is written.
+// scriptedConn reads from r and discards all writes.
 type scriptedConn struct {
 	net.Conn
 	r io.Reader

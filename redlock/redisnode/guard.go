@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// Limits on the replies to one write of up to 64 commands. The longest reply to any command of a
-// lock is that to INFO, about 2 kB.
+// Limits on the replies to one write, which has up to 64 commands. The longest reply to any of a
+// lock's commands is the reply to INFO, about 2 kB.
 const (
 	maxReply = 64 << 10 // bytes
-	maxItems = 256      // elements of arrays, maps and sets in total
+	maxItems = 256      // elements in arrays, maps and sets, in total
 )
 
 // Dialer is the type of redis.Options.Dialer.
@@ -22,11 +22,11 @@ type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 // Guard returns a dialer whose connections fail as soon as the server sends more than a lock's
 // commands can return: more than 64 kB, the header of a longer string, or arrays with more than 256
 // elements in total. go-redis allocates as much memory as a header announces and parses nested
-// arrays to any depth, so a server that is not Redis, or a broken proxy, could exhaust the memory
-// of this process.
+// arrays to any depth, so a server that is not Redis, or a broken proxy, could exhaust this
+// process's memory.
 //
-// Options installs it. If you set your own Dialer, wrap it in Guard. Do not use Guard for a client
-// that also reads large values.
+// Options installs a guarded dialer. If you set your own Dialer, wrap it in Guard. Do not use Guard
+// for a client that is also used to read large values.
 func Guard(dial Dialer) Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
@@ -41,13 +41,13 @@ func Guard(dial Dialer) Dialer {
 	}
 }
 
-// guardedConn is a connection that counts the bytes and elements that arrive after each write. go-redis uses a
-// connection from one goroutine at a time, so it needs no mutex.
+// guardedConn counts the bytes and elements that arrive after each write. It needs no mutex,
+// because go-redis uses a connection from only one goroutine at a time.
 type guardedConn struct {
 	net.Conn
-	bytesLeft, itemsLeft int    // bytes and elements that may still arrive
-	skip                 int    // remaining bytes of a string
-	head                 []byte // the line so far, cut off after maxHeaderLen bytes
+	bytesLeft, itemsLeft int    // how many bytes and elements may still arrive
+	stringBytes          int    // remaining bytes of the current string
+	head                 []byte // the current line so far, truncated to maxHeaderLen+1 bytes
 	err                  error
 }
 
@@ -77,20 +77,20 @@ func (g *guardedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// maxHeaderLen is longer than the header of any string or array.
+// maxHeaderLen is longer than the header of any valid string or array.
 const maxHeaderLen = 24
 
-// scan finds the headers in b, which may end in the middle of one.
+// scan finds the headers in b. The last one may be incomplete.
 func (g *guardedConn) scan(b []byte) {
 	for len(b) > 0 && g.err == nil {
-		if g.skip > 0 {
-			k := min(g.skip, len(b))
-			g.skip, b = g.skip-k, b[k:]
+		if g.stringBytes > 0 {
+			k := min(g.stringBytes, len(b))
+			g.stringBytes, b = g.stringBytes-k, b[k:]
 			continue
 		}
-		line, rest, whole := bytes.Cut(b, []byte{'\n'})
+		line, rest, complete := bytes.Cut(b, []byte{'\n'})
 		g.head = append(g.head, line[:min(len(line), maxHeaderLen+1-len(g.head))]...)
-		if !whole {
+		if !complete {
 			return
 		}
 		g.countHeader(g.head)
@@ -98,7 +98,7 @@ func (g *guardedConn) scan(b []byte) {
 	}
 }
 
-// countHeader counts the bytes or elements that a header announces. It ignores lines that are not
+// countHeader counts the bytes or elements that a header announces. It ignores lengths that are not
 // numbers; go-redis rejects them.
 func (g *guardedConn) countHeader(line []byte) {
 	if len(line) == 0 || !bytes.ContainsRune([]byte("$=!*~>%|"), rune(line[0])) {
@@ -110,7 +110,7 @@ func (g *guardedConn) countHeader(line []byte) {
 		g.err = fmt.Errorf("the node sent %q…, which is not RESP: is this a Redis server?", line)
 	case err != nil || n < 0:
 	case line[0] == '$' || line[0] == '=' || line[0] == '!':
-		if g.skip = n + 2; n > maxReply {
+		if g.stringBytes = n + 2; n > maxReply {
 			g.err = fmt.Errorf("the node announced %d bytes: is this a Redis server?", n)
 		}
 	default:

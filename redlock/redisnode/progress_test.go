@@ -14,8 +14,8 @@ import (
 	"lockpick/redlock/redisnode/redistest"
 )
 
-// TestManyGoroutinesUnderFaults lets 200 goroutines lock their own keys repeatedly while one of
-// five nodes hangs, drops connections or sends garbage. Each must succeed every time.
+// TestManyGoroutinesUnderFaults makes 200 goroutines lock their own keys repeatedly while one of
+// five nodes hangs, drops connections or sends garbage. Every attempt must succeed.
 func TestManyGoroutinesUnderFaults(t *testing.T) {
 	const goroutines, times = 200, 3
 	for fault, answer := range map[string]redistest.Handler{
@@ -41,11 +41,11 @@ func TestManyGoroutinesUnderFaults(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				begin := time.Now()
-				var all sync.WaitGroup
+				start := time.Now()
+				var wg sync.WaitGroup
 				var grants atomic.Int64
 				for i := range goroutines {
-					all.Go(func() {
+					wg.Go(func() {
 						for range times {
 							err := locks.Do(ctx, fmt.Sprint("k", i), func(context.Context) error { grants.Add(1); return nil })
 							if err != nil && ctx.Err() != nil {
@@ -55,8 +55,8 @@ func TestManyGoroutinesUnderFaults(t *testing.T) {
 						}
 					})
 				}
-				all.Wait()
-				t.Logf("%d grants in %v", grants.Load(), time.Since(begin).Round(time.Millisecond))
+				wg.Wait()
+				t.Logf("%d grants in %v", grants.Load(), time.Since(start).Round(time.Millisecond))
 				if grants.Load() != goroutines*times {
 					t.Errorf("%d grants, want %d", grants.Load(), goroutines*times)
 				}

@@ -11,20 +11,20 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// pipeliner is a Client that can send several commands together. The clients of go-redis can.
+// pipeliner is a Client that can send several commands together, as go-redis clients can.
 type pipeliner interface{ Pipeline() redis.Pipeliner }
 
-// queue limits the number of concurrent exchanges with a node to maxExchanges. Further commands wait, and
-// waiting commands are sent together in one pipeline. With one connection per command, many goroutines would
-// all miss their timeouts on a busy machine or a slow node. Each miss costs a connection, and making new
-// connections would leave no time for locks.
+// queue limits the number of concurrent exchanges with a node to maxExchanges. Further commands
+// wait, and waiting commands are sent together in one pipeline. If each command had its own
+// connection, many goroutines would all miss their timeouts on a busy machine or a slow node. Each
+// missed timeout costs a connection, and opening new connections would leave no time for locks.
 type queue struct {
-	mu      sync.Mutex
-	active  int // exchanges in progress
-	waiting []*waiter
+	mu        sync.Mutex
+	numActive int // exchanges in progress
+	waiting   []*waiter
 }
 
-// waiter is a command that waits to be sent, and then for its reply.
+// waiter is a command that waits to be sent, then for its reply.
 type waiter struct {
 	ctx       context.Context
 	cmd       redis.Cmder
@@ -34,7 +34,7 @@ type waiter struct {
 }
 
 const (
-	maxExchanges = 8  // concurrent exchanges; with few goroutines, no command waits
+	maxExchanges = 8  // concurrent exchanges; if there are only a few goroutines, no command waits
 	maxBatch     = 64 // commands per exchange; limits how long one exchange occupies a node
 )
 
@@ -64,8 +64,8 @@ func (n *Node) process(ctx context.Context, cmd redis.Cmder) error {
 func (q *queue) admit(ctx context.Context, cmd redis.Cmder) *waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.active < maxExchanges {
-		q.active++
+	if q.numActive < maxExchanges {
+		q.numActive++
 		return nil
 	}
 	w := &waiter{ctx: ctx, cmd: cmd, done: make(chan struct{})}
@@ -73,8 +73,8 @@ func (q *queue) admit(ctx context.Context, cmd redis.Cmder) *waiter {
 	return w
 }
 
-// leave stops waiting and returns the error to report. The caller must not use the command any more, because
-// it may be in progress.
+// leave stops waiting and returns the error to report. The caller must no longer use the command,
+// because it may be in progress.
 func (q *queue) leave(w *waiter) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -85,7 +85,7 @@ func (q *queue) leave(w *waiter) error {
 	return fmt.Errorf("%w: %w", driver.ErrNotSent, w.ctx.Err())
 }
 
-// next ends an exchange and returns the commands of the next one, or nil.
+// next ends an exchange and returns the commands for the next one, or nil.
 func (q *queue) next() (batch []*waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,12 +99,12 @@ func (q *queue) next() (batch []*waiter) {
 		}
 	}
 	if batch == nil {
-		q.active--
+		q.numActive--
 	}
 	return batch
 }
 
-// send sends batches until no command waits.
+// send sends batches until no commands are waiting.
 func (q *queue) send(p pipeliner, batch []*waiter) {
 	for ; batch != nil; batch = q.next() {
 		var latest time.Time

@@ -15,26 +15,26 @@ import (
 	"lockpick/redlock/redisnode"
 )
 
-// slowClient is a client whose node takes some time for each exchange.
+// slowClient is a client for a node that takes some time for each exchange.
 type slowClient struct {
-	takes time.Duration
+	delay time.Duration
 
-	mu                         sync.Mutex
-	now, most, longest, single int // exchanges in progress, their maximum, the longest pipeline, single commands
-	sent                       map[string]int
+	mu                                        sync.Mutex
+	numActive, maxActive, maxBatch, numSingle int // exchanges in progress, their maximum, the largest batch, number of single commands
+	sent                                      map[string]int
 }
 
 func (c *slowClient) exchange(ctx context.Context, cmds ...redis.Cmder) error {
 	c.mu.Lock()
-	c.now++
-	c.most, c.longest = max(c.most, c.now), max(c.longest, len(cmds))
+	c.numActive++
+	c.maxActive, c.maxBatch = max(c.maxActive, c.numActive), max(c.maxBatch, len(cmds))
 	for _, cmd := range cmds {
 		c.sent[fmt.Sprint(cmd.Args()[3])]++
 	}
 	c.mu.Unlock()
-	defer func() { c.mu.Lock(); c.now--; c.mu.Unlock() }()
+	defer func() { c.mu.Lock(); c.numActive--; c.mu.Unlock() }()
 	select {
-	case <-time.After(c.takes):
+	case <-time.After(c.delay):
 		for _, cmd := range cmds {
 			cmd.(*redis.Cmd).SetVal(int64(1))
 		}
@@ -49,7 +49,7 @@ func (c *slowClient) exchange(ctx context.Context, cmds ...redis.Cmder) error {
 
 func (c *slowClient) Process(ctx context.Context, cmd redis.Cmder) error {
 	c.mu.Lock()
-	c.single++
+	c.numSingle++
 	c.mu.Unlock()
 	return c.exchange(ctx, cmd)
 }
@@ -71,16 +71,17 @@ func (p *slowPipeline) Exec(ctx context.Context) ([]redis.Cmder, error) {
 	return p.cmds, p.client.exchange(ctx, p.cmds...)
 }
 
-// A few commands are sent individually. The commands of many goroutines are sent together on a few connections.
+// A few commands are sent individually. The commands of many goroutines are sent in batches on a
+// few connections.
 func TestConcurrentCommandsAreBatched(t *testing.T) {
-	for _, row := range []struct{ asked, single, exchanges, together int }{{8, 8, 8, 1}, {200, 8, 8, 64}} {
+	for _, row := range []struct{ commands, single, exchanges, batch int }{{8, 8, 8, 1}, {200, 8, 8, 64}} {
 		synctest.Test(t, func(t *testing.T) {
-			c := &slowClient{takes: 10 * time.Millisecond, sent: map[string]int{}}
+			c := &slowClient{delay: 10 * time.Millisecond, sent: map[string]int{}}
 			n := redisnode.New(c)
-			begin := time.Now()
-			var all sync.WaitGroup
-			for i := range row.asked {
-				all.Go(func() {
+			start := time.Now()
+			var wg sync.WaitGroup
+			for i := range row.commands {
+				wg.Go(func() {
 					ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 					defer cancel()
 					if yes, err := n.Release(ctx, fmt.Sprint("k", i), "a"); !yes || err != nil {
@@ -88,32 +89,32 @@ func TestConcurrentCommandsAreBatched(t *testing.T) {
 					}
 				})
 			}
-			all.Wait()
-			if c.single != row.single || c.most != row.exchanges || c.longest != row.together || len(c.sent) != row.asked {
-				t.Errorf("%d commands: %d sent individually, %d concurrent exchanges of up to %d commands, %d sent", row.asked, c.single, c.most, c.longest, len(c.sent))
+			wg.Wait()
+			if c.numSingle != row.single || c.maxActive != row.exchanges || c.maxBatch != row.batch || len(c.sent) != row.commands {
+				t.Errorf("%d commands: %d sent individually, %d concurrent exchanges of up to %d commands, %d sent", row.commands, c.numSingle, c.maxActive, c.maxBatch, len(c.sent))
 			}
-			if took := time.Since(begin); took > 20*time.Millisecond {
-				t.Errorf("took %v, want two exchanges of 10ms", took)
+			if elapsed := time.Since(start); elapsed > 20*time.Millisecond {
+				t.Errorf("took %v, want two exchanges of 10ms", elapsed)
 			}
 		})
 	}
 }
 
-// A node that hangs delays callers only until their deadlines. Commands that were not sent are reported as such, and
-// are not sent later.
+// A hanging node delays callers only until their deadlines. Commands that were not sent are
+// reported as not sent, and are not sent later.
 func TestQueueOfHangingNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &slowClient{takes: time.Hour, sent: map[string]int{}}
+		c := &slowClient{delay: time.Hour, sent: map[string]int{}}
 		n := redisnode.New(c)
-		var all sync.WaitGroup
+		var wg sync.WaitGroup
 		for i := range 20 {
-			all.Go(func() {
-				patience := 50 * time.Millisecond
+			wg.Go(func() {
+				timeout := 50 * time.Millisecond
 				if i >= 8 {
 					time.Sleep(time.Millisecond) // after the first eight commands are sent
-					patience = 30 * time.Millisecond
+					timeout = 30 * time.Millisecond
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
 				defer cancel()
 				_, err := n.Release(ctx, fmt.Sprint("k", i), "a")
 				if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrNotSent) != (i >= 8) {
@@ -121,34 +122,34 @@ func TestQueueOfHangingNode(t *testing.T) {
 				}
 			})
 		}
-		all.Wait()
+		wg.Wait()
 		synctest.Wait()
-		if len(c.sent) != 8 || c.now != 0 {
-			t.Errorf("%d commands were sent, %d exchanges are still in progress; want 8 and 0", len(c.sent), c.now)
+		if len(c.sent) != 8 || c.numActive != 0 {
+			t.Errorf("%d commands were sent, %d exchanges are still in progress; want 8 and 0", len(c.sent), c.numActive)
 		}
-		c.takes = 0
-		if yes, err := n.Release(t.Context(), "later", "a"); !yes || err != nil || c.single != 9 {
-			t.Errorf("a later release: %v, %v, %d sent individually", yes, err, c.single)
+		c.delay = 0
+		if yes, err := n.Release(t.Context(), "later", "a"); !yes || err != nil || c.numSingle != 9 {
+			t.Errorf("later release: %v, %v, %d sent individually", yes, err, c.numSingle)
 		}
 	})
 }
 
-// When a caller gives up, its command in the pipeline continues, and the other commands are not affected.
+// If a caller gives up, its pipelined command continues, and other commands are not affected.
 func TestCanceledCommandInPipeline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &slowClient{takes: 10 * time.Millisecond, sent: map[string]int{}}
+		c := &slowClient{delay: 10 * time.Millisecond, sent: map[string]int{}}
 		n := redisnode.New(c)
-		var all sync.WaitGroup
+		var wg sync.WaitGroup
 		for i := range 10 {
-			all.Go(func() {
-				patience := time.Second
+			wg.Go(func() {
+				timeout := time.Second
 				if i == 8 {
 					time.Sleep(time.Millisecond)
-					patience = 14 * time.Millisecond
+					timeout = 14 * time.Millisecond
 				} else if i == 9 {
 					time.Sleep(time.Millisecond)
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
 				defer cancel()
 				yes, err := n.Release(ctx, fmt.Sprint("k", i), "a")
 				if late := i == 8; yes == late || errors.Is(err, context.DeadlineExceeded) != late || errors.Is(err, driver.ErrNotSent) {
@@ -156,9 +157,9 @@ func TestCanceledCommandInPipeline(t *testing.T) {
 				}
 			})
 		}
-		all.Wait()
-		if len(c.sent) != 10 || c.longest != 2 {
-			t.Errorf("%d commands sent, at most %d together; want 10 and 2", len(c.sent), c.longest)
+		wg.Wait()
+		if len(c.sent) != 10 || c.maxBatch != 2 {
+			t.Errorf("%d commands sent, at most %d together; want 10 and 2", len(c.sent), c.maxBatch)
 		}
 	})
 }

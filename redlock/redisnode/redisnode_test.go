@@ -34,7 +34,7 @@ func check[T comparable](t *testing.T, step string, want T) func(T, error) {
 	}
 }
 
-func TestSteps(t *testing.T) {
+func TestOperations(t *testing.T) {
 	n, client := open(t)
 	ctx, ttl := context.Background(), 10*time.Second
 	value := func(want string) {
@@ -43,17 +43,17 @@ func TestSteps(t *testing.T) {
 	}
 	wantTTL := func(atMost time.Duration) {
 		t.Helper()
-		left, err := client.PTTL(ctx, "k").Result()
-		if err != nil || left <= atMost-5*time.Second || left > atMost {
-			t.Errorf("time to live: %v, %v; want just below %v", left, err, atMost)
+		remaining, err := client.PTTL(ctx, "k").Result()
+		if err != nil || remaining <= atMost-5*time.Second || remaining > atMost {
+			t.Errorf("time to live: %v, %v; want just below %v", remaining, err, atMost)
 		}
 	}
-	check(t, "extend of a missing key", false)(n.Extend(ctx, "k", "a", ttl))
-	check(t, "release of a missing key", false)(n.Release(ctx, "k", "a"))
+	check(t, "extend a missing key", false)(n.Extend(ctx, "k", "a", ttl))
+	check(t, "release a missing key", false)(n.Release(ctx, "k", "a"))
 	check(t, "set", true)(n.Set(ctx, "k", "a", ttl))
 	wantTTL(ttl)
-	check(t, "set of a taken key", false)(n.Set(ctx, "k", "b", 2*ttl))
-	check(t, "repeated set of the same token", false)(n.Set(ctx, "k", "a", 2*ttl))
+	check(t, "set a taken key", false)(n.Set(ctx, "k", "b", 2*ttl))
+	check(t, "repeat set with the same token", false)(n.Set(ctx, "k", "a", 2*ttl))
 	value("a")
 	wantTTL(ttl)
 	check(t, "extend with another token", false)(n.Extend(ctx, "k", "b", 3*ttl))
@@ -74,22 +74,22 @@ func TestFence(t *testing.T) {
 		check(t, "count", want)(client.Get(ctx, "k:fence").Result())
 	}
 	check(t, "first grant", int64(1))(n.SetFenced(ctx, "k", "a", ttl))
-	check(t, "taken", int64(0))(n.SetFenced(ctx, "k", "b", ttl))
+	check(t, "set a taken key", int64(0))(n.SetFenced(ctx, "k", "b", ttl))
 	fence("1")
 	check(t, "raise with another token", false)(n.RaiseFence(ctx, "k", "b", 9))
 	fence("1")
 	check(t, "raise", true)(n.RaiseFence(ctx, "k", "a", 7))
 	fence("7")
-	check(t, "raise to a lower value", true)(n.RaiseFence(ctx, "k", "a", 3))
+	check(t, "raise to a lower count", true)(n.RaiseFence(ctx, "k", "a", 3))
 	fence("7")
 	check(t, "release", true)(n.Release(ctx, "k", "a"))
 	check(t, "next grant", int64(8))(n.SetFenced(ctx, "k", "b", ttl))
 	check(t, "count's expiry", -1*time.Nanosecond)(client.PTTL(ctx, "k:fence").Result())
 	check(t, "key's expiry", true)(func() (bool, error) {
-		left, err := client.PTTL(ctx, "k").Result()
-		return left > 0 && left <= ttl, err
+		remaining, err := client.PTTL(ctx, "k").Result()
+		return remaining > 0 && remaining <= ttl, err
 	}())
-	check(t, "raise of a missing key", false)(n.RaiseFence(ctx, "gone", "a", 7))
+	check(t, "raise for a missing key", false)(n.RaiseFence(ctx, "gone", "a", 7))
 	check(t, "count keys created by the raise", int64(0))(client.Exists(ctx, "gone:fence").Result())
 }
 
@@ -101,7 +101,7 @@ func TestFailuresAreErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if yes, err := n.Release(ctx, "list", "a"); err == nil || yes {
-		t.Errorf("release of a list: %v, %v; want an error", yes, err)
+		t.Errorf("release a list: %v, %v; want an error", yes, err)
 	}
 	if err := client.Close(); err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestFailuresAreErrors(t *testing.T) {
 	}
 }
 
-// Set distinguishes the replies to SET in both versions of the protocol.
+// Set recognizes all replies to SET in both versions of the protocol.
 func TestRepliesToSet(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	for _, protocol := range []int{2, 3} {
@@ -211,7 +211,7 @@ func TestRedlockOnRealNodes(t *testing.T) {
 					t.Errorf("lock %d: fence %d, %d votes; want %d and 3", want, l.Fence(), l.Votes(), want)
 				}
 				if other, err := c.Acquire(ctx, key); err == nil {
-					t.Fatalf("a second client acquired %v while the lock was held", other.Token())
+					t.Fatalf("a second client acquired the lock with token %v while it was held", other.Token())
 				}
 				if err := l.Extend(ctx); err != nil {
 					t.Error(err)

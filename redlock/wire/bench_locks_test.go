@@ -27,8 +27,8 @@ type pair func(key string) error
 // contestant is a lock under measurement.
 type contestant struct {
 	name, description string
-	nodes             int // number of nodes that it uses
-	make              func(t *testing.T, addrs []string, timeout time.Duration) pair
+	nodes             int // number of nodes used
+	newPair           func(t *testing.T, addrs []string, timeout time.Duration) pair
 }
 
 const benchTTL = 10 * time.Second
@@ -174,7 +174,8 @@ func newRueidislockPair(t *testing.T, addrs []string, _ time.Duration) pair {
 	}
 }
 
-// selectContestants returns the contestants in the comma-separated list, or all if it is empty.
+// selectContestants returns the contestants in a comma-separated list, or all of them if the list
+// is empty.
 func selectContestants(names string) (out []contestant) {
 	for _, c := range contestants {
 		if names == "" || strings.Contains(","+names+",", ","+c.name+",") {

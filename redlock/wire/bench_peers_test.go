@@ -43,12 +43,12 @@ type sample struct {
 	rate           float64 // pairs/s
 	p50, p99       time.Duration
 	allocs         float64 // per pair
-	client, nodes  float64 // CPU time per pair in µs; nodes: all together
-	sets, releases float64 // commands per pair, on all nodes together
+	client, nodes  float64 // CPU time per pair in µs; nodes: sum over all nodes
+	sets, releases float64 // commands per pair, for all nodes together
 	writes         float64 // writes per pair, to all nodes together; fewer than 10 means that requests were batched
 }
 
-// benchmark holds the servers and the locks under measurement.
+// benchmark contains the servers and the locks to measure.
 type benchmark struct {
 	*testing.T
 	addrs   []string
@@ -67,8 +67,8 @@ func newBenchmark(t *testing.T, names string, timeout time.Duration) *benchmark 
 	f.raw = newRaw(t, f.addrs)
 	for _, l := range f.locks {
 		fmt.Printf("  %-16s %s\n", l.name, l.description)
-		f.pairs[l.name] = l.make(t, f.addrs, timeout)
-		f.drive(l.name, 16, 50*time.Millisecond, distinctKey) // establishes the connections
+		f.pairs[l.name] = l.newPair(t, f.addrs, timeout)
+		f.measurePairs(l.name, 16, 50*time.Millisecond, distinctKey) // to establish the connections
 	}
 	return f
 }
@@ -76,7 +76,7 @@ func newBenchmark(t *testing.T, names string, timeout time.Duration) *benchmark 
 func distinctKey(i int) string { return fmt.Sprint("key", i) }
 func sharedKey(int) string     { return "key" }
 
-// info sums up fields of INFO over all running nodes.
+// info adds up fields of INFO over all running nodes.
 func (f *benchmark) info(section string, read func(line string) float64) (sum float64) {
 	for _, c := range f.clients {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -91,8 +91,8 @@ func (f *benchmark) info(section string, read func(line string) float64) (sum fl
 	return sum
 }
 
-// calls returns how often the nodes have executed a command, including calls by scripts.
-func (f *benchmark) calls(command string) float64 {
+// countCalls returns how many times the nodes have executed a command, including calls by scripts.
+func (f *benchmark) countCalls(command string) float64 {
 	return f.info("commandstats", func(line string) float64 {
 		rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls=")
 		if !ok {
@@ -103,7 +103,7 @@ func (f *benchmark) calls(command string) float64 {
 	})
 }
 
-// cpu returns the CPU time that this process and the nodes have used so far, in µs.
+// cpu returns the CPU time used by this process and by the nodes so far, in µs.
 func (f *benchmark) cpu() (client, nodes float64) {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -117,65 +117,65 @@ func (f *benchmark) cpu() (client, nodes float64) {
 	})
 }
 
-// writes returns the number of write system calls of this process.
-func writes() float64 {
+// countWrites returns the number of write system calls made by this process.
+func countWrites() float64 {
 	b, _ := os.ReadFile("/proc/self/io")
 	_, rest, _ := strings.Cut(string(b), "syscw: ")
 	n, _ := strconv.ParseFloat(rest[:strings.IndexByte(rest, '\n')], 64)
 	return n
 }
 
-// measure runs work, which sets s.pairs, and computes the cost per pair.
+// measure runs work, which sets s.pairs, and computes the costs per pair.
 func (f *benchmark) measure(work func(s *sample)) sample {
 	var s sample
 	var before, after runtime.MemStats
-	sets, releases, written := f.calls("set"), f.calls("del"), writes()
+	sets, releases, written := f.countCalls("set"), f.countCalls("del"), countWrites()
 	client, nodes := f.cpu()
 	runtime.ReadMemStats(&before)
 	start := time.Now()
 	work(&s)
-	took := time.Since(start)
+	elapsed := time.Since(start)
 	runtime.ReadMemStats(&after)
 	clientAfter, nodesAfter := f.cpu()
 	n := float64(max(s.pairs, 1))
-	s.rate = float64(s.pairs) / took.Seconds()
+	s.rate = float64(s.pairs) / elapsed.Seconds()
 	s.allocs = float64(after.Mallocs-before.Mallocs) / n
 	s.client, s.nodes = (clientAfter-client)/n, (nodesAfter-nodes)/n
-	s.sets, s.releases = (f.calls("set")-sets)/n, (f.calls("del")-releases)/n
-	s.writes = (writes() - written) / n
+	s.sets, s.releases = (f.countCalls("set")-sets)/n, (f.countCalls("del")-releases)/n
+	s.writes = (countWrites() - written) / n
 	return s
 }
 
-// drive runs pairs in the given number of goroutines for duration d and measures them.
-func (f *benchmark) drive(name string, goroutines int, d time.Duration, key func(int) string) sample {
+// measurePairs runs pairs in the given number of goroutines for duration d and measures them.
+func (f *benchmark) measurePairs(name string, goroutines int, d time.Duration, key func(int) string) sample {
 	do := f.pairs[name]
-	took := make([][]time.Duration, goroutines)
+	elapsed := make([][]time.Duration, goroutines)
 	keys := make([]string, goroutines)
 	for i := range keys {
-		took[i], keys[i] = make([]time.Duration, 0, 1<<17/goroutines), name+key(i)
+		elapsed[i], keys[i] = make([]time.Duration, 0, 1<<17/goroutines), name+key(i)
 	}
 	return f.measure(func(s *sample) {
-		var all sync.WaitGroup
+		var wg sync.WaitGroup
 		var errs atomic.Int64
 		end := time.Now().Add(d)
 		for i := range goroutines {
-			all.Go(func() {
+			wg.Go(func() {
 				for start := time.Now(); start.Before(end); {
 					if err := do(keys[i]); err != nil {
 						errs.Add(1)
 					} else {
-						took[i] = append(took[i], time.Since(start))
+						elapsed[i] = append(elapsed[i], time.Since(start))
 					}
 					start = time.Now()
 				}
 			})
 		}
-		all.Wait()
-		each := slices.Concat(took...)
-		slices.Sort(each)
-		s.pairs, s.errs = len(each), int(errs.Load())
+		wg.Wait()
+		durations := slices.Concat(elapsed...)
+		slices.Sort(durations)
+		s.pairs, s.errs = len(durations), int(errs.Load())
 		if s.pairs > 0 {
-			s.p50, s.p99 = each[s.pairs/2], each[s.pairs*99/100]
+			s.p50, s.p99 = durations[s.pairs/2], durations[s.pairs*99/100]
 		}
 	})
 }
@@ -195,9 +195,9 @@ func loadAverage() string {
 	return strings.Join(strings.Fields(string(b))[:1], "")
 }
 
-// table measures all locks and the functions in extra in turn, *benchReps times, and prints the
-// medians.
-func (f *benchmark) table(title string, goroutines int, key func(int) string, extra map[string]func() sample) {
+// printTable measures all locks and the functions in extra, one after the other, *benchReps times, and
+// prints the medians.
+func (f *benchmark) printTable(title string, goroutines int, key func(int) string, extra map[string]func() sample) {
 	all := map[string][]sample{}
 	before := loadAverage()
 	for range *benchReps {
@@ -205,7 +205,7 @@ func (f *benchmark) table(title string, goroutines int, key func(int) string, ex
 			all[name] = append(all[name], measure())
 		}
 		for _, l := range f.locks {
-			all[l.name] = append(all[l.name], f.drive(l.name, goroutines, *benchFor, key))
+			all[l.name] = append(all[l.name], f.measurePairs(l.name, goroutines, *benchFor, key))
 		}
 	}
 	fmt.Printf("\n%s; machine load %s before and %s after\n", title, before, loadAverage())
@@ -238,7 +238,7 @@ func (f *benchmark) table(title string, goroutines int, key func(int) string, ex
 	f.checkCommands(all)
 }
 
-// checkCommands fails if the nodes executed too few commands: each pair must set and delete a key
+// checkCommands fails if the nodes executed too few commands. Each pair must set and delete a key
 // on at least a quorum of nodes.
 func (f *benchmark) checkCommands(all map[string][]sample) {
 	for _, l := range f.locks {
@@ -257,7 +257,7 @@ func ratio(a, b float64) string {
 	return fmt.Sprintf("%.2f", a/b)
 }
 
-// TestCompareLocks prints the results with many keys and with one key.
+// TestCompareLocks prints results for many keys and for one key.
 func TestCompareLocks(t *testing.T) {
 	fmt.Printf(benchHeader, runtime.NumCPU(), *benchReps, *benchFor)
 	f := newBenchmark(t, *benchOnly, time.Second)
@@ -271,18 +271,19 @@ func TestCompareLocks(t *testing.T) {
 		}}
 		if n == 1 {
 			f.pairs["round trips"] = f.raw.roundTrips()
-			extra["round trips"] = func() sample { return f.drive("round trips", 1, *benchFor, distinctKey) }
+			extra["round trips"] = func() sample { return f.measurePairs("round trips", 1, *benchFor, distinctKey) }
 		}
-		f.table(fmt.Sprintf("%d goroutines, each with its own key", n), n, distinctKey, extra)
+		f.printTable(fmt.Sprintf("%d goroutines, each with its own key", n), n, distinctKey, extra)
 	}
-	f.table("64 goroutines on one key", 64, sharedKey, nil)
+	f.printTable("64 goroutines on one key", 64, sharedKey, nil)
 }
 
-// TestCompareLocksOneStopped is like TestCompareLocks, with one of five nodes stopped and a timeout of 50 ms.
+// TestCompareLocksOneStopped is like TestCompareLocks, but one of the five nodes is stopped and the
+// timeout is 50 ms.
 func TestCompareLocksOneStopped(t *testing.T) {
 	fmt.Printf(benchHeader, runtime.NumCPU(), *benchReps, *benchFor)
 	f := newBenchmark(t, cmp.Or(*benchOnly, "wire"), 50*time.Millisecond)
-	f.table("512 goroutines, all nodes up, timeout 50ms", 512, distinctKey, nil)
+	f.printTable("512 goroutines, all nodes up, timeout 50ms", 512, distinctKey, nil)
 	pid, err := strconv.Atoi(f.clients[4].InfoMap(t.Context(), "server").Item("Server", "process_id"))
 	if err != nil {
 		t.Fatal(err)
@@ -293,7 +294,7 @@ func TestCompareLocksOneStopped(t *testing.T) {
 	defer syscall.Kill(pid, syscall.SIGCONT)
 	f.clients = f.clients[:4]
 	for _, n := range []int{1, 64, 512} {
-		f.table(fmt.Sprintf("%d goroutines, one node stopped, timeout 50ms", n), n, distinctKey, nil)
+		f.printTable(fmt.Sprintf("%d goroutines, one node stopped, timeout 50ms", n), n, distinctKey, nil)
 	}
 }
 
@@ -313,7 +314,7 @@ func TestCompareLocksDurable(t *testing.T) {
 			}
 		}
 		for _, n := range []int{1, 512} {
-			f.table(fmt.Sprintf("%d goroutines, fsync %s", n, fsync), n, distinctKey, nil)
+			f.printTable(fmt.Sprintf("%d goroutines, fsync %s", n, fsync), n, distinctKey, nil)
 		}
 	}
 }

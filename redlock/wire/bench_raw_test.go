@@ -14,7 +14,7 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// rawConns holds connections for writing SET and EVALSHA without a lock.
+// rawConns contains connections for sending SET and EVALSHA without a lock.
 type rawConns struct {
 	conns []net.Conn
 	in    []*bufio.Reader
@@ -59,11 +59,11 @@ func commands(name string, keys int) (set, release []byte) {
 func (x *rawConns) measureBound(t *testing.T, keys int, d time.Duration) (pairs int) {
 	set, release := commands("raw", keys)
 	both := append(set, release...)
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	var mu sync.Mutex
 	start := time.Now()
 	for i, c := range x.conns {
-		all.Go(func() {
+		wg.Go(func() {
 			n, ahead := 0, 0
 			for time.Since(start) < d || ahead > 0 {
 				if time.Since(start) < d {
@@ -86,12 +86,12 @@ func (x *rawConns) measureBound(t *testing.T, keys int, d time.Duration) (pairs 
 			mu.Unlock()
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	return pairs / len(x.conns)
 }
 
-// roundTrips returns a pair that only writes to all nodes and reads from all nodes, twice. Only one
-// goroutine may use it.
+// roundTrips returns a pair that writes to all nodes and reads their replies, twice, and does
+// nothing else. Only one goroutine may use it.
 func (x *rawConns) roundTrips() pair {
 	set, release := commands("trip", 1)
 	return func(string) error {

@@ -16,7 +16,6 @@ import (
 	"time"
 )
 
-// authority signs certificates.
 type authority struct {
 	*testing.T
 	cert *x509.Certificate
@@ -49,8 +48,7 @@ func (a *authority) sign(cert *x509.Certificate, key *ecdsa.PublicKey) []byte {
 	return der
 }
 
-// issue issues a certificate for 127.0.0.1 that became valid an hour ago and stays valid for d from
-// then.
+// issue issues a certificate for 127.0.0.1. It is valid for d, starting an hour ago.
 func (a *authority) issue(name string, d time.Duration) tls.Certificate {
 	key, from := a.newKey(), time.Now().Add(-time.Hour)
 	der := a.sign(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: from, NotAfter: from.Add(d),
@@ -62,11 +60,11 @@ func (a *authority) issue(name string, d time.Duration) tls.Certificate {
 
 // write writes a certificate and its key to files that a server can read.
 func (a *authority) write(name string, der []byte, key *ecdsa.PrivateKey) {
-	private, err := x509.MarshalPKCS8PrivateKey(key)
+	privateKey, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		a.Fatal(err)
 	}
-	for file, block := range map[string]*pem.Block{a.file(name + ".crt"): {Type: "CERTIFICATE", Bytes: der}, a.file(name + ".key"): {Type: "PRIVATE KEY", Bytes: private}} {
+	for file, block := range map[string]*pem.Block{a.file(name + ".crt"): {Type: "CERTIFICATE", Bytes: der}, a.file(name + ".key"): {Type: "PRIVATE KEY", Bytes: privateKey}} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			a.Fatal(err)
 		}
@@ -75,14 +73,14 @@ func (a *authority) write(name string, der []byte, key *ecdsa.PrivateKey) {
 
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
-// clientConfig returns the configuration of a client that trusts the authority and presents the
+// clientConfig returns the configuration for a client that trusts the authority and presents the
 // given certificates.
-func (a *authority) clientConfig(shown ...tls.Certificate) *tls.Config {
+func (a *authority) clientConfig(certs ...tls.Certificate) *tls.Config {
 	pool := x509.NewCertPool()
 	cert, err := x509.ParseCertificate(a.sign(a.cert, &a.key.PublicKey))
 	if err != nil {
 		a.Fatal(err)
 	}
 	pool.AddCert(cert)
-	return &tls.Config{RootCAs: pool, Certificates: shown}
+	return &tls.Config{RootCAs: pool, Certificates: certs}
 }

@@ -27,7 +27,7 @@ func TestCloseWaitsForPendingReleases(t *testing.T) {
 		"nodes that answer in time": {0, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			runInBubble(t, func(t *testing.T) {
 				l, all, nodes := newLockerOnFakes(t)
 				s, err := l.Acquire(t.Context(), "k")
 				if err != nil {
@@ -36,7 +36,7 @@ func TestCloseWaitsForPendingReleases(t *testing.T) {
 				synctest.Wait()
 				hold := make(chan struct{})
 				for _, f := range all {
-					f.update(func() { f.hold = hold })
+					f.update(func() { f.resume = hold })
 				}
 				if c.back == 0 {
 					close(hold)
@@ -47,14 +47,14 @@ func TestCloseWaitsForPendingReleases(t *testing.T) {
 				if c.back > 0 {
 					time.AfterFunc(c.back, func() {
 						for _, f := range all {
-							f.update(func() { f.hold = nil })
+							f.update(func() { f.resume = nil })
 						}
 						close(hold)
 					})
 				}
 				err = l.Close()
-				if took := time.Since(start); took < c.took-timeout/8 || took > c.took+timeout {
-					t.Errorf("took %v, want about %v", took, c.took)
+				if elapsed := time.Since(start); elapsed < c.took-timeout/8 || elapsed > c.took+timeout {
+					t.Errorf("took %v, want about %v", elapsed, c.took)
 				}
 				if c.pending != "" {
 					if !errors.Is(err, redlock.ErrReleasesPending) || !strings.Contains(err.Error(), ": 1 pending") {
@@ -95,19 +95,19 @@ func newLockerOnFakes(t *testing.T) (l *redlock.Locker, all []*fakeNode, nodes [
 	return l, all, nodes
 }
 
-// The timeout of a dial doubles after each failure, up to DialTimeout. When the node responds, the
-// timeout is reset to the minimum.
+// The dial timeout doubles after each failure, up to DialTimeout. When the node responds, it is
+// reset to its initial value.
 func TestDialTimeoutDoubles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var took []time.Duration
+		var elapsed []time.Duration
 		n := wire.New(wire.Options{Addr: "n1", Timeout: 10 * time.Millisecond, DialTimeout: time.Second, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			begin := time.Now()
-			if len(took) == 6 {
-				took = append(took, 0)
+			start := time.Now()
+			if len(elapsed) == 6 {
+				elapsed = append(elapsed, 0)
 				return nil, errors.New("refused")
 			}
 			<-ctx.Done()
-			took = append(took, time.Since(begin))
+			elapsed = append(elapsed, time.Since(start))
 			return nil, ctx.Err()
 		}})
 		for range 1000 {
@@ -120,8 +120,8 @@ func TestDialTimeoutDoubles(t *testing.T) {
 			t.Error(err)
 		}
 		ms := time.Millisecond
-		if want := []time.Duration{80 * ms, 160 * ms, 320 * ms, 640 * ms, time.Second, time.Second, 0, 80 * ms, 160 * ms}; len(took) < len(want) || !slices.Equal(took[:len(want)], want) {
-			t.Errorf("took %v, want %v", took, want)
+		if want := []time.Duration{80 * ms, 160 * ms, 320 * ms, 640 * ms, time.Second, time.Second, 0, 80 * ms, 160 * ms}; len(elapsed) < len(want) || !slices.Equal(elapsed[:len(want)], want) {
+			t.Errorf("took %v, want %v", elapsed, want)
 		}
 	})
 }

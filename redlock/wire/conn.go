@@ -16,39 +16,39 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// pendingRelease is a release that the node may not have received, although it may have received
-// the set that came before. until is when the key expires.
+// pendingRelease is a release that the node may not have received although it may have received the
+// earlier set. until is when the key expires.
 type pendingRelease struct {
 	key, token string
 	until      time.Duration
 }
 
-// maxPending limits the pending releases of an unreachable node. Beyond it, keys that are left behind stay
-// until they expire.
+// maxPending limits the pending releases of an unreachable node. Beyond the limit, keys stay until
+// they expire.
 const maxPending = 1 << 16
 
-// maxBackoff is the longest delay after a failed connection attempt.
+// maxBackoff limits the delay after a failed dial.
 const maxBackoff = 100 * time.Millisecond
 
-// recordUnanswered records what must be remembered about a request that is answered with an error:
-// a release stays pending, unless its set was never sent.
+// recordUnanswered records a request that is answered with an error. A release stays pending,
+// unless its set was never sent.
 func (n *nodeState) recordUnanswered(e entry) {
 	d, isRelease := e.asRelease()
 	if !isRelease {
-		if e.r != nil && isSet(e.r.Op) && n.state != connected && len(n.unsent) < maxPending {
-			n.unsent[e.r.Token] = struct{}{}
+		if e.r != nil && isSet(e.r.Op) && n.state != stateConnected && len(n.unsentTokens) < maxPending {
+			n.unsentTokens[e.r.Token] = struct{}{}
 		}
 		return
 	}
-	if _, ok := n.unsent[d.token]; ok {
-		delete(n.unsent, d.token)
-	} else if n.state != closed && len(n.pendingReleases) < maxPending {
+	if _, ok := n.unsentTokens[d.token]; ok {
+		delete(n.unsentTokens, d.token)
+	} else if n.state != stateClosed && len(n.pendingReleases) < maxPending {
 		n.pendingReleases = append(n.pendingReleases, d)
 	}
 }
 
-// isSet reports whether an operation can give a key its token. If any other operation was not sent,
-// such as an extension, the set before it may still have been.
+// isSet reports whether an operation can set a key to its token. Other operations, such as an
+// extension, say nothing about the set before them: it may have been sent even if they were not.
 func isSet(op driver.Op) bool {
 	return op == driver.OpSet || op == driver.OpSetFenced || op == driver.OpGrant
 }
@@ -56,22 +56,23 @@ func isSet(op driver.Op) bool {
 // Settle implements driver.Settler.
 func (n *nodeState) Settle(ctx context.Context) error {
 	for {
-		pending := n.pendingCount()
+		pending := n.numPendingReleases()
 		if pending == 0 {
 			return nil
 		}
 		select {
 		case <-n.opts.After(n.opts.Timeout / 8):
 		case <-ctx.Done():
-			return fmt.Errorf("%d pending: the node did not answer in time, so the keys stay until they expire", pending)
+			return fmt.Errorf("%d pending: the node did not answer in time, so the keys remain until they expire", pending)
 		case <-n.ctx.Done():
 			return errClosed
 		}
 	}
 }
 
-// pendingCount returns the number of releases that were answered with an error before the node replied.
-func (n *nodeState) pendingCount() (sum int) {
+// numPendingReleases counts the releases that were answered with an error although the node had not
+// replied.
+func (n *nodeState) numPendingReleases() (sum int) {
 	now := n.now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -80,9 +81,9 @@ func (n *nodeState) pendingCount() (sum int) {
 			sum++
 		}
 	}
-	for _, all := range [][]entry{n.batch.releases, n.waiting.entries()} {
+	for _, all := range [][]entry{n.batch.releases, n.inFlight.entries()} {
 		for _, e := range all {
-			if e.unanswered != nil && e.unanswered.until > now {
+			if e.unansweredRelease != nil && e.unansweredRelease.until > now {
 				sum++
 			}
 		}
@@ -90,12 +91,12 @@ func (n *nodeState) pendingCount() (sum int) {
 	return sum
 }
 
-// connect starts connecting. The caller must hold the mutex.
+// connect connects in the background. The caller must hold the mutex.
 func (n *nodeState) connect() {
-	n.state = dialing
-	n.running.Add(1)
+	n.state = stateDialing
+	n.goroutines.Add(1)
 	go func() {
-		defer n.running.Done()
+		defer n.goroutines.Done()
 		for n.connectAndServe() {
 			select {
 			case <-n.opts.After(min(n.opts.Timeout, maxBackoff)):
@@ -108,13 +109,13 @@ func (n *nodeState) connect() {
 	}()
 }
 
-// connectAndServe connects and serves the connection until it ends. If connecting fails, it answers the
-// waiting requests with an error and returns true.
+// connectAndServe connects and serves the connection until it ends. If connecting fails, it answers
+// the waiting requests with an error and returns true.
 func (n *nodeState) connectAndServe() (failed bool) {
 	c, in, err := n.dial()
 	now := n.now()
 	n.mu.Lock()
-	if n.state == closed {
+	if n.state == stateClosed {
 		n.mu.Unlock()
 		if c != nil {
 			c.Close()
@@ -124,7 +125,7 @@ func (n *nodeState) connectAndServe() (failed bool) {
 	waiting := n.pending
 	n.pending = nil
 	if err != nil {
-		n.state, n.dialErr = backingOff, fmt.Errorf("connect to %s: %w", n, err)
+		n.state, n.dialErr = stateBackingOff, fmt.Errorf("connect to %s: %w", n, err)
 		for _, e := range waiting {
 			n.recordUnanswered(e)
 		}
@@ -133,12 +134,12 @@ func (n *nodeState) connectAndServe() (failed bool) {
 		answerAll(waiting, err)
 		return true
 	}
-	n.state, n.conn, n.rawConn, n.timer.unresponsiveSince = connected, c, nil, 0
+	n.state, n.conn, n.rawConn, n.timer.unresponsiveSince = stateConnected, c, nil, 0
 	n.id, n.runID = in.id, in.runID
 	if s, ok := c.(syscall.Conn); ok {
 		n.rawConn, _ = s.SyscallConn()
 	}
-	clear(n.unsent)
+	clear(n.unsentTokens)
 	n.sendPendingReleases(now)
 	for _, e := range waiting {
 		n.add(e)
@@ -149,11 +150,11 @@ func (n *nodeState) connectAndServe() (failed bool) {
 	return false
 }
 
-// sendPendingReleases puts the pending releases before all other requests.
+// sendPendingReleases sends the pending releases before any other request.
 func (n *nodeState) sendPendingReleases(now time.Duration) {
 	for _, d := range n.pendingReleases {
 		if d.until > now {
-			n.add(entry{unanswered: &d, due: now + n.opts.Timeout})
+			n.add(entry{unansweredRelease: &d, due: now + n.opts.Timeout})
 		}
 	}
 	n.pendingReleases = nil
@@ -161,19 +162,19 @@ func (n *nodeState) sendPendingReleases(now time.Duration) {
 	n.startTimer(now + n.opts.Timeout)
 }
 
-// shouldRetryDial reports whether to connect again after a backoff. Only pending releases require
-// that; any other request that needs a connection opens one itself.
+// shouldRetryDial reports whether to dial again after a backoff. Only pending releases require
+// this; other requests connect when they need to.
 func (n *nodeState) shouldRetryDial() bool {
 	now := n.now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state == closed {
+	if n.state == stateClosed {
 		return false
 	}
-	n.state = idle
+	n.state = stateIdle
 	for _, d := range n.pendingReleases {
 		if d.until > now {
-			n.state = dialing
+			n.state = stateDialing
 			return true
 		}
 	}
@@ -183,8 +184,8 @@ func (n *nodeState) shouldRetryDial() bool {
 
 // firstDialTimeouts limits the first dial, in multiples of the lock's timeout. It leaves time for
 // some round trips and computation. If a packet is lost, the kernel retransmits it after a second
-// at the earliest, so a new connection is faster. If the limit was too short, the next dial may
-// take twice as long.
+// at the earliest, so a new connection is faster. If the limit turns out too short, the next dial
+// may take twice as long.
 const firstDialTimeouts = 8
 
 func (n *nodeState) dial() (net.Conn, *replyReader, error) {
@@ -192,7 +193,7 @@ func (n *nodeState) dial() (net.Conn, *replyReader, error) {
 	ctx, cancel := context.WithTimeout(n.ctx, n.dialTimeout)
 	defer cancel()
 	defer func() {
-		if ctx.Err() == nil { // connected or refused
+		if ctx.Err() == nil { // the node accepted or refused the connection
 			n.dialTimeout = 0
 		}
 	}()
@@ -216,11 +217,12 @@ func (n *nodeState) dial() (net.Conn, *replyReader, error) {
 	return c, in, nil
 }
 
-// handshake authenticates, loads the scripts (if the node does not keep them, each is sent in
-// full), and reads the server's run_id and the ID of the connection. If the server process is still
-// the same, it makes the node kill the previous connection, which has the given id and runID.
-// Otherwise the node could read requests from that connection and execute them after those on the
-// new one. In another process, the same ID could belong to another client's connection.
+// handshake authenticates, loads the scripts (a node that does not keep scripts is sent their full
+// text each time), and reads the server's run_id and the connection's ID. If the server process is
+// still the same, it makes the node kill the previous connection, identified by id and runID.
+// Otherwise the node could read requests from that connection and execute them after requests on
+// the new one. In a different server process, the same ID could belong to another client's
+// connection.
 func handshake(ctx context.Context, in *replyReader, o Options, id int64, runID string) error {
 	var b []byte
 	var names []string // names of the first commands, for errors
@@ -242,39 +244,39 @@ func handshake(ctx context.Context, in *replyReader, o Options, id int64, runID 
 	for _, s := range driver.Scripts {
 		b = appendCommand(b, "SCRIPT", "LOAD", s.Text)
 	}
-	all, err := in.exec(b, len(names)+1+len(driver.Scripts))
+	replies, err := in.exec(b, len(names)+1+len(driver.Scripts))
 	if err != nil {
 		if o.TLS != nil && !in.received && ctx.Err() != nil {
 			err = fmt.Errorf("%w (the server may not use TLS)", err)
 		}
 		return errors.Join(explainEOF(driver.Advise(err), in, o, id), ctx.Err())
 	}
-	for i, what := range names {
-		if err := all[i].err; err != nil {
-			return fmt.Errorf("%s: %w", what, err)
+	for i, name := range names {
+		if err := replies[i].err; err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	number := all[len(names)-1]
-	if in.id = number.value; number.kind != ':' || in.at < in.have {
-		return errors.New("the node did not reply to CLIENT ID with a number, or sent more than it should: is this a Redis server?")
+	idReply := replies[len(names)-1]
+	if in.id = idReply.value; idReply.kind != ':' || in.start < in.end {
+		return errors.New("the node's reply to CLIENT ID was not a number, or it sent more replies than expected: is this a Redis server?")
 	}
-	if r := all[len(names)]; r.err == nil {
+	if r := replies[len(names)]; r.err == nil {
 		in.runID = r.text
 	}
 	if id == 0 || in.runID != runID || in.id <= id {
 		return nil
 	}
-	all, err = in.exec(appendCommand(nil, "CLIENT", "KILL", "ID", strconv.FormatInt(id, 10)), 1)
+	replies, err = in.exec(appendCommand(nil, "CLIENT", "KILL", "ID", strconv.FormatInt(id, 10)), 1)
 	switch {
 	case err != nil:
 		return errors.Join(err, ctx.Err())
-	case all[0].err != nil:
-		return fmt.Errorf("CLIENT KILL: %w", all[0].err)
+	case replies[0].err != nil:
+		return fmt.Errorf("CLIENT KILL: %w", replies[0].err)
 	}
 	return nil
 }
 
-// explainEOF adds a likely cause if the node closed the very first connection without an answer.
+// explainEOF adds the likely cause if the node closed the very first connection without answering.
 func explainEOF(err error, in *replyReader, o Options, id int64) error {
 	switch {
 	case id != 0 || in.received || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE):
@@ -285,7 +287,7 @@ func explainEOF(err error, in *replyReader, o Options, id int64) error {
 	return fmt.Errorf("the node closed the connection without an answer: %w (it may require a client certificate)", err)
 }
 
-// closeConn closes c, once, and answers all requests on it with an error.
+// closeConn closes c, unless it is closed already, and answers all requests on it with an error.
 func (n *nodeState) closeConn(c net.Conn, err error) {
 	n.mu.Lock()
 	if n.conn != c {
@@ -293,61 +295,61 @@ func (n *nodeState) closeConn(c net.Conn, err error) {
 		return
 	}
 	n.closeBatch()
-	lost := n.waiting.entries()
-	n.conn, n.rawConn, n.waiting, n.output = nil, nil, queue{}, nil
-	for _, e := range lost {
+	unanswered := n.inFlight.entries()
+	n.conn, n.rawConn, n.inFlight, n.output = nil, nil, queue{}, nil
+	for _, e := range unanswered {
 		n.recordUnanswered(e)
 	}
-	if n.state != closed {
-		n.state = idle
+	if n.state != stateClosed {
+		n.state = stateIdle
 		if len(n.pendingReleases) > 0 {
 			n.connect()
 		}
 	}
 	n.mu.Unlock()
 	c.Close()
-	answerAll(lost, err)
+	answerAll(unanswered, err)
 }
 
-func answerAll(lost []entry, err error) {
-	for _, e := range lost {
+func answerAll(entries []entry, err error) {
+	for _, e := range entries {
 		if e.r != nil {
 			e.r.Collector.Answered(e.r, 0, err)
 		}
 	}
 }
 
-// replyReader reads the replies of a node on one connection.
+// replyReader reads a node's replies from one connection.
 type replyReader struct {
-	c         net.Conn
-	buf       []byte
-	at, have  int
-	parsed    []reply
-	received  bool // something was received
-	itemsLeft int  // remaining replies of a command with several requests
-	answered  []answeredRequest
-	resent    bool  // a request was encoded again and must be flushed
-	id        int64 // CLIENT ID of the connection and run_id of the process, from the handshake
-	runID     string
+	c                net.Conn
+	buf              []byte
+	start, end       int
+	replies          []reply
+	received         bool // at least one byte was received
+	itemsLeft        int  // number of replies missing from the current array
+	answeredRequests []answeredRequest
+	resent           bool  // a request was encoded again and must be flushed
+	id               int64 // CLIENT ID of the connection and run_id of the process, from the handshake
+	runID            string
 }
 
-// answeredRequest is a request and its reply.
+// answeredRequest is a request with its reply.
 type answeredRequest struct {
 	r *driver.Request
 	reply
 }
 
-// fill reads more bytes.
+// fill reads more bytes into the buffer.
 func (in *replyReader) fill() error {
-	if in.at > 0 {
-		in.have = copy(in.buf, in.buf[in.at:in.have])
-		in.at = 0
+	if in.start > 0 {
+		in.end = copy(in.buf, in.buf[in.start:in.end])
+		in.start = 0
 	}
-	if in.have == len(in.buf) {
+	if in.end == len(in.buf) {
 		return fmt.Errorf("the node sent a line of more than %d bytes", len(in.buf))
 	}
-	k, err := in.c.Read(in.buf[in.have:])
-	in.have += k
+	k, err := in.c.Read(in.buf[in.end:])
+	in.end += k
 	if k > 0 {
 		in.received = true
 		return nil
@@ -355,12 +357,11 @@ func (in *replyReader) fill() error {
 	return err
 }
 
-// next reads one reply.
 func (in *replyReader) next() (reply, error) {
 	for {
-		r, size, err := parse(in.buf[in.at:in.have])
+		r, size, err := parse(in.buf[in.start:in.end])
 		if err == nil {
-			in.at += size
+			in.start += size
 			return r, nil
 		}
 		if err == errIncomplete {
@@ -372,56 +373,56 @@ func (in *replyReader) next() (reply, error) {
 	}
 }
 
-// exec writes commands and reads the given number of replies.
-func (in *replyReader) exec(commands []byte, replies int) (all []reply, err error) {
+// exec writes commands and reads numReplies replies.
+func (in *replyReader) exec(commands []byte, numReplies int) (replies []reply, err error) {
 	_, err = in.c.Write(commands)
-	for len(all) < replies && err == nil {
+	for len(replies) < numReplies && err == nil {
 		var r reply
 		r, err = in.next()
-		all = append(all, r)
+		replies = append(replies, r)
 	}
-	return all, err
+	return replies, err
 }
 
 // readAvailable reads bytes and returns all complete replies.
 func (in *replyReader) readAvailable() ([]reply, error) {
-	in.parsed = in.parsed[:0]
+	in.replies = in.replies[:0]
 	if err := in.fill(); err != nil {
 		return nil, err
 	}
 	for {
-		r, size, err := parse(in.buf[in.at:in.have])
+		r, size, err := parse(in.buf[in.start:in.end])
 		switch {
 		case err == errIncomplete:
-			return in.parsed, nil
+			return in.replies, nil
 		case err != nil:
-			return in.parsed, err
+			return in.replies, err
 		}
-		in.at += size
-		in.parsed = append(in.parsed, r)
+		in.start += size
+		in.replies = append(in.replies, r)
 	}
 }
 
 // read answers requests until the connection ends, and returns the reason.
 func (n *nodeState) read(in *replyReader) error {
 	for {
-		cut, err := in.readAvailable()
+		replies, err := in.readAvailable()
 		n.mu.Lock()
 		if n.conn != in.c {
 			n.mu.Unlock()
 			return net.ErrClosed
 		}
 		n.timer.unresponsiveSince = 0
-		for i := 0; i < len(cut); i++ {
-			if badReply := n.handleReply(in, cut[i]); badReply != nil {
-				cut, err = nil, badReply
+		for i := 0; i < len(replies); i++ {
+			if badReply := n.handleReply(in, replies[i]); badReply != nil {
+				replies, err = nil, badReply
 			}
 		}
 		n.mu.Unlock()
-		for _, a := range in.answered {
+		for _, a := range in.answeredRequests {
 			a.r.Collector.Answered(a.r, a.value, a.err)
 		}
-		in.answered = in.answered[:0]
+		in.answeredRequests = in.answeredRequests[:0]
 		if err != nil {
 			return err
 		}
@@ -434,44 +435,44 @@ func (n *nodeState) read(in *replyReader) error {
 
 var errUnexpectedReply = errors.New("the node sent an unexpected reply")
 
-// handleReply assigns a reply to the request or the group of requests that it answers.
+// handleReply assigns a reply to the request, or group of requests, that it answers.
 func (n *nodeState) handleReply(in *replyReader, r reply) error {
-	if n.waiting.len() == 0 {
+	if n.inFlight.len() == 0 {
 		return errUnexpectedReply
 	}
-	same := n.waiting.first().commandSize
+	numRequests := n.inFlight.first().commandSize
 	switch {
 	case in.itemsLeft > 0 && r.items == 0:
 		in.itemsLeft--
-		same = 1
-	case in.itemsLeft == 0 && r.items > 1 && r.items == same:
+		numRequests = 1
+	case in.itemsLeft == 0 && r.items > 1 && r.items == numRequests:
 		in.itemsLeft = r.items
 		return nil
-	case r.items > 0 || same > 1 && r.err == nil || r.err == nil && !r.answers(n.waiting.first()):
+	case r.items > 0 || numRequests > 1 && r.err == nil || r.err == nil && !r.isReplyTo(n.inFlight.first()):
 		return errUnexpectedReply
 	case r.err != nil && strings.HasPrefix(r.err.Error(), "NOSCRIPT"):
-		n.resend(in, same, r)
+		n.resend(in, numRequests, r)
 		return nil
 	}
-	for range same {
-		if e := n.waiting.pop(); e.r != nil {
-			in.answered = append(in.answered, answeredRequest{e.r, r})
+	for range numRequests {
+		if e := n.inFlight.pop(); e.r != nil {
+			in.answeredRequests = append(in.answeredRequests, answeredRequest{e.r, r})
 		}
 	}
 	return nil
 }
 
-// resend encodes requests again, with the script's full text, after the node refused them because it no
-// longer knows its scripts. It skips a set whose release is already in progress, because the set would be
+// resend encodes rejected requests again, with the script's full text, because the node no longer
+// has its scripts. It skips a set whose release is already in progress, because the set would be
 // executed after the release.
-func (n *nodeState) resend(in *replyReader, same int, why reply) {
+func (n *nodeState) resend(in *replyReader, numRequests int, rejection reply) {
 	var retried []entry
-	for range same {
-		e := n.waiting.pop()
+	for range numRequests {
+		e := n.inFlight.pop()
 		if _, isRelease := e.asRelease(); isRelease || e.r != nil && !n.isReleased(e.r.Token) {
 			retried = append(retried, e)
 		} else if e.r != nil {
-			in.answered = append(in.answered, answeredRequest{e.r, why})
+			in.answeredRequests = append(in.answeredRequests, answeredRequest{e.r, rejection})
 		}
 	}
 	if len(retried) == 0 {
@@ -493,15 +494,14 @@ func (n *nodeState) resend(in *replyReader, same int, why reply) {
 			n.output = appendBulk(n.output, d.token)
 		}
 	}
-	// Keep the queue ordered by deadline: the requests behind these must not have earlier
-	// deadlines.
-	due, rest := retried[0].due, n.waiting.entries()
+	// Keep the queue ordered by deadline: later requests must not have earlier deadlines.
+	due, rest := retried[0].due, n.inFlight.entries()
 	for i := len(rest) - 1; i >= 0 && rest[i].due > due; i-- {
 		rest[i].due = due
 	}
 	for i, e := range retried {
 		e.commandSize = len(retried) - i
-		n.waiting.push(e)
+		n.inFlight.push(e)
 	}
 }
 
@@ -516,10 +516,10 @@ func appendBulk(b []byte, s string) []byte {
 	return append(b, '\r', '\n')
 }
 
-// appendBulkConcat appends the concatenation of two strings as one bulk string.
-func appendBulkConcat(b []byte, s, more string) []byte {
-	b = strconv.AppendInt(append(b, '$'), int64(len(s)+len(more)), 10)
-	b = append(append(append(b, '\r', '\n'), s...), more...)
+// appendBulkConcat appends s and suffix as one bulk string.
+func appendBulkConcat(b []byte, s, suffix string) []byte {
+	b = strconv.AppendInt(append(b, '$'), int64(len(s)+len(suffix)), 10)
+	b = append(append(append(b, '\r', '\n'), s...), suffix...)
 	return append(b, '\r', '\n')
 }
 
@@ -531,7 +531,6 @@ func appendNumber(b []byte, v int64) []byte {
 	return append(b, '\r', '\n')
 }
 
-// appendCommand appends a command that consists of the given words.
 func appendCommand(b []byte, words ...string) []byte {
 	b = appendArray(b, len(words))
 	for _, w := range words {
@@ -540,11 +539,11 @@ func appendCommand(b []byte, words ...string) []byte {
 	return b
 }
 
-// appendScript appends the start of a command that runs a script, either by its digest or with its full
-// text, which the node then keeps.
-func appendScript(b []byte, s driver.Script, whole bool, keys, args int) []byte {
+// appendScript appends the start of a command that runs a script. It passes either the script's
+// digest or its full text, which the node then keeps.
+func appendScript(b []byte, s driver.Script, fullText bool, keys, args int) []byte {
 	b = appendArray(b, 3+keys+args)
-	if whole {
+	if fullText {
 		b = appendBulk(append(b, "$4\r\nEVAL\r\n"...), s.Text)
 	} else {
 		b = appendBulk(append(b, "$7\r\nEVALSHA\r\n"...), s.SHA)
@@ -554,24 +553,24 @@ func appendScript(b []byte, s driver.Script, whole bool, keys, args int) []byte 
 
 // appendStep appends a request other than a release. runID identifies the server process; it is ""
 // if unknown.
-func appendStep(b []byte, r *driver.Request, whole bool, runID string) []byte {
+func appendStep(b []byte, r *driver.Request, fullText bool, runID string) []byte {
 	switch r.Op {
 	case driver.OpSet:
 		b = appendBulk(appendBulk(append(b, "*6\r\n$3\r\nSET\r\n"...), r.Key), r.Token)
 		return appendNumber(append(b, "$2\r\nNX\r\n$2\r\nPX\r\n"...), r.TTL.Milliseconds())
 	case driver.OpExtend:
-		b = appendBulk(appendBulk(appendScript(b, driver.Extend, whole, 1, 2), r.Key), r.Token)
+		b = appendBulk(appendBulk(appendScript(b, driver.Extend, fullText, 1, 2), r.Key), r.Token)
 		return appendNumber(b, r.TTL.Milliseconds())
 	case driver.OpSetFenced:
-		b = appendBulkConcat(appendBulk(appendScript(b, driver.SetFenced, whole, 2, 2), r.Key), r.Key, driver.CountSuffix)
+		b = appendBulkConcat(appendBulk(appendScript(b, driver.SetFenced, fullText, 2, 2), r.Key), r.Key, driver.CountSuffix)
 		return appendNumber(appendBulk(b, r.Token), r.TTL.Milliseconds())
 	case driver.OpRaiseFence:
-		b = appendBulkConcat(appendBulk(appendScript(b, driver.RaiseFence, whole, 2, 2), r.Key), r.Key, driver.CountSuffix)
+		b = appendBulkConcat(appendBulk(appendScript(b, driver.RaiseFence, fullText, 2, 2), r.Key), r.Key, driver.CountSuffix)
 		return appendNumber(appendBulk(b, r.Token), r.Count)
 	case driver.OpGrant:
-		return appendGrant(b, r, whole, runID)
-	case driver.OpAbandon: // requests are in order, so the grant was executed before or never will be
-		return appendBulk(appendBulk(appendReleases(b, 1, whole), r.Key), r.Token)
+		return appendGrant(b, r, fullText, runID)
+	case driver.OpAbandon: // requests are in order, so the grant has been executed or never will be
+		return appendBulk(appendBulk(appendReleases(b, 1, fullText), r.Key), r.Token)
 	case driver.OpIdentify:
 		return appendScript(b, driver.Identity, true, 0, 0)
 	case driver.OpReady:
@@ -580,42 +579,43 @@ func appendStep(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	panic(fmt.Sprintf("wire: unknown operation %d", r.Op))
 }
 
-// appendGrants appends several OpGrant requests on the same terms as one command.
-func appendGrants(b []byte, all []entry, whole bool, runID string) []byte {
-	if len(all) == 0 {
+// appendGrants appends several OpGrant requests with the same terms as one command.
+func appendGrants(b []byte, grants []entry, fullText bool, runID string) []byte {
+	if len(grants) == 0 {
 		return b
 	}
-	terms := all[0].r.Terms
-	if len(all) == 1 {
-		return appendGrant(b, all[0].r, whole, runID)
+	terms := grants[0].r.Terms
+	if len(grants) == 1 {
+		return appendGrant(b, grants[0].r, fullText, runID)
 	}
-	keys, counted := len(all), int64(0)
+	keys, counted := len(grants), int64(0)
 	if terms.Fence {
 		keys, counted = 2*keys, 1
 	}
 	if terms.Quarantine > 0 {
 		keys += 2
 	}
-	b = appendScript(b, driver.Grants, whole, keys, len(all)+4)
-	for _, e := range all {
+	b = appendScript(b, driver.Grants, fullText, keys, len(grants)+4)
+	for _, e := range grants {
 		b = appendBulk(b, e.r.Key)
 	}
 	if terms.Fence {
-		for _, e := range all {
+		for _, e := range grants {
 			b = appendBulkConcat(b, e.r.Key, driver.CountSuffix)
 		}
 	}
 	if terms.Quarantine > 0 {
 		b = appendBulk(appendBulk(b, driver.RunIDKey), driver.QuarantineKey)
 	}
-	for _, e := range all {
+	for _, e := range grants {
 		b = appendBulk(b, e.r.Token)
 	}
 	return appendBulk(appendNumber(appendNumber(appendNumber(b, terms.TTL.Milliseconds()), counted), terms.Quarantine.Milliseconds()), runID)
 }
 
-// appendGrant appends one OpGrant request. It needs no tombstone, because no grant arrives after its release.
-func appendGrant(b []byte, r *driver.Request, whole bool, runID string) []byte {
+// appendGrant appends one OpGrant request. It needs no tombstone, because no grant arrives after
+// its release.
+func appendGrant(b []byte, r *driver.Request, fullText bool, runID string) []byte {
 	args, counted := 4, int64(0)
 	if runID != "" {
 		args = 5
@@ -623,7 +623,7 @@ func appendGrant(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	if r.Fence {
 		counted = 1
 	}
-	b = appendScript(b, driver.Grant, whole, 5, args)
+	b = appendScript(b, driver.Grant, fullText, 5, args)
 	b = appendBulk(appendBulkConcat(appendBulk(b, r.Key), r.Key, driver.CountSuffix), r.Key)
 	b = appendBulk(appendBulk(appendBulk(b, driver.RunIDKey), driver.QuarantineKey), r.Token)
 	b = appendNumber(appendNumber(appendNumber(b, r.TTL.Milliseconds()), counted), r.Quarantine.Milliseconds())
@@ -633,8 +633,8 @@ func appendGrant(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	return b
 }
 
-// reply is a reply of a node: an integer, which is above 0 for yes; an error; or the header of an
-// array with items elements, which follow as replies of their own.
+// reply is one reply from a node: an integer, which is above 0 for yes; an error; or the header of
+// an array, whose items follow as separate replies.
 type reply struct {
 	value int64
 	err   error
@@ -643,18 +643,19 @@ type reply struct {
 	kind  byte // type byte
 }
 
-// answers reports whether r is a valid reply to e: a status or null for SET, an integer for a script.
-func (r reply) answers(e *entry) bool {
+// isReplyTo reports whether r is a valid reply to e: a status or null for SET, an integer for a
+// script.
+func (r reply) isReplyTo(e *entry) bool {
 	if e.r != nil && e.r.Op == driver.OpSet {
 		return r.kind == '+' || r.kind == '$' && r.value == 0
 	}
-	return r.kind == ':' || e.r == nil && e.unanswered == nil // the operation is not known any more
+	return r.kind == ':' || e.r == nil && e.unansweredRelease == nil // the operation is no longer known
 }
 
-// errIncomplete means that a reply is not complete yet.
+// errIncomplete means that the rest of a reply is still missing.
 var errIncomplete = errors.New("incomplete")
 
-// maxBulkLen limits the length of a string in a reply. No expected string is longer than a digest.
+// maxBulkLen limits the length of strings in replies. No expected string is longer than a digest.
 const maxBulkLen = 1 << 10
 
 // shortString returns b as a string, or "" if b is so short that only its presence matters.
@@ -665,7 +666,7 @@ func shortString(b []byte) string {
 	return string(b)
 }
 
-// parse parses one reply at the start of b and returns its length.
+// parse parses the reply at the start of b and returns its length.
 func parse(b []byte) (r reply, size int, err error) {
 	end := bytes.IndexByte(b, '\n')
 	if end < 0 {

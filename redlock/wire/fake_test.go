@@ -18,8 +18,8 @@ import (
 	"lockpick/redlock/wire"
 )
 
-// fakeNode is a node in memory that implements the commands of a lock on pipes. Its keys do not
-// expire.
+// fakeNode is a node in memory that executes a lock's commands. Clients connect through pipes. Keys
+// do not expire.
 type fakeNode struct {
 	t *testing.T
 
@@ -27,15 +27,15 @@ type fakeNode struct {
 	keys     map[string]string
 	scripts  map[string]bool
 	log      []string      // commands after each handshake: SET k t, RELEASE k t k t …
-	conns    []net.Conn    // the server ends of the pipes
+	conns    []net.Conn    // server ends of the pipes
 	delay    time.Duration // before each answer
-	refuse   error         // error of dials
-	reply    string        // the reply to every command, if not ""
-	hold     chan struct{} // if not nil, no reply is sent until it is closed
-	runID    string        // run_id
-	index    int           // part of its identity
-	nextID   int           // connection IDs so far
-	kills    []string      // arguments of CLIENT KILL
+	dialErr  error         // error returned by dials
+	reply    string        // if not "", the reply to every command
+	resume   chan struct{} // if not nil, no reply is sent until it is closed
+	runID    string
+	index    int      // makes the identity unique
+	nextID   int      // last connection ID
+	kills    []string // arguments of CLIENT KILL
 	denyKill bool
 }
 
@@ -59,8 +59,8 @@ const timeout = 50 * time.Millisecond
 func (f *fakeNode) dial(context.Context, string, string) (net.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.refuse != nil {
-		return nil, f.refuse
+	if f.dialErr != nil {
+		return nil, f.dialErr
 	}
 	ours, theirs := net.Pipe()
 	f.conns = append(f.conns, theirs)
@@ -68,14 +68,13 @@ func (f *fakeNode) dial(context.Context, string, string) (net.Conn, error) {
 	return ours, nil
 }
 
-// dials returns the number of dials.
-func (f *fakeNode) dials() int {
+func (f *fakeNode) numDials() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.conns)
 }
 
-// update calls change with the mutex held.
+// update calls change while holding the mutex.
 func (f *fakeNode) update(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,14 +90,14 @@ func (f *fakeNode) commands() []string {
 
 func (f *fakeNode) serve(c net.Conn) {
 	defer c.Close()
-	in := bufio.NewReaderSize(c, 64<<10) // a pipe has no buffer, so the handshake must be read before it is answered
+	in := bufio.NewReaderSize(c, 64<<10) // a pipe has no buffer, so the whole handshake must be read before it is answered
 	for {
 		words, err := read(in)
 		if err != nil {
 			return
 		}
 		f.mu.Lock()
-		hold, delay, say := f.hold, f.delay, f.reply
+		hold, delay, fixedReply := f.resume, f.delay, f.reply
 		f.mu.Unlock()
 		if hold != nil {
 			<-hold
@@ -107,8 +106,8 @@ func (f *fakeNode) serve(c net.Conn) {
 		f.mu.Lock()
 		answer := f.replyTo(words)
 		f.mu.Unlock()
-		if say != "" {
-			answer = say
+		if fixedReply != "" {
+			answer = fixedReply
 		}
 		if _, err := io.WriteString(c, answer); err != nil {
 			return
@@ -116,7 +115,6 @@ func (f *fakeNode) serve(c net.Conn) {
 	}
 }
 
-// read reads one command.
 func read(in *bufio.Reader) (words []string, err error) {
 	length := func() int {
 		line, e := in.ReadString('\n')
@@ -214,7 +212,6 @@ func (f *fakeNode) runScript(sha string, words []string) string {
 	return answer
 }
 
-// answers collects the answers to requests.
 type answers struct {
 	mu  sync.Mutex
 	got map[*driver.Request]string
@@ -236,14 +233,14 @@ func (a *answers) Answered(r *driver.Request, value int64, err error) {
 	}
 }
 
-// get returns the answer to r, or "" if there is none yet.
+// get returns the answer to r, or "" if it has not arrived yet.
 func (a *answers) get(r *driver.Request) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.got[r]
 }
 
-// submit submits a request for token and the key "k"+token, with a deadline after the timeout.
+// submit submits a request for token and the key "k"+token, to be answered within the timeout.
 func (a *answers) submit(n *wire.Node, op driver.Op, token string) *driver.Request {
 	r := &driver.Request{Op: op, Key: "k" + token, Token: token, Terms: driver.Terms{TTL: time.Second}, Deadline: time.Now().Add(timeout), Collector: a}
 	n.Submit(r)

@@ -17,7 +17,8 @@ import (
 	"lockpick/redlock/wire"
 )
 
-// With both drivers, every acquire succeeds and no key is left while servers forget their scripts or restart.
+// With both drivers, every acquire succeeds and no keys are left although servers forget their
+// scripts or restart.
 func TestForgetfulServers(t *testing.T) {
 	drivers := map[string]func(string) (redlock.Node, func() error){
 		"wire": func(addr string) (redlock.Node, func() error) {
@@ -35,18 +36,18 @@ func TestForgetfulServers(t *testing.T) {
 	for driver, node := range drivers {
 		t.Run(driver+"/scripts", func(t *testing.T) {
 			f := newForgetfulServers(t, addrs, node)
-			f.whileLocking(30, func(c *redis.Client) { f.must(c, "SCRIPT", "FLUSH") }, func(err error) {
+			f.forgetWhileLocking(30, func(c *redis.Client) { f.mustDo(c, "SCRIPT", "FLUSH") }, func(err error) {
 				if err != nil {
 					t.Error(err)
 				}
 			})
 			if driver == "wire" && f.unknownScripts() < 10 {
-				t.Errorf("the servers refused only %d scripts, too few to test anything", f.unknownScripts())
+				t.Errorf("the servers rejected only %d scripts, too few for a meaningful test", f.unknownScripts())
 			}
 		})
 		t.Run(driver+"/restarts", func(t *testing.T) {
 			f := newForgetfulServers(t, addrs, node)
-			f.whileLocking(6, f.restart, func(error) {}) // after two restarts the outcome of a release is unknown
+			f.forgetWhileLocking(6, f.restart, func(error) {}) // after two restarts, the outcome of a release is unknown
 		})
 	}
 }
@@ -66,8 +67,8 @@ func newForgetfulServers(t *testing.T, addrs []string, node func(string) (redloc
 		client := redis.NewClient(redisnode.Options(addr))
 		t.Cleanup(func() { end(); client.Close() })
 		cfg.Nodes, f.clients = append(cfg.Nodes, n), append(f.clients, client)
-		f.must(client, "FLUSHALL")
-		f.must(client, "CONFIG", "RESETSTAT")
+		f.mustDo(client, "FLUSHALL")
+		f.mustDo(client, "CONFIG", "RESETSTAT")
 	}
 	var err error
 	if f.locker, err = redlock.New(cfg); err != nil {
@@ -76,7 +77,7 @@ func newForgetfulServers(t *testing.T, addrs []string, node func(string) (redloc
 	return f
 }
 
-func (f *forgetfulServers) must(c *redis.Client, args ...any) any {
+func (f *forgetfulServers) mustDo(c *redis.Client, args ...any) any {
 	f.Helper()
 	got, err := c.Do(context.Background(), args...).Result()
 	if err != nil {
@@ -85,16 +86,16 @@ func (f *forgetfulServers) must(c *redis.Client, args ...any) any {
 	return got
 }
 
-// whileLocking calls forget the given number of times, with one server after another, while 16
+// forgetWhileLocking calls forget the given number of times, for one server after another, while 16
 // clients acquire and release locks.
-func (f *forgetfulServers) whileLocking(times int, forget func(*redis.Client), released func(error)) {
+func (f *forgetfulServers) forgetWhileLocking(times int, forget func(*redis.Client), released func(error)) {
 	var done atomic.Bool
 	var pairs atomic.Int64
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	for i := range 16 {
-		all.Go(func() {
+		wg.Go(func() {
 			for !done.Load() && !f.Failed() {
 				s, err := f.locker.Acquire(ctx, fmt.Sprint("k", i))
 				if err != nil {
@@ -116,24 +117,24 @@ func (f *forgetfulServers) whileLocking(times int, forget func(*redis.Client), r
 	for i, c := range f.clients {
 		for text := ""; !strings.Contains(text, "cmdstat_incr:"); time.Sleep(time.Millisecond) {
 			if text, _ = c.Info(ctx, "commandstats").Result(); ctx.Err() != nil {
-				f.Errorf("server %d has granted no lock since it forgot", i+1)
+				f.Errorf("server %d has granted no lock since it last forgot its scripts or restarted", i+1)
 				break
 			}
 		}
 	}
 	done.Store(true)
-	all.Wait()
+	wg.Wait()
 	if err := f.locker.Close(); err != nil {
 		f.Error(err)
 	}
 	for _, c := range f.clients {
-		all := c.Scan(ctx, 0, "*", 10).Iterator() // a few at a time, because the client rejects long replies
-		for all.Next(ctx) {
-			if name := all.Val(); !strings.HasSuffix(name, ":fence") && !strings.Contains(name, ":gone:") {
+		wg := c.Scan(ctx, 0, "*", 10).Iterator() // a few at a time, because the client rejects long replies
+		for wg.Next(ctx) {
+			if name := wg.Val(); !strings.HasSuffix(name, ":fence") && !strings.Contains(name, ":gone:") {
 				f.Errorf("key %s is left", name)
 			}
 		}
-		if err := all.Err(); err != nil {
+		if err := wg.Err(); err != nil {
 			f.Error(err)
 		}
 	}
@@ -143,7 +144,7 @@ func (f *forgetfulServers) whileLocking(times int, forget func(*redis.Client), r
 // restart restarts a server and waits until it is back.
 func (f *forgetfulServers) restart(c *redis.Client) {
 	before := f.runID(c)
-	c.Do(context.Background(), "DEBUG", "RESTART") // sends no reply
+	c.Do(context.Background(), "DEBUG", "RESTART") // never sends a reply
 	for f.runID(c) == before || f.runID(c) == "" {
 		time.Sleep(time.Millisecond)
 	}
@@ -155,7 +156,7 @@ func (f *forgetfulServers) runID(c *redis.Client) string {
 	return strings.TrimSpace(rest[:min(len(rest), 40)])
 }
 
-// unknownScripts returns how many scripts the servers did not know.
+// unknownScripts returns how many times the servers rejected an unknown script.
 func (f *forgetfulServers) unknownScripts() (sum int) {
 	for _, c := range f.clients {
 		text, _ := c.Info(context.Background(), "errorstats").Result()

@@ -21,36 +21,36 @@ import (
 // burst submits many requests at once and waits for their answers.
 type burst struct {
 	sync.WaitGroup
-	got []string
+	answers []string
 }
 
 func (b *burst) Answered(r *driver.Request, value int64, err error) {
-	b.got[r.Node] = readAll(value, err)
+	b.answers[r.Node] = readAll(value, err)
 	b.Done()
 }
 
 func readAll(value int64, err error) string {
 	if err != nil {
-		word, _, _ := strings.Cut(err.Error(), " ") // the remaining text contains the script's name
+		word, _, _ := strings.Cut(err.Error(), " ") // the rest contains the script's name
 		return word
 	}
 	return fmt.Sprint(value)
 }
 
-func (b *burst) send(n *wire.Node, all []driver.Request) []string {
-	b.got = make([]string, len(all))
-	b.Add(len(all))
-	for i := range all {
-		all[i].Collector, all[i].Node, all[i].Deadline = b, i, time.Now().Add(10*time.Second)
-		n.Submit(&all[i])
+func (b *burst) send(n *wire.Node, requests []driver.Request) []string {
+	b.answers = make([]string, len(requests))
+	b.Add(len(requests))
+	for i := range requests {
+		requests[i].Collector, requests[i].Node, requests[i].Deadline = b, i, time.Now().Add(10*time.Second)
+		n.Submit(&requests[i])
 	}
 	n.Flush()
 	b.Wait()
-	return b.got
+	return b.answers
 }
 
-// Grants that share a script get the same answers as individual grants: with all terms, for free and taken keys and for
-// the holder's own, and even if one of them fails.
+// Grants that share a script get the same answers as individual grants: with all terms, for free
+// keys, taken keys and the holder's own key, and even if some grants fail.
 func TestBatchedGrants(t *testing.T) {
 	addrs, ctx := redistest.Start(t, 2), context.Background()
 	batched, first := open(t, addrs[0])
@@ -66,7 +66,7 @@ func TestBatchedGrants(t *testing.T) {
 		c.LPush(ctx, "k0", "not a lock")
 		c.Set(ctx, driver.CountKey("k1"), "not a count", 0)
 	}
-	rng, merged := rand.New(rand.NewPCG(1, 1)), 0
+	rng, numBursts := rand.New(rand.NewPCG(1, 1)), 0
 	for range 60 {
 		var all []driver.Request
 		terms := driver.Terms{TTL: time.Minute, Fence: rng.IntN(2) == 0, Quarantine: time.Duration(rng.IntN(2)) * time.Minute}
@@ -76,7 +76,7 @@ func TestBatchedGrants(t *testing.T) {
 			}
 			all = append(all, driver.Request{Op: driver.OpGrant, Key: fmt.Sprint("k", rng.IntN(8)), Token: fmt.Sprint("t", rng.IntN(3)), Terms: terms})
 		}
-		if merged++; rng.IntN(3) == 0 {
+		if numBursts++; rng.IntN(3) == 0 {
 			for i := range all {
 				all[i].Op = driver.OpRelease
 			}
@@ -91,7 +91,7 @@ func TestBatchedGrants(t *testing.T) {
 				want = readAll(single.Grant(ctx, r.Key, r.Token, r.Terms))
 			}
 			if got[i] != want {
-				t.Fatalf("request %d of %d, op %v on %s with %s: %s in the batch, %s alone", i, len(all), r.Op, r.Key, r.Token, got[i], want)
+				t.Fatalf("request %d of %d, op %v on %s with %s: %s in a batch, %s alone", i, len(all), r.Op, r.Key, r.Token, got[i], want)
 			}
 		}
 	}
@@ -100,14 +100,14 @@ func TestBatchedGrants(t *testing.T) {
 	} else {
 		_, rest, _ := strings.Cut(stats, "cmdstat_evalsha:calls=")
 		calls := 0
-		if fmt.Sscan(rest, &calls); calls > 10*merged {
-			t.Errorf("%d scripts for %d bursts: requests were not batched", calls, merged)
+		if fmt.Sscan(rest, &calls); calls > 10*numBursts {
+			t.Errorf("%d scripts ran for %d bursts: requests were not batched", calls, numBursts)
 		}
 	}
 }
 
-// During a quarantine, a batch of grants is refused as a whole. A node without a count starts
-// counting at its clock.
+// During a quarantine, all grants in a batch are refused. A node without a count starts counting at
+// the time on its clock.
 func TestBatchedGrantsOnNewNode(t *testing.T) {
 	ctx := context.Background()
 	n, client := open(t, redistest.Start(t, 1)[0])
@@ -118,7 +118,7 @@ func TestBatchedGrantsOnNewNode(t *testing.T) {
 		}
 		return new(burst).send(n, all)
 	}
-	want(t, "a new node", ask(time.Minute), "[QUARANTINE QUARANTINE QUARANTINE]")
+	want(t, "grants on a new node", ask(time.Minute), "[QUARANTINE QUARANTINE QUARANTINE]")
 	client.PExpire(ctx, driver.QuarantineKey, time.Millisecond)
 	for client.Exists(ctx, driver.QuarantineKey).Val() == 1 { // until Redis has expired the key
 	}
@@ -131,38 +131,38 @@ func TestBatchedGrantsOnNewNode(t *testing.T) {
 			t.Errorf("count %s, but the clock was between %d and %d", c, before, after)
 		}
 	}
-	want(t, "a repeated grant", ask(0), fmt.Sprint(counts))
+	want(t, "repeated grants", ask(0), fmt.Sprint(counts))
 	client.Set(ctx, driver.RunIDKey, "another process", 0)
-	want(t, "a node that restarted", ask(time.Minute), "[QUARANTINE QUARANTINE QUARANTINE]")
+	want(t, "grants on a restarted node", ask(time.Minute), "[QUARANTINE QUARANTINE QUARANTINE]")
 }
 
-// If the node does not know the script of a batch of grants, only those that have not been released meanwhile are
-// resent.
+// If a node does not know the script for a batch of grants, only the grants that have not been
+// released in the meantime are resent.
 func TestResendsForgottenGrants(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	runInBubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
 		a.submit(n, driver.OpSet, "1")
 		n.Flush()
 		synctest.Wait()
-		for _, released := range []string{"b", "abc", ""} {
+		for _, releasedTokens := range []string{"b", "abc", ""} {
 			f.update(func() { clear(f.scripts); f.log = nil })
-			asked := map[string]*driver.Request{}
+			requests := map[string]*driver.Request{}
 			for _, token := range []string{"a", "b", "c"} {
-				asked[token] = a.submit(n, driver.OpGrant, token)
+				requests[token] = a.submit(n, driver.OpGrant, token)
 			}
 			n.Flush()
-			for _, token := range strings.Split(released, "") {
+			for _, token := range strings.Split(releasedTokens, "") {
 				a.submit(n, driver.OpRelease, token)
 			}
 			n.Flush()
 			synctest.Wait()
-			for token, r := range asked {
+			for token, r := range requests {
 				answer := "7"
-				if strings.Contains(released, token) {
+				if strings.Contains(releasedTokens, token) {
 					answer = "NOSCRIPT No matching script."
 				}
-				want(t, fmt.Sprintf("%s of a, b, c after the release of %q", token, released), a.get(r), answer)
+				want(t, fmt.Sprintf("grant %s of a, b, c after the release of %q", token, releasedTokens), a.get(r), answer)
 			}
 		}
 	})

@@ -21,7 +21,7 @@ import (
 	"lockpick/redlock/wire"
 )
 
-func bubble(t *testing.T, f func(t *testing.T)) { t.Helper(); synctest.Test(t, f) }
+func runInBubble(t *testing.T, f func(t *testing.T)) { t.Helper(); synctest.Test(t, f) }
 
 func want(t *testing.T, what string, got, want any) {
 	t.Helper()
@@ -32,7 +32,7 @@ func want(t *testing.T, what string, got, want any) {
 
 // Releases share a script and are sent first, but never before the set that they undo.
 func TestBatch(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	runInBubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
 		for _, token := range []string{"1", "2"} {
@@ -51,11 +51,11 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// With random bursts of requests, the operations with the same token are executed in order, and
-// each is answered once.
-func TestOrder(t *testing.T) {
+// In random bursts of requests, operations with the same token are executed in order, and each
+// operation is answered once.
+func TestOperationsStayInOrder(t *testing.T) {
 	for seed := range uint64(50) {
-		bubble(t, func(t *testing.T) {
+		runInBubble(t, func(t *testing.T) {
 			f, a := newFake(t), &answers{}
 			n := f.node(nil)
 			rng := rand.New(rand.NewPCG(seed, 0))
@@ -83,7 +83,7 @@ func TestOrder(t *testing.T) {
 			}
 			n.Flush()
 			synctest.Wait()
-			// A release that is executed before its set would leave the key.
+			// A release executed before its set would leave the key behind.
 			want(t, "keys left", f.keys, "map[]")
 			for r, got := range a.got {
 				want(t, "answer to "+r.Token, got, "1")
@@ -93,17 +93,18 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// If a node accepts requests but sends no replies, each request is answered at its deadline, and the connection is
-// replaced a quarter of the timeout later. The unanswered releases are sent first on the next connection.
+// If a node accepts requests but sends no replies, each request is answered at its deadline, and
+// the connection is replaced a quarter of the timeout later. The unanswered releases are sent first
+// on the next connection.
 func TestUnresponsiveNode(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	runInBubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
 		held := a.submit(n, driver.OpSet, "held")
 		n.Flush()
 		synctest.Wait()
 		hold := make(chan struct{})
-		f.update(func() { f.hold = hold })
+		f.update(func() { f.resume = hold })
 		start := time.Now()
 		set, release := a.submit(n, driver.OpSet, "late"), a.submit(n, driver.OpRelease, "held")
 		n.Flush()
@@ -116,14 +117,14 @@ func TestUnresponsiveNode(t *testing.T) {
 		synctest.Wait()
 		want(t, "answers at the deadline", a.get(set)+", "+a.get(release), "no answer in time, no answer in time")
 		time.Sleep(timeout/4 - 1)
-		want(t, "connections", f.dials(), 1)
-		want(t, "answer to the second", a.get(second), "")
+		want(t, "connections", f.numDials(), 1)
+		want(t, "answer to the second set", a.get(second), "")
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		want(t, "connections after another quarter", f.dials(), 2)
-		want(t, "answer to the second", a.get(second), "no answer in time: the node is unresponsive")
-		want(t, "time of the answer", a.at[second].Sub(start), timeout*5/4)
-		f.update(func() { f.hold, f.log = nil, nil })
+		want(t, "connections after another quarter", f.numDials(), 2)
+		want(t, "answer to the second set", a.get(second), "no answer in time: the node is unresponsive")
+		want(t, "time until the answer", a.at[second].Sub(start), timeout*5/4)
+		f.update(func() { f.resume, f.log = nil, nil })
 		close(hold)
 		synctest.Wait()
 		after := a.submit(n, driver.OpSet, "after")
@@ -138,17 +139,17 @@ func TestUnresponsiveNode(t *testing.T) {
 	})
 }
 
-// Pending releases are sent as soon as there is a connection, unless the key has expired. A set that was never
-// sent needs no release.
+// Pending releases are sent as soon as there is a connection, unless the key has expired. A set
+// that was never sent needs no release.
 func TestPendingReleases(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	runInBubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
 		a.submit(n, driver.OpSet, "1")
 		a.submit(n, driver.OpSet, "2")
 		n.Flush()
 		synctest.Wait()
-		f.update(func() { f.refuse, f.log = errRefused, nil; f.conns[0].Close() })
+		f.update(func() { f.dialErr, f.log = errRefused, nil; f.conns[0].Close() })
 		synctest.Wait()
 		short := &driver.Request{Op: driver.OpRelease, Key: "k1", Token: "1", Terms: driver.Terms{TTL: timeout}, Deadline: time.Now().Add(timeout), Collector: a}
 		n.Submit(short)
@@ -164,18 +165,18 @@ func TestPendingReleases(t *testing.T) {
 		}
 		want(t, "answer to the unsent set", a.get(unsent), "connect to n:1: connection refused")
 		time.Sleep(3 * timeout)
-		f.update(func() { f.refuse = nil })
+		f.update(func() { f.dialErr = nil })
 		time.Sleep(timeout)
 		synctest.Wait()
 		want(t, "commands", strings.Join(f.commands(), ", "), "RELEASE k2 2")
 	})
 }
 
-// A granted key is released even if a later request of its holder was never sent.
+// A granted key is released even if the holder's next request was never sent.
 func TestPendingReleaseAfterFailedRequest(t *testing.T) {
 	for name, op := range map[string]driver.Op{"extended": driver.OpExtend, "fence raised": driver.OpRaiseFence} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			runInBubble(t, func(t *testing.T) {
 				f, a := newFake(t), &answers{}
 				n := f.node(nil)
 				for _, token := range []string{"1", "2"} {
@@ -183,16 +184,16 @@ func TestPendingReleaseAfterFailedRequest(t *testing.T) {
 				}
 				n.Flush()
 				synctest.Wait()
-				f.update(func() { f.refuse, f.log = errRefused, nil; f.conns[0].Close() })
+				f.update(func() { f.dialErr, f.log = errRefused, nil; f.conns[0].Close() })
 				synctest.Wait()
-				a.submit(n, op, "1") // waits for a connection that can't be made
+				a.submit(n, op, "1") // waits for a connection that can't be established
 				synctest.Wait()
 				a.submit(n, op, "2") // submitted after the failure
 				for _, token := range []string{"1", "2"} {
 					a.submit(n, driver.OpRelease, token)
 				}
 				time.Sleep(3 * timeout)
-				f.update(func() { f.refuse = nil })
+				f.update(func() { f.dialErr = nil })
 				time.Sleep(timeout)
 				synctest.Wait()
 				want(t, "commands", strings.Join(f.commands(), ", "), "RELEASE k1 1 k2 2")
@@ -201,9 +202,10 @@ func TestPendingReleaseAfterFailedRequest(t *testing.T) {
 	}
 }
 
-// If a node forgets its scripts, requests are resent with the full text, without loss or reordering.
+// If a node forgets its scripts, requests are resent with the scripts' full text. None is lost or
+// reordered.
 func TestResendsForgottenScripts(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	runInBubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
 		for i := range 5 {
@@ -219,22 +221,24 @@ func TestResendsForgottenScripts(t *testing.T) {
 		n.Flush()
 		synctest.Wait()
 		want(t, "commands", strings.Join(f.commands(), ", "), "RELEASE k0 0 k1 1 k2 2 k3 3, SCRIPT kf kf:fence f 1000")
-		want(t, "the count", a.get(fenced), 7)
+		want(t, "count", a.get(fenced), 7)
 		f.update(func() { clear(f.scripts); f.log = nil })
-		// The release of this set is submitted before the node replies that it does not know the script.
+		// The release is submitted before the node replies that it does not know the script for the
+		// set.
 		fenced = a.submit(n, driver.OpSetFenced, "g")
 		n.Flush()
 		a.submit(n, driver.OpRelease, "g")
 		n.Flush()
 		synctest.Wait()
 		want(t, "commands", strings.Join(f.commands(), ", "), "RELEASE kg g")
-		want(t, "the set", a.get(fenced), "NOSCRIPT No matching script.")
+		want(t, "answer to the set", a.get(fenced), "NOSCRIPT No matching script.")
 	})
 }
 
-// After a pause of this process, replies waiting in the socket are read before any request times out.
+// After this process was paused, replies waiting in the socket are read before any request times
+// out.
 func TestPausedProcess(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	runInBubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		var ahead atomic.Int64
 		n := f.node(func(o *wire.Options) { o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) } })
@@ -249,13 +253,13 @@ func TestPausedProcess(t *testing.T) {
 		time.Sleep(timeout)
 		synctest.Wait()
 		want(t, "answer", a.get(set), 1)
-		want(t, "connections", f.dials(), 1)
+		want(t, "connections", f.numDials(), 1)
 	})
 }
 
 // An invalid reply ends the connection with an error.
 func TestInvalidReplies(t *testing.T) {
-	for say, why := range map[string]string{
+	for invalidReply, reason := range map[string]string{
 		"HTTP/1.1 400 Bad Request\r\n":   `the node sent "HTTP/1.1 400 Bad Request", which is not a valid reply`,
 		"x\n":                            `the node sent "x", which is not RESP2`,
 		":1\r\n:1\r\n":                   "the node sent an unexpected reply",
@@ -265,67 +269,67 @@ func TestInvalidReplies(t *testing.T) {
 		"*2\r\n:1\r\n:1\r\n":             "the node sent an unexpected reply",
 		":" + strings.Repeat("1", 1<<16): "the node sent a line of more than 32768 bytes",
 	} {
-		bubble(t, func(t *testing.T) {
+		runInBubble(t, func(t *testing.T) {
 			f, a := newFake(t), &answers{}
 			n := f.node(nil)
 			first := a.submit(n, driver.OpSet, "1")
 			n.Flush()
 			synctest.Wait()
-			f.update(func() { f.reply = say })
+			f.update(func() { f.reply = invalidReply })
 			second := a.submit(n, driver.OpExtend, "1")
 			n.Flush()
 			synctest.Wait()
 			got := a.get(second)
-			if strings.HasPrefix(say, ":1\r") { // the first of the two replies is valid
+			if strings.HasPrefix(invalidReply, ":1\r") { // the first of the two replies is valid
 				f.update(func() { f.reply = "" })
 				n.Flush()
 				synctest.Wait()
 				want(t, "answers", a.get(first)+a.get(second), "11")
 				return
 			}
-			want(t, "answer", got, why)
+			want(t, "answer", got, reason)
 		})
 	}
 }
 
 // The only valid replies to SET are OK and null.
 func TestInvalidRepliesToSet(t *testing.T) {
-	for _, say := range []string{":1\r\n", ":0\r\n", "$1\r\n1\r\n", "+1\r\n", "*1\r\n:1\r\n"} {
-		bubble(t, func(t *testing.T) {
+	for _, invalidReply := range []string{":1\r\n", ":0\r\n", "$1\r\n1\r\n", "+1\r\n", "*1\r\n:1\r\n"} {
+		runInBubble(t, func(t *testing.T) {
 			f, a := newFake(t), &answers{}
 			n := f.node(nil)
 			a.submit(n, driver.OpExtend, "1")
 			n.Flush()
 			synctest.Wait()
-			f.update(func() { f.reply = say })
+			f.update(func() { f.reply = invalidReply })
 			set := a.submit(n, driver.OpSet, "2")
 			n.Flush()
 			synctest.Wait()
 			if got := a.get(set); !strings.Contains(got, "the node sent") {
-				t.Errorf("reply %q to SET: %s", say, got)
+				t.Errorf("reply %q to SET: got %s", invalidReply, got)
 			}
 		})
 	}
 }
 
-// A server that does not complete the handshake like a Redis server grants nothing.
+// A server that does not complete the handshake like a Redis server gets no votes.
 func TestInvalidHandshake(t *testing.T) {
-	for _, say := range []string{"+OK\r\n", "*3\r\n:1\r\n+OK\r\n:1\r\n", strings.Repeat(":1\r\n", 40)} {
-		bubble(t, func(t *testing.T) {
+	for _, fixedReply := range []string{"+OK\r\n", "*3\r\n:1\r\n+OK\r\n:1\r\n", strings.Repeat(":1\r\n", 40)} {
+		runInBubble(t, func(t *testing.T) {
 			f, a := newFake(t), &answers{}
-			f.reply = say
+			f.reply = fixedReply
 			set := a.submit(f.node(nil), driver.OpSet, "1")
 			synctest.Wait()
 			if got := a.get(set); !strings.Contains(got, "is this a Redis server?") {
-				t.Errorf("reply %q to every command: %s", say, got)
+				t.Errorf("reply %q to every command: got %s", fixedReply, got)
 			}
 		})
 	}
 }
 
-// The handshake follows the options, and its errors are reported.
+// The handshake depends on the options, and its errors are reported.
 func TestHandshake(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	runInBubble(t, func(t *testing.T) {
 		f := newFake(t)
 		ctx := context.Background()
 		n := f.node(func(o *wire.Options) { o.Username, o.Password, o.DB, o.ClientName = "u", "p", 3, "me" })
@@ -341,10 +345,10 @@ func TestHandshake(t *testing.T) {
 	})
 }
 
-// The previous connection is killed by its ID, but not in another server process, where the ID belongs to another
-// connection. If it can't be killed, the new connection is not used.
+// The previous connection is killed by its ID, but not if the server process has changed, because
+// the ID then belongs to another connection. If it can't be killed, the new connection is not used.
 func TestKillsPreviousConnection(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	runInBubble(t, func(t *testing.T) {
 		f := newFake(t)
 		n := f.node(nil)
 		reconnect := func() error {
@@ -357,30 +361,30 @@ func TestKillsPreviousConnection(t *testing.T) {
 		want(t, "second connection", reconnect(), nil)
 		want(t, "third connection", reconnect(), nil)
 		f.update(func() { f.runID = "process-2" })
-		want(t, "another process", reconnect(), nil)
+		want(t, "new server process", reconnect(), nil)
 		f.update(func() { f.runID, f.nextID = "", 0 })
-		want(t, "unknown process", reconnect(), nil)
-		want(t, "unknown process again", reconnect(), nil)
+		want(t, "unknown server process", reconnect(), nil)
+		want(t, "unknown server process again", reconnect(), nil)
 		f.update(func() { f.nextID = 0 })
 		want(t, "lower connection ID", reconnect(), nil)
 		f.update(func() { want(t, "kills", f.kills, "[1 2 1]"); f.denyKill, f.nextID = true, 5 })
-		want(t, "not allowed", reconnect(), "connect to n:1: CLIENT KILL: NOPERM no (allow it in the node's ACL; the documentation of package redlock/driver lists what a lock needs)")
+		want(t, "CLIENT KILL not allowed", reconnect(), "connect to n:1: CLIENT KILL: NOPERM no (allow it in the node's ACL; the documentation of package redlock/driver lists what a lock needs)")
 	})
 }
 
-// Requests to unreachable nodes fail at the latest at their deadlines, and no goroutines are left.
+// Requests to unreachable nodes fail no later than their deadlines, and no goroutines are left.
 func TestUnreachable(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(f *fakeNode, o *wire.Options)
 		after  time.Duration
 		err    string
 	}{
-		"refused":             {func(f *fakeNode, _ *wire.Options) { f.refuse = errRefused }, 0, "connect to n:1: connection refused"},
-		"unresponsive node":   {func(f *fakeNode, _ *wire.Options) { f.delay = time.Hour }, timeout, "no answer in time"},
-		"dial without result": {func(f *fakeNode, o *wire.Options) { o.Dial = dialUnresponsive }, timeout, "no answer in time"},
+		"refused dial":      {func(f *fakeNode, _ *wire.Options) { f.dialErr = errRefused }, 0, "connect to n:1: connection refused"},
+		"unresponsive node": {func(f *fakeNode, _ *wire.Options) { f.delay = time.Hour }, timeout, "no answer in time"},
+		"hanging dial":      {func(f *fakeNode, o *wire.Options) { o.Dial = dialUnresponsive }, timeout, "no answer in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			runInBubble(t, func(t *testing.T) {
 				f := newFake(t)
 				n := f.node(func(o *wire.Options) { c.change(f, o) })
 				for range 3 {
@@ -403,16 +407,16 @@ func TestUnreachable(t *testing.T) {
 
 // Close answers all waiting requests.
 func TestClose(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	runInBubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
-		f.update(func() { f.hold = make(chan struct{}) })
+		f.update(func() { f.resume = make(chan struct{}) })
 		queued := a.submit(n, driver.OpSet, "1")
 		n.Close()
 		want(t, "answer", a.get(queued), "the node is closed")
-		close(f.hold)
+		close(f.resume)
 		n = f.node(nil)
-		f.update(func() { f.hold = nil })
+		f.update(func() { f.resume = nil })
 		a.submit(n, driver.OpSet, "2")
 		n.Flush()
 		synctest.Wait()
@@ -428,15 +432,15 @@ func TestClose(t *testing.T) {
 
 // A call returns when its context ends, but its request continues.
 func TestContext(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	runInBubble(t, func(t *testing.T) {
 		f := newFake(t)
 		n := f.node(nil)
 		f.update(func() { f.delay = time.Millisecond })
 		ctx, cancel := context.WithCancelCause(context.Background())
-		why := errors.New("no longer wanted")
-		cancel(why)
-		if _, err := n.Set(ctx, "k", "t", time.Second); !errors.Is(err, why) {
-			t.Errorf("error: %v, want %v", err, why)
+		reason := errors.New("no longer wanted")
+		cancel(reason)
+		if _, err := n.Set(ctx, "k", "t", time.Second); !errors.Is(err, reason) {
+			t.Errorf("error: %v, want %v", err, reason)
 		}
 		time.Sleep(timeout)
 		f.update(func() { want(t, "keys", f.keys, "map[k:t]") })
@@ -490,6 +494,6 @@ func TestTLSAndUnix(t *testing.T) {
 	n := wire.New(wire.Options{Addr: tcp.Addr().String(), TLS: &tls.Config{}, Timeout: 10 * time.Second})
 	defer n.Close()
 	if _, err := n.Set(t.Context(), "k", "t", time.Second); err == nil {
-		t.Error("the node trusts an unknown certificate")
+		t.Error("the node trusted an unknown certificate")
 	}
 }

@@ -20,18 +20,18 @@ import (
 	"lockpick/redlock/wire"
 )
 
-// cutter is a proxy that cuts connections to a node. Data that the client has sent by then still reaches the node
-// later, like packets in flight.
+// cutter is a proxy that cuts connections to a node. Data that the client sent before the cut still
+// reaches the node later, like packets in flight.
 type cutter struct {
 	*testing.T
 	net.Listener
-	node    string
-	proxied sync.WaitGroup
-	cuts    atomic.Int64
+	node       string
+	goroutines sync.WaitGroup
+	cuts       atomic.Int64
 
-	mu   sync.Mutex
-	rng  *rand.Rand
-	open map[net.Conn]bool
+	mu        sync.Mutex
+	rng       *rand.Rand
+	openConns map[net.Conn]bool
 }
 
 func newCutter(t *testing.T, node string) *cutter {
@@ -39,17 +39,17 @@ func newCutter(t *testing.T, node string) *cutter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cutter{T: t, Listener: l, node: node, open: map[net.Conn]bool{}, rng: rand.New(rand.NewPCG(1, 2))}
-	c.proxied.Go(func() {
+	c := &cutter{T: t, Listener: l, node: node, openConns: map[net.Conn]bool{}, rng: rand.New(rand.NewPCG(1, 2))}
+	c.goroutines.Go(func() {
 		for {
 			client, err := l.Accept()
 			if err != nil {
 				return
 			}
 			c.mu.Lock()
-			c.open[client] = true
+			c.openConns[client] = true
 			c.mu.Unlock()
-			c.proxied.Go(func() { c.forward(client) })
+			c.goroutines.Go(func() { c.forward(client) })
 		}
 	})
 	return c
@@ -62,21 +62,21 @@ func (c *cutter) forward(client net.Conn) {
 		client.Close()
 		return
 	}
-	c.proxied.Go(func() { io.Copy(client, node); client.Close() })
+	c.goroutines.Go(func() { io.Copy(client, node); client.Close() })
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := client.Read(buf)
-		late := time.Duration(0)
+		delay := time.Duration(0)
 		c.mu.Lock()
-		if err == nil && c.open[client] && c.rng.IntN(40) == 0 {
-			delete(c.open, client)
-			late = time.Duration(c.rng.Int64N(int64(30 * time.Millisecond)))
+		if err == nil && c.openConns[client] && c.rng.IntN(40) == 0 {
+			delete(c.openConns, client)
+			delay = time.Duration(c.rng.Int64N(int64(30 * time.Millisecond)))
 		}
 		c.mu.Unlock()
-		if late > 0 {
+		if delay > 0 {
 			c.cuts.Add(1)
 			client.Close()
-			<-time.After(late)
+			<-time.After(delay)
 		}
 		if n > 0 {
 			node.Write(buf[:n])
@@ -88,8 +88,8 @@ func (c *cutter) forward(client net.Conn) {
 	}
 }
 
-// Ten thousand locks are acquired and released while connections are cut with requests in flight. No key is left on
-// any node, although the keys' TTL is an hour.
+// Ten thousand locks are acquired and released while connections are cut with requests in flight.
+// No keys are left on any node, although the keys' TTL is an hour.
 func TestNoKeysAreLeft(t *testing.T) {
 	for name, terms := range map[string]redlock.Config{"plain": {}, "fence": {Fence: true}} {
 		t.Run(name, func(t *testing.T) { testNoKeysAreLeft(t, terms) })
@@ -111,11 +111,11 @@ func testNoKeysAreLeft(t *testing.T, cfg redlock.Config) {
 		t.Fatal(err)
 	}
 	const at, rounds = 20, 500
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a key that was left behind would block an acquire
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a key left behind would block an acquire
 	defer cancel()
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for i := range at {
-		all.Go(func() {
+		wg.Go(func() {
 			for j := range rounds {
 				s, err := l.Acquire(ctx, fmt.Sprint("k", i, ".", j))
 				if err != nil {
@@ -126,7 +126,7 @@ func testNoKeysAreLeft(t *testing.T, cfg redlock.Config) {
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	for range 100 { // on a busy machine, one Close may not be enough
 		if err = l.Close(); err == nil {
 			break
@@ -141,23 +141,23 @@ func testNoKeysAreLeft(t *testing.T, cfg redlock.Config) {
 	cuts := int64(0)
 	for _, c := range cutters {
 		c.Close()
-		c.proxied.Wait()
+		c.goroutines.Wait()
 		cuts += c.cuts.Load()
 	}
 	for _, addr := range addrs {
 		_, client := open(t, addr)
 		var keys []string
-		all := client.Scan(ctx, 0, "*", 10).Iterator() // a few at a time, because the client rejects long replies
-		for all.Next(ctx) {
-			if !strings.HasSuffix(all.Val(), driver.CountSuffix) {
-				keys = append(keys, all.Val())
+		wg := client.Scan(ctx, 0, "*", 10).Iterator() // a few at a time, because the client rejects long replies
+		for wg.Next(ctx) {
+			if !strings.HasSuffix(wg.Val(), driver.CountSuffix) {
+				keys = append(keys, wg.Val())
 			}
 		}
-		if err := all.Err(); err != nil || len(keys) > 0 {
+		if err := wg.Err(); err != nil || len(keys) > 0 {
 			t.Errorf("%d keys are left on %s: %.100v, %v", len(keys), addr, keys, err)
 		}
 	}
 	if t.Logf("%d connections were cut", cuts); cuts < 30 {
-		t.Error("too few cuts to test anything, want at least 30")
+		t.Error("too few cuts for a meaningful test, want at least 30")
 	}
 }

@@ -9,17 +9,17 @@ import (
 	"testing/iotest"
 )
 
-// chunked is a connection that is read in pieces.
-type chunked struct {
+// chunkedConn is a connection that reads from r, which may return small pieces.
+type chunkedConn struct {
 	net.Conn
 	r io.Reader
 }
 
-func (c chunked) Read(b []byte) (int, error) { return c.r.Read(b) }
+func (c chunkedConn) Read(b []byte) (int, error) { return c.r.Read(b) }
 
-// readAll returns all replies of a stream.
+// readAll returns all replies in a stream.
 func readAll(from io.Reader) (out []string) {
-	in := &replyReader{c: chunked{r: from}, buf: make([]byte, 4<<10)}
+	in := &replyReader{c: chunkedConn{r: from}, buf: make([]byte, 4<<10)}
 	for {
 		cut, err := in.readAvailable()
 		for _, r := range cut {
@@ -31,21 +31,22 @@ func readAll(from io.Reader) (out []string) {
 	}
 }
 
-// A stream yields the same replies however it is split into reads, and not more replies than its length allows.
+// A stream yields the same replies however it is split into reads, and no more replies than its
+// length allows.
 func FuzzReplies(f *testing.F) {
 	for _, seed := range []string{"+OK\r\n:1\r\n$-1\r\n-ERR no\r\n", "*2\r\n:1\r\n-WRONGTYPE x\r\n", "$3\r\nabc\r\n:5\r\n", "$0\r\n\r\n", ":1\n", "*-1\r\n", "$99999999999\r\n", "\r\n", ":\r\n"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > 4<<10 {
-			return // whether a line fills the buffer depends on the size of reads
+			return // whether a line fills the buffer would depend on the size of reads
 		}
-		whole, single := readAll(bytes.NewReader(b)), readAll(iotest.OneByteReader(bytes.NewReader(b)))
-		if fmt.Sprint(whole) != fmt.Sprint(single) {
-			t.Errorf("%q: %v at once, %v byte by byte", b, whole, single)
+		atOnce, single := readAll(bytes.NewReader(b)), readAll(iotest.OneByteReader(bytes.NewReader(b)))
+		if fmt.Sprint(atOnce) != fmt.Sprint(single) {
+			t.Errorf("%q: %v when read at once, %v when read byte by byte", b, atOnce, single)
 		}
-		if len(whole) > len(b)/3+1 {
-			t.Errorf("%q: %d replies of %d bytes", b, len(whole)-1, len(b))
+		if len(atOnce) > len(b)/3+1 {
+			t.Errorf("%q: %d replies in %d bytes", b, len(atOnce)-1, len(b))
 		}
 	})
 }

@@ -4,29 +4,29 @@ package wire
 
 import "syscall"
 
-// nonblockingWriter writes to a socket without blocking. It is reused because its callback would otherwise be
-// allocated for each write.
+// nonblockingWriter writes to a socket without blocking. It is reused because its callback would
+// otherwise be allocated for each write.
 type nonblockingWriter struct {
-	buf      []byte
-	done     int
-	callback func(fd uintptr) bool
+	buf        []byte
+	numWritten int
+	callback   func(fd uintptr) bool
 }
 
-// write writes as much as the socket accepts immediately and returns the number of bytes. An error is
-// reported to the write of the remaining data.
+// write writes as much as the socket accepts at once and returns the number of bytes. If there is
+// an error, writing the remaining data will report it.
 func (w *nonblockingWriter) write(raw syscall.RawConn, buf []byte) int {
 	if raw == nil {
 		return 0
 	}
 	if w.callback == nil {
 		w.callback = func(fd uintptr) bool {
-			w.done, _ = syscall.Write(int(fd), w.buf)
+			w.numWritten, _ = syscall.Write(int(fd), w.buf)
 			return true
 		}
 	}
-	w.buf, w.done = buf, 0
+	w.buf, w.numWritten = buf, 0
 	if raw.Write(w.callback) != nil {
 		return 0
 	}
-	return max(w.done, 0)
+	return max(w.numWritten, 0)
 }

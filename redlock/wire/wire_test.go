@@ -74,7 +74,7 @@ func TestQuarantine(t *testing.T) {
 	addrs, ctx := redistest.Start(t, 1), context.Background()
 	n, client := open(t, addrs[0])
 	terms := driver.Terms{TTL: time.Minute, Quarantine: time.Minute, Fence: true}
-	try := func(token, want string) {
+	wantGrant := func(token, want string) {
 		t.Helper()
 		count, err := n.Grant(ctx, "k", token, terms)
 		if got := fmt.Sprint(count > 0, err); !strings.HasPrefix(got, want) {
@@ -82,26 +82,26 @@ func TestQuarantine(t *testing.T) {
 		}
 	}
 	const refused = "false QUARANTINE this node restarted or lost its data"
-	try("1", refused)
+	wantGrant("1", refused)
 	if err := n.Ready(ctx); err != nil {
 		t.Fatal(err)
 	}
-	try("1", "true <nil>")
-	try("2", "false <nil>")
+	wantGrant("1", "true <nil>")
+	wantGrant("2", "false <nil>")
 	if yes, err := n.Abandon(ctx, "k", "1", time.Minute); !yes || err != nil {
 		t.Errorf("abandon: %v, %v", yes, err)
 	}
-	try("2", "true <nil>")
+	wantGrant("2", "true <nil>")
 	before, _ := n.Grant(ctx, "l", "1", terms)
 	client.Del(ctx, "l", driver.CountKey("l"))
-	if after, err := n.Grant(ctx, "l", "2", terms); after < before || err != nil { // both may be in the same millisecond
-		t.Errorf("after the loss of a count, it continues at %d after %d, %v", after, before, err)
+	if after, err := n.Grant(ctx, "l", "2", terms); after < before || err != nil { // both grants may be in the same millisecond
+		t.Errorf("the count was %d, but %d after it was lost; error: %v", before, after, err)
 	}
 	client.Set(ctx, driver.RunIDKey, "another process", 0)
-	try("3", refused)
+	wantGrant("3", refused)
 	n.Ready(ctx)
 	client.FlushAll(ctx)
-	try("3", refused)
+	wantGrant("3", refused)
 	if yes, err := redisnode.New(client).Set(ctx, "k", "4", time.Minute); !yes || err != nil {
 		t.Errorf("set without a quarantine: %v, %v", yes, err)
 	}
@@ -130,9 +130,9 @@ func TestLock(t *testing.T) {
 	addrs := redistest.Start(t, 5)
 	c, _ := lock(t, addrs, func(cfg *redlock.Config) { cfg.Fence = true })
 	ctx := context.Background()
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for i := range 64 {
-		all.Go(func() {
+		wg.Go(func() {
 			for j := range int64(5) {
 				l, err := c.Acquire(ctx, fmt.Sprint("k", i))
 				if err != nil {
@@ -143,7 +143,7 @@ func TestLock(t *testing.T) {
 					t.Errorf("%d votes, fence %d; want 5 and %d", l.Votes(), l.Fence(), j+1)
 				}
 				if other, err := c.Acquire(ctx, l.Key()); err == nil {
-					t.Errorf("a second client acquired %v while the lock was held", other.Token())
+					t.Errorf("a second client acquired the lock with token %v while it was held", other.Token())
 				}
 				if err := l.Extend(ctx); err != nil {
 					t.Error(err)
@@ -154,7 +154,7 @@ func TestLock(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	for _, addr := range addrs {
 		_, client := open(t, addr)
 		if n, err := client.DBSize(ctx).Result(); err != nil || n != 64 {

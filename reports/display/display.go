@@ -1,22 +1,20 @@
-// Package display formats instants, durations, counts, lists and untrusted text, and assigns colors
-// to meanings, so that all reports agree.
+// Package display formats times, durations, counts, lists and untrusted text, and defines a color
+// palette, so that all reports look alike.
 //
-// Visible escapes characters that a reader could not see, for text from any source. Clip limits a
-// text to a number of bytes, Fit to a number of characters. Times are nanoseconds of true time, as
-// in a history.
+// Sanitize makes text from any source safe to show. TruncateBytes and Truncate shorten text to a
+// number of bytes or characters. Times are nanoseconds of true time, as in a history.
 //
-// The colors are Okabe and Ito's palette, which color-blind people can distinguish
-// (https://jfly.uni-koeln.de/color/). Each has one meaning, and a hatch, a mark or a word always
-// repeats that meaning.
+// The palette is Okabe and Ito's, which color-blind people can distinguish
+// (https://jfly.uni-koeln.de/color/). Each color has one meaning, which a hatch, a mark or a word
+// always repeats.
 //
-// explain.go describes changes of keys for the page, the sequence diagram and the timeline, and
-// explains the cause of a verdict for a summary. The checker's own sentences, which contain
-// instants and amounts, are in package cause, because the checker imports none of the report
-// packages.
+// explain.go describes key changes for the page, the sequence diagram and the timeline, and explains
+// the cause of a verdict in a summary. The checker cannot import report packages, so its own
+// sentences, with exact times and amounts, are in package cause.
 //
-// terminal.go is for terminal output: colors by meaning, and lines and tables that fit the width.
+// terminal.go formats terminal output: colors by meaning, and lines and tables that fit the width.
 //
-// Escapes specific to one format, such as Markdown or XML, belong to that format's package.
+// Escaping for a particular format, such as Markdown or XML, is left to that format's package.
 package display
 
 import (
@@ -30,15 +28,15 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// NoBreak is the no-break space, used between a number and its unit.
+// NoBreak is a no-break space, for use between a number and its unit.
 const NoBreak = "\u00a0"
 
-// Seconds formats an instant to the millisecond.
+// Seconds formats a time in seconds, rounded to the millisecond.
 func Seconds(ns int64) string { return Decimal(ns, 3) + NoBreak + "s" }
 
-// Span formats a duration briefly. A second or more is rounded to the millisecond, a millisecond or
-// more to the microsecond, and anything less to three significant digits of microseconds.
-func Span(ns int64) string {
+// Duration formats a duration. It rounds a second or more to the millisecond, a millisecond or more to
+// the microsecond, and anything shorter to three significant digits in microseconds.
+func Duration(ns int64) string {
 	switch {
 	case ns == 0:
 		return "0" + NoBreak + "s"
@@ -54,19 +52,20 @@ func trimZeros(decimal string) string {
 	return strings.TrimRight(strings.TrimRight(decimal, "0"), ".")
 }
 
-// FromTo formats an interval by its ends, or by its start and length if the ends look the same.
-func FromTo(from, to int64) string {
+// Interval formats an interval by its start and end or, if both look the same, by its start and
+// duration.
+func Interval(from, to int64) string {
 	if a, b := Seconds(from), Seconds(to); a != b {
 		return "from " + a + " to " + b
 	}
 	if from == to {
 		return "at " + Seconds(from)
 	}
-	return "at " + Seconds(from) + " for " + Span(to-from)
+	return "at " + Seconds(from) + " for " + Duration(to-from)
 }
 
-// Decimal formats ns in seconds, rounded to 1 to 9 decimal places. It uses integer arithmetic, so
-// instants a nanosecond apart stay distinct even when they are large.
+// Decimal converts ns to seconds, rounded to 1 to 9 decimal places. It uses integer arithmetic, so
+// that times a nanosecond apart remain distinct even if they are large.
 func Decimal(ns int64, digits int) string {
 	sign, n := "", uint64(ns)
 	if ns < 0 {
@@ -80,8 +79,8 @@ func Decimal(ns int64, digits int) string {
 	return sign + strconv.FormatUint(n/1e9, 10) + "." + fmt.Sprintf("%09d", n%1e9)[:digits]
 }
 
-// Grouped formats a count with commas between thousands.
-func Grouped(n int) string {
+// GroupDigits formats a count with a comma between each group of three digits.
+func GroupDigits(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
@@ -89,7 +88,7 @@ func Grouped(n int) string {
 	return s
 }
 
-// Times formats a number of occurrences: "once", "twice", "3 times".
+// Times formats how often something happened: "once", "twice", "3 times".
 func Times(n int) string {
 	switch n {
 	case 1:
@@ -100,21 +99,21 @@ func Times(n int) string {
 	return Plural(n, "time")
 }
 
-// Plural formats a count with its noun, which must form its plural with an s.
+// Plural formats a count with a noun, which must form its plural by adding an s.
 func Plural(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}
-	return Grouped(n) + " " + noun
+	return GroupDigits(n) + " " + noun
 }
 
-// List joins names as in a sentence: "n1, n2 and n3".
+// List joins names for use in a sentence: "n1, n2 and n3".
 func List(names []string) string { return verdict.JoinNames(names) }
 
-// Visible turns a text into one line without invisible parts. It escapes unprintable characters,
-// combining marks, changes of writing direction and invalid UTF-8. A text of more than limit
-// characters is cut and gets an ellipsis; an escape counts as one character.
-func Visible(s string, limit int) string {
+// Sanitize returns s as a single line with nothing invisible in it. It escapes unprintable
+// characters, combining marks, changes of writing direction and invalid UTF-8. If s has more than
+// limit characters, Sanitize truncates it and adds an ellipsis; an escape counts as one character.
+func Sanitize(s string, limit int) string {
 	var b strings.Builder
 	for n, i := 0, 0; i < len(s); n++ {
 		if n == limit {
@@ -137,7 +136,7 @@ func Visible(s string, limit int) string {
 	return b.String()
 }
 
-// Escape formats a character, or an invalid byte, as a Go escape sequence.
+// Escape returns the Go escape sequence for a character or an invalid byte.
 func Escape(r rune) string {
 	switch {
 	case r < 0x100:
@@ -148,9 +147,9 @@ func Escape(r rune) string {
 	return fmt.Sprintf(`\U%08x`, r)
 }
 
-// Clip cuts a text to at most the given number of bytes, at the end of a character, and adds an
-// ellipsis if it cut anything. Invalid UTF-8 may be cut anywhere.
-func Clip(s string, limit int) string {
+// TruncateBytes shortens s to at most limit bytes, without splitting a character, and then adds an
+// ellipsis. It may split invalid UTF-8 anywhere.
+func TruncateBytes(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
@@ -162,8 +161,8 @@ func Clip(s string, limit int) string {
 	return s[:limit] + "…"
 }
 
-// Fit cuts a text to at most the given number of characters, including the ellipsis.
-func Fit(s string, limit int) string {
+// Truncate shortens s to at most limit characters, including the ellipsis.
+func Truncate(s string, limit int) string {
 	if utf8.RuneCountInString(s) <= limit {
 		return s
 	}
@@ -173,7 +172,7 @@ func Fit(s string, limit int) string {
 	return string([]rune(s)[:limit-1]) + "…"
 }
 
-// FirstLine returns the first line of a text that is not blank.
+// FirstLine returns the first nonblank line of s.
 func FirstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	return line
@@ -187,7 +186,7 @@ func ShellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// Join joins the nonempty parts.
+// Join joins the nonempty parts with the separator.
 func Join(separator string, parts ...string) string {
 	var nonEmpty []string
 	for _, p := range parts {
@@ -198,40 +197,40 @@ func Join(separator string, parts ...string) string {
 	return strings.Join(nonEmpty, separator)
 }
 
-// Okabe and Ito's colors, named by their meaning in reports.
+// Okabe and Ito's colors, named for what they mean in reports.
 const (
-	Alarm = "#d55e00" // vermilion: damage, a refused or foreign action, two holders at once
-	Lease = "#0072b2" // blue: a client believes that it holds the lock
-	Stall = "#e69f00" // orange: an active fault, such as a pause or a cut
-	Fine  = "#009e73" // green: accepted, as expected
-	Clock = "#cc79a7" // purple: clocks and their errors
-	Other = "#56b4e9" // sky blue: a second holder, or anything without another color
+	AlarmColor   = "#d55e00" // vermilion: damage, a refused or foreign operation, two holders at once
+	LeaseColor   = "#0072b2" // blue: a client believes it holds the lock
+	FaultColor   = "#e69f00" // orange: an active fault, such as a pause or a cut link
+	SuccessColor = "#009e73" // green: accepted, as expected
+	ClockColor   = "#cc79a7" // purple: clocks and clock errors
+	OtherColor   = "#56b4e9" // sky blue: a second holder, or anything without another color
 )
 
 // Neutral colors.
 const (
-	Paper = "#ffffff"
-	Ink   = "#1b1b1b"
-	Faint = "#5f5f5f"
-	Line  = "#c9c9c4"
+	PaperColor = "#ffffff"
+	InkColor   = "#1b1b1b"
+	FaintColor = "#5f5f5f"
+	LineColor  = "#c9c9c4"
 )
 
 var colorVariable = regexp.MustCompile(`--([a-z-]+):(#[0-9a-f]{6})`)
 
-// ColorVariables maps each color of the light scheme to its CSS variable, as in "var(--lease)". A
-// drawing that uses the variables follows the reader's color scheme.
+// ColorVariables maps each color of the light scheme to a reference to its CSS variable, such as
+// "var(--lease)". Drawings use the variables to follow the reader's color scheme.
 func ColorVariables() map[string]string {
 	names := map[string]string{}
-	white, _, _ := strings.Cut(ColorsCSS, "@media")
-	for _, m := range colorVariable.FindAllStringSubmatch(white, -1) {
+	lightScheme, _, _ := strings.Cut(ColorsCSS, "@media")
+	for _, m := range colorVariable.FindAllStringSubmatch(lightScheme, -1) {
 		names[m[2]] = "var(--" + m[1] + ")"
 	}
 	return names
 }
 
-// ColorsCSS defines the colors as variables for the light scheme, the dark scheme and print. A page
-// includes it once; an SVG file has it in its own style element. The -ink colors are for text: their
-// contrast on --paper is at least 4.5.
+// ColorsCSS defines the colors as CSS variables for the light scheme, the dark scheme and print. A
+// page includes it once, and an SVG file includes it in its own style element. The -ink colors are
+// for text: their contrast with --paper is at least 4.5.
 const ColorsCSS = `:root{color-scheme:light dark;--paper:#ffffff;--panel:#f6f6f4;--ink:#1b1b1b;--faint:#5f5f5f;--line:#c9c9c4;
 --alarm:#d55e00;--lease:#0072b2;--stall:#e69f00;--fine:#009e73;--clock:#cc79a7;--other:#56b4e9;
 --alarm-ink:#a84300;--lease-ink:#005f95;--stall-ink:#7d5600;--fine-ink:#00694d;--clock-ink:#8f4470}

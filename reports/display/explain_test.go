@@ -9,11 +9,11 @@ import (
 	"lockpick/harness/history"
 )
 
-// Every cause of a shared hold has a clause, except "unexplained".
+// Only the cause "unexplained" has no clause.
 func TestEveryCauseHasAClause(t *testing.T) {
 	all := verdict.Causes()
 	for _, cause := range all[:slices.Index(all, verdict.Unexplained)] {
-		text := CauseClause(cause, Parties{First: "c1", Second: "c2", Nodes: "n1", Deleter: "c3"})
+		text := CauseClause(cause, Parties{Holder: "c1", NextHolder: "c2", Nodes: "n1", Deleter: "c3"})
 		if text == "" || strings.ToLower(text) != text {
 			t.Errorf("%s: %q", cause, text)
 		}
@@ -25,8 +25,8 @@ func TestDescribeEarlyEnd(t *testing.T) {
 		what      history.Change
 		why, want string
 	}{
-		{history.KeyLost, history.Failover, failedOver},
-		{history.KeyReverted, history.Restart, restarted},
+		{history.KeyLost, history.Failover, failoverText},
+		{history.KeyReverted, history.Restart, restartText},
 		{history.KeyFlushed, "", "c2 flushes the node"},
 		{"odd", history.Failover, "odd"},
 	} {

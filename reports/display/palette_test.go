@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The web's accessibility guidelines (WCAG 2.1, 1.4.3) require a contrast of 4.5 for text.
+// The Web Content Accessibility Guidelines (WCAG 2.1, 1.4.3) require a contrast of 4.5 for text.
 func TestTextHasContrast(t *testing.T) {
 	value := regexp.MustCompile(`--([a-z-]+):#([0-9a-f]{6})`)
 	for i, scheme := range strings.Split(ColorsCSS, ":root{")[1:] {
@@ -17,26 +17,26 @@ func TestTextHasContrast(t *testing.T) {
 			color[m[1]] = m[2]
 		}
 		if len(color) != 16 {
-			t.Errorf("scheme %d has %d colors", i, len(color))
+			t.Errorf("scheme %d has %d colors, want 16", i, len(color))
 		}
 		for name, c := range color {
 			if name != "ink" && name != "faint" && !strings.HasSuffix(name, "-ink") {
 				continue
 			}
-			for _, ground := range []string{"paper", "panel"} {
-				if r := contrast(c, color[ground]); r < 4.5 {
-					t.Errorf("scheme %d: %s on %s has a contrast of %.1f", i, name, ground, r)
+			for _, background := range []string{"paper", "panel"} {
+				if r := contrast(c, color[background]); r < 4.5 {
+					t.Errorf("scheme %d: %s on %s has a contrast of %.1f, want at least 4.5", i, name, background, r)
 				}
 			}
 		}
 	}
 }
 
-// Each color used in drawings has a variable of its own.
+// Each color used in drawings has its own CSS variable.
 func TestColorsAreVariables(t *testing.T) {
 	names := ColorVariables()
-	for hex, want := range map[string]string{Alarm: "alarm", Lease: "lease", Stall: "stall", Fine: "fine", Clock: "clock", Other: "other",
-		Paper: "paper", Ink: "ink", Faint: "faint", Line: "line"} {
+	for hex, want := range map[string]string{AlarmColor: "alarm", LeaseColor: "lease", FaultColor: "stall", SuccessColor: "fine", ClockColor: "clock", OtherColor: "other",
+		PaperColor: "paper", InkColor: "ink", FaintColor: "faint", LineColor: "line"} {
 		if names[hex] != "var(--"+want+")" {
 			t.Errorf("%s is %q, want --%s", hex, names[hex], want)
 		}
@@ -46,7 +46,7 @@ func TestColorsAreVariables(t *testing.T) {
 	}
 }
 
-// contrast returns the contrast ratio of WCAG 2.1, from relative luminances.
+// contrast returns the contrast ratio as defined by WCAG 2.1.
 func contrast(a, b string) float64 {
 	x, y := luminance(a), luminance(b)
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)

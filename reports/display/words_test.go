@@ -9,28 +9,28 @@ import (
 	"unicode/utf8"
 )
 
-func TestVisible(t *testing.T) {
+func TestSanitize(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "", "c1 → n1": "c1 → n1", "日本": "日本", "a\nb\tc": "a b c", "1\u00a0s": "1\u00a0s", "\ufffd": "\ufffd",
 		"\x00\r\x1b[31m": `\x00\x0d\x1b[31m`, "\u0085": `\x85`, "\xff": `\xff`, "é\xc3": `é\xc3`,
 		"\u202eevil\u2066": `\u202eevil\u2066`, "\u200b\u00ad": `\u200b\xad`, "e\u0301": `e\u0301`, "\U000e0001": `\U000e0001`,
 		"12345678": "12345678", "123456789": "12345678…", "日本日本日本日本日": "日本日本日本日本…", "\x00\x00\x00\x00\x00\x00\x00\x00\x00": strings.Repeat(`\x00`, 8) + "…",
 	} {
-		most := 20
+		limit := 20
 		if n := utf8.RuneCountInString(in); n == 8 || n == 9 {
-			most = 8
+			limit = 8
 		}
-		if got := Visible(in, most); got != want {
-			t.Errorf("Visible(%q, %d) is %q, want %q", in, most, got, want)
+		if got := Sanitize(in, limit); got != want {
+			t.Errorf("Sanitize(%q, %d) is %q, want %q", in, limit, got, want)
 		}
 	}
 }
 
-func TestClipAndFit(t *testing.T) {
+func TestTruncate(t *testing.T) {
 	for _, c := range []struct {
-		in        string
-		most      int
-		clip, fit string
+		in                   string
+		limit                int
+		wantBytes, wantChars string
 	}{
 		{"", 0, "", ""},
 		{"ab", 0, "…", ""},
@@ -41,16 +41,16 @@ func TestClipAndFit(t *testing.T) {
 		{"日本", 2, "…", "日本"},
 		{"\x80\x80\x80\x80\x80\x80\x80", 6, "\x80\x80\x80\x80\x80\x80…", "\ufffd\ufffd\ufffd\ufffd\ufffd…"},
 	} {
-		if got := Clip(c.in, c.most); got != c.clip {
-			t.Errorf("Clip(%q, %d) is %q, want %q", c.in, c.most, got, c.clip)
+		if got := TruncateBytes(c.in, c.limit); got != c.wantBytes {
+			t.Errorf("TruncateBytes(%q, %d) is %q, want %q", c.in, c.limit, got, c.wantBytes)
 		}
-		if got := Fit(c.in, c.most); got != c.fit {
-			t.Errorf("Fit(%q, %d) is %q, want %q", c.in, c.most, got, c.fit)
+		if got := Truncate(c.in, c.limit); got != c.wantChars {
+			t.Errorf("Truncate(%q, %d) is %q, want %q", c.in, c.limit, got, c.wantChars)
 		}
 	}
 }
 
-func TestSecondsAndSpan(t *testing.T) {
+func TestSecondsAndDuration(t *testing.T) {
 	for _, c := range []struct {
 		ns            int64
 		instant, span string
@@ -72,13 +72,13 @@ func TestSecondsAndSpan(t *testing.T) {
 		if got := strings.ReplaceAll(Seconds(c.ns), NoBreak, " "); got != c.instant {
 			t.Errorf("Seconds(%d) is %s, want %s", c.ns, got, c.instant)
 		}
-		if got := strings.ReplaceAll(Span(c.ns), NoBreak, " "); got != c.span {
-			t.Errorf("Span(%d) is %s, want %s", c.ns, got, c.span)
+		if got := strings.ReplaceAll(Duration(c.ns), NoBreak, " "); got != c.span {
+			t.Errorf("Duration(%d) is %s, want %s", c.ns, got, c.span)
 		}
 	}
 }
 
-func TestFromTo(t *testing.T) {
+func TestInterval(t *testing.T) {
 	for _, c := range []struct {
 		from, to int64
 		want     string
@@ -87,14 +87,13 @@ func TestFromTo(t *testing.T) {
 		{160_000_000, 160_008_000, "at 0.160 s for 8 µs"},
 		{160_000_000, 160_000_000, "at 0.160 s"},
 	} {
-		if got := strings.ReplaceAll(FromTo(c.from, c.to), NoBreak, " "); got != c.want {
-			t.Errorf("%d to %d is %q, want %q", c.from, c.to, got, c.want)
+		if got := strings.ReplaceAll(Interval(c.from, c.to), NoBreak, " "); got != c.want {
+			t.Errorf("Interval(%d, %d) is %q, want %q", c.from, c.to, got, c.want)
 		}
 	}
 }
 
-// Decimal agrees with exact rational arithmetic.
-func TestDecimalIsExact(t *testing.T) {
+func TestDecimalMatchesRationalArithmetic(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 10_000 {
 		ns, digits := r.Int64()>>r.IntN(63), 1+r.IntN(9)
@@ -110,7 +109,7 @@ func TestDecimalIsExact(t *testing.T) {
 func TestPlural(t *testing.T) {
 	for n, want := range map[int]string{0: "0 nodes", 1: "1 node", 999: "999 nodes", 1000: "1,000 nodes", 1234567: "1,234,567 nodes", -1234: "-1,234 nodes", -123: "-123 nodes"} {
 		if got := Plural(n, "node"); got != want {
-			t.Errorf("%d is %s, want %s", n, got, want)
+			t.Errorf("Plural(%d) is %q, want %q", n, got, want)
 		}
 	}
 }

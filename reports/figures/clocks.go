@@ -15,9 +15,8 @@ import (
 	"lockpick/reports/display"
 )
 
-// clockLines returns how far each changed clock was ahead of true time, as a line through its
-// changes.
-func (m *readings) clockLines() map[string]plotter.XYs {
+// clockLines returns for each changed clock a line that shows how far it was ahead of true time.
+func (m *measurements) clockLines() map[string]plotter.XYs {
 	lines := map[string]plotter.XYs{}
 	rates := map[string]float64{}
 	extend := func(name string, to float64) {
@@ -25,8 +24,8 @@ func (m *readings) clockLines() map[string]plotter.XYs {
 		last := l[len(l)-1]
 		lines[name] = append(l, plotter.XY{X: to, Y: last.Y + (to-last.X)*(rates[name]-1)})
 	}
-	for _, t := range m.turns {
-		if !slices.ContainsFunc(m.turns, func(x facts.ClockChange) bool { return x.Process == t.Process && x.IsWrong() }) {
+	for _, t := range m.clockChanges {
+		if !slices.ContainsFunc(m.clockChanges, func(x facts.ClockChange) bool { return x.Process == t.Process && x.IsWrong() }) {
 			continue
 		}
 		if lines[t.Process] == nil {
@@ -43,15 +42,15 @@ func (m *readings) clockLines() map[string]plotter.XYs {
 	return lines
 }
 
-// clocks draws how far the clocks of nodes and clients were ahead of true time.
-func clocks(m *readings) *Figure {
+// clockFigure plots how far the clocks of nodes and clients were ahead of true time.
+func clockFigure(m *measurements) *Figure {
 	lines := m.clockLines()
 	if len(lines) == 0 {
 		return nil
 	}
 	fig := newTimeFigure(m, "clocks", "Clocks compared with true time", "")
-	fig.Caption = "How far each changed clock was ahead of true time (below 0: behind), from its recorded changes and rates."
-	colors := []string{display.Clock, display.Lease, display.Alarm, display.Fine, display.Other, display.Stall}
+	fig.Caption = "How far each changed clock was ahead of true time (below 0: behind), computed from its recorded settings and rates."
+	colors := []string{display.ClockColor, display.LeaseColor, display.AlarmColor, display.SuccessColor, display.OtherColor, display.FaultColor}
 	groups := groupSimilar(lines)
 	unit := setClockScale(fig, lines)
 	for i, g := range groups {
@@ -59,22 +58,22 @@ func clocks(m *readings) *Figure {
 		for i := range points {
 			points[i].Y /= unit
 		}
-		name := display.Visible(strings.Join(g, " "), maxName)
-		if i >= maxNamed {
+		name := display.Sanitize(strings.Join(g, " "), maxNameLen)
+		if i >= maxNamedLines {
 			name = ""
 		}
-		fig.add(name, line(points, colors[i%len(colors)], i))
+		fig.add(name, newLine(points, colors[i%len(colors)], i))
 	}
-	if n := len(groups) - maxNamed; n > 0 {
+	if n := len(groups) - maxNamedLines; n > 0 {
 		fig.legend = append(fig.legend, legendEntry{name: fmt.Sprintf("and %d more", n)})
 	}
 	return fig
 }
 
-// maxNamed is the number of lines that differ in color or dash.
-const maxNamed = 12
+// maxNamedLines is how many lines the legend names. More lines would repeat colors and dash patterns.
+const maxNamedLines = 12
 
-// groupSimilar groups clocks that had the same error at all times, to the millisecond.
+// groupSimilar groups clocks whose errors never differed by more than a millisecond.
 func groupSimilar(lines map[string]plotter.XYs) (groups [][]string) {
 	for _, name := range slices.Sorted(maps.Keys(lines)) {
 		i := slices.IndexFunc(groups, func(g []string) bool {
@@ -91,34 +90,34 @@ func groupSimilar(lines map[string]plotter.XYs) (groups [][]string) {
 	return groups
 }
 
-// setClockScale fits the y axis to the clocks' errors and returns its unit in seconds. If the errors differ
-// greatly in size, the axis is linear near 0 and logarithmic beyond.
+// setClockScale fits the y axis to the clock errors and returns its unit in seconds. If the errors
+// differ greatly in size, the axis is linear near 0 and logarithmic farther out.
 func setClockScale(fig *Figure, lines map[string]plotter.XYs) (unit float64) {
-	lowest, highest, smallest := 0.0, 0.0, math.Inf(1)
+	minError, maxError, smallestError := 0.0, 0.0, math.Inf(1)
 	for _, l := range lines {
 		largest := 0.0
 		for _, p := range l {
-			lowest, highest, largest = min(lowest, p.Y), max(highest, p.Y), max(largest, math.Abs(p.Y))
+			minError, maxError, largest = min(minError, p.Y), max(maxError, p.Y), max(largest, math.Abs(p.Y))
 		}
 		if largest > 0 {
-			smallest = min(smallest, largest)
+			smallestError = min(smallestError, largest)
 		}
 	}
-	largest := max(highest, -lowest)
+	largest := max(maxError, -minError)
 	unit, fig.yLabel = 1, "ahead of true time (s)"
 	if largest < 1 {
 		unit, fig.yLabel = 1e-3, "ahead of true time (ms)"
 	}
-	lowest, highest, smallest = lowest/unit, highest/unit, smallest/unit
+	minError, maxError, smallestError = minError/unit, maxError/unit, smallestError/unit
 	a := &fig.plot.Y
-	if room := max((highest-lowest)/20, 1e-6); largest/unit < 50*smallest {
-		setLinearScale(a, lowest-room, highest+room, minYLength)
+	if room := max((maxError-minError)/20, 1e-6); largest/unit < 50*smallestError {
+		setLinearScale(a, minError-room, maxError+room, minYLength)
 		return unit
 	}
-	a.Scale, a.Min, a.Max = asinhScale{smallest}, 3*lowest, 3*highest
+	a.Scale, a.Min, a.Max = asinhScale{smallestError}, 3*minError, 3*maxError
 	labels := map[float64]string{0: "0"}
 	for d := -9; d <= 9; d++ {
-		if x := math.Pow(10, float64(d)); x >= smallest/2 {
+		if x := math.Pow(10, float64(d)); x >= smallestError/2 {
 			labels[x] = strconv.FormatFloat(x, 'f', -1, 64)
 			labels[-x] = "-" + labels[x]
 		}
@@ -127,7 +126,7 @@ func setClockScale(fig *Figure, lines map[string]plotter.XYs) (unit float64) {
 	return unit
 }
 
-// asinhScale is a scale that is linear up to about a unit and logarithmic beyond.
+// asinhScale is linear up to about one unit and logarithmic beyond.
 type asinhScale struct{ unit float64 }
 
 func (b asinhScale) Normalize(from, to, x float64) float64 {

@@ -1,9 +1,7 @@
-// Package figures draws measurements: for a run, the latency and rate of acquires, the number of
-// simultaneous holders and the errors of the clocks; for many seeds, how often a property was
-// violated.
+// Package figures plots measurements: for one run, the latency and rate of acquires, the number of
+// simultaneous holders and the clock errors; for many seeds, how often a property was violated.
 //
-// Of and Rates return Figures, which are laid out but not rendered yet. A Figure can be rendered as
-// part of a page, as an SVG file or as a PNG:
+// A Figure can be rendered as part of a page, as an SVG file or as a PNG file:
 //
 //	title
 //	label and unit of the y axis
@@ -16,10 +14,10 @@
 //	    time (s)
 //	── a line   × a dot
 //
-// A figure depends only on the history or the given rates, so the same run gives the same bytes.
+// A figure depends only on the history or the given rates, so the same run produces the same bytes.
 //
-// The sequence diagram and the timeline have packages of their own. The checker computes the
-// numbers of a verdict.
+// The sequence diagram and the timeline have their own packages. The checker computes a verdict's
+// numbers.
 package figures
 
 import (
@@ -49,27 +47,27 @@ import (
 	"lockpick/reports/display"
 )
 
-// Figure is one drawing.
+// Figure is a plot with a title, a legend and a caption.
 type Figure struct {
-	Name    string // base name of its files, without extension
-	Title   string // one line
-	Caption string // explanation in a sentence or two
+	Name    string // file name without extension
+	Title   string // a single line
+	Caption string // a sentence or two of explanation
 
 	plot   *plot.Plot
-	yLabel string    // label of the y axis, with its unit
-	height vg.Length // of the plot with its x axis, without lanes
+	yLabel string    // label of the y axis, including the unit
+	height vg.Length // of the plot and its x axis, without lanes
 	lanes  []lane
 	legend []legendEntry
 }
 
-// Of returns the figures of a run. It omits figures that would be empty.
-func Of(h *history.History) []Figure {
+// FromHistory returns a run's figures. It omits empty figures.
+func FromHistory(h *history.History) []Figure {
 	if h == nil || len(h.Events) == 0 {
 		return nil
 	}
-	m := newReadings(h)
+	m := newMeasurements(h)
 	var all []Figure
-	for _, draw := range []func(*readings) *Figure{holders, latency, quantiles, rate, clocks} {
+	for _, draw := range []func(*measurements) *Figure{holderFigure, latencyFigure, quantileFigure, acquireRateFigure, clockFigure} {
 		if fig := draw(m); fig != nil {
 			all = append(all, *fig)
 		}
@@ -78,44 +76,43 @@ func Of(h *history.History) []Figure {
 }
 
 var (
-	// fontStyle matches the font that plot repeats for each text. The drawing sets the font once
-	// instead.
+	// fontStyle matches the font that plot repeats for each text. The svg element sets it once instead.
 	fontStyle = regexp.MustCompile(`font-family:[^;"]*;font-variant:normal;font-weight:normal;font-style:normal;`)
-	// paintColor matches a color in plot's output, which cannot contain variables.
+	// paintColor matches a color in plot's output. Plot itself cannot use CSS variables.
 	paintColor = regexp.MustCompile(`(fill|stroke):#[0-9A-F]{6}`)
-	// pathData matches the path of a mark, and extraDigits the decimals of a coordinate that are
-	// too small to see.
+	// pathData matches a mark's path, and extraDigits the decimal places of a coordinate that make no
+	// visible difference.
 	pathData, extraDigits = regexp.MustCompile(` d="[^"]*"`), regexp.MustCompile(`(\.\d)\d+`)
 )
 
-// Inline renders the figure as an svg element for a page that has the palette's variables. It
-// escapes every text.
+// Inline renders the figure as an svg element for a page that defines the palette's CSS variables.
+// All text is escaped.
 func (f Figure) Inline() []byte {
 	c := vgsvg.New(width, f.totalHeight())
 	f.draw(c)
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
-		panic(err) // writing to memory does not fail
+		panic(err) // writing to memory cannot fail
 	}
 	_, body, _ := bytes.Cut(b.Bytes(), []byte("xlink\">\n"))
 	body = fontStyle.ReplaceAllLiteral(body, nil)
 	body = pathData.ReplaceAllFunc(body, func(d []byte) []byte { return extraDigits.ReplaceAll(d, []byte("$1")) })
 	body = paintColor.ReplaceAllFunc(body, func(old []byte) []byte {
 		property, hex, _ := strings.Cut(strings.ToLower(string(old)), ":")
-		return []byte(property + ":" + variables[hex])
+		return []byte(property + ":" + cssVariables[hex])
 	})
 	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" class="fig" role="img" aria-label="%s" width="%g" height="%g" viewBox="0 0 %[2]g %[3]g" font-family="'Liberation Sans',Arial,Helvetica,sans-serif">`+"\n%[4]s",
 		html.EscapeString(f.Title), width, f.totalHeight(), body)
 }
 
-var variables = display.ColorVariables()
+var cssVariables = display.ColorVariables()
 
-// SVG renders the figure as a standalone file, which includes the palette.
+// SVG renders the figure as a standalone SVG file, including the palette.
 func (f Figure) SVG() []byte {
 	return bytes.Replace(f.Inline(), []byte(">\n"), []byte(">\n<style>"+display.ColorsCSS+"</style>\n"), 1)
 }
 
-// PNG renders the figure as an image of twice the size, for papers and slides. It takes about ten
+// PNG renders the figure as a PNG image at twice the size, for papers and slides. It takes about ten
 // times as long as SVG.
 func (f Figure) PNG() ([]byte, error) {
 	const perInch = 2 * vg.Inch / pixel
@@ -128,24 +125,24 @@ func (f Figure) PNG() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// readings holds the input of the figures. Instants and durations are in seconds.
-type readings struct {
-	end      float64
-	acquires []acquire
-	lanes    []lane // faults
-	beliefs  []facts.Window
-	turns    []facts.ClockChange
+// measurements is the input for a run's figures. Times and durations are in seconds.
+type measurements struct {
+	end          float64
+	acquires     []acquire
+	lanes        []lane // of faults
+	beliefs      []facts.Window
+	clockChanges []facts.ClockChange
 }
 
-// acquire is one acquire call that returned.
+// acquire is an acquire call that returned.
 type acquire struct {
-	at, took float64
-	granted  bool
+	at, duration float64
+	granted      bool
 }
 
-func newReadings(h *history.History) *readings {
+func newMeasurements(h *history.History) *measurements {
 	f := facts.Read(h)
-	m := &readings{beliefs: f.Beliefs(), turns: f.ClockChanges}
+	m := &measurements{beliefs: f.AllWindows(), clockChanges: f.ClockChanges}
 	for _, e := range f.Events {
 		if e.Op != history.OpLog && e.Op != history.OpRun {
 			m.end = max(m.end, history.Seconds(e.T))
@@ -153,7 +150,7 @@ func newReadings(h *history.History) *readings {
 	}
 	for s := range f.Sessions() {
 		if call, ret := s.Acquire.Call, s.Acquire.Return; ret != nil {
-			m.acquires = append(m.acquires, acquire{at: history.Seconds(ret.T), took: history.Seconds(ret.T - call.T), granted: s.Granted()})
+			m.acquires = append(m.acquires, acquire{at: history.Seconds(ret.T), duration: history.Seconds(ret.T - call.T), granted: s.Granted()})
 		}
 	}
 	slices.SortStableFunc(m.acquires, func(a, b acquire) int { return cmp.Compare(a.at, b.at) })
@@ -161,39 +158,38 @@ func newReadings(h *history.History) *readings {
 	return m
 }
 
-// A length of 1 is a pixel if a page shows a figure at its own width. Pages never scale a figure
-// down, so all text stays at 11 pixels, the smallest readable size.
+// A length of 1 is a pixel on a page. Pages never scale figures down, so that all text has at least
+// the smallest readable size, 11 pixels.
 const (
 	pixel                  = vg.Length(1)
 	width                  = 520 * pixel
-	height                 = 205 * pixel              // of a plot with its x axis
-	minYLength, minXLength = 160 * pixel, 390 * pixel // approximate minimum lengths of the axes
+	height                 = 205 * pixel              // of a plot and its x axis
+	minYLength, minXLength = 160 * pixel, 390 * pixel // approximate minimum axis lengths
 	margin                 = 8 * pixel
-	rowHeight              = 16 * pixel // of a lane or of the legend
+	rowHeight              = 16 * pixel // of a lane or a legend row
 
 	titleSize, labelSize, tickSize = 14 * pixel, 12 * pixel, 11 * pixel
 
-	sectionGap  = 9 * pixel  // between plot and lanes, and between plot and legend
-	sampleGap   = 14 * pixel // between samples of the legend
-	sampleWidth = 22 * pixel // width of a sample
+	sectionGap  = 9 * pixel  // above the lanes and above the legend
+	entryGap    = 14 * pixel // between legend entries
+	sampleWidth = 22 * pixel // of the line or mark in a legend entry
 	laneNameGap = 12 * pixel // between a lane and its name
 )
 
-// legendEntry is an entry of the legend.
 type legendEntry struct {
 	name string
 	plot.Thumbnailer
 }
 
 func (f *Figure) totalHeight() vg.Length {
-	tall := 2*margin + f.headHeight() + f.height + f.lanesHeight()
+	total := 2*margin + f.headHeight() + f.height + f.lanesHeight()
 	if rows := f.legendRows(); len(rows) > 0 {
-		tall += sectionGap + vg.Length(len(rows))*rowHeight
+		total += sectionGap + vg.Length(len(rows))*rowHeight
 	}
-	return tall
+	return total
 }
 
-// headHeight returns the height of the title and the label of the y axis.
+// headHeight returns the height of the title and the y axis label.
 func (f *Figure) headHeight() vg.Length {
 	if f.yLabel == "" {
 		return titleSize + 10
@@ -201,7 +197,6 @@ func (f *Figure) headHeight() vg.Length {
 	return titleSize + labelSize + 14
 }
 
-// lanesHeight returns the height of the lanes.
 func (f *Figure) lanesHeight() vg.Length {
 	if len(f.lanes) == 0 {
 		return 0
@@ -209,25 +204,24 @@ func (f *Figure) lanesHeight() vg.Length {
 	return sectionGap + vg.Length(len(f.lanes))*rowHeight
 }
 
-// draw renders the figure on a canvas.
 func (f *Figure) draw(on vg.CanvasSizer) {
 	c := draw.New(on)
-	c.SetColor(paletteColor(display.Paper, 100))
+	c.SetColor(paletteColor(display.PaperColor, 100))
 	c.Fill(c.Rectangle.Path())
 	c = draw.Crop(c, margin, -margin, margin, -margin)
 	f.drawLegend(&c)
 
-	c.FillText(textStyle(titleSize, display.Ink), vg.Point{X: c.Min.X, Y: c.Max.Y}, f.Title)
-	c.FillText(textStyle(labelSize, display.Faint), vg.Point{X: c.Min.X, Y: c.Max.Y - titleSize - 5}, f.yLabel)
+	c.FillText(textStyle(titleSize, display.InkColor), vg.Point{X: c.Min.X, Y: c.Max.Y}, f.Title)
+	c.FillText(textStyle(labelSize, display.FaintColor), vg.Point{X: c.Min.X, Y: c.Max.Y - titleSize - 5}, f.yLabel)
 	c.Max.Y -= f.headHeight()
 
-	names := textStyle(tickSize, display.Ink)
+	nameStyle := textStyle(tickSize, display.InkColor)
 	room := vg.Length(0)
 	for _, l := range f.lanes {
-		room = max(room, names.Width(l.name)+laneNameGap)
+		room = max(room, nameStyle.Width(l.name)+laneNameGap)
 	}
-	if missing := room - (f.plot.DataCanvas(c).Min.X - c.Min.X); missing > 0 {
-		c.Min.X += missing
+	if deficit := room - (f.plot.DataCanvas(c).Min.X - c.Min.X); deficit > 0 {
+		c.Min.X += deficit
 	}
 	f.plot.Draw(c)
 	data := f.plot.DataCanvas(c)
@@ -241,32 +235,32 @@ func (f *Figure) draw(on vg.CanvasSizer) {
 func (f *Figure) legendRows() (rows [][]legendEntry) {
 	at := vg.Length(0)
 	for _, s := range f.legend {
-		wide := s.width()
-		if len(rows) == 0 || at+wide > width-2*margin {
+		entryWidth := s.width()
+		if len(rows) == 0 || at+entryWidth > width-2*margin {
 			rows, at = append(rows, nil), 0
 		}
 		rows[len(rows)-1] = append(rows[len(rows)-1], s)
-		at += wide
+		at += entryWidth
 	}
 	return rows
 }
 
 func (s legendEntry) width() vg.Length {
-	return sampleWidth + 5 + textStyle(tickSize, display.Ink).Width(s.name) + sampleGap
+	return sampleWidth + 5 + textStyle(tickSize, display.InkColor).Width(s.name) + entryGap
 }
 
-// drawLegend draws the legend at the bottom and reduces the canvas by its height.
+// drawLegend draws the legend at the bottom and removes its space from the canvas.
 func (f *Figure) drawLegend(c *draw.Canvas) {
 	rows := f.legendRows()
-	for i, samples := range rows {
+	for i, entries := range rows {
 		x, y := c.Min.X, c.Min.Y+vg.Length(len(rows)-i)*rowHeight
-		for _, s := range samples {
+		for _, s := range entries {
 			if s.Thumbnailer != nil {
 				box := *c
 				box.Rectangle = vg.Rectangle{Min: vg.Point{X: x, Y: y - rowHeight + 2}, Max: vg.Point{X: x + sampleWidth, Y: y - 4}}
 				s.Thumbnail(&box)
 			}
-			c.FillText(textStyle(tickSize, display.Ink), vg.Point{X: x + sampleWidth + 5, Y: y}, s.name)
+			c.FillText(textStyle(tickSize, display.InkColor), vg.Point{X: x + sampleWidth + 5, Y: y}, s.name)
 			x += s.width()
 		}
 	}
@@ -275,8 +269,8 @@ func (f *Figure) drawLegend(c *draw.Canvas) {
 	}
 }
 
-// alphaColor is a color of the palette with an opacity. It rounds up because plot's SVG output rounds
-// down, so that the result is exactly the palette's color.
+// alphaColor is a palette color with an opacity. It rounds up to make up for plot's SVG output, which
+// rounds down, so that the result is exactly the palette's color.
 type alphaColor struct{ red, green, blue, alpha uint32 }
 
 func (t alphaColor) RGBA() (r, g, b, a uint32) {
@@ -284,7 +278,7 @@ func (t alphaColor) RGBA() (r, g, b, a uint32) {
 	return weigh(t.red), weigh(t.green), weigh(t.blue), t.alpha
 }
 
-// paletteColor returns a color of the palette with an opacity in percent.
+// paletteColor returns a palette color with an opacity in percent.
 func paletteColor(hex string, percent uint32) color.Color {
 	n, err := strconv.ParseUint(hex[1:], 16, 32)
 	if err != nil {
@@ -293,12 +287,12 @@ func paletteColor(hex string, percent uint32) color.Color {
 	return alphaColor{uint32(n >> 16), uint32(n >> 8 & 255), uint32(n & 255), math.MaxUint16 * percent / 100}
 }
 
-// textStyle returns the style of a text whose position is its upper left corner.
+// textStyle returns a style for text positioned by its upper left corner.
 func textStyle(size vg.Length, hex string) text.Style {
 	return text.Style{Color: paletteColor(hex, 100), Font: font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, size), YAlign: draw.YTop, Handler: plot.DefaultTextHandler}
 }
 
-// restyle changes the font of a text but not its alignment.
+// restyle sets the font and color but leaves the alignment unchanged.
 func restyle(t *text.Style, size vg.Length, hex string) {
 	x, y := t.XAlign, t.YAlign
 	*t = textStyle(size, hex)
@@ -310,21 +304,21 @@ func newFigure(name, title, x, y string) *Figure {
 	p := plot.New()
 	p.BackgroundColor = nil
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
-		restyle(&a.Label.TextStyle, labelSize, display.Faint)
-		restyle(&a.Tick.Label, tickSize, display.Ink)
-		a.Color, a.Tick.Color, a.Tick.Length = paletteColor(display.Faint, 100), paletteColor(display.Faint, 100), 5
+		restyle(&a.Label.TextStyle, labelSize, display.FaintColor)
+		restyle(&a.Tick.Label, tickSize, display.InkColor)
+		a.Color, a.Tick.Color, a.Tick.Length = paletteColor(display.FaintColor, 100), paletteColor(display.FaintColor, 100), 5
 	}
 	p.X.Label.Text, p.X.Label.Padding = x, 2
 	lines := plotter.NewGrid()
-	lines.Horizontal.Color, lines.Horizontal.Width = paletteColor(display.Line, 60), 0.5
+	lines.Horizontal.Color, lines.Horizontal.Width = paletteColor(display.LineColor, 60), 0.5
 	lines.Vertical.Width = 0
 	p.Add(lines)
 	return &Figure{Name: name, Title: title, yLabel: y, plot: p, height: height}
 }
 
-// newTimeFigure returns a figure whose x axis is the time since the run began, with lanes for the
+// newTimeFigure returns a figure whose x axis is the time since the run started, with lanes for the
 // run's faults.
-func newTimeFigure(m *readings, name, title, y string) *Figure {
+func newTimeFigure(m *measurements, name, title, y string) *Figure {
 	fig := newFigure(name, title, "time (s)", y)
 	fig.setXMax(m.end)
 	fig.lanes = m.lanes
@@ -332,34 +326,33 @@ func newTimeFigure(m *readings, name, title, y string) *Figure {
 	return fig
 }
 
-// setXMax sets the x axis to the span from 0 to end.
+// setXMax sets the x axis range to [0, end].
 func (f *Figure) setXMax(end float64) {
 	a := &f.plot.X
 	a.Min, a.Max, a.Padding = 0, max(end, 1e-3), 0
 	labelAxis(a, multiples(roundUp(a.Max/10), 0, a.Max), minXLength)
 }
 
-// add adds a plotter to the figure and, if it has a name, to the legend.
+// add adds p to the plot and, unless name is empty, to the legend.
 func (f *Figure) add(name string, p plot.Plotter) {
 	f.plot.Add(p)
-	if shown, ok := p.(plot.Thumbnailer); ok && name != "" {
-		f.legend = append(f.legend, legendEntry{name, shown})
+	if thumbnailer, ok := p.(plot.Thumbnailer); ok && name != "" {
+		f.legend = append(f.legend, legendEntry{name, thumbnailer})
 	}
 }
 
-// line returns a line with a color and a dash pattern, so that lines can differ in both.
-func line(points plotter.XYs, hex string, dash int) *plotter.Line {
+// newLine returns a line with the given color and one of four dash patterns.
+func newLine(points plotter.XYs, hex string, dash int) *plotter.Line {
 	l, err := plotter.NewLine(points)
 	if err != nil {
-		panic(err) // only for NaN or infinite points, which a history does not contain
+		panic(err) // NaN or infinite points, which a history cannot contain
 	}
 	l.Color, l.Width = paletteColor(hex, 100), 1.6
 	l.Dashes = [][]vg.Length{nil, {5, 2}, {1.5, 1.5}, {6, 2, 1.5, 2}}[dash%4]
 	return l
 }
 
-// scatter draws discs or crosses of one color. It draws only one of several points on the same
-// pixel.
+// scatter draws discs or crosses in one color, at most one per pixel.
 type scatter struct {
 	plotter.XYs
 	hex   string
@@ -382,7 +375,7 @@ func (d scatter) Plot(c draw.Canvas, p *plot.Plot) {
 	d.drawMarks(&c, at...)
 }
 
-// Thumbnail draws one dot for the legend.
+// Thumbnail draws a single mark for the legend.
 func (d scatter) Thumbnail(c *draw.Canvas) { d.drawMarks(c, c.Center()) }
 
 func (d scatter) drawMarks(c *draw.Canvas, points ...vg.Point) {
@@ -407,7 +400,7 @@ func (d scatter) drawMarks(c *draw.Canvas, points ...vg.Point) {
 	c.Fill(path)
 }
 
-// roundUp rounds up to 1, 2 or 5 times a power of ten.
+// roundUp rounds x up to 1, 2 or 5 times a power of ten.
 func roundUp(x float64) float64 {
 	decade := math.Pow(10, math.Floor(math.Log10(x)))
 	for _, m := range []float64{1, 2, 5} {
@@ -418,7 +411,7 @@ func roundUp(x float64) float64 {
 	return 10 * decade
 }
 
-// multiples returns a label for each multiple of a step.
+// multiples returns labels for the multiples of step between from and to.
 func multiples(step, from, to float64) map[float64]string {
 	labels := map[float64]string{}
 	for n := int(math.Ceil(from/step - 1e-9)); n <= int(math.Floor(to/step+1e-9)); n++ {
@@ -428,10 +421,10 @@ func multiples(step, from, to float64) map[float64]string {
 	return labels
 }
 
-// labelAxis labels an axis of approximately the given length.
+// labelAxis sets the labels of an axis, given its approximate length.
 func labelAxis(a *plot.Axis, labels map[float64]string, length vg.Length) {
-	room, suffix := tickSize, " " // space between an upright axis and its labels
-	if length != minYLength {     // labels are next to each other
+	room, suffix := tickSize, " " // keeps labels at a distance from a vertical axis
+	if length != minYLength {     // a horizontal axis: labels must not touch
 		suffix = ""
 		for x, l := range labels {
 			if a.Min <= x && x <= a.Max {
@@ -442,8 +435,8 @@ func labelAxis(a *plot.Axis, labels map[float64]string, length vg.Length) {
 	a.Tick.Marker = axisLabels{labels, suffix, a.Scale, float64(1.3 * room / length)}
 }
 
-// axisLabels maps the values on an axis to their labels. If labels would overlap, the one nearest
-// to 0 is shown.
+// axisLabels maps values on an axis to labels. Where labels would overlap, it shows the label
+// closest to 0.
 type axisLabels struct {
 	labels      map[float64]string
 	suffix      string

@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "update the golden files")
 
-// checkerHistories returns the histories of the checker's tests.
+// checkerHistories returns the histories from the checker's test data, by name.
 func checkerHistories(t *testing.T) map[string]*history.History {
 	t.Helper()
 	files, err := filepath.Glob("../../checker/testdata/*.txt")
@@ -47,20 +47,20 @@ func checkerHistories(t *testing.T) map[string]*history.History {
 	return all
 }
 
-// Every figure is valid XML, without NaN or infinity, and deterministic.
-func TestFiguresOfAllHistories(t *testing.T) {
-	drawn := map[string]int{}
+// Every figure is valid XML without NaN or infinity, and drawing it twice gives the same bytes.
+func TestFiguresAreValidAndDeterministic(t *testing.T) {
+	count := map[string]int{}
 	for name, h := range checkerHistories(t) {
-		all, repeated := Of(h), Of(h)
+		all, repeated := FromHistory(h), FromHistory(h)
 		if len(all) != len(repeated) {
 			t.Fatalf("%s: %d and %d figures", name, len(all), len(repeated))
 		}
 		for i, f := range all {
-			drawn[f.Name]++
+			count[f.Name]++
 			svg := f.SVG()
-			wellFormed(t, name+"/"+f.Name, svg)
+			checkWellFormed(t, name+"/"+f.Name, svg)
 			if !bytes.Equal(svg, repeated[i].SVG()) {
-				t.Errorf("%s/%s differs when it is drawn twice", name, f.Name)
+				t.Errorf("%s/%s differs between two drawings", name, f.Name)
 			}
 			if f.Title == "" || !strings.HasSuffix(f.Caption, ".") {
 				t.Errorf("%s/%s: title %q, caption %q", name, f.Name, f.Title, f.Caption)
@@ -68,13 +68,13 @@ func TestFiguresOfAllHistories(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"holders", "latency", "rate", "clocks"} {
-		if drawn[name] == 0 {
-			t.Errorf("no history has a figure of %s", name)
+		if count[name] == 0 {
+			t.Errorf("no history has the figure %q", name)
 		}
 	}
 }
 
-func wellFormed(t *testing.T, name string, svg []byte) {
+func checkWellFormed(t *testing.T, name string, svg []byte) {
 	t.Helper()
 	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
@@ -91,38 +91,37 @@ func wellFormed(t *testing.T, name string, svg []byte) {
 	}
 }
 
-// The line of holders exceeds 1 if two clients believed at the same time that they held the lock,
-// and the caption states this.
-func TestHoldersExceedOne(t *testing.T) {
+// If two clients believed at the same time that they held the lock, the line exceeds 1 and the
+// caption says so.
+func TestHolderFigureShowsOverlap(t *testing.T) {
 	for name, maxHolders := range map[string]int{"restart-forgets": 2, "fenced": 1, "clock-jump": 2} {
-		f := newReadings(checkerHistories(t)[name])
+		f := newMeasurements(checkerHistories(t)[name])
 		steps, n := holderSteps(f)
 		if n != maxHolders {
-			t.Errorf("%s: up to %d holders, want %d", name, n, maxHolders)
+			t.Errorf("%s: at most %d holders, want %d", name, n, maxHolders)
 		}
-		if fig := holders(f); strings.Contains(fig.Caption, "exceeds 1:") != (maxHolders > 1) {
+		if fig := holderFigure(f); strings.Contains(fig.Caption, "exceeds 1:") != (maxHolders > 1) {
 			t.Errorf("%s: %q", name, fig.Caption)
 		}
 		if last := steps[len(steps)-1]; last.X != f.end {
-			t.Errorf("%s: the line ends at %v, the run at %v", name, last.X, f.end)
+			t.Errorf("%s: the line ends at %v, want the run's end %v", name, last.X, f.end)
 		}
 	}
 }
 
-// Empty histories, and a run without events after its begin event, have no figures.
-func TestEmptyRunHasNoFigures(t *testing.T) {
+func TestNoFiguresWithoutEvents(t *testing.T) {
 	for _, h := range []*history.History{nil, {}, {Events: []history.Event{{N: 1, Process: history.Harness, Type: history.Begin, Op: history.OpRun}}}} {
-		if all := Of(h); len(all) > 0 {
+		if all := FromHistory(h); len(all) > 0 {
 			t.Errorf("%d figures, want none", len(all))
 		}
 	}
 }
 
 func TestGolden(t *testing.T) {
-	rates := Rates("violated", []Rate{{Name: "10 ms", K: 90, N: 100}, {Name: "100 ms", K: 3, N: 100}, {Name: "200 ms", N: 100}})
-	all := append(Of(checkerHistories(t)["clock-drift-both-ways"]), *rates)
-	for _, f := range append(all, *quantiles(testReadings(40))) {
-		wellFormed(t, f.Name, f.SVG())
+	rates := RateFigure("violated", []Rate{{Name: "10 ms", K: 90, N: 100}, {Name: "100 ms", K: 3, N: 100}, {Name: "200 ms", N: 100}})
+	all := append(FromHistory(checkerHistories(t)["clock-drift-both-ways"]), *rates)
+	for _, f := range append(all, *quantileFigure(testMeasurements(40))) {
+		checkWellFormed(t, f.Name, f.SVG())
 		path := filepath.Join("testdata", f.Name+".svg")
 		if *update {
 			if err := os.WriteFile(path, f.SVG(), 0o644); err != nil {
@@ -131,7 +130,7 @@ func TestGolden(t *testing.T) {
 		}
 		want, err := os.ReadFile(path)
 		if err != nil || !bytes.Equal(f.SVG(), want) {
-			t.Errorf("%s differs: check it and run with -update if it is right (%v)", path, err)
+			t.Errorf("%s differs: check the change and, if it is right, run with -update (%v)", path, err)
 		}
 		image, err := f.PNG()
 		if err != nil {
@@ -143,28 +142,27 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// testReadings returns n acquires, one every tenth of a second, with fewer long ones than short ones.
-func testReadings(n int) *readings {
-	m := &readings{end: float64(n) / 10}
+// testMeasurements returns n granted acquires, one every tenth of a second. Most are short.
+func testMeasurements(n int) *measurements {
+	m := &measurements{end: float64(n) / 10}
 	for i := range n {
-		m.acquires = append(m.acquires, acquire{at: float64(i+1) / 10, took: 0.001 * float64(n) / float64(1+i*7%n), granted: true})
+		m.acquires = append(m.acquires, acquire{at: float64(i+1) / 10, duration: 0.001 * float64(n) / float64(1+i*7%n), granted: true})
 	}
 	return m
 }
 
-// Quantiles are drawn only for at least ten acquires.
-func TestQuantilesNeedTenAcquires(t *testing.T) {
-	if quantiles(testReadings(9)) != nil || quantiles(testReadings(10)) == nil {
-		t.Error("quantiles must be drawn for ten acquires or more, and not for fewer")
+func TestQuantileFigureRequiresTenAcquires(t *testing.T) {
+	if quantileFigure(testMeasurements(9)) != nil || quantileFigure(testMeasurements(10)) == nil {
+		t.Error("want a figure for ten acquires and none for nine")
 	}
 }
 
-// All bins of the rate have the same width, including the last, and contain all acquires.
+// All bins, including the last, have the same width, and together they contain all acquires.
 func TestRateBinsHaveEqualWidth(t *testing.T) {
 	for _, n := range []int{1, 2, 19, 100, 1000} {
-		m := testReadings(n)
+		m := testMeasurements(n)
 		m.end += 0.03
-		fig := rate(m)
+		fig := acquireRateFigure(m)
 		var steps plotter.XYs
 		for _, s := range fig.legend {
 			if s.name == "granted" {
@@ -175,54 +173,53 @@ func TestRateBinsHaveEqualWidth(t *testing.T) {
 		for i := 0; i < len(steps); i += 2 {
 			width := steps[i+1].X - steps[i].X
 			if sum += steps[i].Y * width; math.Abs(width-first) > 1e-9 {
-				t.Errorf("%d: a bin of %v, want %v", n, width, first)
+				t.Errorf("%d acquires: a bin is %v wide, want %v", n, width, first)
 			}
 		}
 		if math.Abs(sum-float64(n)) > 1e-6 || math.Abs(steps[len(steps)-1].X-m.end) > 1e-9 {
-			t.Errorf("%d acquires: %v drawn, up to %v of %v", n, sum, steps[len(steps)-1].X, m.end)
+			t.Errorf("%d acquires: the bins contain %v and end at %v, want %v", n, sum, steps[len(steps)-1].X, m.end)
 		}
 	}
 }
 
-// Every rate has its name, even with few runs.
-func TestRatesHaveNames(t *testing.T) {
-	named := Rates("violated", []Rate{{Name: "base", K: 1, N: 1}, {Name: "fenced", N: 30}})
-	if !bytes.Contains(named.SVG(), []byte(">fenced  ")) {
-		t.Error("a rate has no name")
+// A rate is labeled even if it is based on few runs.
+func TestRatesAreLabeled(t *testing.T) {
+	fig := RateFigure("violated", []Rate{{Name: "base", K: 1, N: 1}, {Name: "fenced", N: 30}})
+	if !bytes.Contains(fig.SVG(), []byte(">fenced  ")) {
+		t.Error("a rate has no label")
 	}
 }
 
-// The line of a clock continues from each value read back, and clocks with similar errors share a
-// line.
-func TestClocks(t *testing.T) {
+// A clock's line continues from each recorded setting, and clocks with similar errors share a line.
+func TestClockFigure(t *testing.T) {
 	const epoch, h = 1e18, 3600e9
-	turn := func(n, at int64, node string, off, drift int64) history.Event {
-		return history.Event{N: n, T: at * 1e9, Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: node, Wall: true, Local: epoch + at*1e9 + off, Drift: drift}
+	clockChange := func(n, at int64, node string, off, drift int64) history.Event {
+		return history.Event{N: n, T: at * 1e9, Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: node, WallClock: true, Local: epoch + at*1e9 + off, Drift: drift}
 	}
-	monotonic := turn(4, 2, "n4", 5e9, 0)
-	monotonic.Wall = false
-	f := newReadings(&history.History{Params: history.Params{Epoch: epoch}, Events: []history.Event{
-		turn(1, 1, "n1", 0, 5e8), turn(2, 1, "n2", 0, 5e8), turn(3, 1, "n3", -3*h, 0), monotonic, {N: 5, T: 5e9, Process: "c1", Type: history.End, Op: history.OpClient},
+	monotonic := clockChange(4, 2, "n4", 5e9, 0)
+	monotonic.WallClock = false
+	f := newMeasurements(&history.History{Params: history.Params{Epoch: epoch}, Events: []history.Event{
+		clockChange(1, 1, "n1", 0, 5e8), clockChange(2, 1, "n2", 0, 5e8), clockChange(3, 1, "n3", -3*h, 0), monotonic, {N: 5, T: 5e9, Process: "c1", Type: history.End, Op: history.OpClient},
 	}})
-	fig := clocks(f)
-	wellFormed(t, "clocks", fig.SVG())
+	fig := clockFigure(f)
+	checkWellFormed(t, "clocks", fig.SVG())
 	for _, want := range []string{">n1 n2<", ">n3<", ">-1000 <", ">ahead of true time (s)<"} {
 		if !bytes.Contains(fig.SVG(), []byte(want)) {
 			t.Errorf("%s is missing", want)
 		}
 	}
 	if bytes.Contains(fig.SVG(), []byte("n4")) {
-		t.Error("a monotonic clock is drawn")
+		t.Error("the figure shows a monotonic clock")
 	}
 	if y := f.clockLines()["n1"]; y[len(y)-1].Y != 2 {
-		t.Errorf("after 4 s at 1.5, n1 is %v", y)
+		t.Errorf("after 4 s at rate 1.5, the line of n1 is %v, want 2 at its end", y)
 	}
 }
 
 func TestRoundUp(t *testing.T) {
 	for x, want := range map[float64]float64{0.7: 1, 1: 1, 1.2: 2, 3: 5, 7: 10} {
 		if got := roundUp(x); math.Abs(got-want) > 1e-9 {
-			t.Errorf("round(%g) = %g, want %g", x, got, want)
+			t.Errorf("roundUp(%g) = %g, want %g", x, got, want)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"lockpick/reports/display"
 )
 
-// lane shows the faults of one kind below a plot.
+// lane shows when faults of one kind were active, below a plot.
 type lane struct {
 	name  string
 	hex   string
@@ -21,15 +21,15 @@ type lane struct {
 	spans []span
 }
 
-// span is when a fault was active, in seconds. For an instantaneous fault, both ends are the same.
+// span is the time a fault was active, in seconds. For an instantaneous fault, from equals to.
 type span struct{ from, to float64 }
 
-// maxLanes limits the lanes for kinds of faults, because a record from another version of lockpick
-// may name any number of kinds.
+// maxLanes limits the number of lanes, because a history from another version of lockpick may name
+// any number of fault kinds.
 const maxLanes = 24
 
-// lanesOf sorts faults into lanes, in the order of nemesis.Kinds. Colors distinguish faults of
-// clocks, of messages and of processes; hatches distinguish kinds with the same color.
+// lanesOf assigns faults to lanes, ordered as in nemesis.Kinds. Colors distinguish clock, message and
+// process faults; hatches distinguish kinds of the same color.
 func lanesOf(faults []*facts.Fault, end float64) []lane {
 	byName := map[string][]span{}
 	var names []string
@@ -42,7 +42,7 @@ func lanesOf(faults []*facts.Fault, end float64) []lane {
 		switch {
 		case x.To() < facts.Never:
 			s.to = history.Seconds(x.To())
-		case kind.Instant:
+		case kind.IsInstant:
 			s.to = s.from
 		}
 		if byName[x.Kind] == nil {
@@ -52,7 +52,7 @@ func lanesOf(faults []*facts.Fault, end float64) []lane {
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(kindIndex(a), kindIndex(b)) })
 	var lanes []lane
-	of := map[string]int{} // number of kinds with each color
+	lanesPerColor := map[string]int{} // number of lanes with each color
 	for i, name := range names {
 		if i >= maxLanes {
 			last := &lanes[maxLanes-1]
@@ -60,8 +60,8 @@ func lanesOf(faults []*facts.Fault, end float64) []lane {
 			continue
 		}
 		hex := colorOfKind(name)
-		lanes = append(lanes, lane{name: display.Visible(name, 14), hex: hex, hatch: of[hex], spans: byName[name]})
-		of[hex]++
+		lanes = append(lanes, lane{name: display.Sanitize(name, 14), hex: hex, hatch: lanesPerColor[hex], spans: byName[name]})
+		lanesPerColor[hex]++
 	}
 	for _, l := range lanes {
 		slices.SortStableFunc(l.spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
@@ -69,7 +69,7 @@ func lanesOf(faults []*facts.Fault, end float64) []lane {
 	return lanes
 }
 
-// kindIndex returns the position of a kind in nemesis.Kinds.
+// kindIndex returns the index of a kind in nemesis.Kinds, or their number for an unknown kind.
 func kindIndex(name string) int {
 	if i := slices.IndexFunc(nemesis.Kinds, func(k nemesis.Kind) bool { return k.Name == name }); i >= 0 {
 		return i
@@ -81,20 +81,20 @@ func colorOfKind(name string) string {
 	kind, _ := nemesis.KindOf(name)
 	switch {
 	case (&facts.Fault{Kind: name}).ChangesClock():
-		return display.Clock
+		return display.ClockColor
 	case kind.Hits(nemesis.Link), kind.Hits(nemesis.Message):
-		return display.Other
+		return display.OtherColor
 	}
-	return display.Stall
+	return display.FaultColor
 }
 
-// draw draws a lane below the top of a canvas. It merges spans that are less than a pixel apart.
+// draw draws the lane at the top of the canvas. It merges spans that are at most a pixel apart.
 func (l lane) draw(c draw.Canvas, x func(float64) vg.Length) {
 	top, bottom := c.Max.Y-2, c.Max.Y-rowHeight+2
-	name := textStyle(tickSize, display.Ink)
+	name := textStyle(tickSize, display.InkColor)
 	name.XAlign = draw.XRight
 	c.FillText(name, vg.Point{X: c.Min.X - laneNameGap, Y: c.Max.Y}, l.name)
-	c.StrokeLine2(draw.LineStyle{Color: paletteColor(display.Line, 100), Width: 0.5}, c.Min.X, bottom, c.Max.X, bottom)
+	c.StrokeLine2(draw.LineStyle{Color: paletteColor(display.LineColor, 100), Width: 0.5}, c.Min.X, bottom, c.Max.X, bottom)
 	var boxes []vg.Rectangle
 	var ticks vg.Path
 	last := vg.Length(-1)
@@ -106,7 +106,7 @@ func (l lane) draw(c draw.Canvas, x func(float64) vg.Length) {
 			boxes[n-1].Max.X = max(boxes[n-1].Max.X, to)
 		case to-from >= 3:
 			boxes = append(boxes, vg.Rectangle{Min: vg.Point{X: from, Y: bottom}, Max: vg.Point{X: to, Y: top}})
-		case from > last+1: // too short for a hatch
+		case from > last+1: // the span is too short to hatch
 			ticks.Move(vg.Point{X: from, Y: bottom})
 			ticks.Line(vg.Point{X: from, Y: top})
 			last = from
@@ -119,10 +119,10 @@ func (l lane) draw(c draw.Canvas, x func(float64) vg.Length) {
 	}
 }
 
-// hatches are the directions of the lines in each hatch: rising, falling, vertical and horizontal.
+// hatches lists the line directions of each hatch: rising, falling, vertical and horizontal.
 var hatches = []string{"/", `\`, `/\`, "|", "-", "|-", "", "/|", `\-`, "/-", `\|`, `/\|`, `/\-`, "/|-", `\|-`, `/\|-`}
 
-// hatch fills rectangles with a light color and lines.
+// hatch fills rectangles with a tint and lines of one color.
 func hatch(c draw.Canvas, hex string, kind int, boxes ...vg.Rectangle) {
 	if len(boxes) == 0 {
 		return
@@ -144,7 +144,7 @@ func hatch(c draw.Canvas, hex string, kind int, boxes ...vg.Rectangle) {
 	c.Stroke(areas)
 }
 
-// hatchLines returns the lines of one direction within a rectangle.
+// hatchLines returns parallel lines that fill a rectangle.
 func hatchLines(r vg.Rectangle, direction rune) (lines vg.Path) {
 	const step = 5 * pixel
 	add := func(x1, y1, x2, y2 vg.Length) {

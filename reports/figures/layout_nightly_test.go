@@ -18,28 +18,29 @@ import (
 	"lockpick/scenarios"
 )
 
-// TestCatalogFigures checks the figures of each run of the catalog.
 func TestCatalogFigures(t *testing.T) {
-	drawn := 0
-	eachCatalogRun(t, func(name string, h *history.History) { checkFigures(t, &drawn, name, Of(h)...) })
-	t.Logf("%d figures", drawn)
-	if drawn < 500 {
-		t.Errorf("%d figures, want at least 500", drawn)
+	count := 0
+	eachCatalogRun(t, func(name string, h *history.History) { checkFigures(t, &count, name, FromHistory(h)...) })
+	t.Logf("%d figures", count)
+	if count < 500 {
+		t.Errorf("%d figures, want at least 500", count)
 	}
 }
 
-// eachCatalogRun calls f with the history of each run of the catalog that the simulation supports.
+// eachCatalogRun simulates each supported scenario in the catalog and calls f with its history.
 func eachCatalogRun(t *testing.T, f func(name string, h *history.History)) {
 	t.Helper()
-	known := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
+	known := scenario.KnownNames{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.WithKinds(kinds.All)
 	for _, m := range broken.Mistakes() {
 		known.Mistakes = append(known.Mistakes, m.Name)
 	}
 	backend := sim.New(kinds.All)
 	unsupported := func(s scenario.Scenario) bool {
-		return slices.ContainsFunc(backend.Probe(t.Context()), func(c harness.Capability) bool { return !c.Available && slices.Contains(s.Needs(), c.Name) })
+		return slices.ContainsFunc(backend.Probe(t.Context()), func(c harness.Capability) bool {
+			return !c.Available && slices.Contains(s.RequiredCapabilities(), c.Name)
+		})
 	}
-	all, _, err := scenarios.Choose(nil, nil, known, scenario.Overrides{})
+	all, _, err := scenarios.Choose(nil, nil, known, scenario.ParseOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,35 +20,34 @@ import (
 	"lockpick/reports/display"
 )
 
-// checkFigures counts figures and reports layout errors: a text that is too small, cut off or overlaps
-// another text or a mark, or a color outside the palette.
-func checkFigures(t *testing.T, drawn *int, name string, all ...Figure) {
+// checkFigures counts figures and reports layout errors: text that is too small, is cut off, or
+// overlaps other text or a mark, and colors outside the palette.
+func checkFigures(t *testing.T, count *int, name string, all ...Figure) {
 	t.Helper()
 	for _, f := range all {
-		*drawn++
-		for _, wrong := range layoutErrors(f.Inline()) {
-			t.Errorf("%s/%s: %s", name, f.Name, wrong)
+		*count++
+		for _, problem := range layoutErrors(f.Inline()) {
+			t.Errorf("%s/%s: %s", name, f.Name, problem)
 		}
 	}
 }
 
-// TestFigureLayout checks the rendered figures of each history of the checker's tests, and of extreme
-// data.
+// TestFigureLayout checks the figures for the checker's test histories and for extreme data.
 func TestFigureLayout(t *testing.T) {
-	drawn := 0
-	check := func(name string, all ...Figure) { checkFigures(t, &drawn, name, all...) }
+	count := 0
+	check := func(name string, all ...Figure) { checkFigures(t, &count, name, all...) }
 	for name, h := range checkerHistories(t) {
-		check(name, Of(h)...)
+		check(name, FromHistory(h)...)
 	}
 	for _, n := range []int{1, 10, 3000} {
 		for _, times := range []float64{1e-6, 1, 1e6} {
-			m := testReadings(n)
+			m := testMeasurements(n)
 			for i := range m.acquires {
 				m.acquires[i].at, m.acquires[i].granted = m.acquires[i].at*times, i%3 > 0
 			}
 			m.end *= times
 			m.lanes = lanesOf(faultsOfEveryKind(), m.end)
-			for _, fig := range []*Figure{latency(m), quantiles(m), rate(m)} {
+			for _, fig := range []*Figure{latencyFigure(m), quantileFigure(m), acquireRateFigure(m)} {
 				if fig != nil {
 					check(fmt.Sprint(n, " times ", times), *fig)
 				}
@@ -60,15 +59,15 @@ func TestFigureLayout(t *testing.T) {
 		for i := range 12 {
 			rates = append(rates, Rate{Name: strings.Repeat("long-name/", i), K: k, N: 30_000})
 		}
-		check(fmt.Sprint(k, " of many"), *Rates("lease-linearizable violated, of the seeds that exercised it", rates))
+		check(fmt.Sprint(k, " of many"), *RateFigure("lease-linearizable violated, of the seeds that exercised it", rates))
 	}
-	t.Logf("%d figures", drawn)
-	if drawn < 230 {
-		t.Errorf("%d figures, want at least 230", drawn)
+	t.Logf("%d figures", count)
+	if count < 230 {
+		t.Errorf("%d figures, want at least 230", count)
 	}
 }
 
-// faultsOfEveryKind returns faults of all known kinds and of many unknown ones.
+// faultsOfEveryKind returns faults of all known kinds and of many unknown kinds.
 func faultsOfEveryKind() (all []*facts.Fault) {
 	at := func(n int) *history.Event { return &history.Event{T: int64(n) * 1e8} }
 	for i, k := range nemesis.Kinds {
@@ -80,7 +79,8 @@ func faultsOfEveryKind() (all []*facts.Fault) {
 	return all
 }
 
-// Each known kind has a lane with a distinct look. Unknown kinds share a limited number of lanes.
+// Each known kind has its own lane with a distinct color or hatch. The number of lanes for unknown
+// kinds is limited.
 func TestFaultKindsLookDistinct(t *testing.T) {
 	lanes := lanesOf(faultsOfEveryKind(), 100)
 	looks := map[string]string{}
@@ -93,16 +93,16 @@ func TestFaultKindsLookDistinct(t *testing.T) {
 			t.Errorf("%s and %s look the same", l.name, other)
 		}
 		looks[look] = l.name
-		if second := l.spans[len(l.spans)-1]; nemesis.Kinds[i].Instant != (second.to == second.from) {
+		if second := l.spans[len(l.spans)-1]; nemesis.Kinds[i].IsInstant != (second.to == second.from) {
 			t.Errorf("%s has a span from %v to %v", l.name, second.from, second.to)
 		}
 	}
 	if last := lanes[len(lanes)-1]; len(lanes) != maxLanes || last.name != "others" || len(last.spans) < 30 {
-		t.Errorf("%d lanes, the last is %q", len(lanes), last.name)
+		t.Errorf("%d lanes, the last with the name %q", len(lanes), last.name)
 	}
 }
 
-// area is the bounding box of a text or of a part of a mark, with its origin at the bottom left.
+// area is the bounding box of a text or of part of a mark. The origin is at the bottom left.
 type area struct {
 	x1, y1, x2, y2 float64
 	text           string
@@ -116,14 +116,14 @@ var (
 	fixedColor  = regexp.MustCompile(`(fill|stroke):(#|;|")`)
 )
 
-// layoutErrors lists the layout errors of a drawing. It reads only the SVG, independently of the
-// layout code. It allows for a font a tenth wider than Liberation Sans or Arial.
+// layoutErrors lists a drawing's layout errors. It knows only the SVG, not the layout code. It allows
+// for fonts up to a tenth wider than Liberation Sans or Arial.
 func layoutErrors(svg []byte) (errs []string) {
 	var texts, marks []area
 	var canvas area
 	report := func(format string, args ...any) { errs = append(errs, fmt.Sprintf(format, args...)) }
 	if bad := fixedColor.Find(svg); bad != nil {
-		report("a color outside the palette: %s", bad)
+		report("color outside the palette: %s", bad)
 	}
 	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
 		token, err := d.Token()
@@ -136,11 +136,11 @@ func layoutErrors(svg []byte) (errs []string) {
 		if !ok {
 			continue
 		}
-		has := map[string]string{}
+		attrs := map[string]string{}
 		for _, a := range start.Attr {
-			has[a.Name.Local] = a.Value
+			attrs[a.Name.Local] = a.Value
 		}
-		number := func(name string) float64 { x, _ := strconv.ParseFloat(has[name], 64); return x }
+		number := func(name string) float64 { x, _ := strconv.ParseFloat(attrs[name], 64); return x }
 		switch start.Name.Local {
 		case "svg":
 			canvas = area{x2: number("width"), y2: number("height")}
@@ -150,18 +150,18 @@ func layoutErrors(svg []byte) (errs []string) {
 				return append(errs, err.Error())
 			}
 			size := 0.0
-			if m := fontSize.FindStringSubmatch(has["style"]); m != nil {
+			if m := fontSize.FindStringSubmatch(attrs["style"]); m != nil {
 				size, _ = strconv.ParseFloat(m[1], 64)
 			}
 			if size < 11 {
 				report("%q is %v px high", text, size)
 			}
 			x, base := number("x"), -number("y")
-			width := float64(textStyle(vg.Length(size), display.Ink).Width(strings.TrimSpace(text)))
+			width := float64(textStyle(vg.Length(size), display.InkColor).Width(strings.TrimSpace(text)))
 			texts = append(texts, area{x, base - 0.21*size, x + 1.1*width, base + 0.73*size, text})
 		case "path":
-			if !strings.Contains(has["style"], "var(--paper)") {
-				marks = append(marks, strokes(has["d"])...)
+			if !strings.Contains(attrs["style"], "var(--paper)") {
+				marks = append(marks, strokes(attrs["d"])...)
 			}
 		}
 	}
@@ -189,7 +189,7 @@ func layoutErrors(svg []byte) (errs []string) {
 	return errs
 }
 
-// strokes returns the bounding boxes of the lines in a path.
+// strokes returns the bounding box of each line in a path.
 func strokes(d string) (all []area) {
 	x, y := 0.0, 0.0
 	for _, m := range pathCommand.FindAllStringSubmatch(d, -1) {

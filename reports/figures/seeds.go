@@ -10,66 +10,66 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Rate is how often something happened in N runs.
+// Rate states that something happened in K of N runs.
 type Rate struct {
 	Name string
 	K, N int
 }
 
-// maxName limits the length of a name, to leave room for the figure.
-const maxName = 40
+// maxNameLen limits the length of names, in characters, to leave room for the plot.
+const maxNameLen = 40
 
-// Rates draws a row for each rate, with the 95 % interval of Wilson's score (outcome.Wilson). It
+// RateFigure plots each rate in its own row, with the 95 % Wilson score interval (outcome.Wilson). It
 // returns nil if there are no rates.
-func Rates(title string, rates []Rate) *Figure {
+func RateFigure(title string, rates []Rate) *Figure {
 	if len(rates) == 0 {
 		return nil
 	}
 	fig := newFigure("rates", title, "share of runs (%)", "")
-	fig.Caption = "Share of runs, with its 95 % Wilson score interval. A mark at 0 means that it never happened; the line shows how often it could still happen."
+	fig.Caption = "Share of runs, with the 95 % Wilson score interval. A mark at 0 means that it never happened; the line shows how high the true share may still be."
 	names := map[float64]string{}
 	var points plotter.XYs
-	highest := 0.0
+	maxPercent := 0.0
 	for i, r := range rates {
 		y := -float64(i)
-		names[y] = display.Visible(r.Name, maxName)
+		names[y] = display.Sanitize(r.Name, maxNameLen)
 		low, high := outcome.Wilson(r.K, r.N)
-		highest = max(highest, 100*high)
+		maxPercent = max(maxPercent, 100*high)
 		points = append(points, plotter.XY{X: 100 * float64(r.K) / float64(max(r.N, 1)), Y: y})
 		name := ""
 		if i == 0 {
 			name = "95 % interval"
 		}
-		fig.add(name, line(plotter.XYs{{X: 100 * low, Y: y}, {X: 100 * high, Y: y}}, display.Lease, 0))
+		fig.add(name, newLine(plotter.XYs{{X: 100 * low, Y: y}, {X: 100 * high, Y: y}}, display.LeaseColor, 0))
 	}
-	fig.add("share of runs", scatter{points, display.Lease, false})
+	fig.add("share of runs", scatter{points, display.LeaseColor, false})
 	fig.height = vg.Length(len(rates))*20 + 45
 	fig.plot.Y.Min, fig.plot.Y.Max = -float64(len(rates))+0.5, 0.5
-	const after = "       " // longer than for numbers, because another font may be this much wider
-	fig.plot.Y.Tick.Marker = axisLabels{labels: names, suffix: after, scale: fig.plot.Y.Scale}
-	setLinearScale(&fig.plot.X, 0, highest, minXLength/2)
+	const padding = "       " // wider than for numbers, in case another font is wider
+	fig.plot.Y.Tick.Marker = axisLabels{labels: names, suffix: padding, scale: fig.plot.Y.Scale}
+	setLinearScale(&fig.plot.X, 0, maxPercent, minXLength/2)
 	return fig
 }
 
-// Limits are the theoretical limits of a lock. It never breaks below AlwaysSafe and always breaks
-// above AlwaysBreaks; Nominal is the limit if messages take no time. If smaller values are worse,
-// AlwaysBreaks is less than AlwaysSafe.
+// Limits are a lock's theoretical limits. The lock never breaks below AlwaysSafe and always breaks
+// above AlwaysBreaks. Nominal is the limit if messages take no time. If smaller values are worse, the
+// directions are reversed and AlwaysBreaks is less than AlwaysSafe.
 type Limits struct{ Nominal, AlwaysSafe, AlwaysBreaks float64 }
 
-// Edge draws how often a lock failed at each value of x and, unless limit is nil, its theoretical
-// limits. values must be sorted; rates[i] is the rate at values[i], and its name is not shown.
-// Values far from the limits are omitted. If integral is set, x counts indivisible things, for
-// which the limit is exact.
-func Edge(name, title, x string, integral bool, values []float64, rates []Rate, limit *Limits) *Figure {
+// ThresholdFigure plots how often a lock failed at each value of x and, unless limit is nil, its
+// theoretical limits. values must be sorted, and rates[i] is the rate at values[i]; the rates' names
+// are not shown. ThresholdFigure omits values far from the limits. If integral is set, x is a whole
+// number of things and the limit is exact.
+func ThresholdFigure(name, title, x string, integral bool, values []float64, rates []Rate, limit *Limits) *Figure {
 	if len(values) == 0 {
 		return nil
 	}
 	fig := newFigure(name, title, x, "share of violated runs (%)")
-	fig.Caption = "Share of violated runs at each tested value, with the theoretical limits. Between them, timing decides."
+	fig.Caption = "Share of violated runs at each tested value, with the theoretical limits. Between the limits, the outcome depends on timing."
 	from, to := values[0], values[len(values)-1]
 	if limit != nil && !integral {
-		wide := math.Abs(limit.AlwaysBreaks - limit.AlwaysSafe)
-		from, to = max(from, min(limit.AlwaysSafe, limit.AlwaysBreaks)-wide), min(to, max(limit.AlwaysSafe, limit.AlwaysBreaks)+wide)
+		rangeWidth := math.Abs(limit.AlwaysBreaks - limit.AlwaysSafe)
+		from, to = max(from, min(limit.AlwaysSafe, limit.AlwaysBreaks)-rangeWidth), min(to, max(limit.AlwaysSafe, limit.AlwaysBreaks)+rangeWidth)
 	}
 	var points plotter.XYs
 	for i, v := range values {
@@ -82,16 +82,16 @@ func Edge(name, title, x string, integral bool, values []float64, rates []Rate, 
 	}
 	if limit != nil {
 		at := func(v float64) plotter.XYs { return plotter.XYs{{X: v, Y: 0}, {X: v, Y: 100}} }
-		fig.add("nominal", line(at(limit.Nominal), display.Faint, 2))
+		fig.add("nominal", newLine(at(limit.Nominal), display.FaintColor, 2))
 		if !integral {
-			fig.add("always safe", line(at(limit.AlwaysSafe), display.Lease, 1))
-			fig.add("always breaks", line(at(limit.AlwaysBreaks), display.Alarm, 3))
+			fig.add("always safe", newLine(at(limit.AlwaysSafe), display.LeaseColor, 1))
+			fig.add("always breaks", newLine(at(limit.AlwaysBreaks), display.AlarmColor, 3))
 		}
 	}
 	if !integral {
-		fig.add("", line(points, display.Ink, 0))
+		fig.add("", newLine(points, display.InkColor, 0))
 	}
-	fig.add("measured", scatter{points, display.Ink, false})
+	fig.add("measured", scatter{points, display.InkColor, false})
 	p := fig.plot
 	p.Y.Min, p.Y.Max = 0, 100
 	labelAxis(&p.Y, multiples(25, 0, 100), minYLength)

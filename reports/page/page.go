@@ -1,15 +1,13 @@
-// Package page creates report.html: one run on a single page that needs no network.
+// Package page renders report.html, a self-contained page about one run.
 //
-// Write renders a Page: the verdict, the events, the timeline, the faults, the numbers and figures,
-// the history, how to rerun it, and the limits of the run. A Page holds the run and the drawings
-// that other packages made of it. Its sections have the ids verdict, story, properties, timeline,
-// faults, numbers, figures, history, again and limits. Event N is row #eN, and the result of a
-// property is #p-PROPERTY.
+// A Page consists of the run and the drawings that other packages made of it. The sections have the
+// ids verdict, story, properties, timeline, faults, numbers, figures, history, again and limits.
+// Event N is row #eN, and the result for a property is #p-PROPERTY.
 //
-// Each section is a function from the run to plain data, called by page.tmpl. All text from a
-// history passes through plainText first, and then through html/template.
+// For each section, page.tmpl calls a function that turns the run into plain data. All text from a
+// history goes through plainText and then through html/template.
 //
-// The package does not judge, draw, or access files.
+// The package neither judges the run nor draws anything, and accesses no files.
 package page
 
 import (
@@ -37,23 +35,23 @@ import (
 type Page struct {
 	Run      outcome.Run
 	Diagram  sequence.Diagram
-	Picture  template.HTML // the diagram as an svg element; "" if there is only its text
-	Timeline Part          // its HTML is "" if there is no timeline
+	Picture  template.HTML // the diagram as an svg element; if "", the page shows the diagram as text
+	Timeline Part          // without HTML, the page has no timeline
 	Figures  []Figure
-	Files    []string // names of the files beside the page, to link to
+	Files    []string // names of files in the page's directory to link to
 }
 
-// Part is a section of the page made by another package.
+// Part is a section created by another package.
 type Part struct {
 	HTML   template.HTML
 	Style  template.CSS
 	Script template.JS // runs at the end of the page
 }
 
-// Figure is a plot.
+// Figure is a plot with a caption.
 type Figure struct {
 	Name, Title, Caption string
-	SVG                  template.HTML // an svg element
+	SVG                  template.HTML // svg element
 }
 
 //go:embed page.tmpl
@@ -65,14 +63,14 @@ var style template.CSS
 //go:embed page.js
 var script template.JS
 
-// pageTemplate parses the template on first use, because most commands draw no page.
+// pageTemplate parses the template on first use, because most commands render no page.
 var pageTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("page").Funcs(template.FuncMap{"plain": plainText, "title": title, "subject": subject, "where": backendAndSeed,
-		"lede": leadSentence, "states": violationSummary, "tone": tone, "badges": badges, "setup": setup, "claim": claim, "source": source, "trouble": errorLines, "judged": resultRows,
-		"faults": faults, "measured": measuredNumbers, "again": rerunTerms, "limits": limits}).Parse(layout))
+		"lede": leadSentence, "states": violationSummary, "tone": tone, "badges": badges, "setup": setup, "claim": claim, "source": sourceLinks, "trouble": errorLines, "judged": resultRows,
+		"faults": newFaultTable, "measured": measuredNumbers, "again": rerunTerms, "limits": limitTerms}).Parse(layout))
 })
 
-// Write writes the page. The same Page produces the same bytes.
+// Write renders the page. The same Page always produces the same bytes.
 func Write(w io.Writer, p Page) error {
 	if err := pageTemplate().Execute(w, struct {
 		Page
@@ -86,21 +84,21 @@ func Write(w io.Writer, p Page) error {
 	return nil
 }
 
-// Limits for text from a history: for a sentence, a table cell, and a name within a sentence or
-// cell.
+// Length limits for text from a history, in characters: for a sentence, a table cell, and a name in
+// a sentence or cell.
 const (
 	maxTextLen = 600
 	maxCellLen = 300
 	maxNameLen = 60
 )
 
-// plainText makes text from a history readable on a page. html/template escapes it for HTML.
-func plainText(s string) string { return display.Visible(s, maxTextLen) }
+// plainText makes text from a history safe to show. html/template escapes it for HTML.
+func plainText(s string) string { return display.Sanitize(s, maxTextLen) }
 
-// name is like plainText, but applies the limit for names.
-func name(s string) string { return display.Visible(s, maxNameLen) }
+// name is like plainText, but with the limit for names.
+func name(s string) string { return display.Sanitize(s, maxNameLen) }
 
-// asSentence capitalizes the first word, unless that would change a name, and adds a period.
+// asSentence adds a period and capitalizes the first word unless it may be a name.
 func asSentence(s string) string {
 	s = strings.TrimSpace(s)
 	if s == "" {
@@ -116,13 +114,13 @@ func asSentence(s string) string {
 	return s
 }
 
-// term is a term with its description.
+// term is an entry of a description list.
 type term struct {
 	Name, Text string
-	Code       bool // the text is to be typed into a shell
+	Code       bool // Text is a shell command
 }
 
-// ref refers to an event. It is a link if the page has a row for the event.
+// ref refers to event N. It is a link if the page has a row for the event.
 type ref struct {
 	N   int64
 	Row bool
@@ -157,11 +155,11 @@ func measuredNumbers(r outcome.Run) []number {
 	return out
 }
 
-// formatNumber writes a number with three significant digits, and a count in full.
+// formatNumber formats integers in full and other numbers with three significant digits.
 func formatNumber(x float64) string {
 	switch {
 	case x == math.Trunc(x) && math.Abs(x) < 1e15:
-		return display.Grouped(int(x))
+		return display.GroupDigits(int(x))
 	case math.Abs(x) >= 0.01 && math.Abs(x) < 1e15:
 		digits := 2 - int(math.Floor(math.Log10(math.Abs(x))))
 		return strconv.FormatFloat(x, 'f', min(max(digits, 0), 3), 64)
@@ -169,7 +167,7 @@ func formatNumber(x float64) string {
 	return outcome.FormatNumber(x)
 }
 
-// rerunTerms lists the commands to rerun the run, and where it ran.
+// rerunTerms lists the commands to rerun the run and the environment it ran in.
 func rerunTerms(r outcome.Run) []term {
 	p := r.History.Params
 	var out []term
@@ -180,7 +178,7 @@ func rerunTerms(r outcome.Run) []term {
 	}
 	m := r.Manifest
 	if m == nil {
-		add("Rerun", "This is a bare history. Rerunning it requires its run.json, which is missing here.", false)
+		add("Rerun", "This is a bare history. To rerun it, you need its run.json, which is missing here.", false)
 		add("Check", "lockpick check history.jsonl", true)
 		add("Seed", fmt.Sprint(p.Seed), false)
 		return out
@@ -190,33 +188,33 @@ func rerunTerms(r outcome.Run) []term {
 	add("Check and redraw", "lockpick check . ; lockpick report .", true)
 	add("Seed", fmt.Sprint(m.Seed), false)
 	add("Backend", m.Backend, false)
-	if len(m.Sets) > 0 {
-		add("Overrides", strings.Join(m.Sets, " "), true)
+	if len(m.Overrides) > 0 {
+		add("Overrides", strings.Join(m.Overrides, " "), true)
 	}
-	add("Started", m.Started.UTC().Format("2006-01-02 15:04:05.000 UTC"), false)
+	add("Started", m.StartTime.UTC().Format("2006-01-02 15:04:05.000 UTC"), false)
 	add("lockpick", m.Version, false)
 	add("Go", m.Go, false)
 	add("Host", fmt.Sprintf("%s/%s, %s", m.OS, m.Arch, display.Plural(m.CPUs, "CPU")), false)
 	return out
 }
 
-func limits(r outcome.Run, l listing) []term {
+func limitTerms(r outcome.Run, l listing) []term {
 	p, v := r.History.Params, r.Verdict
 	var out []term
 	add := func(title, format string, args ...any) {
 		out = append(out, term{Name: title, Text: plainText(fmt.Sprintf(format, args...))})
 	}
-	add("One run", "This is one run with one seed. If no property is violated, that means only that no violation was found in this run under these faults. Other seeds produce other interleavings (--seeds 100).")
-	backendLimits(r, add)
+	add("One run", "This is one run with one seed. If no property is violated, this means only that no violation was found in this run under these faults. Other seeds produce other interleavings (--seeds 100).")
+	addBackendLimits(r, add)
 	switch {
 	case v.Inconclusive():
-		add("Inconclusive", "%s A run that does not exercise what it was made for counts neither for the lock nor against it.", asSentence(v.Assumption))
+		add("Inconclusive", "%s A run that does not exercise what it was designed to exercise counts neither for nor against the lock.", asSentence(v.Assumption))
 	case v.Assumption != "":
-		add("Only violations are decided", "%s The violations are valid. For all other properties, the run is inconclusive.", asSentence(v.Assumption))
+		add("Only violations are conclusive", "%s The violations are valid. For all other properties, the run is inconclusive.", asSentence(v.Assumption))
 	}
 	for _, e := range r.History.Events {
 		if e.Op == history.OpUnsupported {
-			add("Not in the simulation", "%s of %s, %s. Redis supports it and would have answered differently (--backend process).", name(e.Value), name(e.Node), name(e.Cause))
+			add("Not in the simulation", "%s on %s, %s. Redis supports it and would have answered differently (--backend process).", name(e.Value), name(e.Node), name(e.Cause))
 		}
 	}
 	if v.Cut != "" {
@@ -232,95 +230,96 @@ func limits(r outcome.Run, l listing) []term {
 		}
 	}
 	if len(untested) > 0 {
-		add("Not exercised", "This run had no occasion to violate %s, so it shows nothing about these properties.", display.List(untested))
+		add("Not exercised", "This run gave the lock no occasion to violate %s, so it says nothing about these properties.", display.List(untested))
 	}
 	if p.Resource == "" {
-		add("No resource", "The history has no protected resource, so the effect of violations on it could not be judged.")
+		add("No resource", "The run has no protected resource, so the effect of violations on a resource could not be judged.")
 	}
 	if v.Second == verdict.Undecided && v.Assumption == "" {
-		add("The second judge", "porcupine did not check the whole record, or the record is too long for its search. It did check the violations that were found.")
+		add("Second judge", "porcupine did not check the whole record, or the record is too long for its search. It did check the violations that were found.")
 	}
-	for _, why := range r.Outcome.Retried {
+	for _, why := range r.Outcome.RetryReasons {
 		add("Retried", "%s", asSentence(why))
 	}
-	if m := r.Manifest; m != nil && len(m.Sets) > 0 {
-		add("Other settings", "Settings were changed on the command line, so the violations and numbers that the scenario expects no longer apply: %s.", strings.Join(m.Sets, " "))
+	if m := r.Manifest; m != nil && len(m.Overrides) > 0 {
+		add("Other settings", "Because settings were changed on the command line, the violations and numbers that the scenario expects no longer apply: %s.", strings.Join(m.Overrides, " "))
 	}
 	if r.Manifest == nil {
-		add("No manifest", "This is a bare history. Its scenario's expectations are not known, so it is checked against what is required of every lock.")
+		add("No manifest", "This is a bare history. Its scenario's expectations are unknown, so it is checked against what is required of every lock.")
 	}
-	if l.Left > 0 {
-		add("Not on this page", "%s of %s are not listed here. The history has all of them: event N is line N.", display.Plural(l.Left, "event"), display.Grouped(l.All))
+	if l.NumOmitted > 0 {
+		add("Not on this page", "%s of %s are not listed here. The history contains all of them: event N is on line N.", display.Plural(l.NumOmitted, "event"), display.GroupDigits(l.NumEvents))
 	}
 	return out
 }
 
-func backendLimits(r outcome.Run, add func(title, format string, args ...any)) {
+func addBackendLimits(r outcome.Run, add func(title, format string, args ...any)) {
 	switch backend := r.History.Params.Backend; backend {
 	case "sim":
-		add("Simulated", "Network, nodes, disks and time were simulated. The clients and the lock's code were real. Behavior of a real redis-server, kernel or network beyond the model is not covered (--backend process).")
+		add("Simulated", "Network, nodes, disks and time were simulated. The clients and the lock's code were real. The simulation does not cover behavior of a real redis-server, kernel or network that is not in its model (--backend process).")
 	case "":
-		add("Where it ran", "The history does not name its backend.")
+		add("Backend", "The history does not name its backend.")
 	default:
-		add("Real, on one machine", "The nodes were real servers on one machine, over its loopback device. The same seed gives the same plan, but not the same interleaving: a race that did not occur in this run may occur in the next.")
+		add("Real, on one machine", "The nodes were real servers on one machine, connected by its loopback device. The same seed gives the same plan, but not the same interleaving: a race that did not occur in this run may occur in the next.")
 		if m := r.Manifest; m != nil {
-			add("Scaled", "On real backends durations are scaled (--scale); the lock's TTL was %s here. Delays of fixed length, such as scheduling, matter more for short leases.", display.Span(int64(m.Scenario.Lock.TTL)))
+			add("Scaled", "On real backends, durations are scaled (--scale): in this run, the lock's TTL was %s. Delays that don't scale, such as scheduling, matter more for short leases.", display.Duration(int64(m.Scenario.Lock.TTL)))
 		}
 	}
 }
 
-// maxRows limits the events that a page lists. Browsers can display this many at once, and the page
-// stays at about a megabyte.
+// maxRows limits the number of events on a page, to what a browser can display at once. It keeps a
+// page at about a megabyte.
 const maxRows = 3000
 
-// maxChoices limits the processes offered by the filter.
+// maxChoices limits the number of processes the filter offers.
 const maxChoices = 300
 
-// listing is the part of the history that the page lists.
+// listing is the part of the history listed on the page.
 type listing struct {
-	Rows      []row
-	Processes []string
-	Types     []string
-	All, Left int // number of events, and of events left out
-	Around    string
+	Rows                  []row
+	Processes             []string
+	Types                 []string
+	NumEvents, NumOmitted int    // number of events, and how many are omitted
+	Span                  string // time span listed completely, if not all
 
-	Has map[int64]bool // numbers of the events that have a row
+	HasRow map[int64]bool // whether an event is listed, by number
 }
 
-// row is an event, or a gap where events are left out.
+// row is an event or a gap where events are omitted.
 type row struct {
 	N                             int64
 	Time, Process, Type, Op, What string
-	Named, Printed                bool // Named: cited by the verdict or the diagram, or an event of a fault. Printed: cited by the verdict or the diagram.
+	Cited                         bool // by the verdict or the diagram
+	Highlighted                   bool // cited, or an event of a fault
 	Gap                           string
 }
 
-// newListing chooses the events that have a row: all of them, or the cited events and those around
-// the first violation.
+// newListing lists all events of a short history. Of a long history, it lists the cited events and
+// the events around the first violation.
 func newListing(r outcome.Run, d sequence.Diagram) listing {
 	events := r.History.Events
 	cited := citedEvents(r, d)
-	named := maps.Clone(cited)
+	namedEvents := maps.Clone(cited)
 	for i := range events {
-		if e := &events[i]; e.Process == history.Nemesis && len(named) < maxNamed {
-			named[e.N] = true
+		if e := &events[i]; e.Process == history.Nemesis && len(namedEvents) < maxNamedEvents {
+			namedEvents[e.N] = true
 		}
 	}
-	l := listing{All: len(events), Has: map[int64]bool{}}
+	l := listing{NumEvents: len(events), HasRow: map[int64]bool{}}
 	from, to := 0, len(events)
 	if len(events) > maxRows {
-		window := max(maxRows-len(named), maxRows/2)
+		window := max(maxRows-len(namedEvents), maxRows/2)
 		middle := center(r)
 		from = min(max(middle-window/2, 0), len(events)-window)
 		to = from + window
-		l.Around = display.Seconds(events[from].T) + " to " + display.Seconds(events[to-1].T)
+		l.Span = display.Seconds(events[from].T) + " to " + display.Seconds(events[to-1].T)
 	}
-	gap := 0 // start of the current gap
+	gap := 0 // index of the first event since the last row
 	budget := maxRows - (to - from)
 	for i := range events {
 		e := &events[i]
 		inside := from <= i && i < to
-		if !inside && (!named[e.N] || budget == 0) {
+		if !inside && (!namedEvents[e.N] || budget == 0) {
 			continue
 		}
 		if !inside {
@@ -328,46 +327,46 @@ func newListing(r outcome.Run, d sequence.Diagram) listing {
 		}
 		l.gap(events, gap, i)
 		gap = i + 1
-		l.Has[e.N] = true
+		l.HasRow[e.N] = true
 		l.Rows = append(l.Rows, row{N: e.N, Time: display.Decimal(e.T, 6), Process: name(e.Process), Type: name(string(e.Type)),
-			Op: name(e.Op), What: detail(e), Named: named[e.N], Printed: cited[e.N]})
+			Op: name(e.Op), What: eventDetail(e), Highlighted: namedEvents[e.N], Cited: cited[e.N]})
 	}
 	l.gap(events, gap, len(events))
 	l.collectChoices()
 	return l
 }
 
-// gap adds a row that stands for the omitted events[from:to].
+// gap adds a row for the omitted events[from:to].
 func (l *listing) gap(events []history.Event, from, to int) {
 	if from >= to {
 		return
 	}
-	l.Left += to - from
-	l.Rows = append(l.Rows, row{Gap: fmt.Sprintf("%s left out, %s to %s", display.Plural(to-from, "event"), display.Seconds(events[from].T), display.Seconds(events[to-1].T))})
+	l.NumOmitted += to - from
+	l.Rows = append(l.Rows, row{Gap: fmt.Sprintf("%s omitted, %s to %s", display.Plural(to-from, "event"), display.Seconds(events[from].T), display.Seconds(events[to-1].T))})
 }
 
-// center returns the index of the event around which a long history is shown: the middle of the
-// violation, the first fault, or the beginning.
+// center returns the index of the event that a long history is listed around: the middle of the
+// violation or, without a violation, the first fault or the first event.
 func center(r outcome.Run) int {
 	at := int64(0)
 	if x := sequence.ShownResult(r.Verdict); x != nil && x.Witness != nil {
 		at = x.Witness.From + (x.Witness.To-x.Witness.From)/2
 	} else if all := facts.Read(r.History).Faults; len(all) > 0 {
-		at = all[0].First().T
+		at = all[0].FirstEvent().T
 	}
 	i, _ := slices.BinarySearchFunc(r.History.Events, at, func(e history.Event, t int64) int { return cmp.Compare(e.T, t) })
 	return i
 }
 
-// maxNamed limits the cited events that get a row even if they are outside the window.
-const maxNamed = maxRows / 2
+// maxNamedEvents limits the number of cited events outside the window that get a row.
+const maxNamedEvents = maxRows / 2
 
-// citedEvents returns the numbers of the events that the verdict and the diagram refer to.
+// citedEvents returns the numbers of the events that the verdict or the diagram refers to.
 func citedEvents(r outcome.Run, d sequence.Diagram) map[int64]bool {
 	out := map[int64]bool{}
 	add := func(ns []int64) {
 		for _, n := range ns {
-			if len(out) < maxNamed {
+			if len(out) < maxNamedEvents {
 				out[n] = true
 			}
 		}
@@ -395,7 +394,7 @@ func citedEvents(r outcome.Run, d sequence.Diagram) map[int64]bool {
 	return out
 }
 
-// collectChoices lists the processes and types of the listed events, for the filter.
+// collectChoices collects the processes and types of the listed events for the filter.
 func (l *listing) collectChoices() {
 	processes, types := map[string]bool{}, map[string]bool{}
 	for _, r := range l.Rows {

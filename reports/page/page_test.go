@@ -20,11 +20,12 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// overlapRun returns a small run: c1 pauses, and then both clients believe that they hold the lock.
+// overlapRun returns a short run with additional events before the end: c1 is paused, and then both
+// clients believe they hold the lock.
 func overlapRun(more ...history.Event) *history.History {
 	p := &history.Params{Schema: history.Schema, Scenario: "tale", Backend: "sim", Seed: 7, Clients: []string{"c1", "c2"}, Nodes: []string{"n1"},
 		Resource: "r1", Quorum: 1, Lock: "redlock", TTL: 1e10, NodeTimeout: 5e7, RetryMax: 2e8, Fence: "none",
-		Steps: []history.PlannedStep{{Step: 1, Fault: "pause", Targets: []string{"c1"}, When: "at 2s"}}}
+		Steps: []history.PlannedStep{{Step: 1, Fault: "pause", Targets: []string{"c1"}, Trigger: "at 2s"}}}
 	events := []history.Event{
 		{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: p},
 		{T: 1e6, Process: "c1", Type: history.Begin, Op: history.OpClient},
@@ -48,7 +49,7 @@ func overlapRun(more ...history.Event) *history.History {
 	return h
 }
 
-// checkedRun checks a history for a page. want is the expectation for mutual exclusion.
+// checkedRun returns a history with its verdict. want is the outcome expected for mutual exclusion.
 func checkedRun(h *history.History, want string) outcome.Run {
 	v := checker.Check(h)
 	r := outcome.Run{History: h, Verdict: v, Manifest: &scenario.Manifest{Command: "lockpick run tale", Version: "1", Go: "go1", OS: "linux", Arch: "amd64", CPUs: 2,
@@ -67,13 +68,13 @@ func checkedRun(h *history.History, want string) outcome.Run {
 func render(t *testing.T, r outcome.Run) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := Write(&out, Page{Run: r, Diagram: sequence.OfVerdict(r.History, r.Verdict), Files: []string{"history.jsonl"}}); err != nil {
+	if err := Write(&out, Page{Run: r, Diagram: sequence.ForVerdict(r.History, r.Verdict), Files: []string{"history.jsonl"}}); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
 }
 
-func TestSentences(t *testing.T) {
+func TestHeaderSentences(t *testing.T) {
 	quiet := overlapRun()
 	quiet.Params.Steps = nil
 	quiet.Events = append(quiet.Events[:7:7], quiet.Events[9:]...) // without c2's acquire
@@ -83,40 +84,41 @@ func TestSentences(t *testing.T) {
 		h                       *history.History
 		want, say, states, tone string
 	}{
-		{overlapRun(), "violated", both, "mutual-exclusion was violated as expected; lease-linearizable was violated with no expectation set.", ""},
-		{overlapRun(), "holds", both, "mutual-exclusion was violated unexpectedly; lease-linearizable was violated with no expectation set.", "unexpected"},
+		{overlapRun(), "violated", both, "mutual-exclusion was violated as expected; lease-linearizable was violated (informational).", ""},
+		{overlapRun(), "holds", both, "mutual-exclusion was violated unexpectedly; lease-linearizable was violated (informational).", "unexpected"},
 		{quiet, "holds", "No violation found in this run, which had no planned faults.", "", ""},
 		{quiet, "violated", "No violation found in this run", "", ""},
 		{vacuousHistory, "holds", "Inconclusive: step 2 (kill n1) never started", "", ""},
 	} {
 		r := checkedRun(c.h, c.want)
-		if got := leadSentence(Page{Run: r, Diagram: sequence.OfVerdict(r.History, r.Verdict)}); !strings.Contains(strings.ToLower(got), strings.ToLower(c.say)) {
-			t.Errorf("lede %q\ndoes not contain %q", got, c.say)
+		if got := leadSentence(Page{Run: r, Diagram: sequence.ForVerdict(r.History, r.Verdict)}); !strings.Contains(strings.ToLower(got), strings.ToLower(c.say)) {
+			t.Errorf("lead sentence is %q, want %q in it", got, c.say)
 		}
 		if got := violationSummary(r); got != c.states {
-			t.Errorf("violations %q, want %q", got, c.states)
+			t.Errorf("violationSummary is %q, want %q", got, c.states)
 		}
 		if got := tone(r); got != c.tone {
-			t.Errorf("tone %q, want %q", got, c.tone)
+			t.Errorf("tone is %q, want %q", got, c.tone)
 		}
 	}
 }
 
-// Violations come first, properties that were not exercised last.
+// Violations come first, and properties that were not exercised last.
 func TestPropertyOrder(t *testing.T) {
 	var got []string
 	for _, x := range resultRows(checkedRun(overlapRun(), "holds"), nil) {
 		got = append(got, x.Got)
 	}
 	if first, last := got[0], got[len(got)-1]; first != "violated" || last != "not exercised" {
-		t.Errorf("outcomes %q: want violated first and not exercised last", got)
+		t.Errorf("outcomes are %q, want \"violated\" first and \"not exercised\" last", got)
 	}
 	if i := slices.Index(got, "not exercised"); slices.ContainsFunc(got[i:], func(s string) bool { return s != "not exercised" }) {
-		t.Errorf("outcomes %q: want all not exercised at the end", got)
+		t.Errorf("outcomes are %q, want every \"not exercised\" at the end", got)
 	}
 }
 
-// vacuousRun returns overlapRun without c2's hold, and with a step that is never injected.
+// vacuousRun returns overlapRun with c2's acquire failing and with another step, which is never
+// injected.
 func vacuousRun() *history.History {
 	h := overlapRun()
 	for i, e := range h.Events {
@@ -129,9 +131,9 @@ func vacuousRun() *history.History {
 	return h
 }
 
-// TestGolden compares the bodies of the pages for an expected violation, an unexpected one and an
-// inconclusive run with golden files. It excludes styles and scripts, because these may change
-// without affecting the content.
+// TestGolden compares page bodies with golden files, for an expected violation, an unexpected
+// violation and an inconclusive run. It ignores styles and scripts, because they can change without
+// affecting the content.
 func TestGolden(t *testing.T) {
 	vacuousHistory := vacuousRun()
 	for name, r := range map[string]outcome.Run{
@@ -146,14 +148,15 @@ func TestGolden(t *testing.T) {
 			}
 		}
 		if want, err := os.ReadFile(path); err != nil || got != string(want) {
-			t.Errorf("%s differs from the page: check the difference, then run with -update (%v)", path, err)
+			t.Errorf("%s differs from the page: check the change and, if it is right, run with -update (%v)", path, err)
 		}
 	}
 }
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Each link to an event leads to exactly one row, and only web addresses become links.
+// Each internal link has exactly one target, and of the text from a scenario only web addresses
+// become links.
 func TestLinks(t *testing.T) {
 	page := render(t, checkedRun(overlapRun(), "violated"))
 	for _, m := range regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(page, -1) {
@@ -168,19 +171,18 @@ func TestLinks(t *testing.T) {
 	}
 	for _, id := range []string{"verdict", "story", "faults", "numbers", "history", "again", "limits", "p-mutual-exclusion", "e1", "e11"} {
 		if !strings.Contains(page, `id="`+id+`"`) {
-			t.Errorf("no element has the id %s", id)
+			t.Errorf("no element has the id %q", id)
 		}
 	}
 }
 
-func TestDeterministic(t *testing.T) {
+func TestPageIsDeterministic(t *testing.T) {
 	if a, b := render(t, checkedRun(overlapRun(), "holds")), render(t, checkedRun(overlapRun(), "holds")); a != b {
 		t.Error("the same run produced two different pages")
 	}
 }
 
-// Bare and truncated histories still produce a page.
-func TestBareHistory(t *testing.T) {
+func TestPageOfBareTruncatedHistory(t *testing.T) {
 	r := checkedRun(overlapRun(), "holds")
 	r.Manifest, r.Outcome.Judgements = nil, nil
 	r.Verdict.Cut = "line 9 is cut in its middle"
@@ -193,25 +195,25 @@ func TestBareHistory(t *testing.T) {
 	render(t, outcome.Run{History: &history.History{}}) // an empty run must not panic
 }
 
-// For a long history the page lists the cited events and those around the violation, and states how
-// many it omits.
+// The page of a long history lists the cited events and the events around the violation, and states
+// how many events it omits.
 func TestLongHistory(t *testing.T) {
 	var more []history.Event
 	for i := range 20_000 {
 		more = append(more, history.Event{T: 6e9 + int64(i)*1e5, Process: "c1-n1", Type: history.Fail, Op: history.OpSet, Key: "k", Node: "n1", Token: "x",
-			Sent: 6e9 + int64(i)*1e5 - 1000, Applied: 6e9 + int64(i)*1e5 - 500, Answered: 6e9 + int64(i)*1e5})
+			SentAt: 6e9 + int64(i)*1e5 - 1000, AppliedAt: 6e9 + int64(i)*1e5 - 500, AnsweredAt: 6e9 + int64(i)*1e5})
 	}
 	r := checkedRun(overlapRun(more...), "violated")
-	l := newListing(r, sequence.OfVerdict(r.History, r.Verdict))
-	if len(l.Has) > maxRows || len(l.Has)+l.Left != len(r.History.Events) {
-		t.Errorf("%d rows and %d omitted, of %d events", len(l.Has), l.Left, len(r.History.Events))
+	l := newListing(r, sequence.ForVerdict(r.History, r.Verdict))
+	if len(l.HasRow) > maxRows || len(l.HasRow)+l.NumOmitted != len(r.History.Events) {
+		t.Errorf("%d of %d events have rows and %d are omitted", len(l.HasRow), len(r.History.Events), l.NumOmitted)
 	}
 	for _, n := range r.Verdict.Result(verdict.MutualExclusion).Witness.Events {
-		if !l.Has[n] {
+		if !l.HasRow[n] {
 			t.Errorf("event %d of the witness has no row", n)
 		}
 	}
-	if page := render(t, r); !strings.Contains(page, fmt.Sprintf("%s left out", display.Plural(l.Left, "event"))) && !strings.Contains(page, "left out") {
+	if page := render(t, r); !strings.Contains(page, fmt.Sprintf("%s omitted", display.Plural(l.NumOmitted, "event"))) && !strings.Contains(page, "omitted") {
 		t.Error("the page does not state how many events it omits")
 	}
 }
@@ -219,10 +221,10 @@ func TestLongHistory(t *testing.T) {
 func BenchmarkWrite(b *testing.B) {
 	var more []history.Event
 	for i := range 2000 {
-		more = append(more, history.Event{T: 6e9 + int64(i)*1e5, Process: "c1-n1", Type: history.Fail, Op: history.OpSet, Key: "k", Node: "n1", Token: "x", Sent: 6e9, Applied: 6e9, Answered: 6e9})
+		more = append(more, history.Event{T: 6e9 + int64(i)*1e5, Process: "c1-n1", Type: history.Fail, Op: history.OpSet, Key: "k", Node: "n1", Token: "x", SentAt: 6e9, AppliedAt: 6e9, AnsweredAt: 6e9})
 	}
 	r := checkedRun(overlapRun(more...), "violated")
-	p := Page{Run: r, Diagram: sequence.OfVerdict(r.History, r.Verdict)}
+	p := Page{Run: r, Diagram: sequence.ForVerdict(r.History, r.Verdict)}
 	for b.Loop() {
 		if err := Write(&bytes.Buffer{}, p); err != nil {
 			b.Fatal(err)

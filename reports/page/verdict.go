@@ -15,18 +15,18 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// badge is a short text and the tone, which gives it a color of the same meaning.
+// badge is a short text with a tone, which determines its color.
 type badge struct{ Tone, Text string }
 
-// Tones are class names in page.css.
+// Tones. They are class names in page.css.
 const (
-	calm  = "calm"
-	good  = "good"
-	alarm = "alarm"
-	doubt = "doubt"
+	toneCalm  = "calm"
+	toneGood  = "good"
+	toneAlarm = "alarm"
+	toneDoubt = "doubt"
 )
 
-// subject names what was run, for example "gc-pause-after-acquire/fenced".
+// subject returns the scenario and variant, such as "gc-pause-after-acquire/fenced".
 func subject(r outcome.Run) string {
 	p := r.History.Params
 	s := cmp.Or(p.Scenario, "unnamed run")
@@ -36,7 +36,7 @@ func subject(r outcome.Run) string {
 	return name(s)
 }
 
-// backendAndSeed describes where the run took place, for example "on sim, seed 1".
+// backendAndSeed returns, for example, "on sim, seed 1".
 func backendAndSeed(r outcome.Run) string {
 	if p := r.History.Params; p.Backend != "" {
 		return fmt.Sprintf("on %s, seed %d", name(p.Backend), p.Seed)
@@ -46,8 +46,7 @@ func backendAndSeed(r outcome.Run) string {
 
 func title(r outcome.Run) string { return display.Join(" ", subject(r), backendAndSeed(r)) }
 
-// leadSentence summarizes the verdict in one sentence. For a violation, it states the cause and the
-// effect.
+// leadSentence summarizes the verdict. For a violation, it states the cause and the effect.
 func leadSentence(p Page) string {
 	r := p.Run
 	if r.Verdict.Inconclusive() {
@@ -62,7 +61,7 @@ func leadSentence(p Page) string {
 	}
 	for _, j := range r.Outcome.Judgements {
 		if j.Missed {
-			s += fmt.Sprintf(" %s was expected to be %s, but was not.", j.Property, j.Expected)
+			s += fmt.Sprintf(" %s was expected to be %s but was not.", j.Property, j.Expected)
 		} else if j.Got == verdict.NotExercised && !j.AsExpected {
 			s += fmt.Sprintf(" %s was not exercised: %s.", j.Property, strings.TrimSuffix(j.Because, "."))
 		} else if j.Got == verdict.Undecided && !j.AsExpected {
@@ -72,14 +71,14 @@ func leadSentence(p Page) string {
 	return plainText(s)
 }
 
-// violationSummary lists the violated properties and states whether the violations were expected.
+// violationSummary states which properties were violated and whether that was expected.
 func violationSummary(r outcome.Run) string {
 	expected, unexpected, informational := violatedProperties(r)
 	var parts []string
 	for _, p := range []struct {
 		props []string
 		how   string
-	}{{unexpected, "unexpectedly"}, {expected, "as expected"}, {informational, "with no expectation set"}} {
+	}{{unexpected, "unexpectedly"}, {expected, "as expected"}, {informational, "(informational)"}} {
 		if len(p.props) > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s violated %s", display.List(p.props), wasOrWere(len(p.props)), p.how))
 		}
@@ -90,7 +89,7 @@ func violationSummary(r outcome.Run) string {
 	return plainText(strings.Join(parts, "; ") + ".")
 }
 
-// tone returns the CSS class of the page's head. It highlights unexpected violations.
+// tone returns the CSS class of the page header, which highlights unexpected violations.
 func tone(r outcome.Run) string {
 	if _, unexpected, _ := violatedProperties(r); len(unexpected) > 0 {
 		return "unexpected"
@@ -105,8 +104,8 @@ func wasOrWere(n int) string {
 	return "were"
 }
 
-// violatedProperties lists the violated properties by expectation. Those in informational have
-// none.
+// violatedProperties groups the violated properties by expectation. Properties without an
+// expectation are informational.
 func violatedProperties(r outcome.Run) (expected, unexpected, informational []string) {
 	for _, res := range r.Verdict.Results {
 		if res.Outcome != verdict.Violated {
@@ -124,8 +123,8 @@ func violatedProperties(r outcome.Run) (expected, unexpected, informational []st
 	return expected, unexpected, informational
 }
 
-// shownResult returns the result that the page is about: the first violation, preferably one with a
-// witness.
+// shownResult returns the result to show in the header: the first violation with a witness or, if
+// there is none, the first violation.
 func shownResult(r outcome.Run) *verdict.Result {
 	if res := sequence.ShownResult(r.Verdict); res != nil {
 		return res
@@ -141,33 +140,32 @@ func badges(r outcome.Run) []badge {
 	var out []badge
 	switch {
 	case r.Verdict.Inconclusive():
-		out = append(out, badge{doubt, "? inconclusive"})
+		out = append(out, badge{toneDoubt, "? inconclusive"})
 	case len(expected)+len(unexpected)+len(informational) > 0:
-		out = append(out, badge{alarm, "✗ violated"})
+		out = append(out, badge{toneAlarm, "✗ violated"})
 	default:
-		out = append(out, badge{good, "○ no violation found"})
+		out = append(out, badge{toneGood, "○ no violation found"})
 	}
 	switch state := r.Outcome.State(); {
-	case r.Manifest == nil: // the expectations are not known
-	case state == outcome.Informational, state == outcome.AsExpected && r.Outcome.InformationalOnly():
-		out = append(out, badge{calm, "– informational"})
-	case state == outcome.AsExpected:
-		out = append(out, badge{good, "✓ as expected"})
-	case state == outcome.Undecided && r.Verdict.Inconclusive(): // the first badge already says so
-	case state == outcome.Undecided:
-		out = append(out, badge{doubt, "? inconclusive"})
-	case state == outcome.Unexpected:
-		out = append(out, badge{alarm, "! not as expected"})
+	case r.Manifest == nil: // the expectations are unknown
+	case state == outcome.StateInformational, state == outcome.StateAsExpected && r.Outcome.InformationalOnly():
+		out = append(out, badge{toneCalm, "– informational"})
+	case state == outcome.StateAsExpected:
+		out = append(out, badge{toneGood, "✓ as expected"})
+	case state == outcome.StateUndecided && r.Verdict.Inconclusive(): // the first badge says so
+	case state == outcome.StateUndecided:
+		out = append(out, badge{toneDoubt, "? inconclusive"})
+	case state == outcome.StateUnexpected:
+		out = append(out, badge{toneAlarm, "! not as expected"})
 	default:
-		out = append(out, badge{alarm, "! " + state})
+		out = append(out, badge{toneAlarm, "! " + state})
 	}
 	if r.Verdict.Cut != "" {
-		out = append(out, badge{doubt, "record truncated"})
+		out = append(out, badge{toneDoubt, "record truncated"})
 	}
 	return out
 }
 
-// setup describes the setup of the run.
 func setup(r outcome.Run) []term {
 	p := r.History.Params
 	out := []term{}
@@ -178,7 +176,7 @@ func setup(r outcome.Run) []term {
 	}
 	lock := name(p.Lock)
 	if p.TTL > 0 {
-		lock += ", TTL " + display.Span(int64(p.TTL))
+		lock += ", TTL " + display.Duration(int64(p.TTL))
 	}
 	add("Lock", strings.TrimPrefix(lock, ", "))
 	nodes := display.Plural(len(p.Nodes), "node")
@@ -186,7 +184,7 @@ func setup(r outcome.Run) []term {
 		nodes += ", persistence " + name(p.Persistence)
 	}
 	add("Nodes", nodes)
-	add("Clients", display.Grouped(len(p.Clients)))
+	add("Clients", display.GroupDigits(len(p.Clients)))
 	if p.Fence != "" && p.Resource != "" {
 		add("Fence", name(p.Fence))
 	}
@@ -196,7 +194,7 @@ func setup(r outcome.Run) []term {
 	}
 	events := r.History.Events
 	if n := len(events); n > 0 {
-		add("Record", fmt.Sprintf("%s, %s of true time", display.Plural(n, "event"), display.Span(max(events[n-1].T, 0))))
+		add("Record", fmt.Sprintf("%s, %s of true time", display.Plural(n, "event"), display.Duration(max(events[n-1].T, 0))))
 	}
 	return out
 }
@@ -208,20 +206,20 @@ func claim(r outcome.Run) string {
 	return plainText(r.Manifest.Scenario.Claim)
 }
 
-// linkedText is a piece of text, with its link if it has one.
+// linkedText is text that may be a link.
 type linkedText struct{ Text, URL string }
 
-var address = regexp.MustCompile(`https?://[^\s()<>"'\x60]+[^\s()<>"'\x60.,;:]`)
+var webAddress = regexp.MustCompile(`https?://[^\s()<>"'\x60]+[^\s()<>"'\x60.,;:]`)
 
-// source splits the source of the claim into text and links. Only web addresses become links.
-func source(r outcome.Run) []linkedText {
+// sourceLinks splits the claim's source into plain text and links. Only web addresses become links.
+func sourceLinks(r outcome.Run) []linkedText {
 	if r.Manifest == nil {
 		return nil
 	}
 	text := plainText(r.Manifest.Scenario.Source)
 	var out []linkedText
 	at := 0
-	for _, m := range address.FindAllStringIndex(text, -1) {
+	for _, m := range webAddress.FindAllStringIndex(text, -1) {
 		out = append(out, linkedText{Text: text[at:m[0]]}, linkedText{Text: text[m[0]:m[1]], URL: text[m[0]:m[1]]})
 		at = m[1]
 	}
@@ -231,11 +229,12 @@ func source(r outcome.Run) []linkedText {
 	return out
 }
 
-// errorLines lists errors and disagreements between the judges, which the page shows first.
+// errorLines lists a disagreement between the two judges and other errors. The page shows them above
+// everything else but the header.
 func errorLines(r outcome.Run) []string {
 	var out []string
 	if d := r.Verdict.Disagreement; d != "" {
-		out = append(out, plainText("The two judges disagree. This is a bug in lockpick: trust neither result. "+asSentence(d)))
+		out = append(out, plainText("The two judges disagree. This is a bug in lockpick; trust neither result. "+asSentence(d)))
 	}
 	for line := range strings.SplitSeq(r.Outcome.Error, "\n") {
 		if line != "" && !strings.Contains(line, "judges disagree") {
@@ -247,22 +246,22 @@ func errorLines(r outcome.Run) []string {
 
 type result struct {
 	Property, Expected, Got, Mark, Tone string
-	AsExpected, AsTone                  string
+	AsExpected, ExpectedTone            string
 	Sort                                string // safety, liveness or number
 	Because, Cause, Checked             string
-	Idle                                bool // not exercised
+	NotExercised                        bool
 	Witness                             []ref
 	Losses                              []lossRow
-	Confirmed                           string // what a rerun without the cause showed
-	Range                               string // of the timeline, "FROM-TO" in seconds
+	Confirmed                           string // result of a rerun without the cause
+	Range                               string // section of the timeline, as "FROM-TO" in seconds
 }
 
-var outcomes = map[verdict.Outcome]badge{
-	verdict.Holds: {good, "○"}, verdict.Violated: {alarm, "✗"}, verdict.Undecided: {doubt, "?"}, verdict.NotExercised: {calm, "–"},
+var outcomeBadges = map[verdict.Outcome]badge{
+	verdict.Holds: {toneGood, "○"}, verdict.Violated: {toneAlarm, "✗"}, verdict.Undecided: {toneDoubt, "?"}, verdict.NotExercised: {toneCalm, "–"},
 }
 
-// resultRows returns the table of properties and bounded numbers: violations first, properties that
-// were not exercised last.
+// resultRows returns the table of properties and bounded numbers. Violations come first, and
+// properties that were not exercised last.
 func resultRows(r outcome.Run, rows map[int64]bool) (all []result) {
 	for _, j := range r.Outcome.Judgements {
 		if j.Number != nil {
@@ -272,19 +271,19 @@ func resultRows(r outcome.Run, rows map[int64]bool) (all []result) {
 		}
 	}
 	for _, res := range r.Verdict.Results {
-		if r.Outcome.JudgementOf(res.Property) == nil { // it has no expectation
+		if r.Outcome.JudgementOf(res.Property) == nil { // no expectation
 			all = append(all, newResult(outcome.Judgement{Property: res.Property, Got: res.Outcome, Cause: res.Cause, Node: res.Node,
 				Because: res.Because, AsExpected: true}, &res, rows))
 		}
 	}
 	rank := func(x result) int {
 		switch {
-		case x.Idle:
+		case x.NotExercised:
 			return 4
-		case x.AsTone == alarm:
+		case x.ExpectedTone == toneAlarm:
 			return 0
 		}
-		return slices.Index([]string{alarm, doubt, good}, x.Tone) + 1
+		return slices.Index([]string{toneAlarm, toneDoubt, toneGood}, x.Tone) + 1
 	}
 	slices.SortStableFunc(all, func(x, y result) int { return cmp.Compare(rank(x), rank(y)) })
 	return all
@@ -301,7 +300,7 @@ func newResult(j outcome.Judgement, res *verdict.Result, rows map[int64]bool) re
 		return x
 	}
 	x.Checked = describeChecks(res)
-	x.Losses = losses(res, rows)
+	x.Losses = lossRows(res, rows)
 	if c := j.Confirmation; c != nil {
 		x.Confirmed = plainText(string(c.State) + ": " + c.Why + ".")
 	}
@@ -313,7 +312,7 @@ func newResult(j outcome.Judgement, res *verdict.Result, rows map[int64]bool) re
 	return x
 }
 
-// describeChecks states how often a property was exercised, and how often it was violated.
+// describeChecks states how often a property was exercised and how often it was violated.
 func describeChecks(res *verdict.Result) string {
 	if res.Occasions == 0 {
 		return "never"
@@ -325,14 +324,14 @@ func describeChecks(res *verdict.Result) string {
 	return s
 }
 
-// lossRow states what happened to the first holder's key on one of the nodes that granted the lock
-// to both clients.
+// lossRow states what happened to the first holder's key on a node that granted the lock to both
+// clients.
 type lossRow struct {
 	Node, Cause, Steps string
 	Fact               ref
 }
 
-func losses(res *verdict.Result, rows map[int64]bool) (all []lossRow) {
+func lossRows(res *verdict.Result, rows map[int64]bool) (all []lossRow) {
 	for _, l := range res.Losses {
 		x := lossRow{Node: name(l.Node), Cause: name(l.Cause)}
 		if l.Fact > 0 {
@@ -355,35 +354,35 @@ func losses(res *verdict.Result, rows map[int64]bool) (all []lossRow) {
 func boundResult(j outcome.Judgement) result {
 	x := newBaseResult(j)
 	x.Sort = "number"
-	x.Got, x.Mark, x.Tone = outcome.FormatNumber(j.Number.Value), "○", good
+	x.Got, x.Mark, x.Tone = outcome.FormatNumber(j.Number.Value), "○", toneGood
 	if j.Got == verdict.Undecided {
-		x.Got, x.Mark, x.Tone = "unknown", "?", doubt
+		x.Got, x.Mark, x.Tone = "unknown", "?", toneDoubt
 	} else if !j.AsExpected {
-		x.Mark, x.Tone = "✗", alarm
+		x.Mark, x.Tone = "✗", toneAlarm
 	}
 	x.Because = plainText(asSentence(j.Because))
 	return x
 }
 
 func newBaseResult(j outcome.Judgement) result {
-	appearance := outcomes[j.Got]
-	x := result{Property: name(j.Property), Sort: "safety", Idle: j.Got == verdict.NotExercised, Expected: name(cmp.Or(j.Expected, "–")), Got: j.Got.String(), Mark: appearance.Text, Tone: appearance.Tone}
+	appearance := outcomeBadges[j.Got]
+	x := result{Property: name(j.Property), Sort: "safety", NotExercised: j.Got == verdict.NotExercised, Expected: name(cmp.Or(j.Expected, "–")), Got: j.Got.String(), Mark: appearance.Text, Tone: appearance.Tone}
 	if checker.Liveness(j.Property) {
 		x.Sort = "liveness"
 	}
 	switch {
 	case j.Expected == "" || j.Expected == outcome.AnyOutcome:
-		x.AsExpected, x.AsTone = "–", calm
+		x.AsExpected, x.ExpectedTone = "–", toneCalm
 	case j.Pending():
-		x.AsExpected, x.AsTone = "depends on another run", doubt
+		x.AsExpected, x.ExpectedTone = "depends on another run", toneDoubt
 	case j.AsExpected && j.Got == verdict.NotExercised:
-		x.AsExpected, x.AsTone = "– not required", calm
+		x.AsExpected, x.ExpectedTone = "– not required", toneCalm
 	case j.AsExpected:
-		x.AsExpected, x.AsTone = "✓ as expected", good
+		x.AsExpected, x.ExpectedTone = "✓ as expected", toneGood
 	case j.Unresolved():
-		x.AsExpected, x.AsTone = "? inconclusive", doubt
+		x.AsExpected, x.ExpectedTone = "? inconclusive", toneDoubt
 	default:
-		x.AsExpected, x.AsTone = "! not as expected", alarm
+		x.AsExpected, x.ExpectedTone = "! not as expected", toneAlarm
 	}
 	return x
 }

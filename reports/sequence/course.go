@@ -16,22 +16,22 @@ import (
 
 type event = history.Event
 
-// never is the time assigned to an event that does not happen.
-const never = facts.Never
+// noTime stands for the time of an event that never happens.
+const noTime = facts.Never
 
-// trace holds the facts of a run, up to the point where the run was stopped, and the data that
-// drawings derive from them. It accepts any history, including one that no run could have produced.
+// trace holds the facts about a run, up to where the run was stopped, and data derived from them. It
+// accepts any history, including one that no run could produce.
 type trace struct {
 	*facts.Facts
-	sessions      []*session // ordered by the call of their acquire
+	sessions      []*session // in the order of their acquire calls
 	byName        map[string]*session
 	bySession     map[*facts.Session]*session
-	commands      []*event // commands on the links, ordered by when they were sent
+	commands      []*event // commands on the links, ordered by send time
 	appliedWrites map[string]*appliedWrite
-	faults        []*facts.Fault // faults with a read-back, ordered by its time
+	faults        []*facts.Fault // faults confirmed by a read-back, ordered by its time
 	history       *history.History
-	leases        map[int64]lease // cache of lease, by event number
-	end           int64           // time of the last event, not counting log entries
+	leases        map[int64]lease // cached results of lease, by event number
+	end           int64           // time of the last event that is not a log entry
 }
 
 func newTrace(h *history.History) *trace {
@@ -49,7 +49,7 @@ func newTrace(h *history.History) *trace {
 		return cmp.Or(cmp.Compare(a.Begin.T, b.Begin.T), cmp.Compare(a.Begin.N, b.Begin.N))
 	})
 	for i := range f.Events {
-		if e := &f.Events[i]; e.Op != history.OpLog { // log entries have the time of the read-back
+		if e := &f.Events[i]; e.Op != history.OpLog { // log entries carry the time they were read back
 			f.end = max(f.end, e.T)
 		}
 	}
@@ -58,12 +58,12 @@ func newTrace(h *history.History) *trace {
 	return f
 }
 
-// stillActiveReadBack is the read-back recorded at the end of a step if its fault remains active
-// because another step shares it.
+// stillActiveReadBack is the read-back recorded at the end of a step if its fault remains active for
+// another step.
 const stillActiveReadBack = "it stays in force for another step"
 
-// withActualEnd returns a fault with the time at which it actually ended. If the fault remained
-// active at the end of its step because another step shares it, it ended with that other step.
+// withActualEnd returns ft with the time it really ended. If the fault remained active for another
+// step, it ended with that step.
 func withActualEnd(ft *facts.Fault, all []*facts.Fault) *facts.Fault {
 	if ft.End == nil || ft.End.Cause != stillActiveReadBack {
 		return ft
@@ -78,14 +78,14 @@ func withActualEnd(ft *facts.Fault, all []*facts.Fault) *facts.Fault {
 	return &extended
 }
 
-// lease is the validity period that a lock reported when it was acquired or extended.
+// lease is the lease that a lock reported when it was acquired or extended.
 type lease struct {
-	remaining int64 // remaining validity at that moment, by the client's clock
-	until     int64 // its end in true time, computed from the clocks; ignores later loss notifications
+	validity int64 // reported validity, by the client's clock
+	deadline int64 // deadline in true time, computed from the clocks; ignores later loss notifications
 }
 
-// lease returns the lease reported by the return event of an acquire or an extension, or false if
-// the event contains no deadline.
+// lease returns the lease reported by an acquire or an extension, or false if its return event has no
+// deadline.
 func (f *trace) lease(ret *event) (lease, bool) {
 	if f.leases == nil {
 		f.leases = map[int64]lease{}
@@ -102,44 +102,43 @@ func (f *trace) lease(ret *event) (lease, bool) {
 	return p, ok
 }
 
-// remaining returns the validity that a lock reported when it was granted, or never if it reported
-// no deadline.
-func (f *trace) remaining(ret *event) int64 {
+// validity returns the validity that a lock reported when it was granted, or noTime if it reported no
+// deadline.
+func (f *trace) validity(ret *event) int64 {
 	if p, ok := f.lease(ret); ok {
-		return p.remaining
+		return p.validity
 	}
-	return never
+	return noTime
 }
 
-// deadlineOf returns the deadline reported by a return event, in true time, or never if it reports
-// none.
+// deadlineOf returns the deadline in a return event, in true time, or noTime if there is none.
 func (f *trace) deadlineOf(ret *event) int64 {
 	if p, ok := f.lease(ret); ok {
-		return p.until
+		return p.deadline
 	}
-	return never
+	return noTime
 }
 
-// remainingAt returns the remaining validity of a session's lock at a check, by the client's clock.
-// It returns never if the lock has no deadline or the remaining validity is unknown.
-func (f *trace) remainingAt(s *session, check *event) int64 {
-	left := int64(never)
+// validityAt returns how long the lock of a session remains valid at a check, by the client's clock.
+// It returns noTime if the lock has no deadline or the time left is unknown.
+func (f *trace) validityAt(s *session, check *event) int64 {
+	validity := int64(noTime)
 	for _, c := range s.calls {
 		if c.Outcome() != history.OK || c.Return.T > check.T || c.Call.Op != history.OpAcquire && c.Call.Op != history.OpExtend {
 			continue
 		}
 		switch p, ok := f.lease(c.Return); {
 		case !ok:
-		case c.Return.Local != 0 && check.Local != 0 && c.Return.Wall == check.Wall:
-			left = saturatingSub(p.remaining, saturatingSub(check.Local, c.Return.Local))
+		case c.Return.Local != 0 && check.Local != 0 && c.Return.WallClock == check.WallClock:
+			validity = saturatingSub(p.validity, saturatingSub(check.Local, c.Return.Local))
 		case len(f.ClockChangesOf(s.Client())) == 0:
-			left = saturatingSub(p.remaining, saturatingSub(check.T, c.Return.T))
+			validity = saturatingSub(p.validity, saturatingSub(check.T, c.Return.T))
 		}
 	}
-	return left
+	return validity
 }
 
-// nodes lists the lock nodes from the run's parameters or, if these name none, from the recorded
+// nodes lists the lock nodes named in the run's parameters or, if there are none, in the recorded
 // commands.
 func (f *trace) nodes() []string {
 	if len(f.Params.Nodes) > 0 {
@@ -155,17 +154,17 @@ func (f *trace) nodes() []string {
 	return out
 }
 
-// slowThreshold returns the time in flight above which a message is drawn as slow.
+// slowThreshold returns how long a message must be in flight to be drawn as slow.
 func (f *trace) slowThreshold() int64 {
 	return int64(cmp.Or(max(f.Params.NodeTimeout, 0), 50*time.Millisecond))
 }
 
-// commandsSentBy returns the commands that a client sent between two instants, inclusive.
+// commandsSentBy returns the commands that a client sent between from and to, inclusive.
 func commandsSentBy(commands []*event, client string, from, to int64) []*event {
-	i, _ := slices.BinarySearchFunc(commands, from, func(e *event, t int64) int { return cmp.Compare(e.Sent, t) })
+	i, _ := slices.BinarySearchFunc(commands, from, func(e *event, t int64) int { return cmp.Compare(e.SentAt, t) })
 	var out []*event
 	for _, e := range commands[i:] {
-		if e.Sent > to {
+		if e.SentAt > to {
 			break
 		}
 		if facts.Sender(e) == client {
@@ -175,7 +174,7 @@ func commandsSentBy(commands []*event, client string, from, to int64) []*event {
 	return out
 }
 
-// eventNumbers returns the sorted, distinct numbers of the events, ignoring nil.
+// eventNumbers returns the events' numbers, sorted and without duplicates. It ignores nil.
 func eventNumbers(events ...*event) []int64 {
 	var out []int64
 	for _, e := range events {
@@ -190,19 +189,18 @@ func eventNumbers(events ...*event) []int64 {
 type session struct {
 	*facts.Session
 	calls   []facts.Operation // the first is the acquire
-	windows []facts.Window    // spans in which the client believes that it holds the lock
+	windows []facts.Window    // when the client believes that it holds the lock
 
-	begin, until  int64 // span of all windows; without windows, both are when the acquire returned
-	deadline      int64 // end of the belief if nothing else ends it; never: no deadline
-	ending        facts.Ending
-	firstDeadline int64 // deadline named by the acquire; never: none
+	beliefStart, beliefEnd int64 // start and end of the windows; without windows, both are when the acquire returned
+	deadline               int64 // when the belief ends unless something else ends it; noTime if there is no deadline
+	ending                 facts.Ending
+	firstDeadline          int64 // deadline that the acquire returned; noTime if none
 
-	failedRounds [][]*event // failed rounds, ordered by when they were sent
-	winningRound []*event   // winning round; nil if its commands were not recorded
+	failedRounds [][]*event // ordered by send time
+	winningRound []*event   // nil if its commands were not recorded
 }
 
-// addSession adds a session, with the windows in which its client believes that it holds the lock
-// and the reason why the last window ended.
+// addSession adds a session with its windows and the reason why the last window ended.
 func (f *trace) addSession(x *facts.Session) {
 	s := &session{Session: x, calls: slices.AppendSeq([]facts.Operation{x.Acquire}, x.Actions())}
 	f.sessions, f.bySession[x] = append(f.sessions, s), s
@@ -212,9 +210,9 @@ func (f *trace) addSession(x *facts.Session) {
 	s.windows = slices.Collect(f.Windows(x))
 	switch {
 	case s.Granted():
-		s.begin, s.deadline, s.firstDeadline = x.EndedAt, x.Until, f.PromisedDeadline(x)
+		s.beliefStart, s.deadline, s.firstDeadline = x.EndedAt, x.Deadline, f.PromisedDeadline(x)
 	case len(s.windows) > 0: // opened by an extension
-		s.begin, s.deadline = s.windows[0].From, facts.NotGranted
+		s.beliefStart, s.deadline = s.windows[0].From, facts.NotGranted
 	default:
 		return
 	}
@@ -223,14 +221,14 @@ func (f *trace) addSession(x *facts.Session) {
 			s.deadline = facts.ExtendedDeadline(e.Return, s.deadline)
 		}
 	}
-	s.until, s.ending = s.begin, facts.Expired
+	s.beliefEnd, s.ending = s.beliefStart, facts.Expired
 	if n := len(s.windows); n > 0 {
 		f.endLastWindow(s, &s.windows[n-1])
 	}
 }
 
-// endLastWindow determines what ended a session's last window. If no recorded event ends the
-// window, it lasts until the session's deadline.
+// endLastWindow determines what ended a session's last window. If nothing did, the window lasts until
+// the session's deadline.
 func (f *trace) endLastWindow(s *session, w *facts.Window) {
 	_, s.ending = f.WindowEnd(*w)
 	at, gone := f.GoneAt[s.Client()]
@@ -240,23 +238,23 @@ func (f *trace) endLastWindow(s *session, w *facts.Window) {
 		s.ending = facts.Died
 	default:
 		w.To = max(w.To, s.deadline)
-		if s.deadline != never {
+		if s.deadline != noTime {
 			s.ending = facts.Expired
 		}
 	}
-	s.until = w.To
+	s.beliefEnd = w.To
 }
 
-// owns reports whether the session set a key: the key has the session's token or, if the lock
+// owns reports whether the session set a key. The key either has the session's token or, if the lock
 // reports no token, was set by the session's winning round.
 func (s *session) owns(x *facts.KeyInterval) bool {
-	return x.SetBy(s.Session) || slices.ContainsFunc(s.winningRound, func(e *event) bool {
-		return e.Process == x.By() && e.Sent != 0 && e.Sent == x.Start.Sent
+	return x.IsSetBy(s.Session) || slices.ContainsFunc(s.winningRound, func(e *event) bool {
+		return e.Process == x.Setter() && e.SentAt != 0 && e.SentAt == x.Start.SentAt
 	})
 }
 
-// lastAction returns the time of the session's last recorded action.
-func (s *session) lastAction() int64 {
+// lastActionTime returns the time of the session's last recorded action.
+func (s *session) lastActionTime() int64 {
 	t := s.Acquire.Call.T
 	for _, c := range s.calls {
 		t = max(t, c.Call.T)
@@ -267,17 +265,18 @@ func (s *session) lastAction() int64 {
 	return t
 }
 
-// hasPendingCall reports whether a call never returned, for example because its client was killed.
+// hasPendingCall reports whether one of the calls never returned, for example because the client was
+// killed.
 func (s *session) hasPendingCall() bool {
 	return slices.ContainsFunc(s.calls, func(c facts.Operation) bool { return c.Return == nil })
 }
 
-// believesAt reports whether the client believed, at the given instant, that it held the lock.
+// believesAt reports whether the client believed at the given time that it held the lock.
 func (s *session) believesAt(at int64) bool {
 	return slices.ContainsFunc(s.windows, func(w facts.Window) bool { return w.From <= at && at < w.To })
 }
 
-// longestOverlap returns the longest span in which both clients believed that they held the lock.
+// longestOverlap returns the longest time during which both clients believed they held the lock.
 func longestOverlap(a, b *session) (from, to int64) {
 	for _, v := range a.windows {
 		for _, w := range b.windows {
@@ -289,24 +288,24 @@ func longestOverlap(a, b *session) (from, to int64) {
 	return from, to
 }
 
-// appliedWrite is a write as recorded by the resource, with the updates that it overwrote.
+// appliedWrite is a write as recorded by the resource, with the updates it overwrote.
 type appliedWrite struct {
 	facts.Write
-	overwritten []lostWrite // updates that it overwrote, ordered by version
+	lostUpdates []lostUpdate // ordered by version
 }
 
-// lostWrite is an update that a later write overwrote.
-type lostWrite struct {
+// lostUpdate is an update overwritten by a later write.
+type lostUpdate struct {
 	client  string
 	version int64
 }
 
-// readLog finds the updates that each write overwrote. A write that is based on an older version
-// than the current one overwrites the versions in between.
+// readLog finds the updates each write overwrote. A write based on an outdated version overwrites all
+// later versions.
 func (f *trace) readLog() {
 	type version struct {
-		key  string
-		made int64
+		key     string
+		version int64
 	}
 	writers := map[version]string{}
 	for _, w := range f.Writes() {
@@ -317,13 +316,13 @@ func (f *trace) readLog() {
 		if w.Type != history.OK {
 			continue
 		}
-		// A real run loses only a few versions; the bound is for invalid histories.
+		// The limit is for invalid histories. A real run loses few versions.
 		for v := w.VersionBefore; v > w.Version && saturatingSub(w.VersionBefore, v) < 100; v-- {
 			if who := writers[version{w.Key, v}]; who != "" {
-				a.overwritten = append(a.overwritten, lostWrite{who, v})
+				a.lostUpdates = append(a.lostUpdates, lostUpdate{who, v})
 			}
 		}
-		slices.Reverse(a.overwritten)
+		slices.Reverse(a.lostUpdates)
 		writers[version{w.Key, w.VersionAfter}] = f.writer(w.Event)
 	}
 }
@@ -335,27 +334,26 @@ func (f *trace) writer(e *event) string {
 	return e.Session
 }
 
-// appliedAt returns when the resource applied or refused a write, or 0 if that is unknown.
+// appliedAt returns when the resource applied or refused a write, or 0 if unknown.
 func (f *trace) appliedAt(value string) int64 {
-	if a := f.appliedWrites[value]; a != nil && a.Applied != 0 {
-		return a.Applied
+	if a := f.appliedWrites[value]; a != nil && a.AppliedAt != 0 {
+		return a.AppliedAt
 	}
 	if w := f.writeCommand(value); w != nil {
-		return w.Applied
+		return w.AppliedAt
 	}
 	return 0
 }
 
-// sentAt returns when a write was sent, or 0 if that is unknown.
+// sentAt returns when a write was sent, or 0 if unknown.
 func sentAt(f *trace, value string) int64 {
 	if w := f.writeCommand(value); w != nil {
-		return w.Sent
+		return w.SentAt
 	}
 	return 0
 }
 
-// writeCommand returns the write command as recorded by its link, or nil if there is no such
-// record.
+// writeCommand returns a write as recorded by its link, or nil if there is no such record.
 func (f *trace) writeCommand(value string) *event {
 	i := slices.IndexFunc(f.commands, func(w *event) bool { return w.Op == history.OpWrite && w.Value == value && value != "" })
 	if i < 0 {
@@ -364,13 +362,13 @@ func (f *trace) writeCommand(value string) *event {
 	return f.commands[i]
 }
 
-// A round consists of the commands of a facts.Attempt that were sent before its acquire returned.
+// A round is the part of a facts.Attempt that was sent before the acquire returned.
 
-// votersUntil lists the nodes whose positive replies to a round had arrived by the given instant.
+// votersUntil lists the nodes whose positive replies to a round had arrived by the given time.
 func votersUntil(round []*event, by int64) []string {
 	var out []string
 	for _, e := range round {
-		if e.Type == history.OK && e.Answered != 0 && e.Answered <= by {
+		if e.Type == history.OK && e.AnsweredAt != 0 && e.AnsweredAt <= by {
 			out = append(out, e.Node)
 		}
 	}
@@ -385,19 +383,19 @@ func commandTo(round []*event, node string) *event {
 	return nil
 }
 
-// readAttempts collects the rounds of each acquire, ignoring commands sent after the acquire
+// readAttempts collects the rounds of each acquire. It ignores commands sent after the acquire
 // returned.
 func (f *trace) readAttempts() {
 	for _, w := range f.AttemptsByLock() {
 		for _, a := range w.Attempts {
 			s := f.bySession[a.Session]
 			until := min(s.EndedAt, f.end)
-			commands := slices.DeleteFunc(slices.Clone(a.AllSets), func(e *event) bool { return e.Sent > until })
+			commands := slices.DeleteFunc(slices.Clone(a.AllSets), func(e *event) bool { return e.SentAt > until })
 			n := len(s.failedRounds) - 1
 			switch {
 			case len(commands) == 0:
 			case n >= 0 && s.failedRounds[n][0].Token == a.Token && sameRound(s.failedRounds[n], commands[0], int64(f.Params.NodeTimeout)) && !slices.ContainsFunc(commands, func(e *event) bool { return commandTo(s.failedRounds[n], e.Node) != nil }):
-				s.failedRounds[n] = append(s.failedRounds[n], commands...) // sent late; a round has at most one command per node
+				s.failedRounds[n] = append(s.failedRounds[n], commands...) // sent late, since a round has at most one command per node
 			default:
 				s.failedRounds = append(s.failedRounds, commands)
 			}
@@ -410,21 +408,21 @@ func (f *trace) readAttempts() {
 	}
 }
 
-// sameRound reports whether a command can belong to a round, judging by when it was sent. A round
-// may contact the nodes one after another, and spend a node timeout plus the time to connect on
-// each. Send times are the only evidence, because a lock may use one token for all of its rounds.
+// sameRound reports whether next can belong to a round, given when it was sent. A round may contact
+// one node after another and spend a node timeout plus the time to connect on each. Send times are
+// the only evidence, because a lock may use the same token for all rounds.
 func sameRound(round []*event, next *event, nodeTimeout int64) bool {
 	last := int64(0)
 	for _, e := range round {
-		last = max(last, e.Sent)
+		last = max(last, e.SentAt)
 	}
-	return nodeTimeout == 0 || saturatingSub(next.Sent, last) < saturatingAdd(nodeTimeout, nodeTimeout)
+	return nodeTimeout == 0 || saturatingSub(next.SentAt, last) < saturatingAdd(nodeTimeout, nodeTimeout)
 }
 
 // splitAtPauses splits a round wherever two consecutive commands were sent more than pause apart.
 func splitAtPauses(round []*event, pause int64) (all [][]*event) {
 	for i, e := range round {
-		if i == 0 || saturatingSub(e.Sent, round[i-1].Sent) > pause {
+		if i == 0 || saturatingSub(e.SentAt, round[i-1].SentAt) > pause {
 			all = append(all, nil)
 		}
 		all[len(all)-1] = append(all[len(all)-1], e)
@@ -432,51 +430,50 @@ func splitAtPauses(round []*event, pause int64) (all [][]*event) {
 	return all
 }
 
-// start returns when the session's winning round began.
+// start returns when the winning round began.
 func (s *session) start() int64 {
 	if s.winningRound != nil {
-		return s.winningRound[0].Sent
+		return s.winningRound[0].SentAt
 	}
 	return s.Acquire.Call.T
 }
 
-// requestToEveryNode builds commands that stand in for a request that no link recorded: one to each
-// node, all sent at the same time.
+// requestToEveryNode makes up commands for a request that no link recorded: one to each node, all
+// sent at the same time.
 func (f *trace) requestToEveryNode(e *event, at int64) []*event {
 	var out []*event
 	for _, n := range append(f.nodes(), "")[:max(len(f.nodes()), 1)] {
 		c := *e
-		c.Node, c.Sent, c.Applied, c.Type = n, at, at, history.Info
+		c.Node, c.SentAt, c.AppliedAt, c.Type = n, at, at, history.Info
 		out = append(out, &c)
 	}
 	return out
 }
 
-// failedAttempts summarizes the attempts of one client that did not get the lock.
+// failedAttempts summarizes a client's failed attempts to get the lock.
 type failedAttempts struct {
-	f        *trace
-	client   string
-	rounds   int
-	from, to int64           // start of the first and of the last attempt
-	maxVotes int             // highest number of votes
-	longest  [2]int64        // start and end of the longest attempt, if its duration is the cause
-	reasons  []*missingVotes // reasons for missing votes
-	events   []*event
+	f           *trace
+	client      string
+	rounds      int
+	from, to    int64           // when the first and the last attempt started
+	maxVotes    int             // most votes that an attempt got
+	longestSpan [2]int64        // start and end of the longest attempt, if its duration is the cause
+	reasons     []*missingVotes // why votes are missing
+	events      []*event
 }
 
-// missingVotes is one reason why nodes did not vote for attempts, with the affected rounds.
+// missingVotes is a reason why nodes did not vote for an attempt, with the affected rounds.
 type missingVotes struct {
 	reason string           // for example "refused by NODES because of c1's key"
 	rounds map[string][]int // affected rounds by node
 }
 
 func newFailedAttempts(f *trace, client string) *failedAttempts {
-	return &failedAttempts{f: f, client: client, from: never}
+	return &failedAttempts{f: f, client: client, from: noTime}
 }
 
-// failedAttempts returns the failed attempts of the session's client to get the session's lock,
-// from an instant until the session's own winning round. They include those of earlier failed
-// sessions.
+// failedAttempts returns the failed attempts of a session's client to get the session's lock between from
+// and the session's winning round. It includes the attempts of earlier failed sessions.
 func (f *trace) failedAttempts(s *session, from int64) *failedAttempts {
 	w := newFailedAttempts(f, s.Client())
 	for _, prev := range f.sessions {
@@ -491,15 +488,15 @@ func (f *trace) failedAttempts(s *session, from int64) *failedAttempts {
 			w.events = append(w.events, prev.Acquire.Call)
 		}
 		for _, a := range prev.failedRounds {
-			if a[0].Sent >= from {
-				w.add(a[0].Sent, a)
+			if a[0].SentAt >= from {
+				w.add(a[0].SentAt, a)
 			}
 		}
 	}
 	return w
 }
 
-// add counts an attempt that began at the given instant, and the votes that its requests got.
+// add adds an attempt that started at the given time, and counts its votes.
 func (w *failedAttempts) add(at int64, requests []*event) {
 	w.rounds++
 	w.from, w.to = min(w.from, at), max(w.to, at)
@@ -526,17 +523,18 @@ func (w *failedAttempts) count(why, node string) {
 	w.reasons[i].rounds[node] = append(w.reasons[i].rounds[node], w.rounds)
 }
 
-// missingVoteReason explains why a node did not vote for an attempt. It returns "" if the node did.
+// missingVoteReason explains why a node did not vote for an attempt. It returns "" if the node voted
+// for it.
 func (w *failedAttempts) missingVoteReason(node string, from int64, requests []*event) (why string) {
 	why = "nothing sent to NODES"
 	for _, e := range requests {
 		switch {
 		case e.Node != node:
-		case e.Answered != 0 && w.isLate(e):
+		case e.AnsweredAt != 0 && w.isLate(e):
 			why = "a late reply from NODES"
-		case e.Type == history.OK && e.Answered != 0:
+		case e.Type == history.OK && e.AnsweredAt != 0:
 			return ""
-		case e.Type == history.Fail && e.Cause == "" && (e.Answered != 0 || e.Applied == 0): // a link without timestamps sets neither
+		case e.Type == history.Fail && e.Cause == "" && (e.AnsweredAt != 0 || e.AppliedAt == 0): // a link without timestamps sets neither
 			why = "refused by NODES" + w.blockingKeyClause(e, from)
 		case e.Type == history.Fail && e.Cause != "":
 			why = "an error from NODES"
@@ -550,12 +548,12 @@ func (w *failedAttempts) missingVoteReason(node string, from int64, requests []*
 // isLate reports whether a reply arrived after the node timeout.
 func (w *failedAttempts) isLate(e *event) bool {
 	timeout := int64(w.f.Params.NodeTimeout)
-	return timeout > 0 && e.Answered-e.Sent > timeout
+	return timeout > 0 && e.AnsweredAt-e.SentAt > timeout
 }
 
-// blockingKeyClause names the key because of which a node refused a request.
+// blockingKeyClause names the key that made a node refuse a request.
 func (w *failedAttempts) blockingKeyClause(e *event, from int64) string {
-	if !w.f.Params.Life {
+	if !w.f.Params.ReportsKeys {
 		return ""
 	}
 	switch s := w.f.blockingKey(e, from); {
@@ -568,27 +566,26 @@ func (w *failedAttempts) blockingKeyClause(e *event, from int64) string {
 	}
 }
 
-// blockingKey returns the key because of which a node refused a request, or nil. The request's
-// attempt began at from; keys set by that attempt are ignored.
+// blockingKey returns the key that made a node refuse a request, or nil. It ignores keys set by the
+// request's own attempt, which started at from.
 func (f *trace) blockingKey(e *event, from int64) (blocking *facts.KeyInterval) {
 	if e.Type != history.Fail || e.Cause != "" {
 		return nil
 	}
-	for _, s := range f.Lives().During(e.Node, e.Key, e.Sent, max(e.Applied, e.T)) {
+	for _, s := range f.Lives().IntervalsBetween(e.Node, e.Key, e.SentAt, max(e.AppliedAt, e.T)) {
 		err := facts.TimestampError(s.Start)
-		setBySameAttempt := s.Holds(e.Token) && cmp.Or(s.Start.Sent, s.From()) >= from
-		if !setBySameAttempt && saturatingSub(s.From(), err) <= e.Applied && saturatingAdd(s.To(), err) >= e.Applied {
+		setBySameAttempt := s.HasToken(e.Token) && cmp.Or(s.Start.SentAt, s.From()) >= from
+		if !setBySameAttempt && saturatingSub(s.From(), err) <= e.AppliedAt && saturatingAdd(s.To(), err) >= e.AppliedAt {
 			blocking = s
 		}
 	}
 	return blocking
 }
 
-// reasonClause lists the reasons for missing votes as the end of a clause, the most frequent first.
-// A reason that did not apply to every attempt is followed by the number of attempts to which it
-// applied. A reason that applied to fewer than nine in ten attempts is omitted unless all is set.
-// Nodes to which the reason applied in every attempt are listed together, and so are the other
-// nodes.
+// reasonClause lists the reasons for missing votes, the most frequent first, as the end of a clause.
+// If a reason did not apply to every attempt, it is followed by the number of attempts it applied to.
+// Unless all is set, reasonClause omits reasons that applied to fewer than nine in ten attempts. It
+// separates nodes where the reason applied in every attempt from the other nodes.
 func (w *failedAttempts) reasonClause(all bool) string {
 	type reason struct {
 		rounds int
@@ -624,7 +621,7 @@ func (w *failedAttempts) reasonClause(all bool) string {
 	return ": " + strings.Join(parts, ", ")
 }
 
-// voteClause states the highest number of votes that an attempt got.
+// voteClause states how many votes the most successful attempt got.
 func (w *failedAttempts) voteClause() string {
 	prefix := "at most "
 	if w.rounds == 1 {
@@ -633,7 +630,7 @@ func (w *failedAttempts) voteClause() string {
 	return fmt.Sprintf("with %s%d of %d votes", prefix, w.maxVotes, len(w.f.nodes()))
 }
 
-// quorumClause states the number of votes that the lock needs, as the end of a clause.
+// quorumClause states how many votes the lock needs, as the end of a clause.
 func (w *failedAttempts) quorumClause() string {
 	if q := w.f.Params.Quorum; q > 0 {
 		return fmt.Sprintf(" (%d are %s)", q, quorumName(q, len(w.f.nodes())))
@@ -641,18 +638,18 @@ func (w *failedAttempts) quorumClause() string {
 	return ""
 }
 
-// deletion is a release that deleted another session's key while that session's client still
-// believed that it held the lock.
+// deletion is a release that deleted another session's key while the victim's client still believed
+// that it held the lock.
 type deletion struct {
 	release *event
 	victim  *session
-	isCause bool // the verdict names it as a cause
+	isCause bool // named as a cause by the verdict
 }
 
-// deletions finds the releases that deleted keys of the given sessions while the sessions' clients
-// still believed that they held the lock, ordered by time.
+// deletions returns the releases that deleted a key of one of the sessions while its client still
+// believed that it held the lock, ordered by time.
 func (f *trace) deletions(sessions []*session) []deletion {
-	if f.Params.Life {
+	if f.Params.ReportsKeys {
 		return f.reportedDeletions(sessions)
 	}
 	type owner struct {
@@ -666,19 +663,19 @@ func (f *trace) deletions(sessions []*session) []deletion {
 		}
 	}
 	applied := slices.Clone(f.commands)
-	slices.SortStableFunc(applied, func(a, b *event) int { return cmp.Compare(a.Applied, b.Applied) })
+	slices.SortStableFunc(applied, func(a, b *event) int { return cmp.Compare(a.AppliedAt, b.AppliedAt) })
 	owners := map[[2]string]owner{}
 	var out []deletion
 	for _, e := range applied {
-		if e.Type != history.OK || e.Applied == 0 {
+		if e.Type != history.OK || e.AppliedAt == 0 {
 			continue
 		}
 		at := [2]string{e.Node, e.Key}
 		switch e.Op {
 		case history.OpSet:
-			owners[at] = owner{set[e], e.Applied}
+			owners[at] = owner{set[e], e.AppliedAt}
 		case history.OpRelease:
-			if o := owners[at]; o.s != nil && e.Applied < o.s.until {
+			if o := owners[at]; o.s != nil && e.AppliedAt < o.s.beliefEnd {
 				out = append(out, deletion{release: e, victim: o.s})
 			}
 			delete(owners, at)
@@ -687,14 +684,14 @@ func (f *trace) deletions(sessions []*session) []deletion {
 	return out
 }
 
-// reportedDeletions is like deletions, but uses the key changes reported by the nodes.
+// reportedDeletions is deletions for runs whose nodes report key changes.
 func (f *trace) reportedDeletions(sessions []*session) []deletion {
 	var out []deletion
 	for _, s := range sessions {
 		for _, node := range f.Params.Nodes {
 			for _, interval := range f.Lives().Intervals(node, s.Key()) {
 				e := interval.End
-				if e == nil || e.Life.What != history.KeyDeleted || !s.owns(interval) || e.T < s.begin || e.T >= s.until {
+				if e == nil || e.Life.Kind != history.KeyDeleted || !s.owns(interval) || e.T < s.beliefStart || e.T >= s.beliefEnd {
 					continue
 				}
 				if release := f.ReleaseOf(e); release != nil {
@@ -703,12 +700,12 @@ func (f *trace) reportedDeletions(sessions []*session) []deletion {
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b deletion) int { return cmp.Compare(a.release.Applied, b.release.Applied) })
+	slices.SortStableFunc(out, func(a, b deletion) int { return cmp.Compare(a.release.AppliedAt, b.release.AppliedAt) })
 	return out
 }
 
-// clients returns the clients to draw: those of the sessions in focus, and those that caused the
-// violation or deleted a key.
+// clients returns the clients to draw: the clients of the sessions in focus, the clients that caused
+// the violation, and clients that deleted a key.
 func (sc *layout) clients() []string {
 	if sc.clientCache == nil {
 		sc.clientCache = sc.chooseClients()
@@ -725,7 +722,7 @@ func (sc *layout) chooseClients() []string {
 		out = append(out, s.Client())
 	}
 	out = uniqueNames(append(out, sc.causingClients()...))
-	limit := max(maxClients, min(len(out), maxClients+1)) // there is always room for a client that the verdict names
+	limit := max(maxClients, min(len(out), maxClients+1)) // a client that the verdict names always gets a lane
 	for _, d := range sc.deletions {
 		if len(out) < maxClients {
 			out = uniqueNames(append(out, facts.Sender(d.release)))
@@ -734,7 +731,7 @@ func (sc *layout) chooseClients() []string {
 	return out[:min(limit, len(out))]
 }
 
-// causingClients returns the clients whose actions the verdict names as the cause.
+// causingClients returns the clients whose actions are the cause according to the verdict.
 func (sc *layout) causingClients() (names []string) {
 	if sc.result == nil {
 		return nil
@@ -753,10 +750,10 @@ func (sc *layout) causingClients() (names []string) {
 	return uniqueNames(names)
 }
 
-// maxClients limits the clients to what a reader can follow.
+// maxClients limits the number of clients to what a reader can follow.
 const maxClients = 3
 
-// resource returns the name of the storage, or "" if no session in focus used it.
+// resource returns the name of the storage, or "" if no session in focus uses it.
 func (sc *layout) resource() string {
 	used := slices.ContainsFunc(sc.focus, func(s *session) bool {
 		return slices.ContainsFunc(s.calls, func(c facts.Operation) bool { return c.Call.Op == history.OpRead || c.Call.Op == history.OpWrite })
@@ -770,35 +767,35 @@ func (sc *layout) resource() string {
 	return "storage"
 }
 
-// nodeGroups divides the lock nodes into at most room lanes. Nodes that behaved alike share a lane.
-// If individual nodes do not matter, all nodes share one lane.
+// nodeGroups distributes the lock nodes over at most room lanes. Nodes that behaved alike share a
+// lane. If it doesn't matter which node did what, all nodes share one lane.
 func (sc *layout) nodeGroups(room int) [][]string {
 	nodes := sc.f.nodes()
 	if len(nodes) == 0 {
 		return [][]string{nil}
 	}
 	for _, signature := range []func(string) string{sc.fullSignature, sc.faultSignature, sc.blamedSignature} {
-		if groups := groupBy(nodes, signature); sc.nodesMatter() && len(groups) <= room {
+		if groups := groupBy(nodes, signature); sc.distinguishesNodes() && len(groups) <= room {
 			return groups
 		}
 	}
 	return [][]string{nodes}
 }
 
-// nodesMatter reports whether individual nodes matter to the story.
-func (sc *layout) nodesMatter() bool {
+// distinguishesNodes reports whether it matters which node did what.
+func (sc *layout) distinguishesNodes() bool {
 	if sc.outage != nil || sc.result != nil && (sc.result.Property == verdict.MutualExclusion || sc.result.Node != "") {
 		return true
 	}
 	return slices.ContainsFunc(sc.f.nodes(), func(n string) bool { return sc.faultSignature(n) != sc.faultSignature("") })
 }
 
-// blamedSignature differs between the node that the verdict names and all other nodes.
+// blamedSignature distinguishes the node that the verdict names from all others.
 func (sc *layout) blamedSignature(node string) string {
 	return fmt.Sprint(sc.result != nil && sc.result.Node == node && node != "")
 }
 
-// faultSignature lists the faults that hit the node or one of its links to the clients shown.
+// faultSignature lists the faults that hit a node or one of its links to a client in the drawing.
 func (sc *layout) faultSignature(node string) string {
 	s := ""
 	for _, ft := range sc.faults {
@@ -812,8 +809,8 @@ func (sc *layout) faultSignature(node string) string {
 	return strings.Join(uniqueNames(strings.Fields(s)), " ")
 }
 
-// fullSignature extends faultSignature with the node's votes and whether a release deleted a key on
-// the node.
+// fullSignature extends faultSignature by the node's votes and whether a release deleted a key on the
+// node.
 func (sc *layout) fullSignature(node string) string {
 	s := sc.faultSignature(node)
 	if sc.outage != nil {
@@ -830,9 +827,10 @@ func (sc *layout) fullSignature(node string) string {
 	return s
 }
 
-// chooseFocus selects the sessions that the diagram is about: those of the witness, otherwise those
-// hit by the first fault, and otherwise the first two. In a run in which nobody got the lock, it
-// selects the last session of each client.
+// chooseFocus selects the sessions that the diagram is about. It prefers the witness's sessions, then
+// the session hit by the first fault, then the first session that got the lock; in the latter two
+// cases it adds the next session of another client. If nobody got the lock, it selects each client's
+// last session.
 func (f *trace) chooseFocus(r *verdict.Result) []*session {
 	if r != nil && r.Witness != nil {
 		var out []*session
@@ -850,19 +848,18 @@ func (f *trace) chooseFocus(r *verdict.Result) []*session {
 	}
 	for _, ft := range f.faults {
 		if s := f.sessionHitBy(ft); s != nil {
-			return f.sessionWithNext(s)
+			return f.withNextSession(s)
 		}
 	}
 	for _, s := range f.sessions {
 		if s.Granted() {
-			return f.sessionWithNext(s)
+			return f.withNextSession(s)
 		}
 	}
 	return nil
 }
 
-// lastSessions returns the last session of each of the first few clients, for a run in which nobody
-// got the lock.
+// lastSessions returns the last session of each of the first maxClients clients.
 func (f *trace) lastSessions() (all []*session) {
 	for _, s := range f.sessions {
 		i := slices.IndexFunc(all, func(o *session) bool { return o.Client() == s.Client() })
@@ -875,15 +872,15 @@ func (f *trace) lastSessions() (all []*session) {
 	return all
 }
 
-// sessionHitBy returns the session that a fault hit, or nil.
+// sessionHitBy returns the session hit by a fault, or nil.
 func (f *trace) sessionHitBy(ft *facts.Fault) *session {
-	at := ft.First().T // if the fault ended a belief, the belief lasted until then
+	at := ft.FirstEvent().T // if the fault ended a belief, it did so at this time
 	var holder, first *session
 	for _, s := range f.sessions {
-		if !s.hasPendingCall() && s.lastAction() < at && s.until < at {
+		if !s.hasPendingCall() && s.lastActionTime() < at && s.beliefEnd < at {
 			continue
 		}
-		busy := s.Acquire.Call.T <= at && (s.hasPendingCall() || at <= max(s.lastAction(), s.until))
+		busy := s.Acquire.Call.T <= at && (s.hasPendingCall() || at <= max(s.lastActionTime(), s.beliefEnd))
 		if ft.Hits(s.Client()) {
 			if busy {
 				return s
@@ -903,15 +900,15 @@ func (f *trace) sessionHitBy(ft *facts.Fault) *session {
 	return cmp.Or(holder, first)
 }
 
-// sessionWithNext returns s and the next session in which another client got the same lock or, if
-// there is none, the first session in which another client tried to get it.
-func (f *trace) sessionWithNext(s *session) []*session {
+// withNextSession returns s and the next session of another client that got the same lock or, if none
+// did, the first session that failed to get it.
+func (f *trace) withNextSession(s *session) []*session {
 	var next, tried *session
 	for _, o := range f.sessions {
-		if o.Client() == s.Client() || o.Key() != s.Key() || o.lastAction() < s.Acquire.Call.T {
+		if o.Client() == s.Client() || o.Key() != s.Key() || o.lastActionTime() < s.Acquire.Call.T {
 			continue
 		}
-		if o.Granted() && o.begin >= s.begin && (next == nil || o.begin < next.begin) {
+		if o.Granted() && o.beliefStart >= s.beliefStart && (next == nil || o.beliefStart < next.beliefStart) {
 			next = o
 		}
 		if !o.Granted() && tried == nil {

@@ -14,12 +14,12 @@ import (
 	"lockpick/reports/display"
 )
 
-// line is a line of text with a fixed width.
+// line is a line of text of fixed width.
 type line []rune
 
 func newLine(width int) line { return []rune(strings.Repeat(" ", width)) }
 
-// put writes s starting at column x. Anything outside the line is cut off.
+// put writes s at column x. It drops anything outside the line.
 func (l line) put(x int, s string) {
 	for _, r := range s {
 		if x >= 0 && x < len(l) {
@@ -36,38 +36,38 @@ func (l line) at(x int) rune {
 	return l[x]
 }
 
-// text returns the line without trailing blanks.
+// text returns the line without trailing blanks but with a newline.
 func (l line) text() string { return strings.TrimRight(string(l), " ") + "\n" }
 
-// page lays out a drawing in columns.
+// page is the column layout of a text drawing.
 type page struct {
 	d            Diagram
 	width        int
-	places       map[int64]int // decimal places of each instant
-	wholeDigits  int           // characters before the decimal point
-	maxPlaces    int           // maximum number of decimal places
+	decimals     map[int64]int // number of decimal places, by time
+	wholeDigits  int           // maximum number of characters before the decimal point
+	maxDecimals  int           // maximum number of decimal places
 	firstColumn  int           // column of the first lane
-	laneDistance int           // distance between lanes
-	labelColumn  int           // column of the labels
-	longGap      int64         // shortest gap that gets a row of its own
-	used         map[state]bool
+	laneDistance int           // columns from one lane to the next
+	labelColumn  int           // first column of the labels
+	longGap      int64         // longer gaps between facts get their own row
+	usedStates   map[state]bool
 }
 
 const (
 	maxLaneWidth = 17
 	minLaneWidth = 7
-	goodLabel    = 42 // label width at which most labels fit on two lines
+	goodLabel    = 42 // label width that fits most labels on two lines
 )
 
 func newPage(d Diagram, rows []row, width int) *page {
-	p := &page{d: d, width: width, maxPlaces: 3, used: map[state]bool{}}
-	p.places = decimalPlaces(rows)
+	p := &page{d: d, width: width, maxDecimals: 3, usedStates: map[state]bool{}}
+	p.decimals = decimalPlaces(rows)
 	for _, r := range rows {
-		p.maxPlaces = max(p.maxPlaces, p.places[r.at])
+		p.maxDecimals = max(p.maxDecimals, p.decimals[r.at])
 		p.wholeDigits = max(p.wholeDigits, strings.IndexByte(display.Decimal(r.at, 3), '.'))
 	}
-	p.wholeDigits = max(p.wholeDigits, len("seconds")-1-p.maxPlaces)
-	p.firstColumn = p.wholeDigits + 1 + p.maxPlaces + 3 // a space, the gutter, a space
+	p.wholeDigits = max(p.wholeDigits, len("seconds")-1-p.maxDecimals)
+	p.firstColumn = p.wholeDigits + 1 + p.maxDecimals + 3 // the gutter between two spaces
 	p.longGap = saturatingSub(rows[len(rows)-1].at, rows[0].at) / 10
 	between := len(d.Lanes) - 1
 	if between > 0 {
@@ -80,8 +80,8 @@ func newPage(d Diagram, rows []row, width int) *page {
 
 func (p *page) x(lane int) int { return p.firstColumn + lane*p.laneDistance }
 
-// decimalPlaces returns the number of decimal places for each instant, chosen so that consecutive
-// instants that differ are also printed differently.
+// decimalPlaces returns the number of decimal places to print for each time. Different consecutive
+// times look different.
 func decimalPlaces(rows []row) map[int64]int {
 	out := map[int64]int{}
 	for i := 1; i < len(rows); i++ {
@@ -98,8 +98,8 @@ func decimalPlaces(rows []row) map[int64]int {
 	return out
 }
 
-// drawLanes draws the state of all lanes at an instant, and marks the gutter if something is wrong
-// at that time.
+// drawLanes draws the state of all lanes at the given time, and marks the gutter if something was
+// wrong then.
 func (p *page) drawLanes(l line, at int64) {
 	for i := range p.d.Lanes {
 		r, isPaused := '│', false
@@ -107,15 +107,15 @@ func (p *page) drawLanes(l line, at int64) {
 			if b.Lane != i || at < b.From || at >= b.To {
 				continue
 			}
-			p.used[b.State] = true
+			p.usedStates[b.State] = true
 			switch b.State {
-			case believes:
+			case stateBelieving:
 				r = '┃'
-			case dead:
+			case stateDead:
 				r = ' '
-			case hasLeftoverKey:
+			case stateLeftoverKey:
 				r = '║'
-			case paused:
+			case statePaused:
 				isPaused = true
 			}
 		}
@@ -131,11 +131,12 @@ func (p *page) drawLanes(l line, at int64) {
 	}
 }
 
-// drawArrows draws the arrows of one fact, the longest first, and returns the label beside them.
+// drawArrows draws the arrows of one fact, the longest first, and returns the label to print next to
+// them.
 func (p *page) drawArrows(l line, r row) string {
-	for far := len(p.d.Lanes); far > 0; far-- {
+	for distance := len(p.d.Lanes); distance > 0; distance-- {
 		for _, a := range r.arrows {
-			if max(a.From-a.To, a.To-a.From) == far {
+			if max(a.From-a.To, a.To-a.From) == distance {
 				p.drawShaft(l, a, r.part)
 			}
 		}
@@ -151,12 +152,12 @@ func (p *page) drawArrows(l line, r row) string {
 	return text
 }
 
-// drawShaft draws an arrow from one lane to another, across the lanes in between.
+// drawShaft draws an arrow from lane to lane, across any lanes in between.
 func (p *page) drawShaft(l line, a arrow, part part) {
 	from, to := p.x(a.From), p.x(a.To)
-	step, leaves, head := 1, "├", ">"
+	step, tail, head := 1, "├", ">"
 	if to < from {
-		step, leaves, head = -1, "┤", "<"
+		step, tail, head = -1, "┤", "<"
 	}
 	shaft := "─"
 	if part != wholeMessage {
@@ -168,15 +169,15 @@ func (p *page) drawShaft(l line, a arrow, part part) {
 		case '│', '┃', '║', '┼':
 			mark = "┼"
 		case '├', '┤', '┴':
-			mark = string(l.at(x)) // another arrow of this fact ends here
+			mark = string(l.at(x)) // the end of another arrow of this fact
 		}
 		l.put(x, mark)
 	}
 	if part != arrival {
 		if r := l.at(from); r == '┼' {
-			leaves = "┴"
+			tail = "┴"
 		}
-		l.put(from, leaves)
+		l.put(from, tail)
 	}
 	switch {
 	case a.Lost || part == departure:
@@ -184,7 +185,7 @@ func (p *page) drawShaft(l line, a arrow, part part) {
 	default:
 		l.put(to-step, head)
 		if l.at(to) == '┼' { // another arrow continues from here
-			l.put(to, leaves)
+			l.put(to, tail)
 		}
 		if a.Mark != "" {
 			l.put(to, string(a.Mark))
@@ -192,7 +193,8 @@ func (p *page) drawShaft(l line, a arrow, part part) {
 	}
 }
 
-// drawEnd ends a shaft before its lane, for a message that was lost or is still under way.
+// drawEnd draws the end of a shaft short of its lane, for a message that was lost or is still in
+// flight.
 func (p *page) drawEnd(l line, a arrow, to, step int) {
 	if l.at(to) == '┼' {
 		return // another arrow continues from here
@@ -205,49 +207,49 @@ func (p *page) drawEnd(l line, a arrow, to, step int) {
 	l.put(to-2*step, end)
 }
 
-// drawLabel writes the arrow's label on its shaft, near the client's end, where the reader looks
-// first. It reports whether the label fit.
+// drawLabel writes an arrow's label on the shaft, near the client, where readers look first. It
+// reports whether the label fits.
 func (p *page) drawLabel(l line, a arrow, part part) bool {
 	text := " " + escape(a.Label) + " "
 	n := utf8.RuneCountInString(text)
-	room := p.laneDistance - 3 // without a dash and the arrowhead
+	room := p.laneDistance - 3 // leaves room for a dash and the arrowhead
 	if a.Lost || part == departure {
 		room -= 2
 	}
 	if a.Label == "" || n > room {
 		return a.Label == ""
 	}
-	left := a.From
+	leftLane := a.From
 	if a.To < a.From {
-		left = a.From - 1
+		leftLane = a.From - 1
 	}
 	if a.Answer {
-		left = a.To
+		leftLane = a.To
 		if a.To > a.From {
-			left = a.To - 1
+			leftLane = a.To - 1
 		}
 	}
-	l.put(p.x(left)+1+(p.laneDistance-1-n)/2, text)
+	l.put(p.x(leftLane)+1+(p.laneDistance-1-n)/2, text)
 	return true
 }
 
-// layout is the part of a trace that a diagram shows.
+// layout is the part of a trace to draw.
 type layout struct {
 	f               *trace
-	result          *verdict.Result // nil means no violation
+	result          *verdict.Result // nil without a violation
 	focus           []*session
 	deletions       []deletion
-	deleterSessions []*session     // sessions whose releases deleted a key of the focus
-	faults          []*facts.Fault // faults that may have influenced what is shown
+	deleterSessions []*session     // sessions outside the focus whose releases deleted a key
+	faults          []*facts.Fault // faults that may have affected what is drawn
 	idlePauses      []*facts.Fault // client pauses that had no effect
-	from, to        int64          // span that is shown
-	omittedFaults   int            // number of faults that are not drawn
-	outage          *outage        // nil means the diagram is not about an outage
-	omittedAttempts int            // in an outage, the number of attempts by clients without a lane
+	from, to        int64          // time span to draw
+	omittedFaults   int            // number of faults not drawn
+	outage          *outage        // nil if the diagram is not about an outage
+	omittedAttempts int            // number of attempts by clients without a lane, in an outage
 	clientCache     []string       // cached result of clients
 }
 
-// maxTargets limits the number of fault targets in a layout.
+// maxTargets limits the number of faults in a layout, counted per target.
 const maxTargets = 60
 
 func newLayout(f *trace, r *verdict.Result) *layout {
@@ -265,8 +267,8 @@ func newLayout(f *trace, r *verdict.Result) *layout {
 	return sc
 }
 
-// markDeletions marks the deletions that the verdict names as a cause. It adds deletions that are
-// still missing: a release may delete a key before the acquire that set the key has returned.
+// markDeletions marks the deletions that the verdict names as a cause. It adds missing deletions: if the
+// key was deleted before the acquire that set it returned, the method deletions does not find it.
 func (sc *layout) markDeletions() {
 	if sc.result == nil {
 		return
@@ -286,17 +288,17 @@ func (sc *layout) markDeletions() {
 		}
 		sc.deletions[i].isCause = sc.deletions[i].isCause || l.Cause == sc.result.Cause
 	}
-	slices.SortStableFunc(sc.deletions, func(a, b deletion) int { return cmp.Compare(a.release.Applied, b.release.Applied) })
+	slices.SortStableFunc(sc.deletions, func(a, b deletion) int { return cmp.Compare(a.release.AppliedAt, b.release.AppliedAt) })
 }
 
 func (sc *layout) isViolated() bool { return sc.result != nil && sc.result.Outcome == verdict.Violated }
 
-// isShown reports whether an instant is within the drawn span.
+// isShown reports whether a time is in the drawn span.
 func (sc *layout) isShown(t int64) bool { return sc.from <= t && t <= sc.to }
 
-// computeSpan determines the drawn span and the faults in it.
+// computeSpan determines the time span to draw and the faults in it.
 func (sc *layout) computeSpan() {
-	sc.from, sc.to = never, 0
+	sc.from, sc.to = noTime, 0
 	if sc.outage != nil {
 		sc.from = sc.outage.start()
 	}
@@ -307,7 +309,7 @@ func (sc *layout) computeSpan() {
 		sc.from = min(sc.from, s.start())
 		sc.to = max(sc.to, sc.endOf(s))
 	}
-	if sc.outage == nil && sc.f.Grants == 0 { // all attempts count
+	if sc.outage == nil && sc.f.Grants == 0 { // show all attempts
 		for _, s := range sc.f.sessions {
 			if slices.Contains(sc.clients(), s.Client()) {
 				sc.from = min(sc.from, s.Acquire.Call.T)
@@ -315,9 +317,9 @@ func (sc *layout) computeSpan() {
 		}
 	}
 	for _, d := range sc.deletions {
-		sc.from = min(sc.from, d.release.Sent)
+		sc.from = min(sc.from, d.release.SentAt)
 		if d.isCause {
-			sc.to = max(sc.to, d.release.Applied)
+			sc.to = max(sc.to, d.release.AppliedAt)
 		}
 	}
 	for _, s := range sc.deleterSessions {
@@ -330,7 +332,7 @@ func (sc *layout) computeSpan() {
 	from := sc.from
 	for _, ft := range sc.f.faults {
 		kind, _ := nemesis.KindOf(ft.Kind)
-		if !sc.isRelevant(ft) || ft.From() > sc.to || ft.To() < from || kind.Instant && ft.From() < from {
+		if !sc.isRelevant(ft) || ft.From() > sc.to || ft.To() < from || kind.IsInstant && ft.From() < from {
 			continue
 		}
 		if sc.hasNoEffect(ft) {
@@ -346,19 +348,18 @@ func (sc *layout) computeSpan() {
 	}
 }
 
-// hasNoEffect reports whether the story of a violation would be the same without a fault. This is
-// so if the fault paused a client that had no request to the lock or to the storage in flight, and
-// whose lease did not end during the pause. Such pauses are only counted: a reader can follow one
-// of them, but not many.
+// hasNoEffect reports whether a fault did not contribute to a violation because it paused a client
+// that had no request in flight to the lock or the storage and whose lease did not end during the
+// pause. Such pauses are counted rather than drawn, because a reader cannot follow many of them.
 func (sc *layout) hasNoEffect(ft *facts.Fault) bool {
-	if sc.outage != nil || !sc.isViolated() || nemesis.WordingOf(ft.Kind).State != nemesis.Stopped || !slices.Contains(sc.f.Params.Clients, ft.Target) {
+	if sc.outage != nil || !sc.isViolated() || nemesis.WordingOf(ft.Kind).State != nemesis.StateStopped || !slices.Contains(sc.f.Params.Clients, ft.Target) {
 		return false
 	}
 	for _, s := range slices.Concat(sc.focus, sc.deleterSessions) {
 		if s.Client() != ft.Target {
 			continue
 		}
-		if ft.From() <= s.until && s.until <= ft.To() || ft.From() <= s.begin && s.start() <= ft.To() {
+		if ft.From() <= s.beliefEnd && s.beliefEnd <= ft.To() || ft.From() <= s.beliefStart && s.start() <= ft.To() {
 			return false
 		}
 		if sc.f.keyExpiredDuring(s, ft) {
@@ -373,15 +374,15 @@ func (sc *layout) hasNoEffect(ft *facts.Fault) bool {
 	return !slices.ContainsFunc(sc.result.Losses, func(l verdict.Loss) bool { return slices.Contains(l.Steps, ft.Step) })
 }
 
-// keyExpiredDuring reports whether a key of a session reached its expiry, while the session's
-// client still believed that it held the lock, during a fault or up to a node timeout later. A
-// paused client renews nothing.
+// keyExpiredDuring reports whether one of the session's keys reached its expiry during a fault or up
+// to a node timeout later, while the client still believed that it held the lock. A paused client
+// renews no keys.
 func (f *trace) keyExpiredDuring(s *session, ft *facts.Fault) bool {
 	for _, node := range f.nodes() {
 		for _, x := range f.Lives().Intervals(node, s.Key()) {
-			expired := x.End == nil || x.End.Life.What == history.KeyExpired
+			expired := x.End == nil || x.End.Life.Kind == history.KeyExpired
 			in := ft.From() <= x.To() && x.To() <= saturatingAdd(ft.To(), int64(f.Params.NodeTimeout))
-			if expired && in && x.To() >= x.ExpiresAt() && x.To() < s.until && s.owns(x) {
+			if expired && in && x.To() >= x.ExpiresAt() && x.To() < s.beliefEnd && s.owns(x) {
 				return true
 			}
 		}
@@ -389,8 +390,7 @@ func (f *trace) keyExpiredDuring(s *session, ft *facts.Fault) bool {
 	return false
 }
 
-// findDeleters returns the sessions outside the focus whose clients sent releases that deleted a
-// key.
+// findDeleters returns the sessions outside the focus whose releases deleted a key.
 func (sc *layout) findDeleters() []*session {
 	var out []*session
 	for _, d := range sc.deletions {
@@ -400,7 +400,7 @@ func (sc *layout) findDeleters() []*session {
 		}
 		for _, s := range slices.Backward(sc.f.sessions) {
 			sameToken := s.Token() == "" || d.release.Token == "" || s.Token() == d.release.Token
-			if s.Client() == client && s.Granted() && s.begin <= d.release.Sent && sameToken {
+			if s.Client() == client && s.Granted() && s.beliefStart <= d.release.SentAt && sameToken {
 				out = append(out, s)
 				break
 			}
@@ -409,11 +409,11 @@ func (sc *layout) findDeleters() []*session {
 	return out
 }
 
-// endOf returns when a session's part of the story ends: for a violation, when its writes were
+// endOf returns when the drawing of a session ends: for a violation, when its writes have been
 // applied; otherwise, after its last action.
 func (sc *layout) endOf(s *session) int64 {
 	if !sc.isViolated() {
-		return s.lastAction()
+		return s.lastActionTime()
 	}
 	t := min(s.Acquire.ReturnedAt(), sc.f.end)
 	for _, c := range s.calls {
@@ -424,8 +424,8 @@ func (sc *layout) endOf(s *session) int64 {
 	return t
 }
 
-// isRelevant reports whether a fault may concern the diagram: it hit a client that is shown, a link
-// of such a client, or a node.
+// isRelevant reports whether a fault hit a client in the drawing, a link of such a client, a node or
+// the resource.
 func (sc *layout) isRelevant(ft *facts.Fault) bool {
 	if slices.ContainsFunc(sc.clients(), ft.Hits) ||
 		slices.ContainsFunc(sc.deletions, func(d deletion) bool { return ft.Hits(facts.Sender(d.release)) }) {
@@ -434,7 +434,7 @@ func (sc *layout) isRelevant(ft *facts.Fault) bool {
 	return slices.Contains(sc.f.Params.Nodes, ft.Target) || ft.Target == sc.f.Params.Resource && ft.Target != ""
 }
 
-// noViolationShown ends the title of a diagram without a violation.
+// noViolationShown is the end of the title if the diagram shows no violation.
 const noViolationShown = "no violation shown"
 
 func (sc *layout) headline() string {
@@ -459,12 +459,12 @@ func (sc *layout) headline() string {
 	return name + ": " + what
 }
 
-// omissions lists what happened in the drawn span but is not drawn.
+// omissions states what happened in the drawn span but is not drawn.
 func (sc *layout) omissions() string {
 	var clients []string
 	n := 0
 	for _, s := range sc.f.sessions {
-		if s.Granted() && !slices.Contains(sc.focus, s) && !slices.Contains(sc.deleterSessions, s) && s.begin <= sc.to && s.lastAction() >= sc.from {
+		if s.Granted() && !slices.Contains(sc.focus, s) && !slices.Contains(sc.deleterSessions, s) && s.beliefStart <= sc.to && s.lastActionTime() >= sc.from {
 			n++
 			clients = append(clients, s.Client())
 		}
@@ -490,38 +490,38 @@ func (sc *layout) omissions() string {
 	return "Not shown: " + strings.Join(parts, ", ") + "."
 }
 
-// maxLanes limits the lanes to what a reader can follow and a terminal can show.
+// maxLanes limits the number of lanes to what a reader can follow and a terminal can show.
 const maxLanes = 6
 
-// lanes holds the lanes of a diagram, from left to right.
+// lanes is the list of a diagram's lanes, from left to right.
 type lanes struct {
 	all     []lane
-	at      map[string]int // lane of each process
-	names   []string       // names of all processes
-	storage int            // lane of the storage; -1: no storage
+	indexOf map[string]int // index in all, by process
+	names   []string       // of all clients and nodes
+	storage int            // index of the storage's lane, or -1
 }
 
-// lanesOf orders the lanes as in Kleppmann's figures: the first client, the lock, the other
-// clients, the storage.
-func lanesOf(sc *layout) *lanes {
-	ls := &lanes{at: map[string]int{}, storage: -1, names: slices.Concat(sc.f.Params.Clients, sc.f.Params.Nodes)}
+// newLanes orders the lanes as in Kleppmann's figures: the first client, the lock, the other clients,
+// the storage.
+func newLanes(sc *layout) *lanes {
+	ls := &lanes{indexOf: map[string]int{}, storage: -1, names: slices.Concat(sc.f.Params.Clients, sc.f.Params.Nodes)}
 	clients := sc.clients()
 	room := maxLanes - len(clients) - 1
 	if len(clients) > 0 {
-		ls.add(lane{Name: clients[0], Role: client, Members: clients[:1]})
+		ls.add(lane{Name: clients[0], Role: clientRole, Members: clients[:1]})
 	}
 	for _, group := range sc.nodeGroups(room) {
 		name := nodeRange(group)
 		if len(group) == 0 {
 			name = "locks"
 		}
-		ls.add(lane{Name: name, Role: locks, Members: group})
+		ls.add(lane{Name: name, Role: lockRole, Members: group})
 	}
 	for _, c := range clients[min(1, len(clients)):] {
-		ls.add(lane{Name: c, Role: client, Members: []string{c}})
+		ls.add(lane{Name: c, Role: clientRole, Members: []string{c}})
 	}
 	if r := sc.resource(); r != "" {
-		ls.storage = ls.add(lane{Name: r, Role: storage, Members: []string{r}})
+		ls.storage = ls.add(lane{Name: r, Role: storageRole, Members: []string{r}})
 	}
 	return ls
 }
@@ -530,21 +530,21 @@ func (ls *lanes) add(l lane) int {
 	i := len(ls.all)
 	ls.all = append(ls.all, l)
 	for _, m := range l.Members {
-		if _, ok := ls.at[m]; !ok {
-			ls.at[m] = i
+		if _, ok := ls.indexOf[m]; !ok {
+			ls.indexOf[m] = i
 		}
 	}
 	return i
 }
 
-// laneOf returns the lane of a process, or false if it has none.
+// laneOf returns the lane of a process, or false if the process has none.
 func (ls *lanes) laneOf(process string) (int, bool) {
-	i, ok := ls.at[process]
+	i, ok := ls.indexOf[process]
 	return i, ok
 }
 
-// isProcessName reports whether a subject is the name of a process or begins with one. Such a
-// subject is not capitalized at the start of a sentence.
+// isProcessName reports whether a subject is or begins with the name of a process, which must not be
+// capitalized.
 func (ls *lanes) isProcessName(subject string) bool {
 	subject, _, _ = strings.Cut(subject, " ")
 	subject = strings.TrimSuffix(subject, ",")
@@ -556,15 +556,15 @@ func (ls *lanes) isProcessName(subject string) bool {
 	})
 }
 
-// laneEvents holds the commands to the nodes of one lane.
+// laneEvents is a list of commands to the nodes in one lane.
 type laneEvents struct {
 	lane   int
 	events []*event
 }
 
-// byLane groups commands by the lanes of their nodes, from left to right.
-func (ls *lanes) byLane(events []*event) []laneEvents {
-	lock := slices.IndexFunc(ls.all, func(l lane) bool { return l.Role == locks })
+// groupByLane groups commands by their node's lane, from left to right.
+func (ls *lanes) groupByLane(events []*event) []laneEvents {
+	lock := slices.IndexFunc(ls.all, func(l lane) bool { return l.Role == lockRole })
 	laneOf := func(e *event) int {
 		if lane, ok := ls.laneOf(e.Node); ok {
 			return lane
@@ -581,24 +581,24 @@ func (ls *lanes) byLane(events []*event) []laneEvents {
 	return out
 }
 
-// firstSent returns when the first of the commands was sent, or 0 if that is unknown.
-func (g laneEvents) firstSent() int64 {
-	t := int64(never)
+// firstSendTime returns when the first command was sent, or 0 if unknown.
+func (g laneEvents) firstSendTime() int64 {
+	t := int64(noTime)
 	for _, e := range g.events {
-		if e.Sent != 0 {
-			t = min(t, e.Sent)
+		if e.SentAt != 0 {
+			t = min(t, e.SentAt)
 		}
 	}
-	if t == never {
+	if t == noTime {
 		return 0
 	}
 	return t
 }
 
-// lastApplied returns when the last of the commands was applied.
-func (g laneEvents) lastApplied() (t int64) {
+// lastApplyTime returns when the last command was applied.
+func (g laneEvents) lastApplyTime() (t int64) {
 	for _, e := range g.events {
-		t = max(t, e.Applied)
+		t = max(t, e.AppliedAt)
 	}
 	return t
 }

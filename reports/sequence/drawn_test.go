@@ -13,14 +13,14 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestDrawCheckerHistories compares the terminal drawing of each of the checker's test histories
-// with its file in testdata/drawn.
+// TestDrawCheckerHistories compares the text drawings of the checker's test histories with the files
+// in testdata/drawn.
 func TestDrawCheckerHistories(t *testing.T) {
 	files, err := filepath.Glob("../../checker/testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no histories: %v", err)
 	}
-	drawn := map[string]bool{}
+	drawnPaths := map[string]bool{}
 	for _, file := range files {
 		a, err := txtar.ParseFile(file)
 		if err != nil {
@@ -32,9 +32,9 @@ func TestDrawCheckerHistories(t *testing.T) {
 		}
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
 		h.Params.Scenario, h.Params.Backend = name, "story"
-		got := []byte(Text(OfVerdict(h, checker.Check(h)), 120))
+		got := []byte(Text(ForVerdict(h, checker.Check(h)), 120))
 		path := filepath.Join("testdata", "drawn", filepath.Base(file))
-		drawn[path] = true
+		drawnPaths[path] = true
 		if *update {
 			if err := os.WriteFile(path, got, 0o666); err != nil {
 				t.Fatal(err)
@@ -42,7 +42,7 @@ func TestDrawCheckerHistories(t *testing.T) {
 			continue
 		}
 		if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s: %v; check the drawing and run with -update if it is right:\n%s", name, err, got)
+			t.Errorf("%s differs (%v): check the drawing and, if it is right, run with -update:\n%s", name, err, got)
 		}
 	}
 	existing, err := filepath.Glob("testdata/drawn/*.txt")
@@ -50,8 +50,8 @@ func TestDrawCheckerHistories(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range existing {
-		if !drawn[path] {
-			t.Errorf("%s has no history", path)
+		if !drawnPaths[path] {
+			t.Errorf("no history for %s", path)
 		}
 	}
 }

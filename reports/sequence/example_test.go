@@ -8,7 +8,7 @@ import (
 	"lockpick/reports/sequence"
 )
 
-// The verdict names two sessions, and the diagram shows them.
+// The diagram shows the two sessions that the verdict names.
 func Example() {
 	const s = int64(1e9)
 	h := &history.History{
@@ -25,7 +25,7 @@ func Example() {
 		Property: verdict.MutualExclusion, Outcome: verdict.Violated,
 		Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1", From: 4 * s, To: 5 * s},
 	}
-	fmt.Print(sequence.Text(sequence.Of(h, violated), 80))
+	fmt.Print(sequence.Text(sequence.ForResult(h, violated), 80))
 	// Output:
 	// two-holders: mutual-exclusion violated
 	// c1 acquired lock-1 at 2.000 s with 7 s left. c2 acquired lock-1 at 4.000 s with

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// faultLane returns the lane of a group's target or, if the target is a link, the lane of its
-// client.
+// faultLane returns the lane of the faults' target or, if the target is a link, of the link's client.
+// It returns -1 if there is no such lane.
 func (b *builder) faultLane(g []*facts.Fault) int {
 	if lane, ok := b.lanes.laneOf(g[0].Target); ok {
 		return lane
@@ -23,11 +23,11 @@ func (b *builder) faultLane(g []*facts.Fault) int {
 	return -1
 }
 
-// maxFaults limits the drawn faults to what a reader can follow.
+// maxFaults limits the number of faults to what a reader can follow.
 const maxFaults = 12
 
-// faultGroups groups faults of one kind that begin at about the same time, such as the faults of
-// one step, or held or lost messages of one type.
+// faultGroups groups faults of the same kind that began at about the same time: the faults of one
+// step, or held or lost messages of one type.
 func (sc *layout) faultGroups() [][]*facts.Fault {
 	var out [][]*facts.Fault
 	for _, ft := range sc.faults {
@@ -45,7 +45,7 @@ func (sc *layout) faultGroups() [][]*facts.Fault {
 	return out
 }
 
-// faultTargets names the targets of a group of faults.
+// faultTargets names the targets of a group of faults. For links, it names their nodes.
 func (sc *layout) faultTargets(g []*facts.Fault) string {
 	owner := sc.linkOwner(g[0].Target)
 	var names []string
@@ -60,7 +60,7 @@ func (sc *layout) faultTargets(g []*facts.Fault) string {
 	return nodeList(names)
 }
 
-// linkOwner returns the client of a link, or "" if the target is not a link.
+// linkOwner returns the client of a link, or "" if target is not a link of a drawn client.
 func (sc *layout) linkOwner(target string) string {
 	for _, c := range sc.clients() {
 		if c != "" && strings.HasPrefix(target, c+"-") {
@@ -70,12 +70,12 @@ func (sc *layout) linkOwner(target string) string {
 	return ""
 }
 
-// heldMessage describes the message that a hold affects. This is the message that triggered the
-// hold. If the hold has no trigger, it is, among the messages that were in flight on its link for
-// at least half of its duration, the one sent nearest to its start.
+// heldMessage describes the message that a fault held or lost: the message that triggered the fault
+// or, without a trigger, a message that was in flight on the link for at least half of the fault's
+// duration. If there are several, it is the message sent closest to the fault's start.
 func (f *trace) heldMessage(ft *facts.Fault) string {
 	for _, p := range f.Params.Steps {
-		if trigger := strings.Fields(p.When); p.Step == ft.Step && len(trigger) > 1 {
+		if trigger := strings.Fields(p.Trigger); p.Step == ft.Step && len(trigger) > 1 {
 			switch trigger[1] {
 			case "request":
 				return trigger[0]
@@ -85,7 +85,7 @@ func (f *trace) heldMessage(ft *facts.Fault) string {
 		}
 	}
 	half := saturatingSub(min(ft.To(), f.end), ft.From()) / 2
-	what, nearest := "message", int64(never)
+	what, nearest := "message", int64(noTime)
 	consider := func(name string, from, to int64) {
 		distance := max(saturatingSub(from, ft.From()), saturatingSub(ft.From(), from))
 		if from != 0 && (to == 0 || saturatingSub(to, from) >= half) && distance < nearest {
@@ -94,14 +94,14 @@ func (f *trace) heldMessage(ft *facts.Fault) string {
 	}
 	for _, e := range f.commands {
 		if e.Process == ft.Target {
-			consider(e.Op, e.Sent, e.Applied)
-			consider("reply to "+e.Op, e.Applied, e.Answered)
+			consider(e.Op, e.SentAt, e.AppliedAt)
+			consider("reply to "+e.Op, e.AppliedAt, e.AnsweredAt)
 		}
 	}
 	return what
 }
 
-// maxReadBack limits the length of a read-back in a sentence.
+// maxReadBack limits the length of a read-back or an error message in a sentence, in characters.
 const maxReadBack = 200
 
 type faultWording struct {
@@ -111,64 +111,64 @@ type faultWording struct {
 
 // pastSentence describes faults in the past tense. For a node that restarted, it includes the
 // read-back.
-func (w faultWording) pastSentence(begun, ended []int64, back string) string {
-	from, to := formatInstants("at", begun), formatInstants("at", ended)
+func (w faultWording) pastSentence(beginTimes, endTimes []int64, readBack string) string {
+	from, to := formatInstants("at", beginTimes), formatInstants("at", endTimes)
 	switch {
-	case w.Returned != "":
-		return fmt.Sprintf("%s %s, and %s %s", w.Past, from, w.Returned, to)
-	case w.State != nemesis.Down && strings.HasPrefix(from, "at") && strings.HasPrefix(to, "at"):
-		return w.Past + " " + display.FromTo(begun[0], ended[0])
-	case w.State != nemesis.Down:
-		return fmt.Sprintf("%s, beginning %s and ending %s", w.Past, from, to)
-	case back != "":
-		back = " (" + display.Fit(back, maxReadBack) + ")"
+	case w.ReturnText != "":
+		return fmt.Sprintf("%s %s, and %s %s", w.PastPredicate, from, w.ReturnText, to)
+	case w.State != nemesis.StateDown && strings.HasPrefix(from, "at") && strings.HasPrefix(to, "at"):
+		return w.PastPredicate + " " + display.Interval(beginTimes[0], endTimes[0])
+	case w.State != nemesis.StateDown:
+		return fmt.Sprintf("%s, beginning %s and ending %s", w.PastPredicate, from, to)
+	case readBack != "":
+		readBack = " (" + display.Truncate(readBack, maxReadBack) + ")"
 	}
-	return fmt.Sprintf("%s %s and started again %s%s", w.Past, from, to, back)
+	return fmt.Sprintf("%s %s and started again %s%s", w.PastPredicate, from, to, readBack)
 }
 
-// wordingFor describes a group of faults on targets. held names the affected message, if the faults
-// affect single messages.
+// wordingFor returns the wording for a group of faults on targets. If the faults affect single
+// messages, held is the type of message.
 func wordingFor(g []*facts.Fault, targets, held string) faultWording {
 	client, _, _ := nemesis.SplitLink(g[0].Target)
 	client = shorten(client)
 	readBack := ""
 	if first := g[0].Begin; first != nil && first.Cause != "" && !slices.ContainsFunc(g, func(ft *facts.Fault) bool { return ft.Begin == nil || ft.Begin.Cause != first.Cause }) {
-		readBack = " (" + display.Fit(first.Cause, maxReadBack) + ")"
+		readBack = " (" + display.Truncate(first.Cause, maxReadBack) + ")"
 	}
-	w := faultWording{Wording: wordingOf(g[0].Kind), beginMark: down, endMark: up}
+	w := faultWording{Wording: wordingOf(g[0].Kind), beginMark: downSymbol, endMark: upSymbol}
 	kind, _ := nemesis.KindOf(g[0].Kind)
 	switch {
-	case w.State == nemesis.Down:
-		w.beginMark, w.endMark = cross, ring
+	case w.State == nemesis.StateDown:
+		w.beginMark, w.endMark = crossSymbol, ringSymbol
 	case kind.LosesMessage:
-		w.beginMark = cross
-	case w.Returned != "":
-		w.endMark = ring
+		w.beginMark = crossSymbol
+	case w.ReturnText != "":
+		w.endMark = ringSymbol
 	}
 	replacer := strings.NewReplacer("{targets}", targets, "{client}", client, "{kind}", shorten(g[0].Kind), "{message}", messageText(held, client, targets, len(g), len(g) > countTargets(g)), "{saw}", readBack)
 	w.Subject = cmp.Or(w.Subject, "{targets}")
 	if w.Subject == "{targets}" && countTargets(g) > 1 || w.Subject == "{message}" && len(g) > 1 {
-		w.Past = pluralVerb(w.Past)
-		for _, text := range []*string{&w.Began, &w.Ended} {
+		w.PastPredicate = pluralVerb(w.PastPredicate)
+		for _, text := range []*string{&w.BeginText, &w.EndText} {
 			if verb, ok := strings.CutPrefix(*text, "{targets} "); ok {
 				*text = "{targets} " + pluralVerb(verb)
 			}
 		}
 	}
 	w.Subject = replacer.Replace(w.Subject)
-	w.Began, w.Ended, w.Past = replacer.Replace(w.Began), replacer.Replace(w.Ended), replacer.Replace(w.Past)
+	w.BeginText, w.EndText, w.PastPredicate = replacer.Replace(w.BeginText), replacer.Replace(w.EndText), replacer.Replace(w.PastPredicate)
 	return w
 }
 
-// wordingOf returns the wording for a kind of fault, even one that no plan can contain.
+// wordingOf returns the wording for a fault kind. It knows one more kind than plans may contain.
 func wordingOf(kind string) nemesis.Wording {
 	if kind == history.OpContinue {
-		return nemesis.Wording{Began: "{targets} resumes by itself"}
+		return nemesis.Wording{BeginText: "{targets} resumes by itself"}
 	}
 	return nemesis.WordingOf(kind)
 }
 
-// pluralVerb changes the verb of a predicate from singular to plural.
+// pluralVerb changes the verb at the start of words from singular to plural.
 func pluralVerb(words string) string {
 	verb, rest, _ := strings.Cut(words, " ")
 	switch verb {
@@ -189,7 +189,7 @@ func countTargets(g []*facts.Fault) int {
 	return len(uniqueNames(collect(g, func(ft *facts.Fault) string { return ft.Target })))
 }
 
-// messageText describes count messages of one type. If repeated is set, several of them went to the
+// messageText describes count messages of one type. repeated means that several of them went to the
 // same target.
 func messageText(held, client, targets string, count int, repeated bool) string {
 	s, replies := "", "reply"

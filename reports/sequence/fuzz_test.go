@@ -13,7 +13,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// choices is an endless source of choices: bytes from the fuzzer, then zeros.
+// choices is a source of choices: first bytes from the fuzzer, then zeros without end.
 type choices []byte
 
 func (p *choices) intn(n int) int {
@@ -25,9 +25,9 @@ func (p *choices) intn(n int) int {
 	return int(b) % n
 }
 
-func choose[T any](p *choices, of ...T) T { return of[p.intn(len(of))] }
+func choose[T any](p *choices, values ...T) T { return values[p.intn(len(values))] }
 
-// randomHistory builds a random history from realistic values.
+// randomHistory returns a random history and result, both made of realistic and extreme values.
 func randomHistory(p *choices) (*history.History, *verdict.Result) {
 	long := strings.Repeat("ü", 200)
 	names := []string{"c1", "c2", "c3", "n1", "n3", "c1-n1", "c1-n3", "c2-r1", "r1", history.Nemesis, history.Harness, "", "\x1b[2J", long}
@@ -37,7 +37,7 @@ func randomHistory(p *choices) (*history.History, *verdict.Result) {
 	types := []history.Type{history.Invoke, history.OK, history.OK, history.Fail, history.Info, history.Begin, history.End, "?"}
 	times := []int64{0, 1, 5e8, 1e9, 1e9 + 1, 2e9, 11e9, 12e9, -1, -5e9, math.MaxInt64, math.MinInt64, math.MaxInt64 - 1}
 	texts := []string{"", "write", "read", "a", "b", "\x1b[31m\u202e", "日本", long, "%s%d", "a\u0301"}
-	h := &history.History{Params: history.Params{Scenario: choose(p, texts...), Quorum: p.intn(4) - 1, Resource: choose(p, names...), Fence: choose(p, "none", "token", "check-and-set"), Life: p.intn(2) == 0}}
+	h := &history.History{Params: history.Params{Scenario: choose(p, texts...), Quorum: p.intn(4) - 1, Resource: choose(p, names...), Fence: choose(p, "none", "token", "check-and-set"), ReportsKeys: p.intn(2) == 0}}
 	for range p.intn(8) {
 		h.Params.Nodes = append(h.Params.Nodes, choose(p, "n1", "n2", "n3", "n4", "", long))
 		h.Params.Clients = append(h.Params.Clients, choose(p, names...))
@@ -47,12 +47,12 @@ func randomHistory(p *choices) (*history.History, *verdict.Result) {
 			N: int64(p.intn(256)), T: choose(p, times...), Process: choose(p, names...), Type: choose(p, types...), Op: choose(p, ops...),
 			Key: choose(p, "lock-1", "lock-1", long, ""), Session: choose(p, sessions...), Token: choose(p, texts...), Fence: choose(p, times...),
 			ValidUntil: choose(p, times...), Node: choose(p, "", "", "n1", "n3", "r1", "c1", "c1-n3", long), Value: choose(p, texts...),
-			Version: choose(p, times...), TTL: choose(p, times...), Sent: choose(p, times...), Applied: choose(p, times...), Answered: choose(p, times...),
+			Version: choose(p, times...), TTL: choose(p, times...), SentAt: choose(p, times...), AppliedAt: choose(p, times...), AnsweredAt: choose(p, times...),
 			Step: p.intn(3), Cause: choose(p, texts...),
 		})
 		if e := &h.Events[len(h.Events)-1]; e.Op == history.OpLife {
-			e.Life = &history.Life{What: choose(p, history.KeySet, history.KeySet, history.KeyExpired, history.KeyDeleted, history.KeyChanged, history.KeyLost),
-				Seq: int64(len(h.Events)), Value: choose(p, texts...), Expires: choose(p, times...), By: choose(p, names...)}
+			e.Life = &history.Life{Kind: choose(p, history.KeySet, history.KeySet, history.KeyExpired, history.KeyDeleted, history.KeyChanged, history.KeyLost),
+				Seq: int64(len(h.Events)), Value: choose(p, texts...), Expiry: choose(p, times...), Sender: choose(p, names...)}
 			e.Local = choose(p, times...)
 		}
 	}
@@ -65,14 +65,15 @@ func randomHistory(p *choices) (*history.History, *verdict.Result) {
 	return h, choose(p, r, r, nil)
 }
 
-// checkFits checks that no line of a drawing is too long, and that special characters are escaped.
+// checkFits checks that no line of a text drawing exceeds the width, and that special characters are
+// escaped.
 func checkFits(t *testing.T, h *history.History, r *verdict.Result, width int) {
 	t.Helper()
-	text := Text(Of(h, r), width)
+	text := Text(ForResult(h, r), width)
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		if n := utf8.RuneCountInString(line); n > width {
-			t.Errorf("a line has %d characters, want at most %d: %s", n, width, line)
+			t.Errorf("line has %d characters, want at most %d: %s", n, width, line)
 		}
 		for _, c := range line {
 			if c < ' ' || c > '~' && !unicode.IsGraphic(c) || unicode.Is(unicode.Mn, c) || c == '\u202e' || c == '日' {

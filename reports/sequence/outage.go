@@ -12,48 +12,47 @@ import (
 	"lockpick/reports/display"
 )
 
-// outage describes a liveness violation. Its drawing begins at the cause: the attempt or session
-// whose keys stayed on nodes, or the call that did not return.
+// outage describes a liveness violation. Its drawing starts at the cause: the attempt or session that
+// left keys on nodes, or the call that did not return.
 //
 //	c1 sets its keys      nobody acquires (per the verdict)     c2 acquires
 //	      |--------------|====================================|-----|
 //
-// Everything in it comes from the history: which key was on a node when the node refused an
-// attempt, who had set the key, and how long it stayed.
+// The history provides all facts: which key was on a node when the node refused an attempt, who had
+// set the key, and how long the key existed.
 type outage struct {
 	f      *trace
 	result *verdict.Result
 	key    string
 	to     int64 // end of the outage or of the record, whichever is earlier
 
-	lastHolder  *session // last holder, if neither keys nor calls explain the outage; nil: none
-	leftKeys    []*leftKeys
-	omittedKeys []*leftKeys // groups that are not drawn
-	hung        []hungCall
-	failed      []*failedAttempts // by client, the one with the most attempts first
-	nextHolder  *session          // session whose acquire ended the outage; nil: none
-	wait        replyWait         // longest wait of nextHolder in its winning attempt
+	lastHolder     *session // last holder, if neither keys nor calls explain the outage; or nil
+	leftKeys       []*leftKeys
+	omittedKeys    []*leftKeys // groups that are not drawn
+	hungCalls      []hungCall
+	failedAttempts []*failedAttempts // by client, most attempts first
+	nextHolder     *session          // session whose acquire ended the outage, or nil
+	wait           replyWait         // nextHolder's longest wait in its winning attempt
 }
 
-// replyWait is the longest span in which a winning attempt did nothing but wait for replies from
-// some nodes.
+// replyWait is the longest time during which a winning attempt did nothing but wait for replies.
 type replyWait struct {
-	nodes    []string // empty: no such span
+	nodes    []string // nodes it waited for; empty if it did not wait
 	from, to int64
 }
 
-// longestWait finds the longest wait of a session before it got the lock, and the nodes that it
-// waited for. Nodes that it never contacted, for example because it could not connect to them,
-// count only if it waited for no other node.
+// longestWait finds a session's longest wait before it got the lock, and the nodes it waited for.
+// Nodes that were never contacted, for example because connecting failed, count only if it waited for
+// no other node.
 func longestWait(f *trace, s *session) (w replyWait) {
 	if s.winningRound == nil {
 		return w
 	}
-	at := []int64{s.begin}
+	at := []int64{s.beliefStart}
 	for _, e := range s.winningRound {
-		at = append(at, e.Sent)
-		if e.Answered != 0 && e.Answered < s.begin {
-			at = append(at, e.Answered)
+		at = append(at, e.SentAt)
+		if e.AnsweredAt != 0 && e.AnsweredAt < s.beliefStart {
+			at = append(at, e.AnsweredAt)
 		}
 	}
 	slices.Sort(at)
@@ -67,7 +66,7 @@ func longestWait(f *trace, s *session) (w replyWait) {
 		switch e := commandTo(s.winningRound, n); {
 		case e == nil:
 			notContacted = append(notContacted, n)
-		case e.Sent <= w.from && (e.Answered == 0 || e.Answered >= w.to):
+		case e.SentAt <= w.from && (e.AnsweredAt == 0 || e.AnsweredAt >= w.to):
 			w.nodes = append(w.nodes, n)
 		}
 	}
@@ -80,76 +79,76 @@ func longestWait(f *trace, s *session) (w replyWait) {
 	return w
 }
 
-// leftKeys are keys that an attempt left on nodes when it ended, and because of which the nodes
-// refused later attempts.
+// leftKeys are keys that an attempt left on nodes when it ended, and that made the nodes refuse later
+// attempts.
 type leftKeys struct {
-	attempt   *facts.Attempt // nil means the links recorded no such attempt
-	original  *facts.Attempt // earlier attempt whose requests this one repeats with the same token; nil: none
-	session   *session       // session of the attempt, or nil
-	client    string
-	intervals []*facts.KeyInterval
-	refused   int // number of requests refused because of the keys
+	attempt    *facts.Attempt // nil if the links recorded no such attempt
+	original   *facts.Attempt // earlier attempt that this attempt repeats with the same token, or nil
+	session    *session       // the attempt's session, or nil
+	client     string
+	intervals  []*facts.KeyInterval
+	numRefused int // number of requests refused because of these keys
 }
 
 // hungCall is a call that did not return during the outage, or an acquire that sent no request for
-// longer than the violated bound.
+// longer than the bound.
 type hungCall struct {
 	*session
 	facts.Operation
-	lastRequest int64          // when the acquire was called or sent its last request before the pause
-	nextRequest int64          // when it sent the next request; never: none
-	lastAttempt *facts.Attempt // last attempt before the pause; nil: none
+	lastRequest int64          // when the acquire sent its last request before the pause, or else when it was called
+	nextRequest int64          // when it sent the next request, or noTime
+	lastAttempt *facts.Attempt // last attempt before the pause, or nil
 }
 
 // Limits to what a reader can follow.
 const (
-	maxLeftKeys = 2
-	maxHung     = 2
+	maxLeftKeys  = 2
+	maxHungCalls = 2
 )
 
-// outageOf returns the outage behind a violation of liveness, or nil if r is not one.
+// outageOf returns the outage that r describes, or nil if r is not a liveness violation.
 func outageOf(f *trace, r *verdict.Result) *outage {
 	if r == nil || r.Witness == nil || r.Outcome != verdict.Violated || r.Property != verdict.FaultTolerance && r.Property != verdict.DeadlockFreedom {
 		return nil
 	}
 	o := &outage{f: f, result: r, key: r.Witness.Key, to: min(r.Witness.To, f.end)}
 	for _, s := range f.sessions {
-		if s.Granted() && s.Key() == o.key && s.begin == r.Witness.To {
+		if s.Granted() && s.Key() == o.key && s.beliefStart == r.Witness.To {
 			o.nextHolder = s
 		}
 	}
 	if o.nextHolder != nil {
 		o.wait = longestWait(f, o.nextHolder)
 	}
-	o.findHung()
-	o.findFailed()
+	o.findHungCalls()
+	o.findFailedAttempts()
 	o.findHolder()
 	return o
 }
 
-// findHolder finds the holder that the verdict names.
+// findHolder finds the last holder named by the verdict.
 func (o *outage) findHolder() {
 	for _, name := range o.result.Witness.Sessions {
 		s := o.f.byName[name]
 		if s == nil || s == o.nextHolder || s.Acquire.Call.T >= o.result.Witness.From || !s.Granted() && o.result.Property != verdict.DeadlockFreedom {
 			continue
 		}
-		if o.result.Property == verdict.DeadlockFreedom || len(o.leftKeys) == 0 && !slices.ContainsFunc(o.hung, func(h hungCall) bool { return h.session == s }) {
+		if o.result.Property == verdict.DeadlockFreedom || len(o.leftKeys) == 0 && !slices.ContainsFunc(o.hungCalls, func(h hungCall) bool { return h.session == s }) {
 			o.lastHolder = s
 		}
 		return
 	}
 }
 
-// findHung finds calls of the witness's sessions that did not return, and acquires that sent no
-// request for longer than the violated bound.
-func (o *outage) findHung() {
+// findHungCalls finds acquires that sent no request for longer than the bound, and other calls of the
+// witness's sessions that did not return.
+func (o *outage) findHungCalls() {
 	if !slices.Contains([]string{verdict.Hung, verdict.WaitedLong, verdict.Unexplained}, o.result.Cause) {
 		return
 	}
 	w := o.result.Witness
 	for _, s := range o.f.sessions {
-		if s.Key() != o.key || len(o.hung) == maxHung {
+		if s.Key() != o.key || len(o.hungCalls) == maxHungCalls {
 			continue
 		}
 		for _, c := range s.calls {
@@ -170,29 +169,29 @@ func (o *outage) findHung() {
 			default:
 				continue
 			}
-			o.hung = append(o.hung, call)
+			o.hungCalls = append(o.hungCalls, call)
 		}
 	}
 }
 
-// findPause finds the span in which an acquire sent no request before its winning attempt or the
+// findPause finds the time during which an acquire sent no request before its winning attempt or the
 // end of the outage.
 func (o *outage) findPause(h *hungCall) {
-	h.lastRequest, h.nextRequest = h.Call.T, never
+	h.lastRequest, h.nextRequest = h.Call.T, noTime
 	for _, a := range o.attempts() {
 		for _, e := range a.AllSets {
 			switch {
 			case a.Session != h.Session:
 			case a.Won:
-				h.nextRequest = min(h.nextRequest, e.Sent)
-			case e.Sent < o.to && e.Sent > h.lastRequest:
-				h.lastAttempt, h.lastRequest = a, e.Sent
+				h.nextRequest = min(h.nextRequest, e.SentAt)
+			case e.SentAt < o.to && e.SentAt > h.lastRequest:
+				h.lastAttempt, h.lastRequest = a, e.SentAt
 			}
 		}
 	}
 }
 
-// attempts lists the attempts that began before the outage ended.
+// attempts lists the attempts that started before the outage ended.
 func (o *outage) attempts() []*facts.Attempt {
 	w := o.f.AttemptsByLock()[o.key]
 	if w == nil {
@@ -202,57 +201,57 @@ func (o *outage) attempts() []*facts.Attempt {
 	return w.Attempts[:i]
 }
 
-// findFailed finds the failed attempts and the keys that blocked them.
-func (o *outage) findFailed() {
-	var tried []*facts.Attempt
+// findFailedAttempts finds the failed attempts and the keys that blocked them.
+func (o *outage) findFailedAttempts() {
+	var attempts []*facts.Attempt
 	refused := map[*facts.KeyInterval]int{}
 	for _, a := range o.attempts() {
 		if a.Won || a.From < o.result.Witness.From && a.End <= o.result.Witness.From {
 			continue
 		}
-		tried = append(tried, a)
+		attempts = append(attempts, a)
 		for _, e := range a.AllSets {
 			if s := o.f.blockingKey(e, a.From); s != nil && a.From >= o.result.Witness.From && o.attemptEnded(s, a.From) {
 				refused[s]++
 			}
 		}
 	}
-	if o.keysMatter() {
+	if o.canInvolveKeys() {
 		o.findLeftKeys(refused)
 	}
-	of := map[string]*failedAttempts{}
-	for _, a := range tried {
+	byClient := map[string]*failedAttempts{}
+	for _, a := range attempts {
 		if o.isDrawnSeparately(a) {
 			continue
 		}
 		client := a.Session.Client()
-		if of[client] == nil {
-			of[client] = newFailedAttempts(o.f, client)
-			o.failed = append(o.failed, of[client])
+		if byClient[client] == nil {
+			byClient[client] = newFailedAttempts(o.f, client)
+			o.failedAttempts = append(o.failedAttempts, byClient[client])
 		}
-		of[client].add(a.From, a.AllSets)
-		if end := min(a.End, o.f.end); o.result.Cause == verdict.WaitedLong && saturatingSub(end, a.From) > max(saturatingSub(of[client].longest[1], of[client].longest[0]), saturatingSub(o.wait.to, o.wait.from)) {
-			of[client].longest = [2]int64{a.From, end}
+		byClient[client].add(a.From, a.AllSets)
+		if end := min(a.End, o.f.end); o.result.Cause == verdict.WaitedLong && saturatingSub(end, a.From) > max(saturatingSub(byClient[client].longestSpan[1], byClient[client].longestSpan[0]), saturatingSub(o.wait.to, o.wait.from)) {
+			byClient[client].longestSpan = [2]int64{a.From, end}
 		}
 	}
-	slices.SortStableFunc(o.failed, func(a, b *failedAttempts) int { return cmp.Compare(b.rounds, a.rounds) })
+	slices.SortStableFunc(o.failedAttempts, func(a, b *failedAttempts) int { return cmp.Compare(b.rounds, a.rounds) })
 }
 
-// keysMatter reports whether the verdict's cause can involve leftover keys.
-func (o *outage) keysMatter() bool {
+// canInvolveKeys reports whether leftover keys can be involved in the verdict's cause.
+func (o *outage) canInvolveKeys() bool {
 	return !slices.Contains([]string{verdict.WaitedLong, verdict.SplitVote, verdict.TurnedAway, verdict.TooFewVotes, verdict.GaveUp, verdict.Hung}, o.result.Cause)
 }
 
-// isDrawnSeparately reports whether an attempt is drawn by itself, because it left keys or its
+// isDrawnSeparately reports whether an attempt gets its own drawing because it left keys or its
 // acquire hung.
 func (o *outage) isDrawnSeparately(a *facts.Attempt) bool {
 	return slices.ContainsFunc(o.leftKeys, func(l *leftKeys) bool { return l.attempt == a || l.original == a }) ||
-		slices.ContainsFunc(o.hung, func(h hungCall) bool { return h.lastAttempt == a })
+		slices.ContainsFunc(o.hungCalls, func(h hungCall) bool { return h.lastAttempt == a })
 }
 
-// attemptEnded reports whether the attempt that set a key had ended by the given instant. A failed
-// attempt ends by itself. A successful attempt ends when its client dies, or one node timeout after
-// its holder called release. The node timeout is the time allowed to contact a node.
+// attemptEnded reports whether the attempt that set a key had ended by the given time. A successful
+// attempt ends when its client dies, or a node timeout, the time allowed to contact a node, after the
+// client called release.
 func (o *outage) attemptEnded(s *facts.KeyInterval, at int64) bool {
 	a := o.owner(s)
 	if a == nil {
@@ -265,19 +264,19 @@ func (o *outage) attemptEnded(s *facts.KeyInterval, at int64) bool {
 	return end <= at
 }
 
-// owner returns the attempt that set a key on a node, or nil.
+// owner returns the attempt that set a key, or nil.
 func (o *outage) owner(s *facts.KeyInterval) *facts.Attempt {
-	put := cmp.Or(s.Start.Sent, s.From())
+	setTime := cmp.Or(s.Start.SentAt, s.From())
 	for _, a := range slices.Backward(o.attempts()) {
-		if a.From <= put && s.Holds(a.Token) && a.Session.Client() == facts.LinkClient(s.By()) {
+		if a.From <= setTime && s.HasToken(a.Token) && a.Session.Client() == facts.LinkClient(s.Setter()) {
 			return a
 		}
 	}
 	return nil
 }
 
-// findLeftKeys groups the keys that blocked attempts by the attempts that left them. It draws only
-// the groups that blocked the most attempts.
+// findLeftKeys groups the keys that blocked attempts by the attempt that left them. It selects the
+// groups that blocked the most attempts for drawing.
 func (o *outage) findLeftKeys(refused map[*facts.KeyInterval]int) {
 	for _, node := range o.f.nodes() {
 		for _, s := range o.f.Lives().Intervals(node, o.key) {
@@ -293,17 +292,17 @@ func (o *outage) findLeftKeys(refused map[*facts.KeyInterval]int) {
 				}
 				i, o.leftKeys = len(o.leftKeys), append(o.leftKeys, l)
 			}
-			o.leftKeys[i].intervals, o.leftKeys[i].refused = append(o.leftKeys[i].intervals, s), o.leftKeys[i].refused+refused[s]
+			o.leftKeys[i].intervals, o.leftKeys[i].numRefused = append(o.leftKeys[i].intervals, s), o.leftKeys[i].numRefused+refused[s]
 		}
 	}
-	slices.SortStableFunc(o.leftKeys, func(a, b *leftKeys) int { return cmp.Compare(b.refused, a.refused) })
+	slices.SortStableFunc(o.leftKeys, func(a, b *leftKeys) int { return cmp.Compare(b.numRefused, a.numRefused) })
 	n := min(len(o.leftKeys), maxLeftKeys)
 	o.leftKeys, o.omittedKeys = o.leftKeys[:n], o.leftKeys[n:]
 	slices.SortStableFunc(o.leftKeys, func(a, b *leftKeys) int { return cmp.Compare(a.intervals[0].From(), b.intervals[0].From()) })
 }
 
-// originalAttempt returns the earlier attempt whose token a reuses, or nil if there is none. For
-// example, a driver may resend a request after its client has given up.
+// originalAttempt returns the earlier attempt that a repeats with the same token, or nil. For example,
+// a driver may resend a request after its client gave up.
 func (o *outage) originalAttempt(a *facts.Attempt) *facts.Attempt {
 	for _, b := range o.attempts() {
 		if b == a || a.End > a.From {
@@ -316,7 +315,7 @@ func (o *outage) originalAttempt(a *facts.Attempt) *facts.Attempt {
 	return nil
 }
 
-// start returns when the cause of the outage began.
+// start returns when the cause of the outage started.
 func (o *outage) start() int64 {
 	at := o.result.Witness.From
 	for _, l := range o.leftKeys {
@@ -333,10 +332,10 @@ func (o *outage) start() int64 {
 	if o.lastHolder != nil {
 		at = min(at, o.lastHolder.start())
 	}
-	for _, v := range o.failed {
+	for _, v := range o.failedAttempts {
 		at = min(at, v.from)
 	}
-	for _, h := range o.hung {
+	for _, h := range o.hungCalls {
 		at = min(at, h.Call.T)
 		if h.Granted() {
 			at = min(at, h.start())
@@ -345,8 +344,8 @@ func (o *outage) start() int64 {
 	return at
 }
 
-// sessions lists the drawn sessions: those that left keys or whose calls hung, the last holder, and
-// the session that ended the outage.
+// sessions lists the sessions to draw: sessions that left keys or whose calls hung, the last holder,
+// and the session that ended the outage.
 func (o *outage) sessions() (all []*session) {
 	add := func(s *session) {
 		if s != nil && !slices.Contains(all, s) {
@@ -359,7 +358,7 @@ func (o *outage) sessions() (all []*session) {
 	for _, l := range o.leftKeys {
 		add(l.session)
 	}
-	for _, h := range o.hung {
+	for _, h := range o.hungCalls {
 		add(h.session)
 	}
 	add(o.lastHolder)
@@ -367,18 +366,18 @@ func (o *outage) sessions() (all []*session) {
 	return all
 }
 
-// clients lists the clients that have a lane: first those of the drawn sessions, then those with
-// the most attempts.
+// clients lists the clients that get a lane: first the clients of the drawn sessions, then the
+// clients with the most attempts.
 func (o *outage) clients() []string {
 	var out []string
 	for _, s := range o.sessions() {
 		out = append(out, s.Client())
 	}
-	for _, v := range o.failed {
+	for _, v := range o.failedAttempts {
 		out = append(out, v.client)
 	}
 	for _, name := range o.result.Witness.Sessions {
-		if s := o.f.byName[name]; s != nil && len(o.failed) == 0 {
+		if s := o.f.byName[name]; s != nil && len(o.failedAttempts) == 0 {
 			out = append(out, s.Client())
 		}
 	}
@@ -386,8 +385,8 @@ func (o *outage) clients() []string {
 	return out[:min(maxClients, len(out))]
 }
 
-// signature returns the same text for nodes that have the same leftover keys, if these keys also
-// ended in the same way.
+// signature returns the same text for all nodes with the same leftover keys, provided that the keys
+// ended the same way.
 func (o *outage) signature(node string) string {
 	var parts []string
 	for i, l := range o.leftKeys {
@@ -400,26 +399,25 @@ func (o *outage) signature(node string) string {
 	return strings.Join(parts, ", ")
 }
 
-// outageDrawing draws an outage.
 type outageDrawing struct {
 	*builder
 	*outage
 }
 
-// draw draws the cause of the outage, the failed attempts, and the end of the outage.
+// draw draws the outage's cause, the failed attempts, and the outage's end.
 func (b outageDrawing) draw() {
 	o := b.outage
-	drawn := map[*session]bool{}
+	isDrawn := map[*session]bool{}
 	if s := o.lastHolder; s != nil {
-		drawn[s] = true
-		b.drawGranted(s)
+		isDrawn[s] = true
+		b.drawWinningRound(s)
 		b.drawLease(s)
 		b.drawExtendsAndReleases(s)
 	}
 	for _, l := range o.leftKeys {
-		if s := l.session; s != nil && l.attempt.Won && !drawn[s] {
-			drawn[s] = true
-			b.drawGranted(s)
+		if s := l.session; s != nil && l.attempt.Won && !isDrawn[s] {
+			isDrawn[s] = true
+			b.drawWinningRound(s)
 			b.drawLease(s)
 			b.drawExtendsAndReleases(s)
 		} else if s != nil && !l.attempt.Won {
@@ -427,15 +425,15 @@ func (b outageDrawing) draw() {
 				b.drawAttempt(l.original, "")
 			}
 			b.drawAttempt(l.attempt, map[bool]string{true: " again"}[l.original != nil])
-			drawn[s] = true
+			isDrawn[s] = true
 		}
 		b.drawLeftKeys(l)
 	}
-	for _, h := range o.hung {
-		b.drawHung(h)
-		if h.Call.Op != history.OpAcquire && !drawn[h.session] {
-			drawn[h.session] = true
-			b.drawGranted(h.session)
+	for _, h := range o.hungCalls {
+		b.drawHungCall(h)
+		if h.Call.Op != history.OpAcquire && !isDrawn[h.session] {
+			isDrawn[h.session] = true
+			b.drawWinningRound(h.session)
 			b.drawLease(h.session)
 			b.drawExtendsAndReleases(h.session)
 		}
@@ -443,24 +441,24 @@ func (b outageDrawing) draw() {
 	for _, client := range b.layout.clients() {
 		b.drawFailures(client, failures(b.layout, func(s *session) bool { return s.Client() == client && s.Key() == o.key }))
 	}
-	for _, v := range o.failed {
+	for _, v := range o.failedAttempts {
 		if lane, ok := b.lanes.laneOf(v.client); ok {
 			b.drawFailedAttempts(v, lane, true)
-		} else if len(b.layout.clients()) == maxClients && len(o.failed) <= maxClients+1 {
-			b.captionFailedAttempts(v)
+		} else if len(b.layout.clients()) == maxClients && len(o.failedAttempts) <= maxClients+1 {
+			b.addFailedAttemptsToCaption(v)
 		} else {
 			b.layout.omittedAttempts += v.rounds
 		}
 	}
 	b.drawSpan()
-	if o.nextHolder != nil && !drawn[o.nextHolder] {
-		b.drawGranted(o.nextHolder)
+	if o.nextHolder != nil && !isDrawn[o.nextHolder] {
+		b.drawWinningRound(o.nextHolder)
 		b.drawLease(o.nextHolder)
 	}
 }
 
-// drawWait draws which nodes the acquire that ended an outage waited for, and the replies that had
-// arrived by then. It returns the lanes whose replies came later, which are still to be drawn.
+// drawWait draws, for the acquire that ended an outage, which nodes it waited for and the replies
+// that had already arrived. It returns the lanes with later replies, which are still to be drawn.
 func (b *builder) drawWait(me int, g grant, lanes []laneEvents) (later []laneEvents) {
 	o := b.layout.outage
 	if o == nil || g.s != o.nextHolder || len(o.wait.nodes) == 0 {
@@ -468,31 +466,31 @@ func (b *builder) drawWait(me int, g grant, lanes []laneEvents) (later []laneEve
 	}
 	who, w := shorten(g.s.Client()), o.wait
 	label, verb := who+" waits", "waited"
-	early := votersUntil(g.won, w.from)
+	early := votersUntil(g.winningRound, w.from)
 	if len(early) > 0 {
-		had := fmt.Sprintf("%d of %d votes", len(early), g.voters)
+		had := fmt.Sprintf("%d of %d votes", len(early), g.numNodes)
 		label, verb = fmt.Sprintf("%s has %s, and waits", who, had), fmt.Sprintf("had %s at %s, and waited", had, display.Seconds(w.from))
 	}
-	b.sheet.facts++
+	b.sheet.numFacts++
 	for _, l := range lanes {
-		if slices.ContainsFunc(l.events, func(e *event) bool { return slices.Contains(g.votes, e.Node) && !slices.Contains(early, e.Node) }) {
+		if slices.ContainsFunc(l.events, func(e *event) bool { return slices.Contains(g.votingNodes, e.Node) && !slices.Contains(early, e.Node) }) {
 			later = append(later, l)
 			continue
 		}
 		l.events = slices.DeleteFunc(l.events, func(e *event) bool { return !slices.Contains(early, e.Node) })
 		if len(l.events) > 0 {
-			answered := slices.Max(collect(l.events, func(e *event) int64 { return e.Answered }))
-			b.sheet.addArrow(arrow{From: l.lane, To: me, Answer: true, Label: fmt.Sprintf("ok %d/%d", len(early), g.voters),
-				Sent: min(l.lastApplied(), answered), Arrived: answered, Events: eventNumbers(l.events...)})
+			answered := slices.Max(collect(l.events, func(e *event) int64 { return e.AnsweredAt }))
+			b.sheet.addArrow(arrow{From: l.lane, To: me, Answer: true, Label: fmt.Sprintf("ok %d/%d", len(early), g.numNodes),
+				Sent: min(l.lastApplyTime(), answered), Arrived: answered, Events: eventNumbers(l.events...)})
 		}
 	}
 	nodes := nodeList(w.nodes)
-	b.sheet.addNote(note{Lane: me, At: w.from, Mark: dot, Bad: true, Label: fmt.Sprintf("%s for %s until %s", label, nodes, display.Seconds(w.to)), Events: eventNumbers(g.won...)})
-	b.caption.add(w.from, who, fmt.Sprintf("%s for %s %s", verb, nodes, map[bool]string{true: "until " + display.Seconds(w.to), false: display.FromTo(w.from, w.to)}[len(early) > 0]))
+	b.sheet.addNote(note{Lane: me, At: w.from, Mark: dotSymbol, Bad: true, Label: fmt.Sprintf("%s for %s until %s", label, nodes, display.Seconds(w.to)), Events: eventNumbers(g.winningRound...)})
+	b.caption.add(w.from, who, fmt.Sprintf("%s for %s %s", verb, nodes, map[bool]string{true: "until " + display.Seconds(w.to), false: display.Interval(w.from, w.to)}[len(early) > 0]))
 	return later
 }
 
-// drawExtendsAndReleases draws the extensions and the release of a session's lock.
+// drawExtendsAndReleases draws a session's extensions and release.
 func (b outageDrawing) drawExtendsAndReleases(s *session) {
 	lane, ok := b.lanes.laneOf(s.Client())
 	for _, c := range s.calls {
@@ -506,7 +504,7 @@ func (b outageDrawing) drawExtendsAndReleases(s *session) {
 	}
 }
 
-// drawAttempt draws the requests of a failed attempt and the releases of its keys.
+// drawAttempt draws a failed attempt's requests and the releases of its keys.
 func (b outageDrawing) drawAttempt(a *facts.Attempt, suffix string) {
 	client := a.Session.Client()
 	me, ok := b.lanes.laneOf(client)
@@ -514,96 +512,95 @@ func (b outageDrawing) drawAttempt(a *facts.Attempt, suffix string) {
 		return
 	}
 	draw := func(label, detail, words string, requests []*event) {
-		requests = slices.DeleteFunc(slices.Clone(requests), func(e *event) bool { return e.Sent == 0 || !b.layout.isShown(e.Sent) })
+		requests = slices.DeleteFunc(slices.Clone(requests), func(e *event) bool { return e.SentAt == 0 || !b.layout.isShown(e.SentAt) })
 		if len(requests) == 0 {
 			return
 		}
-		b.sheet.facts++
-		for _, g := range b.lanes.byLane(requests) {
-			m := arrow{From: me, To: g.lane, Label: label, Detail: detail, Sent: g.firstSent(), Arrived: g.lastApplied(), Events: eventNumbers(g.events...)}
+		b.sheet.numFacts++
+		for _, g := range b.lanes.groupByLane(requests) {
+			m := arrow{From: me, To: g.lane, Label: label, Detail: detail, Sent: g.firstSendTime(), Arrived: g.lastApplyTime(), Events: eventNumbers(g.events...)}
 			m.Lost = m.Arrived == 0 || m.Arrived > b.layout.to
 			b.sheet.addArrow(m)
 		}
-		nodes, sent := nodeList(nodesOf(requests)), collect(requests, func(e *event) int64 { return e.Sent })
+		nodes, sent := nodeList(nodesOf(requests)), collect(requests, func(e *event) int64 { return e.SentAt })
 		b.caption.add(slices.Min(sent), shorten(client), fmt.Sprintf(words, nodes, formatInstants("at", sent)))
 	}
 	key := shorten(a.Session.Key())
 	draw("acquire", shorten(client)+" tries to acquire "+key+suffix, "asked %s for "+key+suffix+" %s", a.AllSets)
-	draw("release", shorten(client)+" deletes its keys", "sent a release of its key to %s %s", a.Deletes)
+	draw("release", shorten(client)+" deletes its keys", "sent a release of its key to %s %s", a.Releases)
 }
 
-// failure groups the acquires of one client that failed in the same way.
+// failure groups a client's acquires that failed in the same way.
 type failure struct {
-	outcome, message string // message is the lock's own error message
-	at               []int64
-	returns          []*event
+	outcome, message string // message is the lock's error message
+	times            []int64
+	returnEvents     []*event
 }
 
-// failures lists how the acquires of the selected sessions failed.
-func failures(sc *layout, of func(*session) bool) (all []*failure) {
+// failures lists how the acquires of the selected sessions failed, the most frequent failure first.
+func failures(sc *layout, isSelected func(*session) bool) (all []*failure) {
 	for _, s := range sc.f.sessions {
 		ret := s.Acquire.Return
-		if ret == nil || s.Granted() || !sc.isShown(ret.T) || !of(s) {
+		if ret == nil || s.Granted() || !sc.isShown(ret.T) || !isSelected(s) {
 			continue
 		}
-		how, why := "failed", display.Fit(strings.TrimRight(strings.ReplaceAll(ret.Cause, "\n", "; "), "."), maxReadBack)
+		result, message := "failed", display.Truncate(strings.TrimRight(strings.ReplaceAll(ret.Cause, "\n", "; "), "."), maxReadBack)
 		if ret.Type == history.Info {
-			how = "ended with an unknown outcome"
+			result = "ended with an unknown outcome"
 		}
-		i := slices.IndexFunc(all, func(f *failure) bool { return f.outcome == how && f.message == why })
+		i := slices.IndexFunc(all, func(f *failure) bool { return f.outcome == result && f.message == message })
 		if i < 0 {
-			i, all = len(all), append(all, &failure{outcome: how, message: why})
+			i, all = len(all), append(all, &failure{outcome: result, message: message})
 		}
-		all[i].at, all[i].returns = append(all[i].at, ret.T), append(all[i].returns, ret)
+		all[i].times, all[i].returnEvents = append(all[i].times, ret.T), append(all[i].returnEvents, ret)
 	}
-	slices.SortStableFunc(all, func(a, b *failure) int { return cmp.Compare(len(b.at), len(a.at)) })
+	slices.SortStableFunc(all, func(a, b *failure) int { return cmp.Compare(len(b.times), len(a.times)) })
 	return all[:min(len(all), maxFailures)]
 }
 
-// maxFailures limits the kinds of failure to what a reader can follow.
+// maxFailures limits the number of different failures to what a reader can follow.
 const maxFailures = 3
 
-// failuresOf lists how a session's acquire failed. In a run in which nobody got the lock, it covers
-// all acquires of the client.
+// failuresOf lists how a session's acquire failed. If nobody got the lock in the run, it covers all
+// of the client's acquires.
 func failuresOf(sc *layout, s *session) []*failure {
 	return failures(sc, func(o *session) bool {
 		return o == s || sc.f.Grants == 0 && o.Client() == s.Client() && o.Key() == s.Key()
 	})
 }
 
-// drawFailures adds notes about a client's failed acquires, with the lock's own error messages.
+// drawFailures adds notes about a client's failed acquires, with the lock's error messages.
 func (b *builder) drawFailures(client string, all []*failure) {
 	lane, ok := b.lanes.laneOf(client)
 	if !ok {
 		return
 	}
 	for _, f := range all {
-		why, first, last := "", slices.Min(f.at), slices.Max(f.at)
+		why, first, last := "", slices.Min(f.times), slices.Max(f.times)
 		if f.message != "" {
 			why = ": " + f.message
 		}
-		now := map[string]string{"failed": "fails"}[f.outcome]
-		label := fmt.Sprintf("%s's acquire %s", shorten(client), cmp.Or(now, "ends with an unknown outcome"))
+		presentVerb := map[string]string{"failed": "fails"}[f.outcome]
+		label := fmt.Sprintf("%s's acquire %s", shorten(client), cmp.Or(presentVerb, "ends with an unknown outcome"))
 		words := fmt.Sprintf("acquire %s ", f.outcome)
-		if len(f.at) > 1 {
-			label += " " + display.Times(len(f.at)) + ", until " + display.Seconds(last)
-			words += display.Times(len(f.at)) + " "
+		if len(f.times) > 1 {
+			label += " " + display.Times(len(f.times)) + ", until " + display.Seconds(last)
+			words += display.Times(len(f.times)) + " "
 		}
-		b.sheet.addNote(note{Lane: lane, At: first, Mark: cross, Label: label + why, Events: eventNumbers(f.returns...)})
-		b.caption.addPossessive(first, shorten(client), words+display.FromTo(first, last)+why)
+		b.sheet.addNote(note{Lane: lane, At: first, Mark: crossSymbol, Label: label + why, Events: eventNumbers(f.returnEvents...)})
+		b.caption.addPossessive(first, shorten(client), words+display.Interval(first, last)+why)
 	}
 }
 
-// keyFate describes what happened to a key that was left on a node, and what the client that left
-// it did about it.
+// keyFate describes what happened to a leftover key on a node, and what its client did about it.
 type keyFate struct {
-	end     string // verb for its end; "" or "forever": it existed until the end of the record
-	by      string // subject of that verb
-	release string // the client's release: none, before the key, in vain or lost
-	renewed int
+	endVerb     string // how the key ended, as a verb; "" or "forever" if it existed until the end of the record
+	actor       string // the verb's subject
+	release     string // the client's release: "none", "before the key", "in vain" or "lost"
+	numRenewals int
 }
 
-// drawLeftKeys draws the keys that an attempt left. Keys of one lane with the same fate are drawn
+// drawLeftKeys draws the keys that an attempt left. Keys in the same lane with the same fate are drawn
 // together.
 func (b outageDrawing) drawLeftKeys(l *leftKeys) {
 	o := b.outage
@@ -621,45 +618,45 @@ func (b outageDrawing) drawLeftKeys(l *leftKeys) {
 		for _, s := range g {
 			events = append(events, s.Start, s.End)
 		}
-		put, gone := collect(g, (*facts.KeyInterval).From), collect(g, o.goneAt)
-		on, off := slices.Max(put), slices.Min(gone)
-		label := fmt.Sprintf("%s is on %s, and stays %s", whose, nodeList(nodesOfIntervals(g)), formatInstants("until", gone))
-		b.sheet.addNote(note{Lane: lane, At: on, Mark: dot, Bad: true, Label: label, Events: eventNumbers(events...)})
+		setTimes, goneTimes := collect(g, (*facts.KeyInterval).From), collect(g, o.goneAt)
+		from, to := slices.Max(setTimes), slices.Min(goneTimes)
+		label := fmt.Sprintf("%s is on %s, and stays %s", whose, nodeList(nodesOfIntervals(g)), formatInstants("until", goneTimes))
+		b.sheet.addNote(note{Lane: lane, At: from, Mark: dotSymbol, Bad: true, Label: label, Events: eventNumbers(events...)})
 		if len(b.lanes.all[lane].Members) == len(g) {
-			b.sheet.addBar(lane, hasLeftoverKey, on, off, events...)
+			b.sheet.addBar(lane, stateLeftoverKey, from, to, events...)
 		}
-		if last := slices.Max(gone); last < o.to {
-			b.sheet.addNote(note{Lane: lane, At: last, Mark: ring, Label: fmt.Sprintf("%s is gone from %s", whose, nodeList(nodesOfIntervals(g))), Events: eventNumbers(events...)})
+		if last := slices.Max(goneTimes); last < o.to {
+			b.sheet.addNote(note{Lane: lane, At: last, Mark: ringSymbol, Label: fmt.Sprintf("%s is gone from %s", whose, nodeList(nodesOfIntervals(g))), Events: eventNumbers(events...)})
 		}
-		b.caption.add(slices.Min(put), nodeList(nodesOfIntervals(g)), fmt.Sprintf("set %s %s and kept it %s%s%s", whose, formatInstants("at", put), formatInstants("until", gone),
+		b.caption.add(slices.Min(setTimes), nodeList(nodesOfIntervals(g)), fmt.Sprintf("set %s %s and kept it %s%s%s", whose, formatInstants("at", setTimes), formatInstants("until", goneTimes),
 			o.endClause(g), o.clientClause(l, g)))
 	}
 }
 
-// goneAt returns when a key was gone, or the end of the record if that is earlier.
+// goneAt returns when a key ended, or the end of the record if that is earlier.
 func (o *outage) goneAt(s *facts.KeyInterval) int64 { return min(s.To(), o.f.end) }
 
 func (o *outage) fate(l *leftKeys, s *facts.KeyInterval) keyFate {
 	var f keyFate
 	switch {
-	case s.To() > o.f.end && s.ExpiresAt() == never:
-		f.end = "forever"
+	case s.To() > o.f.end && s.ExpiresAt() == noTime:
+		f.endVerb = "forever"
 	case s.To() > o.f.end:
-	case s.End == nil || s.End.Life.What == history.KeyExpired:
-		f.end = "expired"
-	case s.End.Life.What == history.KeyDeleted:
-		f.end, f.by = "deleted", facts.Issuer(s.End)
-	case s.End.Life.What == history.KeyChanged:
-		f.end, f.by = "overwrote", facts.Issuer(s.End)
+	case s.End == nil || s.End.Life.Kind == history.KeyExpired:
+		f.endVerb = "expired"
+	case s.End.Life.Kind == history.KeyDeleted:
+		f.endVerb, f.actor = "deleted", facts.Issuer(s.End)
+	case s.End.Life.Kind == history.KeyChanged:
+		f.endVerb, f.actor = "overwrote", facts.Issuer(s.End)
 	default:
-		f.end, f.by = "lost", "the node"
+		f.endVerb, f.actor = "lost", "the node"
 	}
 	if l.attempt == nil {
 		return f
 	}
-	f.renewed = len(l.renewals(o.f, s))
+	f.numRenewals = len(l.renewals(o.f, s))
 	switch sent, early, late := l.releases(s, o.to); {
-	case f.end == "deleted" && f.by == l.client:
+	case f.endVerb == "deleted" && f.actor == l.client:
 	case len(sent) == 0:
 		f.release = "none"
 	case len(late) > 0:
@@ -672,43 +669,43 @@ func (o *outage) fate(l *leftKeys, s *facts.KeyInterval) keyFate {
 	return f
 }
 
-// releases returns when the client sent releases of a key that it left, and when releases arrived
+// releases returns when the client sent releases of a leftover key, and when these releases arrived
 // before (early) or after (late) the key was set.
 func (l *leftKeys) releases(s *facts.KeyInterval, before int64) (sent, early, late []int64) {
-	for _, d := range l.attempt.Deletes {
+	for _, d := range l.attempt.Releases {
 		switch {
-		case d.Node != s.Node || d.Sent == 0 || d.Sent >= before:
+		case d.Node != s.Node || d.SentAt == 0 || d.SentAt >= before:
 			continue
-		case d.Applied == 0 || d.Applied > before:
-		case d.Applied < s.From():
-			early = append(early, d.Applied)
+		case d.AppliedAt == 0 || d.AppliedAt > before:
+		case d.AppliedAt < s.From():
+			early = append(early, d.AppliedAt)
 		default:
-			late = append(late, d.Applied)
+			late = append(late, d.AppliedAt)
 		}
-		sent = append(sent, d.Sent)
+		sent = append(sent, d.SentAt)
 	}
 	return sent, early, late
 }
 
-// endClause explains how keys with the same fate ended, as the end of a clause.
+// endClause states how keys with the same fate ended, as the end of a clause.
 func (o *outage) endClause(g []*facts.KeyInterval) string {
 	switch f := o.fate(&leftKeys{}, g[0]); {
-	case f.end == "forever":
+	case f.endVerb == "forever":
 		return ", the end of the record; it has no expiry"
-	case f.end == "":
+	case f.endVerb == "":
 		return ", the end of the record; it expires " + formatInstants("at", collect(g, (*facts.KeyInterval).ExpiresAt))
-	case f.end == "expired":
+	case f.endVerb == "expired":
 		return ", when it expired"
 	default:
-		return fmt.Sprintf(", when %s %s it", shorten(f.by), f.end)
+		return fmt.Sprintf(", when %s %s it", shorten(f.actor), f.endVerb)
 	}
 }
 
-// clientClause describes what a client did about the keys that it left and that had the same fate,
-// as the end of a sentence.
+// clientClause states what the client did about leftover keys with the same fate, as the end of a
+// sentence.
 func (o *outage) clientClause(l *leftKeys, g []*facts.KeyInterval) (text string) {
 	f, who := o.fate(l, g[0]), shorten(l.client)
-	var renewed, sent, early, late []int64 // the last instant on each node
+	var renewed, sent, early, late []int64 // the last time on each node
 	last := func(to *[]int64, at []int64) {
 		if len(at) > 0 {
 			*to = append(*to, slices.Max(at))
@@ -723,8 +720,8 @@ func (o *outage) clientClause(l *leftKeys, g []*facts.KeyInterval) (text string)
 			last(&late, c)
 		}
 	}
-	if f.renewed > 0 {
-		text = fmt.Sprintf("; %s renewed it %s, last %s", who, display.Times(f.renewed), formatInstants("at", renewed))
+	if f.numRenewals > 0 {
+		text = fmt.Sprintf("; %s renewed it %s, last %s", who, display.Times(f.numRenewals), formatInstants("at", renewed))
 	}
 	switch f.release {
 	case "none":
@@ -739,18 +736,18 @@ func (o *outage) clientClause(l *leftKeys, g []*facts.KeyInterval) (text string)
 	return text
 }
 
-// renewals returns when a node extended a key for the client that left it.
+// renewals returns when a node extended a leftover key for its client.
 func (l *leftKeys) renewals(f *trace, s *facts.KeyInterval) (at []int64) {
 	for _, e := range f.LockCommands {
-		if e.Op == history.OpExtend && e.Type == history.OK && e.Node == s.Node && e.Token == l.attempt.Token && s.From() <= e.Applied && e.Applied <= min(s.To(), f.end) && facts.Sender(e) == l.client {
-			at = append(at, e.Applied)
+		if e.Op == history.OpExtend && e.Type == history.OK && e.Node == s.Node && e.Token == l.attempt.Token && s.From() <= e.AppliedAt && e.AppliedAt <= min(s.To(), f.end) && facts.Sender(e) == l.client {
+			at = append(at, e.AppliedAt)
 		}
 	}
 	return at
 }
 
-// drawHung adds a note about a call that did not return.
-func (b outageDrawing) drawHung(h hungCall) {
+// drawHungCall adds a note about a call that did not return.
+func (b outageDrawing) drawHungCall(h hungCall) {
 	o := b.outage
 	lane, ok := b.lanes.laneOf(h.Client())
 	if !ok {
@@ -764,10 +761,10 @@ func (b outageDrawing) drawHung(h hungCall) {
 			b.drawAttempt(h.lastAttempt, "")
 			w := newFailedAttempts(o.f, h.Client())
 			w.add(h.lastAttempt.From, h.lastAttempt.AllSets)
-			b.captionFailedAttempts(w)
+			b.addFailedAttemptsToCaption(w)
 		}
 	}
-	b.sheet.addNote(note{Lane: lane, At: at, Mark: cross, Bad: true, Label: fmt.Sprintf("%s's %s%s", who, op, text), Events: eventNumbers(h.Call, h.Return)})
+	b.sheet.addNote(note{Lane: lane, At: at, Mark: crossSymbol, Bad: true, Label: fmt.Sprintf("%s's %s%s", who, op, text), Events: eventNumbers(h.Call, h.Return)})
 	pastText := " had not returned by " + display.Seconds(o.to)
 	if op == history.OpAcquire {
 		pastText = h.silenceClause(o.to, "sent", "had", "returned")
@@ -775,50 +772,49 @@ func (b outageDrawing) drawHung(h hungCall) {
 	b.caption.addPossessive(at, who, fmt.Sprintf("%s, called at %s,%s%s", op, display.Seconds(h.Call.T), pastText, o.boundClause(o.isOnlyHungCall())))
 }
 
-// silenceClause states how long an acquire sent no request. asks, has and returns are verbs in the
-// tense to use.
-func (h hungCall) silenceClause(to int64, asks, has, returns string) string {
-	text := fmt.Sprintf(" %s no request after %s", asks, display.Seconds(h.lastRequest))
+// silenceClause states how long an acquire sent no request. The verbs determine the tense.
+func (h hungCall) silenceClause(to int64, sendVerb, haveVerb, returnVerb string) string {
+	text := fmt.Sprintf(" %s no request after %s", sendVerb, display.Seconds(h.lastRequest))
 	switch {
 	case h.nextRequest < to:
 		return text + " until " + display.Seconds(h.nextRequest)
 	case h.ReturnedAt() > to:
-		return text + fmt.Sprintf(" and %s not returned by %s", has, display.Seconds(to))
+		return text + fmt.Sprintf(" and %s not returned by %s", haveVerb, display.Seconds(to))
 	}
-	return text + " and " + returns + " at " + display.Seconds(h.ReturnedAt())
+	return text + " and " + returnVerb + " at " + display.Seconds(h.ReturnedAt())
 }
 
-// isOnlyHungCall reports whether the violation is a hung call itself, rather than that nobody got
+// isOnlyHungCall reports whether the violation consists of a hung call rather than of nobody getting
 // the lock.
 func (o *outage) isOnlyHungCall() bool {
 	w := o.result.Witness
-	if len(o.hung) != 1 || len(w.Sessions) != 1 || w.Sessions[0] != o.hung[0].Name() {
+	if len(o.hungCalls) != 1 || len(w.Sessions) != 1 || w.Sessions[0] != o.hungCalls[0].Name() {
 		return false
 	}
-	return o.hung[0].Call.Op != history.OpAcquire || o.grantedMeanwhile()
+	return o.hungCalls[0].Call.Op != history.OpAcquire || o.wasGranted()
 }
 
-// grantedMeanwhile reports whether a client was granted the lock during the outage.
-func (o *outage) grantedMeanwhile() bool {
+// wasGranted reports whether a client was granted the lock during the outage.
+func (o *outage) wasGranted() bool {
 	return slices.ContainsFunc(o.f.sessions, func(s *session) bool {
-		return s.Granted() && s.Key() == o.key && o.result.Witness.From < s.begin && s.begin < o.to
+		return s.Granted() && s.Key() == o.key && o.result.Witness.From < s.beliefStart && s.beliefStart < o.to
 	})
 }
 
-// boundClause states how long the outage lasted, and the bound that it exceeded. It returns ""
-// unless shown is set.
+// boundClause states how long the outage lasted and which bound it exceeded. It returns "" unless
+// shown is set.
 func (o *outage) boundClause(shown bool) string {
 	if !shown {
 		return ""
 	}
-	text := ", for " + display.Span(saturatingSub(o.to, o.result.Witness.From))
+	text := ", for " + display.Duration(saturatingSub(o.to, o.result.Witness.From))
 	if o.result.Bound > 0 {
-		text += "; the bound is " + display.Span(o.result.Bound)
+		text += "; the bound is " + display.Duration(o.result.Bound)
 	}
 	return text
 }
 
-// drawSpan marks the span in which nobody got the lock.
+// drawSpan marks the time during which nobody got the lock.
 func (b outageDrawing) drawSpan() {
 	o := b.outage
 	w := o.result.Witness
@@ -829,39 +825,39 @@ func (b outageDrawing) drawSpan() {
 		b.caption.add(w.From, o.leftKeysSubject(), "blocked later attempts")
 	}
 	b.sheet.addBand(w.From, o.to, "nobody gets the lock", fmt.Sprintf("NOBODY %s %s until %s%s", o.verb("s"), shorten(o.key), display.Seconds(o.to), o.boundClause(true)), w.Events)
-	b.caption.add(w.From, "nobody", fmt.Sprintf("%s %s %s%s", o.verb("d"), shorten(o.key), display.FromTo(w.From, o.to), o.boundClause(true)))
+	b.caption.add(w.From, "nobody", fmt.Sprintf("%s %s %s%s", o.verb("d"), shorten(o.key), display.Interval(w.From, o.to), o.boundClause(true)))
 }
 
-// verb returns the verb for what no client did during the outage. It is "hold" if a client was
-// granted the lock meanwhile: the client acquired the lock but did not hold it, because its keys
-// had already expired.
+// verb returns the verb for what nobody did during the outage: a form of "acquire" or, if a client
+// was granted the lock, of "hold". Such a client did not hold the lock, because its keys had already
+// expired.
 func (o *outage) verb(ending string) string {
-	if o.grantedMeanwhile() {
+	if o.wasGranted() {
 		return map[string]string{"s": "holds", "d": "held"}[ending]
 	}
 	return map[string]string{"s": "acquires", "d": "acquired"}[ending]
 }
 
-// summary describes the outage in one sentence. It returns "" if that would say no more than the
+// summary describes the outage in one sentence. It returns "" if there is nothing to add to the
 // verdict's own sentence.
 func (o *outage) summary() string {
 	var why string
 	switch {
-	case len(o.hung) > 0 && o.hung[0].Call.Op == history.OpAcquire:
-		why = fmt.Sprintf("%s's acquire%s", shorten(o.hung[0].Client()), o.hung[0].silenceClause(o.to, "sent", "had", "returned"))
-	case len(o.hung) > 0:
-		why = fmt.Sprintf("%s's %s had not returned by %s", shorten(o.hung[0].Client()), o.hung[0].Call.Op, display.Seconds(o.to))
+	case len(o.hungCalls) > 0 && o.hungCalls[0].Call.Op == history.OpAcquire:
+		why = fmt.Sprintf("%s's acquire%s", shorten(o.hungCalls[0].Client()), o.hungCalls[0].silenceClause(o.to, "sent", "had", "returned"))
+	case len(o.hungCalls) > 0:
+		why = fmt.Sprintf("%s's %s had not returned by %s", shorten(o.hungCalls[0].Client()), o.hungCalls[0].Call.Op, display.Seconds(o.to))
 	case len(o.leftKeys) > 0 && o.result.Cause != verdict.NoMajority:
-		l := slices.MaxFunc(o.leftKeys, func(a, b *leftKeys) int { return cmp.Compare(a.refused, b.refused) })
+		l := slices.MaxFunc(o.leftKeys, func(a, b *leftKeys) int { return cmp.Compare(a.numRefused, b.numRefused) })
 		if len(o.omittedKeys) > 0 {
 			why = o.leftKeysSubject() + " blocked later attempts"
 			break
 		}
 		why = fmt.Sprintf("%s key stayed on %s%s", possessive(l.client), nodeList(nodesOfIntervals(l.intervals)), l.afterClause())
-	case o.result.Cause == verdict.WaitedLong && len(o.wait.nodes) > 0 && !slices.ContainsFunc(o.failed, func(v *failedAttempts) bool { return v.longest[0] < v.longest[1] }):
-		why = fmt.Sprintf("%s waited for %s %s", shorten(o.nextHolder.Client()), nodeList(o.wait.nodes), display.FromTo(o.wait.from, o.wait.to))
-	case len(o.failed) > 0:
-		v := o.failed[0]
+	case o.result.Cause == verdict.WaitedLong && len(o.wait.nodes) > 0 && !slices.ContainsFunc(o.failedAttempts, func(v *failedAttempts) bool { return v.longestSpan[0] < v.longestSpan[1] }):
+		why = fmt.Sprintf("%s waited for %s %s", shorten(o.nextHolder.Client()), nodeList(o.wait.nodes), display.Interval(o.wait.from, o.wait.to))
+	case len(o.failedAttempts) > 0:
+		v := o.failedAttempts[0]
 		why = fmt.Sprintf("%s tried %s without success, %s", shorten(v.client), display.Times(v.rounds), v.voteClause())
 	default:
 		return ""
@@ -869,10 +865,10 @@ func (o *outage) summary() string {
 	if o.isOnlyHungCall() {
 		return why + o.boundClause(true)
 	}
-	return fmt.Sprintf("%s, so nobody %s %s %s%s", why, o.verb("d"), shorten(o.key), display.FromTo(o.result.Witness.From, o.to), o.boundClause(true))
+	return fmt.Sprintf("%s, so nobody %s %s %s%s", why, o.verb("d"), shorten(o.key), display.Interval(o.result.Witness.From, o.to), o.boundClause(true))
 }
 
-// leftKeysSubject names all leftover keys if there are too many to draw.
+// leftKeysSubject describes all leftover keys together, because there are too many to draw.
 func (o *outage) leftKeysSubject() string {
 	var clients []string
 	for _, l := range slices.Concat(o.leftKeys, o.omittedKeys) {
@@ -882,7 +878,7 @@ func (o *outage) leftKeysSubject() string {
 	return fmt.Sprintf("keys left by %s of %s", display.Plural(len(clients), "attempt"), joinNames(slices.Compact(clients)))
 }
 
-// afterClause states after which event the keys were left, as the end of a clause.
+// afterClause states which event the keys outlasted, as the end of a clause.
 func (l *leftKeys) afterClause() string {
 	switch {
 	case l.attempt == nil || l.session == nil:
@@ -926,7 +922,7 @@ func nodesOfIntervals(intervals []*facts.KeyInterval) (names []string) {
 	return names
 }
 
-// collect returns the result of at, for example an instant, for each element.
+// collect applies at, which returns for example a time, to each element.
 func collect[T, V any](all []T, at func(T) V) (out []V) {
 	for _, x := range all {
 		out = append(out, at(x))
@@ -934,8 +930,7 @@ func collect[T, V any](all []T, at func(T) V) (out []V) {
 	return out
 }
 
-// formatInstants formats the instants of several events: "at 1.000 s", or "between 1.000 s and
-// 1.002 s".
+// formatInstants formats the times of several events: "at 1.000 s" or "between 1.000 s and 1.002 s".
 func formatInstants(preposition string, instants []int64) string {
 	first, last := display.Seconds(slices.Min(instants)), display.Seconds(slices.Max(instants))
 	if first == last {

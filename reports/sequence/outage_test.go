@@ -24,19 +24,19 @@ import (
 	"lockpick/scenarios"
 )
 
-// knownNames returns the names that scenarios of the catalog may use.
-func knownNames() scenario.Known {
-	k := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
+// knownNames returns the names that scenarios in the catalog may use.
+func knownNames() scenario.KnownNames {
+	k := scenario.KnownNames{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.WithKinds(kinds.All)
 	for _, m := range broken.Mistakes() {
 		k.Mistakes = append(k.Mistakes, m.Name)
 	}
 	return k
 }
 
-// simulate runs one scenario of the catalog.
+// simulate runs a scenario from the catalog and returns its history.
 func simulate(t *testing.T, name string, seed uint64) *history.History {
 	t.Helper()
-	all, _, err := scenarios.Choose([]string{name}, nil, knownNames(), scenario.Overrides{})
+	all, _, err := scenarios.Choose([]string{name}, nil, knownNames(), scenario.ParseOptions{})
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%s: %d scenarios, %v", name, len(all), err)
 	}
@@ -51,17 +51,17 @@ func simulate(t *testing.T, name string, seed uint64) *history.History {
 	return h
 }
 
-// drawnStory simulates a scenario and returns its history, diagram and caption.
-func drawnStory(t *testing.T, name string, seed uint64) (*history.History, Diagram, string) {
+// drawScenario simulates a scenario and returns its history, diagram and caption.
+func drawScenario(t *testing.T, name string, seed uint64) (*history.History, Diagram, string) {
 	t.Helper()
 	h := simulate(t, name, seed)
-	d := OfVerdict(h, checker.Check(h))
+	d := ForVerdict(h, checker.Check(h))
 	return h, d, plainSpaces(strings.Join(d.Caption, " "))
 }
 
 func plainSpaces(s string) string { return strings.ReplaceAll(s, display.NoBreak, " ") }
 
-// failedTokens returns the tokens of a client's unsuccessful attempts to set a key in an interval.
+// failedTokens returns the tokens of a client's failed attempts that set a key between from and to.
 func failedTokens(h *history.History, client string, from, to int64) (tokens []string) {
 	won := map[string]bool{}
 	for _, e := range h.Events {
@@ -70,29 +70,29 @@ func failedTokens(h *history.History, client string, from, to int64) (tokens []s
 		}
 	}
 	for _, e := range h.Events {
-		if e.Op == history.OpSet && strings.HasPrefix(e.Process, client+"-") && from <= e.Sent && e.Sent < to && !won[e.Token] && !slices.Contains(tokens, e.Token) {
+		if e.Op == history.OpSet && strings.HasPrefix(e.Process, client+"-") && from <= e.SentAt && e.SentAt < to && !won[e.Token] && !slices.Contains(tokens, e.Token) {
 			tokens = append(tokens, e.Token)
 		}
 	}
 	return tokens
 }
 
-// keyTimes returns when keys with the given value were set and when they expired, as reported by
-// the nodes.
-func keyTimes(h *history.History, value string) (put, gone []int64) {
+// keyTimes returns when keys with the given value were set and when they expired, according to the
+// nodes.
+func keyTimes(h *history.History, value string) (setTimes, expiryTimes []int64) {
 	for _, e := range h.Events {
-		if l := e.Life; l != nil && l.What == history.KeySet && l.Value == value {
-			put = append(put, e.T)
-			gone = append(gone, e.T+l.Expires-e.Local)
+		if l := e.Life; l != nil && l.Kind == history.KeySet && l.Value == value {
+			setTimes = append(setTimes, e.T)
+			expiryTimes = append(expiryTimes, e.T+l.Expiry-e.Local)
 		}
 	}
-	return put, gone
+	return setTimes, expiryTimes
 }
 
-// The drawing of an outage caused by a canceled acquire begins with that acquire. It shows the keys
-// that the acquire left, and which client they blocked for how long.
+// If a canceled acquire caused an outage, the drawing starts with that acquire and shows the keys it
+// left, which client they blocked, and for how long.
 func TestOutageOfCanceledAcquire(t *testing.T) {
-	h, d, caption := drawnStory(t, "cancelled-acquire/undone-by-the-callers-context", 1)
+	h, d, caption := drawScenario(t, "cancelled-acquire/undone-by-the-callers-context", 1)
 	w := ShownResult(checker.Check(h)).Witness
 	var first string
 	var failed []history.Event
@@ -111,17 +111,17 @@ func TestOutageOfCanceledAcquire(t *testing.T) {
 	tried := failedTokens(h, "c2", w.From, w.To)
 	for _, want := range []string{
 		fmt.Sprintf("n1–n5 set c1's key %s and kept it %s, when it expired; c1 sent no release of it there.", formatInstants("at", put), formatInstants("until", gone)),
-		fmt.Sprintf("c1's acquire failed twice %s: %s.", display.FromTo(failed[0].T, failed[1].T), failed[0].Cause),
+		fmt.Sprintf("c1's acquire failed twice %s: %s.", display.Interval(failed[0].T, failed[1].T), failed[0].Cause),
 		fmt.Sprintf("c2 tried %d times without success", len(tried)), "refused by n1–n5 because of c1's key",
-		fmt.Sprintf("Nobody acquired lock-1 %s, for %s; the bound is 12.75 s.", display.FromTo(w.From, w.To), display.Span(w.To-w.From)),
+		fmt.Sprintf("Nobody acquired lock-1 %s, for %s; the bound is 12.75 s.", display.Interval(w.From, w.To), display.Duration(w.To-w.From)),
 		"c2 acquired lock-1 at " + display.Seconds(w.To),
 	} {
 		if !strings.Contains(caption, plainSpaces(want)) {
-			t.Errorf("missing: %s\n%s", want, caption)
+			t.Errorf("caption does not contain %q:\n%s", want, caption)
 		}
 	}
 	if !slices.ContainsFunc(d.Bars, func(b bar) bool {
-		return b.State == hasLeftoverKey && b.From == slices.Max(put) && b.To == slices.Min(gone)
+		return b.State == stateLeftoverKey && b.From == slices.Max(put) && b.To == slices.Min(gone)
 	}) {
 		t.Errorf("no bar shows the keys: %+v", d.Bars)
 	}
@@ -130,9 +130,9 @@ func TestOutageOfCanceledAcquire(t *testing.T) {
 	}
 }
 
-// The story of an outage names the client that left keys or whose call hung, and states what it did
-// about the keys.
-func TestOutages(t *testing.T) {
+// The explanation of an outage names the client that left keys or whose call hung, and what the client
+// did about the keys.
+func TestOutageExplanations(t *testing.T) {
 	for name, patterns := range map[string][]string{
 		"lost-reply/release-only-acknowledged": {`^c1's key stayed on n1–n3 after a failed attempt, so nobody acquired lock-1 from `,
 			`n1–n3 set c1's key [^.]*\.\d+ s and kept it [^;]*, when it expired; c1 sent no release of it there\.`, `c1 sent a release of its key to n4 and n5 `},
@@ -143,22 +143,22 @@ func TestOutages(t *testing.T) {
 		"no-answer/release-waits-for-all": {`^c1's release had not returned by 60\.200 s, for 59\.688 s; the bound is 13\.25 s\. `},
 		"failed-release/renews-on":        {`; c1 renewed it 11 times, last `, `; c1's release, sent at 5\.513 s, never arrived\.`},
 	} {
-		_, d, text := drawnStory(t, name, 1)
+		_, d, text := drawScenario(t, name, 1)
 		text = plainSpaces(d.Summary) + ". " + text
 		for _, s := range patterns {
 			if !regexp.MustCompile(s).MatchString(text) {
-				t.Errorf("%s: missing: %s\n%s", name, s, text)
+				t.Errorf("%s: no match for %s in:\n%s", name, s, text)
 			}
 		}
 	}
 }
 
-// Keys that nodes lost at different instants, whether through one fault or several, are each
-// reported with their own instant.
-func TestLossesAreReportedAtTheirInstants(t *testing.T) {
+// If nodes lost keys at different times, each loss is reported with its own time, whether there was one
+// fault or several.
+func TestLossesAreReportedWithTheirTimes(t *testing.T) {
 	losses := 0
 	for _, seed := range []uint64{900040, 900119} {
-		h, _, caption := drawnStory(t, "random-faults/", seed)
+		h, _, caption := drawScenario(t, "random-faults/", seed)
 		node := ""
 		for _, s := range strings.Split(caption, ". ") {
 			m := regexp.MustCompile(`^(n\d|It|[\w ]+) (lost|let) (c\d)'s key (?:expire early )?at (\d+\.\d{3}) s`).FindStringSubmatch(s)
@@ -170,37 +170,37 @@ func TestLossesAreReportedAtTheirInstants(t *testing.T) {
 			}
 			losses++
 			if !slices.ContainsFunc(h.Events, func(e history.Event) bool {
-				return e.Life != nil && e.Process == node && display.Decimal(e.T, 3) == m[4] && e.Life.What != history.KeySet
+				return e.Life != nil && e.Process == node && display.Decimal(e.T, 3) == m[4] && e.Life.Kind != history.KeySet
 			}) {
-				t.Errorf("seed %d: no key was lost on %s at that instant: %s", seed, node, s)
+				t.Errorf("seed %d: %s lost no key at the reported time: %s", seed, node, s)
 			}
 		}
 	}
 	if losses != 6 {
-		t.Errorf("%d losses are reported, want 6", losses)
+		t.Errorf("%d losses reported, want 6", losses)
 	}
 }
 
-// parseEvents parses a run with one node from its events, with instants in milliseconds.
+// parseEvents parses the events of a run with one node. Times are in milliseconds.
 func parseEvents(t *testing.T, text string) *history.History {
 	t.Helper()
-	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2", "c3"}, Nodes: []string{"n1"}, Resource: "r1", Quorum: 1, TTL: time.Second, NodeTimeout: 50 * time.Millisecond, Life: true}}
+	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2", "c3"}, Nodes: []string{"n1"}, Resource: "r1", Quorum: 1, TTL: time.Second, NodeTimeout: 50 * time.Millisecond, ReportsKeys: true}}
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		e := history.Event{N: int64(i + 1)}
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		e.T, e.Sent, e.Applied, e.Answered = e.T*1e6, e.Sent*1e6, e.Applied*1e6, e.Answered*1e6
+		e.T, e.SentAt, e.AppliedAt, e.AnsweredAt = e.T*1e6, e.SentAt*1e6, e.AppliedAt*1e6, e.AnsweredAt*1e6
 		if e.ValidUntil *= 1e6; e.Life != nil {
 			e.Local = 1 + e.T
-			e.Life.Expires = e.Local + 1e9
+			e.Life.Expiry = e.Local + 1e9
 		}
 		h.Events = append(h.Events, e)
 	}
 	return h
 }
 
-// c1's lock reports no deadline and no token; its key's TTL is a second.
+// In expiryHistory, c1's lock reports neither a deadline nor a token, and its key's TTL is a second.
 const expiryHistory = `
 {"t":10,"process":"c1","type":"invoke","op":"acquire","key":"k","session":"c1/1"}
 {"t":11,"process":"n1","type":"info","op":"life","key":"k","sent":10,"life":{"what":"set","seq":1,"value":"x","by":"c1-n1"}}
@@ -218,8 +218,8 @@ const expiryHistory = `
 {"t":4000,"process":"c1","type":"invoke","op":"release","key":"k","session":"c1/1"}
 {"t":4001,"process":"c1","type":"ok","op":"release","key":"k","session":"c1/1"}`
 
-// A pause during which the client's key reached its expiry is drawn, because a paused client renews nothing. A pause that
-// ended long before is only counted.
+// A pause is drawn if the client's key reached its expiry during the pause, because a paused client
+// renews no keys. A pause that ended long before is counted but not drawn.
 func TestPauseDuringKeyExpiry(t *testing.T) {
 	r := &verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.NotifiedLate, Node: "n1",
 		Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "k", From: 2013e6, To: 3000e6},
@@ -228,19 +228,19 @@ func TestPauseDuringKeyExpiry(t *testing.T) {
 		pause, resume string
 		drawn         bool
 	}{{"500", "1500", true}, {"500", "990", true}, {"500", "600", false}} {
-		d := Of(parseEvents(t, strings.NewReplacer("PAUSE", c.pause, "RESUME", c.resume).Replace(expiryHistory)), r)
+		d := ForResult(parseEvents(t, strings.NewReplacer("PAUSE", c.pause, "RESUME", c.resume).Replace(expiryHistory)), r)
 		caption := plainSpaces(strings.Join(d.Caption, " "))
-		if got := slices.ContainsFunc(d.Bars, func(b bar) bool { return b.State == paused }); got != c.drawn || strings.Contains(caption, "without effect") == c.drawn {
-			t.Errorf("paused from %s to %s ms: drawn %v\n%s", c.pause, c.resume, got, caption)
+		if got := slices.ContainsFunc(d.Bars, func(b bar) bool { return b.State == statePaused }); got != c.drawn || strings.Contains(caption, "without effect") == c.drawn {
+			t.Errorf("paused from %s to %s ms: drawn is %v\n%s", c.pause, c.resume, got, caption)
 		}
 		if want := "key on n1 reached its expiry at 1.011 s."; !strings.Contains(caption, want) {
-			t.Errorf("missing: %s\n%s", want, caption)
+			t.Errorf("caption does not contain %q:\n%s", want, caption)
 		}
 	}
 }
 
-// A release that deletes a key before the acquire that set it has returned is still the cause, so
-// the release and its client are drawn.
+// If a release deletes a key before the acquire that set the key has returned, the release is still
+// the cause, so the release and its client are drawn.
 func TestDeleterIsDrawn(t *testing.T) {
 	h := parseEvents(t, `
 {"t":1,"process":"c3","type":"invoke","op":"acquire","key":"k","session":"c3/1"}
@@ -255,13 +255,13 @@ func TestDeleterIsDrawn(t *testing.T) {
 {"t":21,"process":"n1","type":"info","op":"life","key":"k","sent":20,"life":{"what":"set","seq":3,"value":"y","by":"c2-n1"}}
 {"t":22,"process":"c2-n1","type":"ok","op":"set","key":"k","token":"y","node":"n1","sent":20,"applied":21,"answered":22}
 {"t":23,"process":"c2","type":"ok","op":"acquire","key":"k","session":"c2/1","token":"y","validUntil":910}`)
-	d := Of(h, &verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.DeletedByOther, Node: "n1",
+	d := ForResult(h, &verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.DeletedByOther, Node: "n1",
 		Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "k", From: 23e6, To: 900e6},
 		Losses:  []verdict.Loss{{Node: "n1", Cause: verdict.DeletedByOther, First: "c1/1", Second: "c2/1", Fact: 5}}})
 	if !strings.Contains(d.Summary, "a release by c3 deleted c1's key on n1") {
-		t.Errorf("the summary is %q", d.Summary)
+		t.Errorf("summary is %q", d.Summary)
 	}
-	if !slices.ContainsFunc(d.Lanes, func(l lane) bool { return l.Name == "c3" }) || !slices.ContainsFunc(d.Arrows, func(a arrow) bool { return a.Mark == cross && a.Label == "release" }) {
+	if !slices.ContainsFunc(d.Lanes, func(l lane) bool { return l.Name == "c3" }) || !slices.ContainsFunc(d.Arrows, func(a arrow) bool { return a.Mark == crossSymbol && a.Label == "release" }) {
 		t.Errorf("c3's release is not drawn: %+v", d.Arrows)
 	}
 	if want := "A release by c3 that was sent at 0.009 s reached n1 at 0.012 s and deleted c1's key there."; !strings.Contains(plainSpaces(strings.Join(d.Caption, " ")), want) {
@@ -269,20 +269,20 @@ func TestDeleterIsDrawn(t *testing.T) {
 	}
 }
 
-// The deadline of a lock is shown even if its client is notified of a loss before the deadline.
+// A lock's deadline is shown even if the client is notified of a loss before the deadline.
 func TestDeadlineOfLostLock(t *testing.T) {
 	h := parseEvents(t, `
 {"t":10,"process":"c1","type":"invoke","op":"acquire","key":"k","session":"c1/1"}
 {"t":13,"process":"c1","type":"ok","op":"acquire","key":"k","session":"c1/1","validUntil":900}
 {"t":500,"process":"c1","type":"info","op":"lost","key":"k","session":"c1/1"}
 {"t":600,"process":"c1","type":"invoke","op":"release","key":"k","session":"c1/1"}`)
-	text := plainSpaces(Text(Of(h, nil), 100))
+	text := plainSpaces(Text(ForResult(h, nil), 100))
 	if !strings.Contains(text, "with 887 ms left") || !strings.Contains(text, "c1 holds k until 0.900 s") || strings.Contains(text, "no deadline") {
 		t.Errorf("got:\n%s", text)
 	}
 }
 
-// In a run in which nobody gets the lock, all failures are reported with the lock's own messages.
+// If nobody gets the lock in a run, all failures are reported with the lock's error messages.
 func TestRunWithoutGrants(t *testing.T) {
 	h := &history.History{Params: history.Params{Scenario: "s", Clients: []string{"c1"}, Nodes: []string{"n1"}}}
 	for i := range int64(25) {
@@ -294,13 +294,12 @@ func TestRunWithoutGrants(t *testing.T) {
 		}
 		h.Events = append(h.Events, call, ret)
 	}
-	text := plainSpaces(strings.Join(Of(h, nil).Caption, " "))
+	text := plainSpaces(strings.Join(ForResult(h, nil).Caption, " "))
 	if want := "c1's acquire failed 24 times from 0.101 s to 2.501 s: the lock needs Redis 9. Its acquire failed at 0.801 s: timed out."; text != want {
 		t.Errorf("%s, want %s", text, want)
 	}
 }
 
-// parseRun parses a run in text form.
 func parseRun(t *testing.T, text string) *history.History {
 	t.Helper()
 	h, err := histories.Parse(text)
@@ -310,8 +309,8 @@ func parseRun(t *testing.T, text string) *history.History {
 	return h
 }
 
-// For a slow winning acquire, the drawing of an outage shows which nodes it waited for, and how
-// long. An acquire for which all nodes had replied waited for none.
+// If the acquire that ended an outage was slow, the drawing shows which nodes it waited for and how
+// long. It did not wait for any node if all had replied.
 func TestWaitOfWinningAcquire(t *testing.T) {
 	const head = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=10
 0.010 c1 invoke acquire session=c1/1
@@ -328,29 +327,29 @@ func TestWaitOfWinningAcquire(t *testing.T) {
 		"all replied":   {"0.012 c1-n1,n2,n3 ok set token=A\n", "", ""},
 	} {
 		h := parseRun(t, head+c.sets+tail)
-		d := Of(h, &verdict.Result{Property: verdict.FaultTolerance, Outcome: verdict.Violated, Cause: verdict.WaitedLong, Bound: 3e9,
+		d := ForResult(h, &verdict.Result{Property: verdict.FaultTolerance, Outcome: verdict.Violated, Cause: verdict.WaitedLong, Bound: 3e9,
 			Witness: &verdict.Witness{Sessions: []string{"c1/1"}, Key: "lock-1", From: 10e6, To: 5004e6}})
 		caption, text := plainSpaces(strings.Join(d.Caption, " ")), plainSpaces(Text(d, 200))
 		if c.caption == "" {
 			if regexp.MustCompile("wait(s|ed) for").MatchString(caption + text + d.Summary) {
-				t.Errorf("%s: it should have waited for no node: %s\n%s", name, caption, text)
+				t.Errorf("%s: a wait is shown, want none: %s\n%s", name, caption, text)
 			}
 			continue
 		}
 		if !strings.Contains(caption, c.caption) || !strings.Contains(text, c.drawn) || !strings.Contains(Mermaid(d), c.drawn) {
-			t.Errorf("%s: missing: %q and %q in %s\n%s", name, c.caption, c.drawn, caption, text)
+			t.Errorf("%s: want %q and %q in %s\n%s", name, c.caption, c.drawn, caption, text)
 		}
 		if who := plainSpaces(d.Summary); !strings.HasPrefix(who, "c1 waited for n") || !strings.Contains(who, ", so nobody acquired lock-1 ") {
-			t.Errorf("%s: the summary is %q", name, who)
+			t.Errorf("%s: summary is %q", name, who)
 		}
 		if i := slices.IndexFunc(d.Arrows, func(a arrow) bool { return a.Answer && a.Arrived < 1e9 }); (name == "no reply" || name == "no connection") == (i < 0) {
-			t.Errorf("%s: the early replies are not drawn at their arrival: %+v", name, d.Arrows)
+			t.Errorf("%s: want early replies, drawn when they arrived, only after requests to all nodes in parallel: %+v", name, d.Arrows)
 		}
 	}
 }
 
-// A key's due expiry is computed from its node's clock. An event that ended the key is drawn once,
-// at the time of the event.
+// The time when a key is due to expire is computed from its node's clock. An event that ended the key
+// is drawn once, at its own time.
 func TestKeyExpiryByNodeClock(t *testing.T) {
 	const head = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms epoch=1000
 0.010 c1 invoke acquire session=c1/1
@@ -376,7 +375,7 @@ func TestKeyExpiryByNodeClock(t *testing.T) {
 		"gone":    {"2.050 n1 life lost old=A", 0, "2.050 n1 lost c1's key"},
 	} {
 		h := parseRun(t, head+c.life+"\n"+tail)
-		d := Of(h, &verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.GivenShorter, Node: "n1",
+		d := ForResult(h, &verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.GivenShorter, Node: "n1",
 			Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1", From: 13004e6, To: 13500e6},
 			Losses:  []verdict.Loss{{Node: "n1", Cause: verdict.GivenShorter, First: "c1/1", Second: "c2/1", Fact: endEventOf(h, c.fact)}}})
 		text := strings.Join(strings.Fields(plainSpaces(strings.Map(func(r rune) rune {
@@ -386,10 +385,10 @@ func TestKeyExpiryByNodeClock(t *testing.T) {
 			return r
 		}, Text(d, 200)))), " ")
 		if !strings.Contains(text, c.drawn) || strings.Count(text, "c1's key is due")+strings.Count(text, "n1 let c1's key expire early ")+strings.Count(text, "n1 lost c1's key ") > 2 {
-			t.Errorf("%s: not drawn: %s\n%s", name, c.drawn, Text(d, 200))
+			t.Errorf("%s: missing, or a key's end is drawn more than once: %s\n%s", name, c.drawn, Text(d, 200))
 		}
 		if due := strings.Contains(text, "due to expire"); due != (c.fact == 0 && name != "gone") {
-			t.Errorf("%s: due to expire: %t\n%s", name, due, Text(d, 200))
+			t.Errorf("%s: \"due to expire\" is shown: %t\n%s", name, due, Text(d, 200))
 		}
 	}
 }
@@ -399,11 +398,11 @@ func endEventOf(h *history.History, wanted int64) int64 {
 	if wanted == 0 {
 		return 0
 	}
-	return h.Events[slices.IndexFunc(h.Events, func(e history.Event) bool { return e.Life != nil && e.Life.What == history.KeyExpired })].N
+	return h.Events[slices.IndexFunc(h.Events, func(e history.Event) bool { return e.Life != nil && e.Life.Kind == history.KeyExpired })].N
 }
 
-// The summary names what delayed a write: a fault on its link or, if there was none, the time that
-// the write took. If there are too many faults to draw, that fault is drawn, and each omitted one
+// The summary states why a write was late: a fault on its link or, if there was none, the time the
+// write took. If there are too many faults to draw, that fault is still drawn, and each omitted fault
 // is counted once.
 func TestDelayOfWriteInSummary(t *testing.T) {
 	const run = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms epoch=1000
@@ -440,18 +439,18 @@ UNTIL nemesis end LINK node=c1-r1 step=2
 		{"delay", "5.000", "c1's write took 10 s to reach r1, so c1 overran its lease and overwrote c2's write"},
 	} {
 		h := parseRun(t, strings.NewReplacer("LINK", c.link, "UNTIL", c.until, "PAUSES", pauses).Replace(run))
-		d := Of(h, &verdict.Result{Property: verdict.ResourceSafety, Outcome: verdict.Violated, Cause: verdict.Overrun,
+		d := ForResult(h, &verdict.Result{Property: verdict.ResourceSafety, Outcome: verdict.Violated, Cause: verdict.Overrun,
 			Witness: &verdict.Witness{Sessions: []string{"c2/1", "c1/1"}, Key: "lock-1", From: 10603e6, To: 13001e6}})
 		if got := plainSpaces(d.Summary); got != c.summary {
-			t.Errorf("the summary is %q, want %q\n%s", got, c.summary, Text(d, 120))
+			t.Errorf("summary is %q, want %q\n%s", got, c.summary, Text(d, 120))
 		}
 		if drawn := strings.Contains(Mermaid(d), "the network holds the write from c1 to r1"); d.Omitted != "Not shown: 3 other faults." || drawn != (c.link == "hold") {
-			t.Errorf("%s: omitted: %q; hold drawn: %t", c.link, d.Omitted, drawn)
+			t.Errorf("%s: Omitted is %q, hold drawn: %t", c.link, d.Omitted, drawn)
 		}
 	}
 }
 
-// Several messages to one node are plural; one message to each of several nodes is singular.
+// Several messages to one node take the plural, one message to each of several nodes the singular.
 func TestPluralOfMessages(t *testing.T) {
 	for _, c := range []struct {
 		held, want string
@@ -466,19 +465,19 @@ func TestPluralOfMessages(t *testing.T) {
 		for _, n := range c.targets {
 			g = append(g, &facts.Fault{Kind: "drop", Target: "c3-" + n})
 		}
-		if w := wordingFor(g, nodeList(c.targets), c.held); w.Subject+" "+w.Past != c.want {
-			t.Errorf("%q %q, want %q", w.Subject, w.Past, c.want)
+		if w := wordingFor(g, nodeList(c.targets), c.held); w.Subject+" "+w.PastPredicate != c.want {
+			t.Errorf("%q %q, want %q", w.Subject, w.PastPredicate, c.want)
 		}
 	}
 }
 
-// A request that reached its link slightly more than a node timeout after the others belongs to
-// their round.
+// A request that reached its link slightly more than a node timeout after the others still belongs to
+// the round.
 func TestLateRequestBelongsToItsRound(t *testing.T) {
-	round, timeout := []*event{{Sent: 1000e6}, {Sent: 1001e6}}, int64(50e6)
+	round, timeout := []*event{{SentAt: 1000e6}, {SentAt: 1001e6}}, int64(50e6)
 	for sent, want := range map[int64]bool{1051e6: true, 1052e6: true, 1101e6: false} {
-		if got := sameRound(round, &event{Sent: sent}, timeout); got != want {
-			t.Errorf("sent at %d: %t", sent, got)
+		if got := sameRound(round, &event{SentAt: sent}, timeout); got != want {
+			t.Errorf("sent at %d: sameRound is %t", sent, got)
 		}
 	}
 }

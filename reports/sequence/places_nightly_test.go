@@ -16,17 +16,18 @@ import (
 	"lockpick/scenarios"
 )
 
-// TestCatalogPictures checks the layout of the picture for each run of the catalog.
 func TestCatalogPictures(t *testing.T) { checkLayouts(t, eachCatalogRun, 150) }
 
-// eachCatalogRun calls f with the diagram of each run of the catalog that the simulation supports.
+// eachCatalogRun simulates each supported scenario in the catalog and calls f with its diagram.
 func eachCatalogRun(t *testing.T, f func(name string, d Diagram)) {
 	t.Helper()
 	backend := sim.New(kinds.All)
 	unsupported := func(s scenario.Scenario) bool {
-		return slices.ContainsFunc(backend.Probe(t.Context()), func(c harness.Capability) bool { return !c.Available && slices.Contains(s.Needs(), c.Name) })
+		return slices.ContainsFunc(backend.Probe(t.Context()), func(c harness.Capability) bool {
+			return !c.Available && slices.Contains(s.RequiredCapabilities(), c.Name)
+		})
 	}
-	all, _, err := scenarios.Choose(nil, nil, knownNames(), scenario.Overrides{})
+	all, _, err := scenarios.Choose(nil, nil, knownNames(), scenario.ParseOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,6 +43,6 @@ func eachCatalogRun(t *testing.T, f func(name string, d Diagram)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f(s.ID(), OfVerdict(h, checker.Check(h)))
+		f(s.ID(), ForVerdict(h, checker.Check(h)))
 	}
 }

@@ -12,65 +12,63 @@ import (
 	"unicode/utf8"
 )
 
-// TestPictureLayout checks the picture of each story: no label is cut off, extends beyond the
-// picture, overlaps another label or a mark, or is crossed by an arrow, and the number of each
-// footnote is in the picture.
-func TestPictureLayout(t *testing.T) { checkLayouts(t, eachStory, 50) }
+// In the picture of each example, no label is cut off, extends beyond the picture, overlaps another
+// label or a mark, or is crossed by an arrow. The number of each footnote is in the picture.
+func TestPictureLayout(t *testing.T) { checkLayouts(t, eachExample, 50) }
 
-// checkLayouts checks the layout of at least minPictures pictures.
-func checkLayouts(t *testing.T, all func(t *testing.T, look func(name string, d Diagram)), minPictures int) {
+// checkLayouts checks the layout of all pictures, and that there are at least minPictures.
+func checkLayouts(t *testing.T, all func(t *testing.T, visit func(name string, d Diagram)), minPictures int) {
 	t.Helper()
-	pictures, found := 0, 0
+	pictures, numErrors := 0, 0
 	all(t, func(name string, d Diagram) {
 		pictures++
 		for _, embedded := range []bool{false, true} {
 			for _, w := range layoutErrors(SVG(d, SVGOptions{Embedded: embedded})) {
 				if strings.Contains(w, "cut:") && (strings.Contains(name, "hostile") || strings.Contains(w, "locklock")) {
-					continue // very long names are cut
+					continue // very long names are always cut
 				}
-				found++
+				numErrors++
 				t.Errorf("%s: %s", name, w)
 			}
 		}
 	})
-	t.Logf("%d pictures, %d layout errors", pictures, found)
+	t.Logf("%d pictures, %d layout errors", pictures, numErrors)
 	if pictures < minPictures {
 		t.Errorf("%d pictures, want at least %d", pictures, minPictures)
 	}
 }
 
-// piece is a text, a mark or an arrow in a picture.
+// piece is a text, mark or arrow in a picture.
 type piece struct {
 	box
 	class, text string
-	line        [4]float64 // ends of an arrow
+	line        [4]float64 // coordinates of an arrow's ends
 }
 
 var (
-	straight = regexp.MustCompile(`^M([-\d.]+) ([-\d.]+)L([-\d.]+) ([-\d.]+)$`)
-	crossAt  = regexp.MustCompile(`^M([-\d.]+) ([-\d.]+)m-6 -6l`)
-	footnote = regexp.MustCompile(`^[①-⑳]|^\(\d+\)`)
+	linePath       = regexp.MustCompile(`^M([-\d.]+) ([-\d.]+)L([-\d.]+) ([-\d.]+)$`)
+	crossPath      = regexp.MustCompile(`^M([-\d.]+) ([-\d.]+)m-6 -6l`)
+	footnoteNumber = regexp.MustCompile(`^[①-⑳]|^\(\d+\)`)
 )
 
-// layoutErrors lists the layout errors of a picture. It reads only the SVG, independently of the
-// layout code.
+// layoutErrors lists a picture's layout errors. It knows only the SVG, not the layout code.
 func layoutErrors(svg []byte) (errs []string) {
 	texts, marks, arrows, width, height := parsePieces(svg)
 	report := func(format string, args ...any) { errs = append(errs, fmt.Sprintf(format, args...)) }
-	below, inside := 0, 0
+	numFootnotes, numReferences := 0, 0
 	for i, a := range texts {
 		label := strings.Contains(a.class, "sq-label") || strings.Contains(a.class, "sq-in")
 		if a.x1 < 0 || a.y1 < 0 || a.x2 > width || a.y2 > height {
-			report("outside: %q", a.text)
+			report("outside the picture: %q", a.text)
 		}
 		if strings.HasSuffix(a.text, "…") || strings.HasSuffix(a.text, "…)") {
 			report("cut: %q", a.text)
 		}
-		if footnote.MatchString(a.text) {
+		if footnoteNumber.MatchString(a.text) {
 			if label {
-				inside++
+				numReferences++
 			} else {
-				below++
+				numFootnotes++
 			}
 		}
 		for _, b := range texts[i+1:] {
@@ -92,15 +90,15 @@ func layoutErrors(svg []byte) (errs []string) {
 			}
 		}
 	}
-	if below != inside {
-		report("%d footnotes, but %d numbers in the picture", below, inside)
+	if numFootnotes != numReferences {
+		report("%d footnotes but %d footnote numbers in the picture", numFootnotes, numReferences)
 	}
 	return errs
 }
 
 func overlap(b, o box) bool { return b.x1+1 < o.x2 && o.x1+1 < b.x2 && b.y1+1 < o.y2 && o.y1+1 < b.y2 }
 
-// lineCrosses reports whether a line crosses a box. It checks sampled points of the line.
+// lineCrosses reports whether any of a number of sampled points of a line is in a box.
 func lineCrosses(b box, l [4]float64) bool {
 	n := math.Max(math.Hypot(l[2]-l[0], l[3]-l[1]), 1)
 	for i := 0.0; i <= n; i++ {
@@ -136,11 +134,11 @@ func parsePieces(svg []byte) (texts, marks, arrows []piece, width, height float6
 			case e.Name.Local == "circle":
 				marks = append(marks, piece{box: box{x - 5, y - 5, x + 5, y + 5}, class: class})
 			case e.Name.Local == "path":
-				if m := crossAt.FindStringSubmatch(at["d"]); m != nil {
+				if m := crossPath.FindStringSubmatch(at["d"]); m != nil {
 					x, y := number(m[1]), number(m[2])
 					marks = append(marks, piece{box: box{x - 6, y - 6, x + 6, y + 6}, class: class})
 				}
-				if m := straight.FindStringSubmatch(at["d"]); m != nil && strings.Contains(class, "sq-arrow") {
+				if m := linePath.FindStringSubmatch(at["d"]); m != nil && strings.Contains(class, "sq-arrow") {
 					arrows = append(arrows, piece{class: class, line: [4]float64{number(m[1]), number(m[2]), number(m[3]), number(m[4])}})
 				}
 			}
@@ -150,14 +148,14 @@ func parsePieces(svg []byte) (texts, marks, arrows []piece, width, height float6
 			if at["element"] != "text" {
 				continue
 			}
-			size, wide := 12.0, 0.53
+			size, widthFactor := 12.0, 0.53
 			if strings.Contains(class, "sq-title") {
 				size = 16
 			}
 			if strings.Contains(class, "sq-bad") || strings.Contains(class, "sq-name") {
-				wide = 0.56
+				widthFactor = 0.56
 			}
-			w := wide * size * float64(utf8.RuneCount(e))
+			w := widthFactor * size * float64(utf8.RuneCount(e))
 			x, y := number(at["x"]), number(at["y"])
 			switch at["text-anchor"] {
 			case "middle":

@@ -12,10 +12,10 @@ import (
 	"lockpick/reports/display"
 )
 
-// row is one fact of a drawing: the arrows of one operation, or a mark on a lane.
+// row is a fact in a text drawing: the arrows of one operation or a mark on a lane.
 type row struct {
 	at     int64
-	n      int64 // number of its first event, which orders facts at the same instant
+	n      int64 // number of the first event, to order facts with the same time
 	arrows []arrow
 	part   part
 	lane   int
@@ -24,19 +24,19 @@ type row struct {
 	bad    bool
 }
 
-// part selects which end of a message a row shows.
+// part is the part of a message shown by a row.
 type part int
 
 const (
 	wholeMessage part = iota
-	departure         // sent; other facts precede its arrival
+	departure         // without the arrival, because other facts come in between
 	arrival
 )
 
-// makeRows orders all facts by time. A slow message has two rows.
-func makeRows(d Diagram) []row {
+// newRows returns the rows for all facts, ordered by time. A slow message has two rows.
+func newRows(d Diagram) []row {
 	var rows []row
-	for _, g := range byFact(d) {
+	for _, g := range groupByFact(d) {
 		rows = append(rows, arrowRows(g)...)
 	}
 	for _, n := range d.Notes {
@@ -56,16 +56,16 @@ func firstEvent(events []int64) int64 {
 	return events[0]
 }
 
-// byFact groups the drawable arrows by fact.
-func byFact(d Diagram) [][]arrow {
-	drawn := slices.DeleteFunc(slices.Clone(d.Arrows), func(a arrow) bool {
+// groupByFact groups arrows by fact. It ignores arrows without two valid lanes.
+func groupByFact(d Diagram) [][]arrow {
+	arrows := slices.DeleteFunc(slices.Clone(d.Arrows), func(a arrow) bool {
 		return a.From == a.To || min(a.From, a.To) < 0 || max(a.From, a.To) >= len(d.Lanes)
 	})
-	return groupBy(drawn, func(a arrow) int { return a.Fact })
+	return groupBy(arrows, func(a arrow) int { return a.Fact })
 }
 
-// arrowRows makes the rows of one fact. A request has a row at the instant it was sent, a reply at
-// its arrival, and a slow message at both.
+// arrowRows returns the rows for a fact: for a request, when it was sent; for a reply, when it arrived;
+// for a slow message, both.
 func arrowRows(arrows []arrow) []row {
 	slow := slices.DeleteFunc(slices.Clone(arrows), func(a arrow) bool { return !a.Slow })
 	quick := slices.DeleteFunc(arrows, func(a arrow) bool { return a.Slow })
@@ -95,8 +95,8 @@ func latestArrival(arrows []arrow) int64 {
 	return slices.MaxFunc(arrows, func(a, b arrow) int { return cmp.Compare(a.Arrived, b.Arrived) }).Arrived
 }
 
-// drawAcquire draws how a session got the lock: the failed attempts as one note, and the winning
-// round as a request and its replies.
+// drawAcquire draws how a session got the lock: the failed attempts as one note, and the winning round
+// as a request and its replies.
 func (b *builder) drawAcquire(s *session) {
 	me, ok := b.lanes.laneOf(s.Client())
 	if !ok {
@@ -109,11 +109,11 @@ func (b *builder) drawAcquire(s *session) {
 		b.drawFailures(s.Client(), failuresOf(b.layout, s))
 		return
 	}
-	b.drawGranted(s)
+	b.drawWinningRound(s)
 }
 
-// drawGranted draws the winning round of a session.
-func (b *builder) drawGranted(s *session) {
+// drawWinningRound draws the winning round of a session.
+func (b *builder) drawWinningRound(s *session) {
 	me, ok := b.lanes.laneOf(s.Client())
 	if !ok || !s.Granted() {
 		return
@@ -122,10 +122,10 @@ func (b *builder) drawGranted(s *session) {
 	if won == nil {
 		won = b.f.requestToEveryNode(s.Acquire.Call, max(s.Acquire.Call.T, b.layout.from))
 	}
-	for _, together := range splitAtPauses(won, b.f.slowThreshold()) {
-		b.sheet.facts++
-		for _, g := range b.lanes.byLane(together) {
-			a := arrow{From: me, To: g.lane, Label: "acquire", Sent: g.firstSent(), Arrived: g.lastApplied(), Events: eventNumbers(g.events...)}
+	for _, group := range splitAtPauses(won, b.f.slowThreshold()) {
+		b.sheet.numFacts++
+		for _, g := range b.lanes.groupByLane(group) {
+			a := arrow{From: me, To: g.lane, Label: "acquire", Sent: g.firstSendTime(), Arrived: g.lastApplyTime(), Events: eventNumbers(g.events...)}
 			a.Lost = a.Arrived == 0
 			b.sheet.addArrow(a)
 		}
@@ -133,7 +133,8 @@ func (b *builder) drawGranted(s *session) {
 	b.drawGrant(me, b.layout.grantOf(s, won))
 }
 
-// drawFailedAttempts draws failed attempts as one note, and optionally adds them to the caption.
+// drawFailedAttempts draws failed attempts as one note. It adds them to the caption if inCaption is
+// set.
 func (b *builder) drawFailedAttempts(w *failedAttempts, me int, inCaption bool) {
 	label := fmt.Sprintf("%s tries %s", shorten(w.client), display.Times(w.rounds))
 	if w.to > w.from {
@@ -142,18 +143,18 @@ func (b *builder) drawFailedAttempts(w *failedAttempts, me int, inCaption bool) 
 	if len(w.reasons) > 0 {
 		label += ", " + w.voteClause() + w.reasonClause(false)
 	}
-	b.sheet.addNote(note{Lane: me, At: w.from, Mark: dot, Label: label, Events: eventNumbers(w.events...)})
+	b.sheet.addNote(note{Lane: me, At: w.from, Mark: dotSymbol, Label: label, Events: eventNumbers(w.events...)})
 	if inCaption {
-		b.captionFailedAttempts(w)
+		b.addFailedAttemptsToCaption(w)
 	}
 }
 
-func (b *builder) captionFailedAttempts(w *failedAttempts) {
-	words := fmt.Sprintf("tried %s without success %s", display.Times(w.rounds), display.FromTo(w.from, w.to))
+func (b *builder) addFailedAttemptsToCaption(w *failedAttempts) {
+	words := fmt.Sprintf("tried %s without success %s", display.Times(w.rounds), display.Interval(w.from, w.to))
 	if len(w.reasons) > 0 {
 		words += ", " + w.voteClause() + w.quorumClause() + w.reasonClause(true)
 	}
-	if from, to := w.longest[0], w.longest[1]; from < to {
+	if from, to := w.longestSpan[0], w.longestSpan[1]; from < to {
 		words += fmt.Sprintf("; the longest attempt began at %s and had ended by %s", display.Seconds(from), display.Seconds(to))
 	}
 	b.caption.add(w.from, shorten(w.client), words)
@@ -162,24 +163,24 @@ func (b *builder) captionFailedAttempts(w *failedAttempts) {
 func (b *builder) drawGrant(me int, g grant) {
 	ok := g.s.Acquire.Return
 	label := "ok"
-	if len(g.votes) > 0 {
-		label = fmt.Sprintf("ok %d/%d", len(g.votes), g.voters)
+	if len(g.votingNodes) > 0 {
+		label = fmt.Sprintf("ok %d/%d", len(g.votingNodes), g.numNodes)
 	}
 	detail, bad := g.detail()
-	lanes := b.drawWait(me, g, b.lanes.byLane(g.won))
-	if len(lanes) == 0 { // all replies had arrived before
-		b.sheet.addNote(note{Lane: me, At: ok.T, Mark: dot, Label: detail, Bad: bad, Events: eventNumbers(ok)})
+	lanes := b.drawWait(me, g, b.lanes.groupByLane(g.winningRound))
+	if len(lanes) == 0 { // all replies are drawn already
+		b.sheet.addNote(note{Lane: me, At: ok.T, Mark: dotSymbol, Label: detail, Bad: bad, Events: eventNumbers(ok)})
 	}
-	b.sheet.facts++
+	b.sheet.numFacts++
 	for _, l := range lanes {
-		yes := slices.DeleteFunc(slices.Clone(l.events), func(e *event) bool { return len(g.votes) > 0 && !slices.Contains(g.votes, e.Node) })
-		if len(yes) == 0 {
+		granting := slices.DeleteFunc(slices.Clone(l.events), func(e *event) bool { return len(g.votingNodes) > 0 && !slices.Contains(g.votingNodes, e.Node) })
+		if len(granting) == 0 {
 			continue
 		}
-		l.events = yes
+		l.events = granting
 		a := arrow{From: l.lane, To: me, Answer: true, Label: label, Detail: detail, Bad: bad,
-			Sent: min(l.lastApplied(), ok.T), Arrived: ok.T, Events: eventNumbers(append(yes, ok)...)}
-		if len(g.votes) == 0 { // the time of the nodes' replies is unknown
+			Sent: min(l.lastApplyTime(), ok.T), Arrived: ok.T, Events: eventNumbers(append(granting, ok)...)}
+		if len(g.votingNodes) == 0 { // the time of the replies is unknown
 			a.Sent = ok.T
 		}
 		b.sheet.addArrow(a)
@@ -188,41 +189,40 @@ func (b *builder) drawGrant(me int, g grant) {
 	b.drawExpiry(g)
 }
 
-// drawExpiry adds notes about keys that are due to expire before their holder stops believing that
-// it holds the lock. A key that ended for another reason is drawn where it ended.
+// drawExpiry adds notes about keys that are due to expire before the holder stops believing that it
+// holds the lock. A key that ended for another reason is drawn when it ended.
 func (b *builder) drawExpiry(g grant) {
-	for _, l := range b.lanes.byLane(g.won) {
-		var due []*event
-		longEnough := false // whether some key lives long enough
+	for _, l := range b.lanes.groupByLane(g.winningRound) {
+		var dueKeys []*event
+		longEnough := false // whether any key in the lane lives long enough
 		for _, e := range l.events {
 			switch at := b.f.expiresAt(e); {
-			case !slices.Contains(g.votes, e.Node), e.TTL <= 0, e.Applied <= 0:
+			case !slices.Contains(g.votingNodes, e.Node), e.TTL <= 0, e.AppliedAt <= 0:
 				longEnough = true
-			case at == never, namesEarlyEnd(b.layout, g.s, e.Node):
-			case at < g.s.until:
-				due = append(due, e)
+			case at == noTime, namesEarlyEnd(b.layout, g.s, e.Node):
+			case at < g.s.beliefEnd:
+				dueKeys = append(dueKeys, e)
 			default:
 				longEnough = true
 			}
 		}
-		if longEnough || len(due) == 0 {
+		if longEnough || len(dueKeys) == 0 {
 			continue
 		}
-		for _, e := range due {
+		for _, e := range dueKeys {
 			b.expiryDrawn[[2]string{g.s.Name(), e.Node}] = true
 		}
-		at, last := slices.Max(collect(due, b.f.expiresAt)), ""
-		if len(due) > 1 {
+		at, last := slices.Max(collect(dueKeys, b.f.expiresAt)), ""
+		if len(dueKeys) > 1 {
 			last = "the last "
 		}
-		b.sheet.addNote(note{Lane: l.lane, At: at, Mark: cross, Bad: true, Events: eventNumbers(due...),
-			Label: fmt.Sprintf("%s's key is due to expire on %s, %s%s of true time before the client stops believing in it", shorten(g.s.Client()), nodeList(nodesOf(due)), last, display.Span(saturatingSub(g.s.until, at)))})
+		b.sheet.addNote(note{Lane: l.lane, At: at, Mark: crossSymbol, Bad: true, Events: eventNumbers(dueKeys...),
+			Label: fmt.Sprintf("%s's key is due to expire on %s, %s%s of true time before the client stops believing in it", shorten(g.s.Client()), nodeList(nodesOf(dueKeys)), last, display.Duration(saturatingSub(g.s.beliefEnd, at)))})
 	}
 }
 
-// namesEarlyEnd reports whether the verdict names the event that ended a session's key on a node
-// early. If the verdict does not mention the node, it reports whether the verdict names such an
-// event for any other node.
+// namesEarlyEnd reports whether the verdict names an event that ended the session's key early, on
+// this node or, if the verdict does not mention this node, on any node.
 func namesEarlyEnd(sc *layout, s *session, node string) (early bool) {
 	if sc.result == nil {
 		return false
@@ -242,27 +242,27 @@ func namesEarlyEnd(sc *layout, s *session, node string) (early bool) {
 
 // grant describes how a session got the lock.
 type grant struct {
-	s           *session
-	won         []*event
-	left        int64    // remaining validity that the lock reported, by the client's clock; never: it reported no deadline
-	votes       []string // nodes whose votes counted; empty: the commands were not recorded
-	voters      int      // number of nodes that can vote
-	quorum      int      // number of votes needed; 0: unknown
-	doubleVotes string   // clause naming the nodes that had voted for another client, which still believes that it holds the lock
+	s            *session
+	winningRound []*event
+	validity     int64    // validity reported by the lock, by the client's clock; noTime if it reported no deadline
+	votingNodes  []string // nodes whose votes counted; empty if the commands were not recorded
+	numNodes     int      // number of nodes
+	quorum       int      // number of required votes; 0 if unknown
+	doubleVotes  string   // clause naming nodes that had voted for another client, which still believes that it holds the lock
 }
 
-// grantOf returns the grant of a session with the given winning round.
+// grantOf returns the grant for a session with the given winning round.
 func (sc *layout) grantOf(s *session, won []*event) grant {
-	yes := votersUntil(won, s.Acquire.Return.T)
-	g := grant{s: s, won: won, left: sc.f.remaining(s.Acquire.Return), votes: yes, voters: max(len(sc.f.nodes()), len(yes)), quorum: sc.f.Params.Quorum}
+	voters := votersUntil(won, s.Acquire.Return.T)
+	g := grant{s: s, winningRound: won, validity: sc.f.validity(s.Acquire.Return), votingNodes: voters, numNodes: max(len(sc.f.nodes()), len(voters)), quorum: sc.f.Params.Quorum}
 	for _, o := range sc.focus {
 		first := o.winningRound
-		if o == s || first == nil || o.Key() != s.Key() || !o.believesAt(s.begin) {
+		if o == s || first == nil || o.Key() != s.Key() || !o.believesAt(s.beliefStart) {
 			continue
 		}
 		var both []string
-		for _, n := range votersUntil(first, o.begin) {
-			if slices.Contains(yes, n) && commandTo(first, n).Applied < commandTo(won, n).Applied {
+		for _, n := range votersUntil(first, o.beliefStart) {
+			if slices.Contains(voters, n) && commandTo(first, n).AppliedAt < commandTo(won, n).AppliedAt {
 				both = append(both, n)
 			}
 		}
@@ -274,11 +274,10 @@ func (sc *layout) grantOf(s *session, won []*event) grant {
 	return g
 }
 
-// hasMinority reports whether the known votes are fewer than a quorum.
-func (g grant) hasMinority() bool { return len(g.votes) > 0 && len(g.votes) < g.quorum }
+// hasMinority reports whether there were fewer votes than a quorum.
+func (g grant) hasMinority() bool { return len(g.votingNodes) > 0 && len(g.votingNodes) < g.quorum }
 
-// quorumName returns "a majority" or "a quorum".
-func (g grant) quorumName() string { return quorumName(g.quorum, g.voters) }
+func (g grant) quorumName() string { return quorumName(g.quorum, g.numNodes) }
 
 func quorumName(votes, nodes int) string {
 	if votes == nodes/2+1 {
@@ -287,15 +286,15 @@ func quorumName(votes, nodes int) string {
 	return "a quorum"
 }
 
-// detail describes the grant for its arrows. bad reports whether the session had no quorum or a
-// node had voted twice.
+// detail describes the grant for its arrows. bad reports whether the session had no quorum or a node
+// had voted twice.
 func (g grant) detail() (detail string, bad bool) {
 	s := g.s
 	detail = fmt.Sprintf("%s holds %s", shorten(s.Client()), shorten(s.Key()))
 	switch until := s.firstDeadline; {
-	case until == never:
+	case until == noTime:
 		detail += ", no deadline"
-	case until <= s.begin:
+	case until <= s.beliefStart:
 		detail += ", already past its deadline"
 	default:
 		detail += fmt.Sprintf(" until %s", display.Seconds(until))
@@ -312,15 +311,14 @@ func (g grant) detail() (detail string, bad bool) {
 	return detail, g.hasMinority() || g.doubleVotes != ""
 }
 
-// captionText describes the grant for the caption.
 func (g grant) captionText() string {
 	ok := g.s.Acquire.Return
 	text := fmt.Sprintf("acquired %s at %s", shorten(g.s.Key()), display.Seconds(ok.T))
-	if g.left != never {
-		text += fmt.Sprintf(" with %s left", display.Span(max(0, g.left)))
+	if g.validity != noTime {
+		text += fmt.Sprintf(" with %s left", display.Duration(max(0, g.validity)))
 	}
-	if n := len(g.votes); n > 0 {
-		text += fmt.Sprintf(", by %d of %d votes", n, g.voters)
+	if n := len(g.votingNodes); n > 0 {
+		text += fmt.Sprintf(", by %d of %d votes", n, g.numNodes)
 	}
 	if g.hasMinority() {
 		text += fmt.Sprintf(" (%d are %s)", g.quorum, g.quorumName())
@@ -331,27 +329,27 @@ func (g grant) captionText() string {
 	return text
 }
 
-// drawLease draws the spans in which a session's client believed that it held the lock, and the end
-// of its lease if a deadline ended the last one.
+// drawLease draws when a session's client believed that it held the lock and, if the last belief ended
+// at a deadline or with a notification, its end.
 func (b *builder) drawLease(s *session) {
 	lane, ok := b.lanes.laneOf(s.Client())
 	if !ok || !s.Granted() {
 		return
 	}
 	for _, w := range s.windows {
-		b.sheet.addBar(lane, believes, w.From, w.To, w.Opens)
+		b.sheet.addBar(lane, stateBelieving, w.From, w.To, w.OpenEvent)
 	}
-	if s.ending == facts.Lost && b.layout.isShown(s.until) {
+	if s.ending == facts.Lost && b.layout.isShown(s.beliefEnd) {
 		e, who := b.f.Loss(s.Session), shorten(s.Client())
-		b.sheet.addNote(note{Lane: lane, At: s.until, Mark: stop, Label: who + " is notified that it has lost " + shorten(s.Key()), Events: eventNumbers(e)})
-		b.caption.add(s.until, who, "was notified at "+display.Seconds(s.until)+" that it had lost the lock")
+		b.sheet.addNote(note{Lane: lane, At: s.beliefEnd, Mark: barSymbol, Label: who + " is notified that it has lost " + shorten(s.Key()), Events: eventNumbers(e)})
+		b.caption.add(s.beliefEnd, who, "was notified at "+display.Seconds(s.beliefEnd)+" that it had lost the lock")
 	}
-	if s.ending != facts.Expired || !b.layout.isShown(s.until) || s.until == s.begin {
+	if s.ending != facts.Expired || !b.layout.isShown(s.beliefEnd) || s.beliefEnd == s.beliefStart {
 		return
 	}
-	b.sheet.addNote(note{Lane: lane, At: s.until, Mark: stop, Label: shorten(s.Client()) + "'s lease ends", Events: eventNumbers(s.Acquire.Return)})
-	if s.lastAction() > s.until {
-		b.caption.addPossessive(s.until, shorten(s.Client()), "lease ended at "+display.Seconds(s.until))
+	b.sheet.addNote(note{Lane: lane, At: s.beliefEnd, Mark: barSymbol, Label: shorten(s.Client()) + "'s lease ends", Events: eventNumbers(s.Acquire.Return)})
+	if s.lastActionTime() > s.beliefEnd {
+		b.caption.addPossessive(s.beliefEnd, shorten(s.Client()), "lease ended at "+display.Seconds(s.beliefEnd))
 	}
 }
 
@@ -359,19 +357,19 @@ func (b *builder) drawLease(s *session) {
 func (b *builder) drawDeletions() {
 	done := map[*event]bool{}
 	for _, d := range b.layout.deletions {
-		if done[d.release] || !b.layout.isShown(d.release.Applied) {
+		if done[d.release] || !b.layout.isShown(d.release.AppliedAt) {
 			continue
 		}
 		client := facts.Sender(d.release)
-		var same []*event
+		var releases []*event
 		for _, o := range b.layout.deletions {
 			if facts.Sender(o.release) == client && o.victim == d.victim && !done[o.release] &&
-				saturatingSub(o.release.Applied, d.release.Applied) <= b.f.slowThreshold() {
-				same = append(same, o.release)
+				saturatingSub(o.release.AppliedAt, d.release.AppliedAt) <= b.f.slowThreshold() {
+				releases = append(releases, o.release)
 				done[o.release] = true
 			}
 		}
-		b.drawDeletion(d.victim, client, same)
+		b.drawDeletion(d.victim, client, releases)
 	}
 }
 
@@ -381,25 +379,25 @@ func (b *builder) drawDeletion(victim *session, client string, releases []*event
 		return
 	}
 	nodes := nodeList(nodesOf(releases))
-	sent, applied := collect(releases, func(e *event) int64 { return e.Sent }), collect(releases, func(e *event) int64 { return e.Applied })
+	sent, applied := collect(releases, func(e *event) int64 { return e.SentAt }), collect(releases, func(e *event) int64 { return e.AppliedAt })
 	whose := shorten(victim.Client()) + "'s"
-	b.sheet.facts++
+	b.sheet.numFacts++
 	arrows := [][]*event{releases}
 	if display.Seconds(slices.Min(applied)) != display.Seconds(slices.Max(applied)) {
-		arrows = slices.Collect(slices.Chunk(releases, 1)) // draw each at its own instant
+		arrows = slices.Collect(slices.Chunk(releases, 1)) // draw each at its own time
 	}
 	for _, together := range arrows {
 		detail := fmt.Sprintf("a release by %s DELETES %s key on %s", shorten(client), whose, nodeList(nodesOf(together)))
-		for _, l := range b.lanes.byLane(together) {
-			b.sheet.addArrow(arrow{From: me, To: l.lane, Label: "release", Mark: cross, Bad: true, Sent: l.firstSent(), Arrived: l.lastApplied(), Detail: detail, Events: eventNumbers(l.events...)})
+		for _, l := range b.lanes.groupByLane(together) {
+			b.sheet.addArrow(arrow{From: me, To: l.lane, Label: "release", Mark: crossSymbol, Bad: true, Sent: l.firstSendTime(), Arrived: l.lastApplyTime(), Detail: detail, Events: eventNumbers(l.events...)})
 		}
 	}
 	b.caption.add(slices.Max(applied), "a release by "+shorten(client), fmt.Sprintf("that was sent %s reached %s %s and deleted %s key there",
 		formatInstants("at", sent), nodes, formatInstants("at", applied), whose))
 }
 
-// drawOverlap marks the span in which two clients both believed that they held the lock. It draws
-// nothing if there is no violation, because the timestamps are then too coarse to show an overlap.
+// drawOverlap marks the time during which two clients both believed they held the lock. It draws
+// nothing without a violation, because then the overlap is within the timestamps' error.
 func (b *builder) drawOverlap() {
 	if len(b.layout.focus) < 2 || !b.layout.isViolated() {
 		return
@@ -413,29 +411,29 @@ func (b *builder) drawOverlap() {
 	if from >= to {
 		if b.layout.result.Cause == verdict.Overlap && w != nil {
 			b.caption.add(w.From, "both", fmt.Sprintf("must have held %s %s, according to the replies they received, although they never believed so at the same time",
-				shorten(x.Key()), display.FromTo(w.From, min(w.To, b.f.end))))
+				shorten(x.Key()), display.Interval(w.From, min(w.To, b.f.end))))
 		}
 		return
 	}
 	if b.layout.result.Property == verdict.MutualExclusion && w != nil && from <= w.From && w.From < w.To && w.To <= to {
-		from, to = w.From, w.To // the verdict allows for the error of the timestamps
+		from, to = w.From, w.To // the verdict allows for timestamp errors
 	}
 	label := fmt.Sprintf("BOTH %s and %s believe that they hold %s", shorten(x.Client()), shorten(y.Client()), shorten(x.Key()))
-	if to == never {
+	if to == noTime {
 		to = b.f.end
 	} else {
 		if display.Seconds(from) == display.Seconds(to) {
-			label += " for " + display.Span(saturatingSub(to, from))
+			label += " for " + display.Duration(saturatingSub(to, from))
 		} else {
 			label += " until " + display.Seconds(to)
 		}
 	}
 	b.sheet.addBand(from, to, "two clients believe that they hold the lock", label, eventNumbers(x.Acquire.Return, y.Acquire.Return))
-	b.caption.add(from, "both", fmt.Sprintf("believed that they held %s %s", shorten(x.Key()), display.FromTo(from, to)))
+	b.caption.add(from, "both", fmt.Sprintf("believed that they held %s %s", shorten(x.Key()), display.Interval(from, to)))
 }
 
-// drawLosses draws where nodes lost keys of the first session, using the events that the verdict
-// names. A key deleted by a release is drawn as that release.
+// drawLosses draws how nodes lost the first session's keys, using the events named by the verdict,
+// except releases, which drawDeletions draws.
 func (b *builder) drawLosses() {
 	if b.layout.result == nil {
 		return
@@ -444,9 +442,9 @@ func (b *builder) drawLosses() {
 		lane  int
 		first string
 		what  history.Change
-		at    string // as printed, so that a sentence covers only one printed instant
+		at    string // as printed, because a sentence states a single time
 	}
-	of := map[*event]lost{}
+	lossOf := map[*event]lost{}
 	var ends []*event
 	for _, l := range b.layout.result.Losses {
 		e := b.layout.keyEnd(l)
@@ -454,11 +452,11 @@ func (b *builder) drawLosses() {
 		if e == nil || !ok || isDrawnAsRelease(b.layout, e) || !b.layout.isShown(e.T) {
 			continue
 		}
-		of[e], ends = lost{lane, l.First, e.Life.What, display.Seconds(e.T)}, append(ends, e)
+		lossOf[e], ends = lost{lane, l.First, e.Life.Kind, display.Seconds(e.T)}, append(ends, e)
 	}
-	b.drawElapsedKeys()
-	for _, g := range groupBy(ends, func(e *event) lost { return of[e] }) {
-		what, at := of[g[0]], g[0].T
+	b.drawExpiredKeys()
+	for _, g := range groupBy(ends, func(e *event) lost { return lossOf[e] }) {
+		what, at := lossOf[g[0]], g[0].T
 		s := b.f.byName[what.first]
 		if s == nil {
 			continue
@@ -467,16 +465,16 @@ func (b *builder) drawLosses() {
 		for _, e := range g {
 			names = append(names, e.Process)
 		}
-		text := display.DescribeKeyLoss(what.what, shorten(s.Client())+"'s key", shorten(facts.LinkClient(g[0].Life.By)))
-		b.sheet.addNote(note{Lane: what.lane, At: at, Mark: cross, Label: nodeList(names) + " " + text, Bad: true, Events: eventNumbers(g...)})
+		text := display.DescribeKeyLoss(what.what, shorten(s.Client())+"'s key", shorten(facts.LinkClient(g[0].Life.Sender)))
+		b.sheet.addNote(note{Lane: what.lane, At: at, Mark: crossSymbol, Label: nodeList(names) + " " + text, Bad: true, Events: eventNumbers(g...)})
 		b.caption.add(at, nodeList(names), text+" at "+display.Seconds(at))
 	}
 }
 
-// drawElapsedKeys draws the expiry of keys that expired while their holder still believed that it
-// held the lock, unless the expiry is already drawn. It is needed for locks whose commands contain
-// no TTL: for these, only the nodes report when a key expires.
-func (b *builder) drawElapsedKeys() {
+// drawExpiredKeys draws the expiry of keys while their holder still believed that it held the lock,
+// unless drawExpiry drew it, which it cannot for locks whose commands contain no TTL. For these, only
+// the nodes report when a key expires.
+func (b *builder) drawExpiredKeys() {
 	for _, l := range b.layout.result.Losses {
 		s := b.f.byName[l.First]
 		lane, ok := b.lanes.laneOf(l.Node)
@@ -484,29 +482,29 @@ func (b *builder) drawElapsedKeys() {
 			continue
 		}
 		for _, x := range b.f.Lives().Intervals(l.Node, s.Key()) {
-			expired := x.End == nil || x.End.Life.What == history.KeyExpired
+			expired := x.End == nil || x.End.Life.Kind == history.KeyExpired
 			at := x.ExpiredAt(b.f.ClockChangesOf(x.Node))
 			if x.End != nil {
 				at = min(at, x.End.T)
 			}
-			if s.owns(x) && expired && at < s.until && b.layout.isShown(at) {
+			if s.owns(x) && expired && at < s.beliefEnd && b.layout.isShown(at) {
 				key := "key on " + shorten(l.Node)
-				b.sheet.addNote(note{Lane: lane, At: at, Mark: cross, Bad: true, Label: possessive(s.Client()) + " " + key + " reaches its expiry", Events: eventNumbers(x.Start, x.ExpirySet, x.End)})
+				b.sheet.addNote(note{Lane: lane, At: at, Mark: crossSymbol, Bad: true, Label: possessive(s.Client()) + " " + key + " reaches its expiry", Events: eventNumbers(x.Start, x.ExpiryEvent, x.End)})
 				b.caption.addPossessive(at, shorten(s.Client()), key+" reached its expiry at "+display.Seconds(at))
 			}
 		}
 	}
 }
 
-// isDrawnAsRelease reports whether a key event was caused by a release that is drawn.
+// isDrawnAsRelease reports whether a key event is drawn as the release that caused it.
 func isDrawnAsRelease(sc *layout, e *event) bool {
 	release := sc.f.ReleaseOf(e)
 	return release != nil && slices.ContainsFunc(sc.deletions, func(d deletion) bool { return d.release == release })
 }
 
-// keyEnd returns the event that ended a key of the first session early, or nil. If the early end is
-// not the cause, because the key would have expired in time anyway, it returns the event that ended
-// the key while its holder believed that it held the lock.
+// keyEnd returns the event that ended the first session's key early, or nil. If the verdict names no
+// such event because the key would have expired in time anyway, keyEnd returns the event that ended
+// the key while the holder believed that it held the lock.
 func (sc *layout) keyEnd(l verdict.Loss) *event {
 	first := sc.f.byName[l.First]
 	for _, x := range sc.f.Lives().Intervals(l.Node, sc.result.Witness.Key) {
@@ -516,15 +514,15 @@ func (sc *layout) keyEnd(l verdict.Loss) *event {
 			if x.End.N == l.Fact {
 				return x.End
 			}
-		case first != nil && first.owns(x) && x.End.T < first.until && endedByOther(sc.f, x):
+		case first != nil && first.owns(x) && x.End.T < first.beliefEnd && endedByOther(sc.f, x):
 			return x.End
 		}
 	}
 	return nil
 }
 
-// drawWork draws a session's operations on the resource, its extensions and its release.
-func (b *builder) drawWork(s *session) {
+// drawOperations draws a session's resource operations, extensions and release.
+func (b *builder) drawOperations(s *session) {
 	me, ok := b.lanes.laneOf(s.Client())
 	if !ok {
 		return
@@ -549,11 +547,10 @@ func (b *builder) drawWork(s *session) {
 	}
 }
 
-// drawCheck adds a note about the client's check of its own deadline if the check stopped the
-// client. It also adds one about a passed check if a fault hit the client, because then the story
-// depends on the check.
+// drawCheck adds a note about the client's check of its deadline if the check stopped the client, or
+// if a fault hit the client, because then the outcome depends on the check.
 func (b *builder) drawCheck(s *session, c facts.Operation, me int) {
-	n := note{Lane: me, At: c.Call.T, Mark: dot, Events: eventNumbers(c.Call)}
+	n := note{Lane: me, At: c.Call.T, Mark: dotSymbol, Events: eventNumbers(c.Call)}
 	if c.Outcome() != history.OK {
 		n.Label = fmt.Sprintf("%s checks: its lease has ended, so it does not write", shorten(s.Client()))
 		b.sheet.addNote(n)
@@ -565,15 +562,15 @@ func (b *builder) drawCheck(s *session, c facts.Operation, me int) {
 		return
 	}
 	n.Label = fmt.Sprintf("%s checks its lease: valid", shorten(s.Client()))
-	if left := b.f.remainingAt(s, c.Call); left != never && left > 0 {
-		n.Label += fmt.Sprintf(", %s left", display.Span(left))
+	if left := b.f.validityAt(s, c.Call); left != noTime && left > 0 {
+		n.Label += fmt.Sprintf(", %s left", display.Duration(left))
 	}
 	b.sheet.addNote(n)
 }
 
-// drawRead draws only the reply, because the request of a read adds no information.
+// drawRead draws the reply to a read. It draws the request only if there was no successful reply.
 func (b *builder) drawRead(s *session, c facts.Operation, me int) {
-	b.sheet.facts++
+	b.sheet.numFacts++
 	who := shorten(s.Client())
 	if c.Outcome() == history.OK && b.layout.isShown(c.Return.T) {
 		b.sheet.addArrow(arrow{From: b.lanes.storage, To: me, Answer: true, Sent: max(c.Call.T, saturatingSub(c.Return.T, b.f.slowThreshold())), Arrived: c.Return.T,
@@ -585,7 +582,7 @@ func (b *builder) drawRead(s *session, c facts.Operation, me int) {
 		a.Detail = "no reply until " + display.Seconds(c.Return.T)
 	}
 	if c.Outcome() == history.Fail {
-		a.Lost, a.Mark, a.Detail = false, cross, "refused"
+		a.Lost, a.Mark, a.Detail = false, crossSymbol, "refused"
 		b.caption.add(c.Return.T, shorten(s.Client()), fmt.Sprintf("tried to read at %s and was refused", display.Seconds(c.Call.T)))
 	}
 	b.sheet.addArrow(a)
@@ -599,8 +596,8 @@ func (b *builder) drawWrite(s *session, c facts.Operation, me int) {
 	}
 	wire := b.f.writeCommand(c.Call.Value)
 	a := arrow{From: me, To: b.lanes.storage, Sent: c.Call.T, Arrived: at, Label: "write", Events: eventNumbers(c.Call, c.Return, wire)}
-	if wire != nil && wire.Sent != 0 {
-		a.Sent = wire.Sent
+	if wire != nil && wire.SentAt != 0 {
+		a.Sent = wire.SentAt
 	}
 	entry := b.f.appliedWrites[c.Call.Value]
 	w := s.describeWrite(c, entry, at, b.f.Params.Fence)
@@ -608,16 +605,16 @@ func (b *builder) drawWrite(s *session, c facts.Operation, me int) {
 	if entry != nil {
 		a.Events = eventNumbers(c.Call, c.Return, wire, entry.Event)
 	}
-	b.sheet.facts++
+	b.sheet.numFacts++
 	b.sheet.addArrow(a)
 	captionAt := a.Arrived
 	if a.Lost {
-		captionAt = c.Call.T // the instant that the sentence states
+		captionAt = c.Call.T // the time stated in the sentence
 	}
 	b.caption.add(captionAt, shorten(s.Client()), w.caption)
 }
 
-// drawRelease draws the request of a release and describes the outcome.
+// drawRelease draws a release request and describes its outcome.
 func (b *builder) drawRelease(s *session, c facts.Operation, me int) {
 	detail := shorten(s.Client()) + " releases the lock"
 	switch c.Outcome() {
@@ -626,38 +623,38 @@ func (b *builder) drawRelease(s *session, c facts.Operation, me int) {
 	case history.Info:
 		detail = shorten(s.Client()) + " releases, outcome unknown"
 	}
-	var asked []*event
+	var requests []*event
 	for _, e := range commandsSentBy(b.f.commands, s.Client(), c.Call.T, min(c.ReturnedAt(), b.f.end)) {
 		deletes := slices.ContainsFunc(b.layout.deletions, func(d deletion) bool { return d.release == e })
 		if e.Op == history.OpRelease && e.Key == s.Key() && !deletes {
-			asked = append(asked, e)
+			requests = append(requests, e)
 		}
 	}
-	b.sheet.facts++
-	groups := b.lanes.byLane(asked)
-	if len(asked) == 0 {
-		groups = b.lanes.byLane(b.f.requestToEveryNode(c.Call, c.Call.T))
+	b.sheet.numFacts++
+	groups := b.lanes.groupByLane(requests)
+	if len(requests) == 0 {
+		groups = b.lanes.groupByLane(b.f.requestToEveryNode(c.Call, c.Call.T))
 	}
 	for _, g := range groups {
-		a := arrow{From: me, To: g.lane, Label: "release", Detail: detail, Sent: g.firstSent(), Arrived: g.lastApplied(),
+		a := arrow{From: me, To: g.lane, Label: "release", Detail: detail, Sent: g.firstSendTime(), Arrived: g.lastApplyTime(),
 			Events: eventNumbers(append(g.events, c.Call, c.Return)...)}
 		a.Lost = a.Arrived == 0
 		if !a.Lost && a.Arrived > b.layout.to {
-			a.Arrived = a.Sent // still under way when the story ends
+			a.Arrived = a.Sent // still in flight when the drawing ends
 		}
 		b.sheet.addArrow(a)
 	}
 }
 
-// drawExtend adds a note about an extension. Consecutive extensions with the same outcome share a
-// note at the first of them.
+// drawExtend adds a note about an extension. Consecutive extensions with the same outcome share the
+// first one's note.
 func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 	run := s.consecutiveExtends(c)
 	if run == nil {
 		return
 	}
 	last := run[len(run)-1]
-	n := note{Lane: me, At: c.Call.T, Mark: dot, Events: eventNumbers(c.Call, c.Return, last.Call, last.Return)}
+	n := note{Lane: me, At: c.Call.T, Mark: dotSymbol, Events: eventNumbers(c.Call, c.Return, last.Call, last.Return)}
 	who, what, did, try := shorten(s.Client()), "extends", "extended it", "extend it"
 	switch c.Call.Value {
 	case history.OpAcquire:
@@ -691,8 +688,8 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 	b.sheet.addNote(n)
 }
 
-// consecutiveExtends returns c and the extensions that directly follow it with the same kind and
-// outcome, or nil if c is not the first of them.
+// consecutiveExtends returns the run of extensions of the same kind and with the same outcome that
+// starts with c, or nil if c is not the first of its run.
 func (s *session) consecutiveExtends(c facts.Operation) []facts.Operation {
 	all := slices.DeleteFunc(slices.Clone(s.calls), func(x facts.Operation) bool { return x.Call.Op != history.OpExtend })
 	from := slices.Index(all, c)
@@ -707,78 +704,78 @@ func (s *session) consecutiveExtends(c facts.Operation) []facts.Operation {
 	return all[from:to]
 }
 
-// expiresAt returns when a key that was set is due to expire, by its node's clock. It uses the
-// node's own report, if there is one, and otherwise the set and the extensions that the node
-// accepted. It returns never if something else ended the key before.
+// expiresAt returns when the key set by a command is due to expire. It uses the node's own report or,
+// without one, the set command and the extensions that the node accepted. It returns noTime if
+// something else ended the key before that.
 func (f *trace) expiresAt(set *event) int64 {
 	for _, x := range f.Lives().Intervals(set.Node, set.Key) {
-		if x.By() == set.Process && x.Start.Sent == set.Sent && set.Sent != 0 && x.ExpiresAt() != never {
+		if x.Setter() == set.Process && x.Start.SentAt == set.SentAt && set.SentAt != 0 && x.ExpiresAt() != noTime {
 			if endedByOther(f, x) {
-				return never
+				return noTime
 			}
 			return x.ExpiredAt(f.ClockChangesOf(x.Node))
 		}
 	}
-	at := saturatingAdd(set.Applied, set.TTL)
-	for _, e := range commandsSentBy(f.commands, facts.Sender(set), set.Sent, f.end) {
-		if e.Op == history.OpExtend && e.Type == history.OK && e.Node == set.Node && e.Key == set.Key && e.Token == set.Token && e.Applied > 0 {
-			at = max(at, saturatingAdd(e.Applied, cmp.Or(e.TTL, set.TTL)))
+	at := saturatingAdd(set.AppliedAt, set.TTL)
+	for _, e := range commandsSentBy(f.commands, facts.Sender(set), set.SentAt, f.end) {
+		if e.Op == history.OpExtend && e.Type == history.OK && e.Node == set.Node && e.Key == set.Key && e.Token == set.Token && e.AppliedAt > 0 {
+			at = max(at, saturatingAdd(e.AppliedAt, cmp.Or(e.TTL, set.TTL)))
 		}
 	}
 	return at
 }
 
-// endedByOther reports whether a key ended before its expiry for a reason other than an action of
-// its own client.
+// endedByOther reports whether a key ended before its expiry and not through an action of its own
+// client.
 func endedByOther(f *trace, x *facts.KeyInterval) bool {
-	return x.End != nil && x.End.Life.What != history.KeyExpired && x.End.T < x.ExpiredAt(f.ClockChangesOf(x.Node)) && (x.End.Life.By == "" || facts.LinkClient(x.End.Life.By) != facts.LinkClient(x.By()))
+	return x.End != nil && x.End.Life.Kind != history.KeyExpired && x.End.T < x.ExpiredAt(f.ClockChangesOf(x.Node)) && (x.End.Life.Sender == "" || facts.LinkClient(x.End.Life.Sender) != facts.LinkClient(x.Setter()))
 }
 
-// drawFaults draws the faults. Faults of one step that hit many targets at about the same time are
-// one fact. Pauses without effect are counted at the end of the story.
+// drawFaults draws the faults. Faults of one step that hit several targets at about the same time are
+// one fact. The caption ends with the number of pauses without effect.
 func (b *builder) drawFaults() {
-	shown := b.layout.faultGroups()
-	for i := len(shown) - 1; i >= 0 && len(shown) > maxFaults; i-- {
-		if !(narrator{b.layout}).blames(shown[i]) {
-			shown, b.layout.omittedFaults = slices.Delete(shown, i, i+1), b.layout.omittedFaults+1
+	groups := b.layout.faultGroups()
+	for i := len(groups) - 1; i >= 0 && len(groups) > maxFaults; i-- {
+		if !(narrator{b.layout}).isBlamed(groups[i]) {
+			groups, b.layout.omittedFaults = slices.Delete(groups, i, i+1), b.layout.omittedFaults+1
 		}
 	}
 	for _, g := range groupBy(b.layout.idlePauses, func(ft *facts.Fault) string { return ft.Target }) {
 		more := display.Times(len(g))
-		if slices.ContainsFunc(slices.Concat(shown...), func(ft *facts.Fault) bool {
-			return ft.Target == g[0].Target && nemesis.WordingOf(ft.Kind).State == nemesis.Stopped
+		if slices.ContainsFunc(slices.Concat(groups...), func(ft *facts.Fault) bool {
+			return ft.Target == g[0].Target && nemesis.WordingOf(ft.Kind).State == nemesis.StateStopped
 		}) {
 			if more = "once more"; len(g) > 1 {
 				more = display.Plural(len(g), "more time")
 			}
 		}
-		b.caption.add(never, shorten(g[0].Target), "was paused "+more+", without effect")
+		b.caption.add(noTime, shorten(g[0].Target), "was paused "+more+", without effect")
 	}
-	for _, g := range shown {
+	for _, g := range groups {
 		lane := b.faultLane(g)
 		w := wordingFor(g, b.layout.faultTargets(g), b.f.heldMessage(g[0]))
-		begun := collect(g, (*facts.Fault).From)
-		from := slices.Min(begun)
+		beginTimes := collect(g, (*facts.Fault).From)
+		from := slices.Min(beginTimes)
 		var begins, ends []*event
 		for _, ft := range g {
 			begins, ends = append(begins, ft.Begin), append(ends, ft.End)
 		}
-		b.sheet.addNote(note{Lane: lane, At: from, Mark: w.beginMark, Label: w.Began + rangeSuffix("last", begun, slices.Max(begun)), Bad: true, Events: eventNumbers(begins...)})
+		b.sheet.addNote(note{Lane: lane, At: from, Mark: w.beginMark, Label: w.BeginText + rangeSuffix("last", beginTimes, slices.Max(beginTimes)), Bad: true, Events: eventNumbers(begins...)})
 		hasEnded := g[0].End != nil
-		ended := collect(g, (*facts.Fault).To)
+		endTimes := collect(g, (*facts.Fault).To)
 		if hasEnded {
-			label := w.Ended
-			if back := commonReadBack(g); w.beginMark == cross && back != "" {
+			label := w.EndText
+			if back := commonReadBack(g); w.beginMark == crossSymbol && back != "" {
 				label += ": " + back // the node's current keys matter
 			}
-			b.sheet.addNote(note{Lane: lane, At: slices.Max(ended), Mark: w.endMark, Label: label + rangeSuffix("first", ended, slices.Min(ended)), Events: eventNumbers(ends...)})
+			b.sheet.addNote(note{Lane: lane, At: slices.Max(endTimes), Mark: w.endMark, Label: label + rangeSuffix("first", endTimes, slices.Min(endTimes)), Events: eventNumbers(ends...)})
 		}
 		switch {
-		case g[0].Step == history.UnplannedStep: // a fault that the verdict names
+		case g[0].Step == history.UnplannedStep:
 		case hasEnded:
-			b.caption.add(from, w.Subject, w.pastSentence(begun, ended, commonReadBack(g)))
+			b.caption.add(from, w.Subject, w.pastSentence(beginTimes, endTimes, commonReadBack(g)))
 		default:
-			b.caption.add(from, w.Subject, w.Past+" "+formatInstants("at", begun))
+			b.caption.add(from, w.Subject, w.PastPredicate+" "+formatInstants("at", beginTimes))
 		}
 		for _, ft := range g {
 			b.drawFaultBar(ft)
@@ -786,8 +783,8 @@ func (b *builder) drawFaults() {
 	}
 }
 
-// rangeSuffix states when the first or last of several events happened. The events themselves are
-// drawn at one instant.
+// rangeSuffix states when the first or last of several events happened, for a note at the time of just
+// one of them.
 func rangeSuffix(which string, instants []int64, at int64) string {
 	if display.Seconds(slices.Min(instants)) == display.Seconds(slices.Max(instants)) {
 		return ""
@@ -795,7 +792,7 @@ func rangeSuffix(which string, instants []int64, at int64) string {
 	return ", the " + which + " at " + display.Seconds(at)
 }
 
-// commonReadBack returns the read-back at the end of the faults if it is the same for all.
+// commonReadBack returns the read-back at the end of the faults if all have the same.
 func commonReadBack(g []*facts.Fault) string {
 	for _, ft := range g {
 		if ft.End == nil || ft.End.Cause != g[0].End.Cause {
@@ -806,7 +803,7 @@ func commonReadBack(g []*facts.Fault) string {
 }
 
 func (b *builder) drawFaultBar(ft *facts.Fault) {
-	state := map[nemesis.State]state{nemesis.Stopped: paused, nemesis.Down: dead}[nemesis.WordingOf(ft.Kind).State]
+	state := map[nemesis.State]state{nemesis.StateStopped: statePaused, nemesis.StateDown: stateDead}[nemesis.WordingOf(ft.Kind).State]
 	lane, ok := b.lanes.laneOf(ft.Target)
 	if !ok || state == "" || len(b.lanes.all[lane].Members) > 1 {
 		return

@@ -15,26 +15,26 @@ import (
 
 var update = flag.Bool("update", false, "update the drawings in testdata")
 
-// A story is a txtar file that contains the history in its short form, the violated result if there
+// Each txtar file in testdata is an example: a history in the short form, the violated result if there
 // is one, and the drawing.
-func TestStories(t *testing.T) {
+func TestGoldenText(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no stories: %v", err)
+		t.Fatalf("no examples: %v", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { checkStory(t, file) })
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { checkExample(t, file) })
 	}
 }
 
-// readStoryFile returns the parts of a story by name, and its diagram.
-func readStoryFile(t *testing.T, a *txtar.Archive) (parts map[string]*txtar.File, d Diagram) {
+// parseExample returns the parts of an example by name, and its diagram.
+func parseExample(t *testing.T, a *txtar.Archive) (parts map[string]*txtar.File, d Diagram) {
 	t.Helper()
 	parts = map[string]*txtar.File{}
 	for i := range a.Files {
 		parts[a.Files[i].Name] = &a.Files[i]
 	}
-	h, err := parseStory(string(parts["history"].Data))
+	h, err := parseShortForm(string(parts["history"].Data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,15 +45,15 @@ func readStoryFile(t *testing.T, a *txtar.Archive) (parts map[string]*txtar.File
 			t.Fatalf("result: %v", err)
 		}
 	}
-	return parts, Of(h, r)
+	return parts, ForResult(h, r)
 }
 
-func checkStory(t *testing.T, file string) {
+func checkExample(t *testing.T, file string) {
 	a, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts, d := readStoryFile(t, a)
+	parts, d := parseExample(t, a)
 	for name, width := range map[string]int{"text": 120, "narrow": 72} {
 		f := parts[name]
 		if f == nil {
@@ -63,7 +63,7 @@ func checkStory(t *testing.T, file string) {
 		if *update {
 			f.Data = []byte(got)
 		} else if got != string(f.Data) {
-			t.Errorf("%s differs; check it and run with -update if it is right:\n%s", name, got)
+			t.Errorf("%s differs: check the drawing and, if it is right, run with -update:\n%s", name, got)
 		}
 	}
 	if *update {

@@ -9,16 +9,15 @@ import (
 	"lockpick/harness/history"
 )
 
-// parseStory reads a history in the short form of testdata. A line is
+// parseShortForm parses a history in the short form used in testdata. A line is one of
 //
 //	run NAME key=value…                                 the run event
 //	SECONDS PROCESS TYPE OP key=value…                  one event
-//	wire CLIENT NODES TYPE OP SENT APPLIED ANSWERED …   one event for each node of "n1..n3,n5"
+//	wire CLIENT NODES TYPE OP SENT APPLIED ANSWERED …   one event for each node in NODES, such as "n1..n3,n5"
 //
-// Events are numbered by their order in the file. "-" stands for no timestamp, and the key is lock-1
-// unless the line names another. In values "_" stands for a space. HOSTILE, LONG and WIDE stand for
-// malicious texts.
-func parseStory(text string) (*history.History, error) {
+// Events are numbered in file order. "-" means no timestamp. The default key is lock-1. "_" in a value
+// stands for a space, and HOSTILE, LONG and WIDE stand for malicious text.
+func parseShortForm(text string) (*history.History, error) {
 	h := &history.History{}
 	text = strings.NewReplacer("HOSTILE", "c1\x1b[2J\"\r\u202e", "LONG", strings.Repeat("lock", 60), "WIDE", "日本\u0301").Replace(text)
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
@@ -50,8 +49,8 @@ func parseLine(h *history.History, w []string) error {
 	case w[0] == "wire" && len(w) > 7:
 		for _, n := range expandNames(w[2]) {
 			e := history.Event{Process: w[1] + "-" + n, Node: n, Type: history.Type(w[3]), Op: w[4], Key: "lock-1",
-				Sent: parseSeconds(w[5]), Applied: parseSeconds(w[6]), Answered: parseSeconds(w[7])}
-			e.T = max(e.Sent, e.Applied, e.Answered)
+				SentAt: parseSeconds(w[5]), AppliedAt: parseSeconds(w[6]), AnsweredAt: parseSeconds(w[7])}
+			e.T = max(e.SentAt, e.AppliedAt, e.AnsweredAt)
 			if err := setFields(&e, w[8:]); err != nil {
 				return err
 			}
@@ -67,7 +66,7 @@ func parseLine(h *history.History, w []string) error {
 		}
 		addEvent(h, e)
 	default:
-		return fmt.Errorf("can't read %q", strings.Join(w, " "))
+		return fmt.Errorf("invalid line %q", strings.Join(w, " "))
 	}
 	return nil
 }
@@ -89,7 +88,7 @@ func setParam(p *history.Params, kv string) error {
 	case "fence":
 		p.Fence = v
 	default:
-		return fmt.Errorf("no parameter %q", k)
+		return fmt.Errorf("unknown parameter %q", k)
 	}
 	return nil
 }
@@ -119,19 +118,19 @@ func setFields(e *history.Event, kvs []string) error {
 		case "ttl":
 			e.TTL = parseSeconds(v)
 		case "applied":
-			e.Applied = parseSeconds(v)
+			e.AppliedAt = parseSeconds(v)
 		case "step":
 			e.Step = int(n)
 		case "cause":
 			e.Cause = v
 		default:
-			return fmt.Errorf("no field %q", k)
+			return fmt.Errorf("unknown field %q", k)
 		}
 	}
 	return nil
 }
 
-// parseSeconds parses a number of seconds and returns nanoseconds.
+// parseSeconds parses a number of seconds and returns nanoseconds. It returns 0 for invalid numbers.
 func parseSeconds(s string) int64 {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
@@ -140,7 +139,7 @@ func parseSeconds(s string) int64 {
 	return int64(f*1e9 + 0.5)
 }
 
-// expandNames expands a list of names such as "n1..n3,n5".
+// expandNames expands a list such as "n1..n3,n5".
 func expandNames(s string) []string {
 	var out []string
 	for _, part := range strings.Split(s, ",") {

@@ -17,9 +17,8 @@ import (
 	"lockpick/reports/display"
 )
 
-// summary describes the violation in one sentence, with its cause and effect, using the verdict and
-// the facts that it names. If these add nothing to the verdict's own sentence, it returns that
-// sentence. Without a violation, it returns "".
+// summary describes the violation, its cause and its effect in one sentence. If it has nothing to add,
+// it returns the verdict's own sentence. Without a violation, it returns "".
 func (sc *layout) summary() string {
 	if !sc.isViolated() {
 		return ""
@@ -31,18 +30,18 @@ func (sc *layout) summary() string {
 			text = sc.outage.summary()
 		}
 	case verdict.MutualExclusion:
-		text = narrator{sc}.sharedHold()
+		text = narrator{sc}.sharedHoldSentence()
 	case verdict.ResourceSafety:
-		text = narrator{sc}.overrun()
+		text = narrator{sc}.overrunSentence()
 	}
 	return cmp.Or(text, strings.TrimSuffix(sc.result.Because, "."))
 }
 
-// narrator describes a layout in sentences.
+// narrator has the methods that describe a layout in sentences.
 type narrator struct{ *layout }
 
-// sharedHold explains why a second client got a lock that the first client still held.
-func (sc narrator) sharedHold() string {
+// sharedHoldSentence explains why a second client got a lock that the first client still held.
+func (sc narrator) sharedHoldSentence() string {
 	first, second := sc.witnessPair()
 	if first == nil || second == nil {
 		return ""
@@ -57,13 +56,13 @@ func (sc narrator) sharedHold() string {
 		got = why + ", so " + got
 	}
 	if s, write := sc.overwritingWrite(); s != nil {
-		got += fmt.Sprintf(", and %s overwrote %s", shorten(s.Client()), lostWriters(write.overwritten))
+		got += fmt.Sprintf(", and %s overwrote %s", shorten(s.Client()), lostWriters(write.lostUpdates))
 	}
 	return got
 }
 
-// witnessPair returns the first and second holder named by a loss that has the verdict's cause. If
-// there is none, it returns the sessions in focus.
+// witnessPair returns the first and second holder according to a loss with the verdict's cause or, if
+// there is none, the sessions in focus.
 func (sc narrator) witnessPair() (first, second *session) {
 	if len(sc.focus) < 2 {
 		return nil, nil
@@ -88,10 +87,10 @@ func (sc narrator) causeClause(a, b string) string {
 		nodes = []string{sc.result.Node}
 	}
 	on := cmp.Or(nodeList(nodes), "the nodes")
-	return display.CauseClause(sc.result.Cause, display.Parties{First: a, Second: b, Nodes: on, Deleter: sc.deleterNoun()})
+	return display.CauseClause(sc.result.Cause, display.Parties{Holder: a, NextHolder: b, Nodes: on, Deleter: sc.deleterNoun()})
 }
 
-// deleterNoun names the releases that deleted another client's key.
+// deleterNoun returns a noun phrase for the releases that deleted another client's key.
 func (sc narrator) deleterNoun() string {
 	names := sc.causingClients()
 	if len(names) == 0 && len(sc.deletions) > 0 {
@@ -106,14 +105,14 @@ func (sc narrator) deleterNoun() string {
 	return "releases by " + joinNames(names)
 }
 
-// overrun describes a write that was applied after its session's lease had ended: the reason, and
-// what the write overwrote.
-func (sc narrator) overrun() string {
+// overrunSentence describes a write applied after the session's lease ended: why it was late, and what
+// it overwrote.
+func (sc narrator) overrunSentence() string {
 	s, write := sc.overwritingWrite()
 	if s == nil || sc.result.Cause == verdict.FenceBroken {
 		return ""
 	}
-	who, effect := shorten(s.Client()), "overwrote "+lostWriters(write.overwritten)
+	who, effect := shorten(s.Client()), "overwrote "+lostWriters(write.lostUpdates)
 	if sc.result.Cause != verdict.Overrun || !s.Granted() {
 		return who + " " + effect
 	}
@@ -123,26 +122,27 @@ func (sc narrator) overrun() string {
 	if g := sc.delayingFault(s, write); g != nil {
 		return sc.faultClause(g, who) + effect
 	}
-	if sent, applied := sentAt(sc.f, write.Value), sc.f.appliedAt(write.Value); sent != 0 && sent < s.until && s.until <= applied {
-		return fmt.Sprintf("%s's write took %s to reach %s, so %s overran its lease and %s", who, display.Span(roundSpan(saturatingSub(applied, sent))), shorten(sc.resource()), who, effect)
+	if sent, applied := sentAt(sc.f, write.Value), sc.f.appliedAt(write.Value); sent != 0 && sent < s.beliefEnd && s.beliefEnd <= applied {
+		return fmt.Sprintf("%s's write took %s to reach %s, so %s overran its lease and %s", who, display.Duration(roundSpan(saturatingSub(applied, sent))), shorten(sc.resource()), who, effect)
 	}
 	return fmt.Sprintf("%s continued past the end of its lease and %s", who, effect)
 }
 
-// delayingFault returns the faults that delayed a write until its session's lease had ended, or
-// nil. If the write had been sent by then, these are faults on its link. Otherwise they are faults
-// of the client, preferably one that stopped it, or else faults on any of its links.
+// delayingFault returns the faults that delayed a write until after its session's lease ended, or nil.
+// If the write was sent before that, it considers only faults on the write's link. Otherwise it prefers
+// faults on the write's link, then faults that stopped the client, then other faults that hit the
+// client, then faults on the client's other links.
 func (sc narrator) delayingFault(s *session, write *appliedWrite) []*facts.Fault {
 	link := s.Client() + "-" + sc.resource()
 	at := sentAt(sc.f, write.Value)
-	sent := at != 0 && at < s.until
+	sent := at != 0 && at < s.beliefEnd
 	rank := func(ft *facts.Fault) int {
 		switch {
 		case !activeAtLeaseEnd(ft, s):
 		case ft.Target == link:
 			return 4
 		case sent:
-		case ft.Target == s.Client() && nemesis.WordingOf(ft.Kind).State == nemesis.Stopped:
+		case ft.Target == s.Client() && nemesis.WordingOf(ft.Kind).State == nemesis.StateStopped:
 			return 3
 		case ft.Target == s.Client():
 			return 2
@@ -160,8 +160,8 @@ func (sc narrator) delayingFault(s *session, write *appliedWrite) []*facts.Fault
 	return found
 }
 
-// blames reports whether the verdict or the headline names a fault as part of the cause.
-func (sc narrator) blames(g []*facts.Fault) bool {
+// isBlamed reports whether the verdict or the summary names a fault as part of the cause.
+func (sc narrator) isBlamed(g []*facts.Fault) bool {
 	if !sc.isViolated() {
 		return false
 	}
@@ -172,18 +172,18 @@ func (sc narrator) blames(g []*facts.Fault) bool {
 	return slices.ContainsFunc(sc.result.Losses, func(l verdict.Loss) bool { return slices.Contains(l.Steps, g[0].Step) })
 }
 
-// faultClause describes what faults did to a client until its lease ended.
+// faultClause describes the faults that made a client overrun its lease.
 func (sc narrator) faultClause(g []*facts.Fault, who string) string {
 	w := wordingFor(g, sc.faultTargets(g), sc.f.heldMessage(g[0]))
-	was, _, _ := strings.Cut(w.Past, " (")
-	text := fmt.Sprintf("%s %s for %s, ", w.Subject, was, display.Span(roundSpan(saturatingSub(min(g[0].To(), sc.f.end), g[0].From()))))
-	if w.State != nemesis.Stopped {
+	predicate, _, _ := strings.Cut(w.PastPredicate, " (")
+	text := fmt.Sprintf("%s %s for %s, ", w.Subject, predicate, display.Duration(roundSpan(saturatingSub(min(g[0].To(), sc.f.end), g[0].From()))))
+	if w.State != nemesis.StateStopped {
 		text += "so " + who + " "
 	}
 	return text + "overran its lease and "
 }
 
-// roundSpan rounds a duration to the precision used in summaries.
+// roundSpan rounds durations of a second or more to the precision used in summaries.
 func roundSpan(ns int64) int64 {
 	if ns >= 1e9 {
 		ns = saturatingAdd(ns, 5e6) / 1e7 * 1e7
@@ -191,14 +191,14 @@ func roundSpan(ns int64) int64 {
 	return ns
 }
 
-// activeAtLeaseEnd reports whether a fault of a session's client was active when the session's
+// activeAtLeaseEnd reports whether a fault that hit a session's client was active when the session's
 // lease ended.
 func activeAtLeaseEnd(ft *facts.Fault, s *session) bool {
-	return ft.Hits(s.Client()) && ft.From() <= s.until && s.until <= ft.To()
+	return ft.Hits(s.Client()) && ft.From() <= s.beliefEnd && s.beliefEnd <= ft.To()
 }
 
-// overwritingWrite returns the drawn session whose write overwrote others' updates, and that write.
-// If there are several, it returns the one applied last.
+// overwritingWrite returns the last applied write of a session in focus that overwrote updates, with
+// its session.
 func (sc narrator) overwritingWrite() (by *session, write *appliedWrite) {
 	at := int64(-1)
 	for _, s := range sc.focus {
@@ -206,16 +206,16 @@ func (sc narrator) overwritingWrite() (by *session, write *appliedWrite) {
 			if c.Call.Op != history.OpWrite {
 				continue
 			}
-			if p := sc.f.appliedWrites[c.Call.Value]; p != nil && len(p.overwritten) > 0 && p.Applied > at {
-				by, write, at = s, p, p.Applied
+			if p := sc.f.appliedWrites[c.Call.Value]; p != nil && len(p.lostUpdates) > 0 && p.AppliedAt > at {
+				by, write, at = s, p, p.AppliedAt
 			}
 		}
 	}
 	return by, write
 }
 
-// lostWriters names the clients whose writes were lost.
-func lostWriters(lost []lostWrite) string {
+// lostWriters names the lost writes by client: "c2's write", "writes of c2 and c3".
+func lostWriters(lost []lostUpdate) string {
 	var names []string
 	for _, l := range lost {
 		names = append(names, l.client)
@@ -230,19 +230,19 @@ func lostWriters(lost []lostWrite) string {
 	return "writes of " + joinNames(names)
 }
 
-// lostVersions names the versions that were lost: "versions 3 to 6 of c2".
-func lostVersions(lost []lostWrite) string {
+// lostVersions names the lost versions: "versions 3 to 6 of c2".
+func lostVersions(lost []lostUpdate) string {
 	if len(lost) == 1 {
 		return shorten(lost[0].client) + "'s update"
 	}
 	var parts []string
-	for _, g := range groupBy(lost, func(l lostWrite) string { return l.client }) {
+	for _, g := range groupBy(lost, func(l lostUpdate) string { return l.client }) {
 		parts = append(parts, versionList(g)+" of "+shorten(g[0].client))
 	}
 	return display.List(parts)
 }
 
-func versionList(g []lostWrite) string {
+func versionList(g []lostUpdate) string {
 	var runs []string
 	for i := 0; i < len(g); {
 		j := i
@@ -269,7 +269,7 @@ func versionList(g []lostWrite) string {
 	return "versions " + display.List(runs)
 }
 
-// saturatingSub returns a - b, clamped to the range of int64.
+// saturatingSub returns a - b, clamped to the int64 range.
 func saturatingSub(a, b int64) int64 {
 	d := a - b
 	switch {
@@ -281,7 +281,7 @@ func saturatingSub(a, b int64) int64 {
 	return d
 }
 
-// saturatingAdd returns a + b, clamped to the range of int64.
+// saturatingAdd returns a + b, clamped to the int64 range.
 func saturatingAdd(a, b int64) int64 {
 	if b == math.MinInt64 {
 		return math.MinInt64
@@ -289,12 +289,12 @@ func saturatingAdd(a, b int64) int64 {
 	return saturatingSub(a, -b)
 }
 
-const maxName = 24
+const maxNameLen = 24
 
-// shorten cuts a name so that it leaves room for the rest of the sentence.
-func shorten(name string) string { return display.Fit(name, maxName) }
+// shorten truncates a name to leave room for the rest of the sentence.
+func shorten(name string) string { return display.Truncate(name, maxNameLen) }
 
-// joinNames joins shortened names as in a sentence.
+// joinNames shortens names and joins them for use in a sentence.
 func joinNames(names []string) string {
 	out := make([]string, len(names))
 	for i, n := range names {
@@ -303,10 +303,10 @@ func joinNames(names []string) string {
 	return display.List(out)
 }
 
-// nodeRange names nodes briefly, sorted and without duplicates: "n1–n5", "n1 n2", "n1 n2 n4 n5".
+// nodeRange lists nodes, sorted and without duplicates: "n1–n5", "n1 n2", "n1 n2 n4 n5".
 func nodeRange(nodes []string) string { return strings.Join(nodeParts(nodes), " ") }
 
-// nodeList names nodes as in a sentence: "n1–n5", "n1 and n2".
+// nodeList is nodeRange for use in a sentence: "n1–n5", "n1 and n2".
 func nodeList(nodes []string) string { return display.List(nodeParts(nodes)) }
 
 func nodeParts(nodes []string) (parts []string) {
@@ -335,7 +335,7 @@ func nodeParts(nodes []string) (parts []string) {
 	return parts
 }
 
-// isNextName reports whether b is a's name with the next number.
+// isNextName reports whether b is a with the next number.
 func isNextName(a, b string) bool {
 	pa, na, oka := splitNumber(a)
 	pb, nb, okb := splitNumber(b)
@@ -348,7 +348,7 @@ func splitNumber(name string) (prefix string, n int, ok bool) {
 	return prefix, n, err == nil
 }
 
-// uniqueNames returns the names without duplicates, in order of first occurrence.
+// uniqueNames returns names without duplicates, in order of first occurrence.
 func uniqueNames(names []string) []string {
 	var out []string
 	for _, n := range names {
@@ -359,7 +359,7 @@ func uniqueNames(names []string) []string {
 	return out
 }
 
-// groupBy groups elements by key, in order of first occurrence.
+// groupBy groups elements by key. Groups are in the order of their first elements.
 func groupBy[T any, K comparable](all []T, key func(T) K) [][]T {
 	var out [][]T
 	at := map[K]int{}

@@ -12,9 +12,9 @@ import (
 	"lockpick/reports/display"
 )
 
-// SVG draws a diagram in the style of Kleppmann's figures: time runs to the right, each process has
-// a lane, and messages slant from lane to lane. The axis is not linear: short spans are stretched,
-// long ones are compressed, and the ticks show the true time.
+// SVG draws a diagram in the style of Kleppmann's figures: time runs to the right, each process has a
+// lane, and messages slant from lane to lane. The time axis is not linear: it stretches short spans
+// and compresses long spans. The ticks show true time.
 //
 //	client c1    ──┬──▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓░░░░░░░░░──╲──
 //	                ╲  ╱                          ╲
@@ -22,15 +22,15 @@ import (
 //	                              ╱ ╲               ╲
 //	storage r1   ──────────────────────────────────✗
 //
-// A mark or a hatch repeats the meaning of each color. A label that does not fit in the picture is
-// printed below it, and a number takes its place. Details are in title elements.
+// Marks and hatches repeat the meaning of the colors. A label that does not fit in the picture becomes
+// a numbered footnote. Details are in title elements.
 func SVG(d Diagram, o SVGOptions) []byte {
 	p := newPicture(d, o)
 	var out strings.Builder
 	role, minSize := "img", ""
 	if o.Embedded {
-		role = "group" // its parts are links
-		// If a page scales the picture down, its 12 px text stays at 11 px or more.
+		role = "group" // has links as parts
+		// Limits how far a page can scale the picture down: 12 px text must not become smaller than 11 px.
 		minSize = svgf(` style="--least:%vpx"`, math.Ceil(p.width*11/12))
 	}
 	out.WriteString(svgf(`<svg xmlns="http://www.w3.org/2000/svg" class="sq" role="%[4]v" width="%[1]v" height="%[2]v" viewBox="0 0 %[1]v %[2]v"%[3]v>`+"\n", p.width, p.height, minSize, role))
@@ -46,7 +46,7 @@ func SVG(d Diagram, o SVGOptions) []byte {
 			p.prefix(), hatch.kind, hatch.step))
 	}
 	out.WriteString(svgf(`<rect width="%v" height="%v" fill="var(--paper)"/>`+"\n", p.width, p.height))
-	out.WriteString(p.bands.String() + p.line.String() + p.body.String())
+	out.WriteString(p.bandLayer.String() + p.axisLayer.String() + p.laneLayer.String())
 	for _, m := range p.marks {
 		out.WriteString(p.group(m.events, m.title, m.shape()))
 	}
@@ -69,17 +69,16 @@ const style = `.sq text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,"Lib
 .sq .sq-edge{stroke:var(--alarm);stroke-dasharray:4 2}.sq a{cursor:pointer}.sq-lit .sq-arrow,.sq a:hover path{stroke-width:2.4}
 `
 
-// Style is the style sheet that a page with embedded pictures includes once.
+// Style is the style sheet for embedded pictures. A page includes it once.
 const Style = style
 
-// maxInstants bounds the size of a picture. Only histories that no run could have produced reach
-// it.
+// maxInstants limits the size of a picture. Only histories that no run could produce reach the limit.
 const maxInstants = 600
 
-// newPicture lays out all parts of a diagram.
+// newPicture lays out a diagram.
 func newPicture(d Diagram, o SVGOptions) *picture {
-	p := &picture{options: o, axis: newAxis(instants(d)).compress(maxAxisWidth), used: map[state]bool{}}
-	p.right = left + 40
+	p := &picture{options: o, axis: newAxis(instants(d)).compress(maxAxisWidth), usedStates: map[state]bool{}}
+	p.right = leftEdge + 40
 	if n := len(p.axis.x); n > 0 {
 		p.right = p.axis.x[n-1] + 90
 	}
@@ -103,10 +102,10 @@ func newPicture(d Diagram, o SVGOptions) *picture {
 	return p
 }
 
-// instants returns the instants of everything drawn.
+// instants returns the times of everything drawn.
 func instants(d Diagram) []int64 {
 	var at []int64
-	for _, g := range byFact(d) {
+	for _, g := range groupByFact(d) {
 		for _, a := range g {
 			at = append(at, a.Sent, a.Arrived)
 		}
@@ -117,11 +116,11 @@ func instants(d Diagram) []int64 {
 	for _, b := range d.Bands {
 		at = append(at, b.From, b.To)
 	}
-	first, last := int64(never), int64(math.MinInt64)
+	first, last := int64(noTime), int64(math.MinInt64)
 	for _, t := range at {
 		first, last = min(first, t), max(last, t)
 	}
-	for _, b := range d.Bars { // a bar never extends the picture
+	for _, b := range d.Bars { // bars never extend the axis
 		for _, t := range []int64{b.From, b.To} {
 			if first < t && t < last {
 				at = append(at, t)
@@ -139,13 +138,13 @@ func (p *picture) placeHeader(d Diagram) {
 		p.top = 4
 		return
 	}
-	wide := min(p.width, 1300) - 32
+	textWidth := min(p.width, 1300) - 32
 	y := 26.0
-	for _, l := range wrap(p.title, int(wide/titleWidth), 3) {
+	for _, l := range wrap(p.title, int(textWidth/titleWidth), 3) {
 		p.texts = append(p.texts, text{x: 16, y: y, lines: []string{l}, class: "sq-title"})
 		y += 21
 	}
-	for _, l := range wrap(story, int(wide/charWidth), 20) {
+	for _, l := range wrap(story, int(textWidth/charWidth), 20) {
 		p.texts = append(p.texts, text{x: 16, y: y, lines: []string{l}})
 		y += 17
 	}
@@ -158,10 +157,10 @@ func (p *picture) drawLanes(d Diagram) {
 	for i, l := range d.Lanes {
 		y := p.top + 70 + float64(i)*gap
 		p.lanes, p.bottom = append(p.lanes, y), y+64
-		p.body.WriteString(svgf(`<path class="sq-lane" d="M%v %vH%v"/>`+"\n", left-8.0, y, p.right))
+		p.laneLayer.WriteString(svgf(`<path class="sq-lane" d="M%v %vH%v"/>`+"\n", leftEdge-8.0, y, p.right))
 		lines := wrap(escape(l.title()), 16, 3)
-		p.occupied = append(p.occupied, box{0, y - float64(len(lines))*lineHeight/2 - 4, left - 10, y + float64(len(lines))*lineHeight/2 + 4})
-		p.body.WriteString(text{x: left - 16, y: y + 4 - float64(len(lines)-1)*lineHeight/2, lines: lines, anchor: "end", class: "sq-name"}.svg())
+		p.occupiedAreas = append(p.occupiedAreas, box{0, y - float64(len(lines))*lineHeight/2 - 4, leftEdge - 10, y + float64(len(lines))*lineHeight/2 + 4})
+		p.laneLayer.WriteString(text{x: leftEdge - 16, y: y + 4 - float64(len(lines)-1)*lineHeight/2, lines: lines, anchor: "end", class: "sq-name"}.svg())
 	}
 }
 
@@ -169,45 +168,45 @@ func (p *picture) drawBands(d Diagram) {
 	for _, b := range d.Bands {
 		x := p.axis.pos(b.From)
 		w := max(p.axis.pos(b.To)-x, 3)
-		p.bands.WriteString(p.group(b.Events, escape(b.Label), svgf(`<rect x="%v" y="%v" width="%v" height="%v" fill="url(#%valarm)" opacity=".35"/>`, x, p.top, w, p.bottom-p.top, p.prefix())+
+		p.bandLayer.WriteString(p.group(b.Events, escape(b.Label), svgf(`<rect x="%v" y="%v" width="%v" height="%v" fill="url(#%valarm)" opacity=".35"/>`, x, p.top, w, p.bottom-p.top, p.prefix())+
 			svgf(`<path class="sq-edge" d="M%v %vV%vM%v %vV%v"/>`, x, p.top, p.bottom, x+w, p.top, p.bottom)))
 	}
 }
 
-var stateText = map[state]string{believes: "believes that it holds the lock", paused: "paused", dead: "dead", hasLeftoverKey: "leftover key"}
+var stateText = map[state]string{stateBelieving: "believes that it holds the lock", statePaused: "paused", stateDead: "dead", stateLeftoverKey: "leftover key"}
 
 func (p *picture) drawBars(d Diagram) {
-	// Later bars cover earlier ones, so a dead client comes first and a pause last.
-	for _, state := range []state{dead, believes, hasLeftoverKey, paused} {
+	// Draw dead first and pauses last, because later bars cover earlier bars.
+	for _, state := range []state{stateDead, stateBelieving, stateLeftoverKey, statePaused} {
 		for _, b := range d.Bars {
 			if b.State != state || b.Lane < 0 || b.Lane >= len(p.lanes) {
 				continue
 			}
 			x := p.axis.pos(b.From)
 			w := p.axis.pos(b.To) - x
-			if last := len(p.axis.at) - 1; last >= 0 && b.To > p.axis.at[last] {
-				w = p.right - x // continues beyond the picture
+			if last := len(p.axis.times) - 1; last >= 0 && b.To > p.axis.times[last] {
+				w = p.right - x // the bar continues beyond the picture
 			}
-			p.used[state] = true
-			p.body.WriteString(p.group(b.Events, stateText[state]+" "+display.FromTo(b.From, b.To), p.bar(state, x, p.lanes[b.Lane], max(w, 2))))
+			p.usedStates[state] = true
+			p.laneLayer.WriteString(p.group(b.Events, stateText[state]+" "+display.Interval(b.From, b.To), p.bar(state, x, p.lanes[b.Lane], max(w, 2))))
 		}
 	}
 }
 
 func (p *picture) bar(state state, x, y, w float64) string {
 	switch state {
-	case paused:
+	case statePaused:
 		return svgf(`<rect x="%v" y="%v" width="%v" height="26" fill="url(#%vstall)" opacity=".8"/>`, x, y-13, w, p.prefix())
-	case hasLeftoverKey:
+	case stateLeftoverKey:
 		return svgf(`<rect class="sq-keeps" x="%v" y="%v" width="%v" height="8"/>`, x, y-4, w)
-	case dead:
+	case stateDead:
 		return svgf(`<rect class="sq-gone" x="%v" y="%v" width="%v" height="4"/><path class="sq-dead" d="M%v %vh%v"/>`, x, y-2, w, x, y, w)
 	}
 	p.beliefBars = append(p.beliefBars, box{x, y - 8, x + w, y + 8})
 	return svgf(`<rect class="sq-holds" x="%v" y="%v" width="%v" height="16" rx="2"/>`, x, y-8, w)
 }
 
-// labelBars writes labels into the bars that no arrow or mark crosses.
+// labelBars labels the bars that have room for a label between arrows and marks.
 func (p *picture) labelBars() {
 	const words = "believes that it holds"
 	for _, bar := range p.beliefBars {
@@ -216,16 +215,16 @@ func (p *picture) labelBars() {
 			if !p.isClear(b) {
 				continue
 			}
-			p.occupied = append(p.occupied, b)
+			p.occupiedAreas = append(p.occupiedAreas, b)
 			p.texts = append(p.texts, text{x: x, y: bar.y1 + 12, lines: []string{words}, class: "sq-in"})
 			break
 		}
 	}
 }
 
-// drawArrows draws the messages and returns the labels to place.
+// drawArrows draws the messages and returns their labels, which are to be placed.
 func (p *picture) drawArrows(d Diagram) (requests []labelRequest) {
-	for _, g := range byFact(d) {
+	for _, g := range groupByFact(d) {
 		for k, a := range g {
 			x1, x2 := p.axis.pos(a.Sent), p.axis.pos(a.Arrived)
 			y1, y2 := p.lanes[a.From], p.lanes[a.To]
@@ -239,12 +238,12 @@ func (p *picture) drawArrows(d Diagram) (requests []labelRequest) {
 			}
 			x2 = max(x2, x1+3)
 			p.shafts = append(p.shafts, shaft{x1, y1, x2, y2})
-			p.body.WriteString(p.group(a.Events, title, a.shape(x1, y1, x2, y2)))
+			p.laneLayer.WriteString(p.group(a.Events, title, a.shape(x1, y1, x2, y2)))
 			if a.Mark != "" && !a.Lost {
-				p.addMark(mark{mark: a.Mark, x: x2, y: y2, bad: a.Bad, title: title, events: a.Events})
+				p.addMark(mark{symbol: a.Mark, x: x2, y: y2, bad: a.Bad, title: title, events: a.Events})
 			}
 			if k > 0 {
-				continue // the arrows of one fact share their labels
+				continue // all arrows of a fact share a label
 			}
 			requests = append(requests, labelRequest{x: x1, y: y1, toX: x2, toY: y2, label: label, bad: a.Bad, along: true, rank: 2},
 				labelRequest{x: x2, y: y2, label: detail, bad: a.Bad, rank: labelRank(a.Bad, 3)})
@@ -271,7 +270,7 @@ func (a arrow) shape(x1, y1, x2, y2 float64) string {
 
 func (p *picture) addMark(m mark) {
 	p.marks = append(p.marks, m)
-	p.occupied = append(p.occupied, box{m.x - 7, m.y - 13, m.x + 7, m.y + 13})
+	p.occupiedAreas = append(p.occupiedAreas, box{m.x - 7, m.y - 13, m.x + 7, m.y + 13})
 }
 
 func (p *picture) drawMarks(d Diagram) (requests []labelRequest) {
@@ -279,39 +278,39 @@ func (p *picture) drawMarks(d Diagram) (requests []labelRequest) {
 		x, y := p.axis.pos(n.At), p.top+40
 		if n.Lane >= 0 && n.Lane < len(p.lanes) {
 			y = p.lanes[n.Lane]
-			p.addMark(mark{mark: n.Mark, x: x, y: y, bad: n.Bad, title: escape(n.Label) + ", at " + display.Seconds(n.At), events: n.Events})
+			p.addMark(mark{symbol: n.Mark, x: x, y: y, bad: n.Bad, title: escape(n.Label) + ", at " + display.Seconds(n.At), events: n.Events})
 		}
 		requests = append(requests, labelRequest{x: x, y: y, label: escape(n.Label), bad: n.Bad, rank: labelRank(n.Bad, 1)})
 	}
 	return requests
 }
 
-// drawAxis labels as many instants as fit, and marks compressed gaps.
+// drawAxis labels as many times as fit and marks compressed gaps.
 func (p *picture) drawAxis() {
 	var breaks string
-	p.line.WriteString(svgf(`<path class="sq-lane" d="M%v %vH%v"/>`+"\n", left-8.0, p.bottom, p.right))
-	free, lastLabel := -math.MaxFloat64, ""
-	for i, t := range p.axis.at {
+	p.axisLayer.WriteString(svgf(`<path class="sq-lane" d="M%v %vH%v"/>`+"\n", leftEdge-8.0, p.bottom, p.right))
+	nextFree, lastLabel := -math.MaxFloat64, ""
+	for i, t := range p.axis.times {
 		x := p.axis.x[i]
-		if i > 0 && saturatingSub(t, p.axis.at[i-1]) >= 1e9 {
+		if i > 0 && saturatingSub(t, p.axis.times[i-1]) >= 1e9 {
 			p.hasGap = true
 			middle := (x + p.axis.x[i-1]) / 2
 			breaks += svgf(`<rect class="sq-gone" x="%v" y="%v" width="5" height="8"/><path d="M%v %vl4 -10m3 0l-4 10"/>`+"\n", middle-2, p.bottom-4, middle-4, p.bottom+5)
 		}
 		label := display.Seconds(t)
 		half := charWidth * float64(utf8.RuneCountInString(label)) / 2
-		if x-half < free || label == lastLabel {
+		if x-half < nextFree || label == lastLabel {
 			continue
 		}
-		p.line.WriteString(svgf(`<path class="sq-grid" d="M%v %vV%v"/>`+"\n", x, p.top, p.bottom))
-		p.line.WriteString(text{x: x, y: p.bottom + 15, lines: []string{label}, anchor: "middle", class: "sq-tick"}.svg())
-		free, lastLabel = x+half+8, label
+		p.axisLayer.WriteString(svgf(`<path class="sq-grid" d="M%v %vV%v"/>`+"\n", x, p.top, p.bottom))
+		p.axisLayer.WriteString(text{x: x, y: p.bottom + 15, lines: []string{label}, anchor: "middle", class: "sq-tick"}.svg())
+		nextFree, lastLabel = x+half+8, label
 	}
-	p.line.WriteString(breaks)
+	p.axisLayer.WriteString(breaks)
 }
 
-// placeFooter places the text below the picture. An embedded picture does not list what is omitted,
-// because its page does.
+// placeFooter places the text below the picture. It lists omissions unless the picture is embedded,
+// because then the page lists them.
 func (p *picture) placeFooter(d Diagram) {
 	y := p.bottom + 38
 	add := func(class string, lines ...string) {
@@ -321,26 +320,26 @@ func (p *picture) placeFooter(d Diagram) {
 		}
 	}
 	chars := int((p.width - 32) / charWidth)
-	for i, n := range p.notes {
+	for i, n := range p.footnotes {
 		add("", wrap(circledNumber(i+1)+" "+n, chars, 3)...)
 	}
 	if d.Stop != nil {
 		add("", d.Stop.lines(chars)...)
 	}
-	if len(d.Lanes) == 0 || len(p.axis.at) == 0 {
+	if len(d.Lanes) == 0 || len(p.axis.times) == 0 {
 		add("", "Nothing to draw: no client tried to acquire a lock.")
 	}
 	var legend []string
 	for _, l := range []struct {
 		state state
 		text  string
-	}{{believes, "bar: believes that it holds the lock"}, {paused, "hatched: paused"}, {dead, "dotted lane: dead"}, {hasLeftoverKey, "thin bar: leftover key"}} {
-		if p.used[l.state] {
+	}{{stateBelieving, "bar: believes that it holds the lock"}, {statePaused, "hatched: paused"}, {stateDead, "dotted lane: dead"}, {stateLeftoverKey, "thin bar: leftover key"}} {
+		if p.usedStates[l.state] {
 			legend = append(legend, l.text)
 		}
 	}
 	for _, b := range d.Bands {
-		legend = append(legend, "hatched band: "+b.Means)
+		legend = append(legend, "hatched band: "+b.Meaning)
 	}
 	if p.hasGap {
 		legend = append(legend, "//: a gap of a second or more, not to scale")
@@ -352,30 +351,30 @@ func (p *picture) placeFooter(d Diagram) {
 	p.height = y + 4
 }
 
-// maxLabel limits the length of a label.
+// maxLabel limits the length of a label, in characters.
 const maxLabel = 240
 
-// labelRequest is a label to be placed.
+// labelRequest is a label to place.
 type labelRequest struct {
-	x, y     float64 // the labeled point
-	toX, toY float64 // for an arrow, its other end
-	along    bool    // place it beside the arrow
-	fixed    bool    // place it at the point, or as close above or below it as possible
-	far      bool    // place it anywhere nearby
+	x, y     float64 // point to label
+	toX, toY float64 // other end of the arrow, if along is set
+	along    bool    // place the label beside the arrow
+	fixed    bool    // place the label at the point or as close below it as possible
+	far      bool    // the label may be farther from the point
 	label    string
 	bad      bool
 	rank     int // lower ranks are placed first
 }
 
-// place finds room for a label near its point, without covering anything else. A label that does
-// not fit at any width is printed below the picture, and a number takes its place.
+// place places a label near its point without covering anything. A label that does not fit with any
+// line length becomes a footnote, and place places the footnote's number instead.
 func (p *picture) place(w labelRequest) {
 	if w.label == "" {
 		return
 	}
-	label := display.Fit(w.label, maxLabel)
+	label := display.Truncate(w.label, maxLabel)
 	for _, chars := range []int{labelChars, labelChars * 3 / 2, labelChars * 2} {
-		if lines := wrap(label, chars, 99); len(lines) <= 6 && p.try(w, lines) {
+		if lines := wrap(label, chars, 99); len(lines) <= 6 && p.tryPlace(w, lines) {
 			return
 		}
 		if w.along {
@@ -386,68 +385,68 @@ func (p *picture) place(w labelRequest) {
 		w.x, w.y = (w.x+w.toX)/2, (w.y+w.toY)/2
 	}
 	w.along, w.far = false, true
-	p.try(w, []string{circledNumber(len(p.notes) + 1)}) // a number fits almost anywhere
-	p.notes = append(p.notes, label)
+	p.tryPlace(w, []string{circledNumber(len(p.footnotes) + 1)}) // a number fits almost anywhere
+	p.footnotes = append(p.footnotes, label)
 }
 
-// try places a label at the first free candidate. It reports whether one was free.
-func (p *picture) try(w labelRequest, lines []string) bool {
+// tryPlace places a label at the first free candidate position. It reports whether there is one.
+func (p *picture) tryPlace(w labelRequest, lines []string) bool {
 	chars := 0
 	for _, l := range lines {
 		chars = max(chars, utf8.RuneCountInString(l))
 	}
-	wide, tall := float64(chars)*charWidth, float64(len(lines))*lineHeight
+	width, height := float64(chars)*charWidth, float64(len(lines))*lineHeight
 	class := "sq-label"
 	if w.bad {
 		class += " sq-bad"
-		wide *= 1.1
+		width *= 1.1
 	}
-	for _, b := range w.candidates(wide, tall) {
+	for _, b := range w.candidates(width, height) {
 		if !p.isFree(b) {
 			continue
 		}
 		t := text{x: b.x1, y: b.y1 + lineHeight - 3, lines: lines, class: class}
 		if lead, ok := leaderLine(b, w.x, w.y); ok && !w.along && !w.fixed && !w.far {
-			if slices.ContainsFunc(p.occupied, func(o box) bool { return lead.crosses(box{o.x1 + 4, o.y1 + 4, o.x2 - 4, o.y2 - 4}) }) {
+			if slices.ContainsFunc(p.occupiedAreas, func(o box) bool { return lead.crosses(box{o.x1 + 4, o.y1 + 4, o.x2 - 4, o.y2 - 4}) }) {
 				continue
 			}
 			t.leader = svgf(`<path class="sq-lead" d="M%v %vL%v %v"/>`, lead.x1, lead.y1, lead.x2, lead.y2)
 			p.shafts = append(p.shafts, lead)
 		}
-		p.occupied = append(p.occupied, b)
+		p.occupiedAreas = append(p.occupiedAreas, b)
 		p.texts = append(p.texts, t)
 		return true
 	}
 	return false
 }
 
-// candidates returns the possible boxes for a label, best first.
-func (w labelRequest) candidates(wide, tall float64) []box {
+// candidates returns the possible boxes for a label, the best first.
+func (w labelRequest) candidates(width, height float64) []box {
 	var out []box
-	at := func(x, y float64) { out = append(out, box{x, y, x + wide, y + tall}) }
+	at := func(x, y float64) { out = append(out, box{x, y, x + width, y + height}) }
 	if w.along {
-		// On both sides of the arrow, with room for its slope.
+		// On both sides of the arrow, far enough away for its slope.
 		slope := 0.0
 		if dy := math.Abs(w.toY - w.y); dy > 0 {
 			slope = math.Abs(w.toX-w.x) / dy
 		}
 		for _, more := range []float64{0, 8} {
-			off := 5 + slope*(tall/2+3) + more
+			off := 5 + slope*(height/2+3) + more
 			for _, share := range []float64{0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78, 0.15, 0.85} {
 				x, y := w.x+share*(w.toX-w.x), w.y+share*(w.toY-w.y)
-				at(x+off, y-tall/2)
-				at(x-wide-off, y-tall/2)
+				at(x+off, y-height/2)
+				at(x-width-off, y-height/2)
 			}
 		}
 		return out
 	}
-	above, below := w.y-15-tall, w.y+15
+	above, below := w.y-15-height, w.y+15
 	if w.fixed {
-		above, below = w.y-tall, w.y
+		above, below = w.y-height, w.y
 	}
 	for step := range 8 {
 		off := float64(step) * (lineHeight - 1)
-		for _, x := range []float64{w.x + 3, w.x - wide/2, w.x - wide - 3, w.x + 12, w.x - wide - 12, w.x + 30, w.x - wide - 30} {
+		for _, x := range []float64{w.x + 3, w.x - width/2, w.x - width - 3, w.x + 12, w.x - width - 12, w.x + 30, w.x - width - 30} {
 			if w.fixed {
 				at(x, below+off)
 				continue
@@ -467,7 +466,7 @@ func (w labelRequest) candidates(wide, tall float64) []box {
 	return out
 }
 
-// isFree reports whether a box lies within the picture and covers nothing.
+// isFree reports whether a box is inside the picture and covers nothing.
 func (p *picture) isFree(b box) bool {
 	if b.x1 < 16 || b.x2 > p.width-4 || b.y1 < p.top-2 || b.y2 > p.bottom-2 {
 		return false
@@ -482,14 +481,14 @@ func (p *picture) isFree(b box) bool {
 
 // isClear reports whether a box covers no text, mark or arrow.
 func (p *picture) isClear(b box) bool {
-	return !slices.ContainsFunc(p.occupied, b.overlaps) && !slices.ContainsFunc(p.shafts, func(s shaft) bool { return s.crosses(b) })
+	return !slices.ContainsFunc(p.occupiedAreas, b.overlaps) && !slices.ContainsFunc(p.shafts, func(s shaft) bool { return s.crosses(b) })
 }
 
 func (b box) overlaps(o box) bool {
 	return b.x1 < o.x2+5 && o.x1 < b.x2+5 && b.y1 < o.y2 && o.y1 < b.y2
 }
 
-// leaderLine returns the line from a label to its point, or false if the label is next to it.
+// leaderLine returns the line from a label to its point, or false if the label is next to the point.
 func leaderLine(b box, x, y float64) (shaft, bool) {
 	fromY, toY := b.y2, y-13
 	switch {
@@ -502,7 +501,7 @@ func leaderLine(b box, x, y float64) (shaft, bool) {
 	return shaft{min(max(x, b.x1), b.x2), fromY, x, toY}, true
 }
 
-// circledNumber returns a number in a circle, up to twenty, or in parentheses.
+// circledNumber formats a number in a circle or, above twenty, in parentheses.
 func circledNumber(n int) string {
 	if n <= 20 {
 		return string(rune('①' + n - 1))
@@ -510,7 +509,7 @@ func circledNumber(n int) string {
 	return fmt.Sprintf("(%d)", n)
 }
 
-// labelRank returns 0 for a label about a violation, and the given rank for any other.
+// labelRank returns 0 for labels about a violation and rank for other labels.
 func labelRank(bad bool, rank int) int {
 	if bad {
 		return 0
@@ -518,31 +517,31 @@ func labelRank(bad bool, rank int) int {
 	return rank
 }
 
-// picture is a diagram with coordinates, in pixels from the upper left corner. Its layers are, from
-// the bottom: bands, the axis, lanes with bars and arrows, and finally marks and texts.
+// picture is a diagram with coordinates in pixels from the upper left corner. Its layers, from bottom
+// to top, are bands, the axis, lanes with bars and arrows, marks, and texts.
 type picture struct {
-	options            SVGOptions
-	title, desc        string
-	width, height      float64
-	top, bottom, right float64 // edges of the drawing
-	axis               axis
-	lanes              []float64       // y of each lane
-	bands, line, body  strings.Builder // layers, the lowest first
-	marks              []mark
-	texts              []text
-	occupied           []box // areas of texts and marks
-	shafts             []shaft
-	beliefBars         []box // bars that get a label if there is room
-	notes              []string
-	used               map[state]bool
-	hasGap             bool // the axis has a compressed gap
+	options                         SVGOptions
+	title, desc                     string
+	width, height                   float64
+	top, bottom, right              float64 // edges of the drawing
+	axis                            axis
+	lanes                           []float64       // y of each lane
+	bandLayer, axisLayer, laneLayer strings.Builder // the lowest layers, from bottom to top
+	marks                           []mark
+	texts                           []text
+	occupiedAreas                   []box // areas of texts and marks
+	shafts                          []shaft
+	beliefBars                      []box // bars to label if there is room
+	footnotes                       []string
+	usedStates                      map[state]bool
+	hasGap                          bool // the axis has a compressed gap
 }
 
 type box struct{ x1, y1, x2, y2 float64 }
 
 type shaft struct{ x1, y1, x2, y2 float64 }
 
-// crosses reports whether a shaft comes within a few pixels of a box.
+// crosses reports whether the shaft comes within a few pixels of b.
 func (s shaft) crosses(b box) bool {
 	const near = 3
 	lo, hi := max(min(s.y1, s.y2), b.y1-near), min(max(s.y1, s.y2), b.y2+near)
@@ -564,20 +563,20 @@ func (s shaft) crosses(b box) bool {
 
 // Dimensions in pixels.
 const (
-	left            = 128 // x of the first instant
-	drawingHeight   = 480 // height of all lanes, which fits in a window
+	leftEdge        = 128 // x of the start of the axis
+	drawingHeight   = 480 // of all lanes; fits in a window
 	minLaneGap      = 96
 	maxLaneGap      = 140
-	maxAxisWidth    = 850 // a page shows a picture of this width without scaling
-	minGap          = 18  // between two instants
+	maxAxisWidth    = 850 // a page does not scale a picture of this width
+	minGap          = 18  // between two times on the axis
 	lineHeight      = 14
-	charWidth       = 6.6 // upper estimate for the font at 12 px
+	charWidth       = 6.6 // estimated upper bound at a font size of 12 px
 	titleWidth      = 9.2 // the same at 16 px
 	minPictureWidth = 760
-	labelChars      = 26 // preferred length of a label's lines
+	labelChars      = 26 // preferred line length of labels, in characters
 )
 
-// svgf formats a piece of SVG, with coordinates rounded to a tenth.
+// svgf is fmt.Sprintf with floating-point numbers rounded to a tenth.
 func svgf(format string, args ...any) string {
 	for i, a := range args {
 		if x, ok := a.(float64); ok {
@@ -589,7 +588,7 @@ func svgf(format string, args ...any) string {
 
 func (p *picture) prefix() string { return html.EscapeString(p.options.Prefix) }
 
-// group wraps an element in a group that names its events.
+// group wraps elements in a group with a title and the events they stand for.
 func (p *picture) group(events []int64, title, inner string) string {
 	if title != "" {
 		inner = "<title>" + html.EscapeString(title) + "</title>" + inner
@@ -602,7 +601,7 @@ func (p *picture) group(events []int64, title, inner string) string {
 }
 
 type mark struct {
-	mark   symbol
+	symbol symbol
 	x, y   float64
 	bad    bool
 	title  string
@@ -614,29 +613,29 @@ func (m mark) shape() string {
 	if m.bad {
 		class, line = "sq-dot-bad", "sq-harm"
 	}
-	form, ok := shapes[m.mark]
+	form, ok := shapes[m.symbol]
 	if !ok {
 		form = `<circle class="{dot}" cx="{x}" cy="{y}" r="4"/>`
 	}
 	return strings.NewReplacer("{dot}", class, "{line}", line, "{x}", svgf("%v", m.x), "{y}", svgf("%v", m.y)).Replace(form)
 }
 
-// shapes maps each symbol, except the dot, to its SVG.
+// shapes maps symbols to SVG templates. All other symbols are drawn as dots.
 var shapes = map[symbol]string{
-	cross: `<path class="{line}" stroke-width="2" d="M{x} {y}m-6 -6l12 12m0 -12l-12 12"/>`,
-	ring:  `<circle class="sq-dot" style="fill:var(--paper);stroke:var(--ink)" cx="{x}" cy="{y}" r="5"/>`,
-	stop:  `<path class="{line}" stroke-width="2" d="M{x} {y}m0 -13v26"/>`,
-	down:  `<path class="{dot}" d="M{x} {y}m-6 -12h12l-6 10z"/>`,
-	up:    `<path class="{dot}" d="M{x} {y}m-6 -2h12l-6 -10z"/>`,
+	crossSymbol: `<path class="{line}" stroke-width="2" d="M{x} {y}m-6 -6l12 12m0 -12l-12 12"/>`,
+	ringSymbol:  `<circle class="sq-dot" style="fill:var(--paper);stroke:var(--ink)" cx="{x}" cy="{y}" r="5"/>`,
+	barSymbol:   `<path class="{line}" stroke-width="2" d="M{x} {y}m0 -13v26"/>`,
+	downSymbol:  `<path class="{dot}" d="M{x} {y}m-6 -12h12l-6 10z"/>`,
+	upSymbol:    `<path class="{dot}" d="M{x} {y}m-6 -2h12l-6 -10z"/>`,
 }
 
-// text is a block of text lines.
+// text is a block of lines.
 type text struct {
 	x, y   float64
 	lines  []string
-	anchor string // text-anchor of x: "middle" or "end"; "": the start
+	anchor string // text-anchor attribute: "middle", "end" or, for the default, ""
 	class  string
-	leader string // leader line to the labeled point
+	leader string // SVG of the leader line, if any
 }
 
 func (t text) svg() string {
@@ -650,31 +649,31 @@ func (t text) svg() string {
 	return out
 }
 
-// SVGOptions describes where a picture is shown.
+// SVGOptions specifies where a picture will be shown.
 type SVGOptions struct {
-	// Embedded is set for a picture in a page that contains the palette's variables, Style, the
-	// story, and an element with the id eN for event N. The picture then omits these and has links.
+	// Embedded is set if the picture is part of a page with the palette's CSS variables, Style, the
+	// caption, and an element with the id eN for each event N. The picture then omits the style and
+	// the caption, and links to the events.
 	Embedded bool
-	// Page is the page that contains the targets of the links; "" means the page that contains the
-	// picture.
+	// Page is the page that links point to. The default is the page that contains the picture.
 	Page string
-	// Prefix starts all ids in the picture, so that a page can contain several pictures.
+	// Prefix is put before all ids, so that a page can contain several pictures.
 	Prefix string
 }
 
-// axis maps instants to coordinates. It is linear between two neighboring instants.
+// axis maps times to coordinates. It is linear between two neighboring times.
 type axis struct {
-	at []int64
-	x  []float64
+	times []int64
+	x     []float64
 }
 
-// newAxis gives each gap between neighboring instants a width that grows with the logarithm of its
-// length: 1 ms takes 35 px, 10 s takes 90 px.
+// newAxis returns an axis on which the space between neighboring times grows with the logarithm of
+// their difference: 35 px for 1 ms, 90 px for 10 s.
 func newAxis(at []int64) axis {
 	slices.Sort(at)
 	at = slices.Compact(at)
-	a := axis{at: at}
-	x := float64(left)
+	a := axis{times: at}
+	x := float64(leftEdge)
 	for i, t := range at {
 		if i > 0 {
 			gap := float64(saturatingSub(t, at[i-1]))
@@ -685,17 +684,18 @@ func newAxis(at []int64) axis {
 	return a
 }
 
-// compress narrows the axis's gaps evenly, within limits, if the axis is wider than a page.
+// compress shrinks an axis wider than maxWidth. It scales all gaps by the same factor but keeps them
+// at least minGap wide.
 func (a axis) compress(maxWidth float64) axis {
 	n := len(a.x)
-	if n < 2 || a.x[n-1]-left <= maxWidth {
+	if n < 2 || a.x[n-1]-leftEdge <= maxWidth {
 		return a
 	}
-	share := maxWidth / (a.x[n-1] - left)
-	x, before := float64(left), a.x[0]
+	share := maxWidth / (a.x[n-1] - leftEdge)
+	x, prevX := float64(leftEdge), a.x[0]
 	for i := 1; i < n; i++ {
-		gap := a.x[i] - before
-		before = a.x[i]
+		gap := a.x[i] - prevX
+		prevX = a.x[i]
 		x += max(gap*share, min(gap, minGap))
 		a.x[i] = x
 	}
@@ -703,18 +703,18 @@ func (a axis) compress(maxWidth float64) axis {
 }
 
 func (a axis) pos(t int64) float64 {
-	if len(a.at) == 0 {
-		return left
+	if len(a.times) == 0 {
+		return leftEdge
 	}
-	i, found := slices.BinarySearch(a.at, t)
+	i, found := slices.BinarySearch(a.times, t)
 	switch {
 	case found:
 		return a.x[i]
 	case i == 0:
 		return a.x[0]
-	case i == len(a.at):
+	case i == len(a.times):
 		return a.x[i-1]
 	}
-	share := float64(saturatingSub(t, a.at[i-1])) / float64(saturatingSub(a.at[i], a.at[i-1]))
+	share := float64(saturatingSub(t, a.times[i-1])) / float64(saturatingSub(a.times[i], a.times[i-1]))
 	return a.x[i-1] + share*(a.x[i]-a.x[i-1])
 }

@@ -18,8 +18,9 @@ import (
 	"lockpick/internal/histories"
 )
 
-// eachStory calls f with each story of the checker and of this package.
-func eachStory(t *testing.T, f func(name string, d Diagram)) {
+// eachExample calls f with the diagrams of the checker's test histories and of this package's
+// examples.
+func eachExample(t *testing.T, f func(name string, d Diagram)) {
 	t.Helper()
 	files, err := filepath.Glob("../../checker/testdata/*.txt")
 	if err != nil || len(files) < 50 {
@@ -36,7 +37,7 @@ func eachStory(t *testing.T, f func(name string, d Diagram)) {
 			t.Fatal(err)
 		}
 		if strings.HasSuffix(file, ".txtar") {
-			_, d := readStoryFile(t, a)
+			_, d := parseExample(t, a)
 			f("ours/"+name, d)
 			continue
 		}
@@ -44,44 +45,44 @@ func eachStory(t *testing.T, f func(name string, d Diagram)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f(name, OfVerdict(h, checker.Check(h)))
+		f(name, ForVerdict(h, checker.Check(h)))
 	}
 }
 
-// Every picture is valid XML and deterministic, and contains every event of its diagram. No text
-// overlaps another or lies outside the picture.
-func TestPicturesOfAllStories(t *testing.T) {
+// Every picture is valid XML and contains all events of its diagram, and drawing it twice gives the
+// same bytes. All text is inside the picture, and no labels overlap.
+func TestPictures(t *testing.T) {
 	n := 0
-	eachStory(t, func(name string, d Diagram) {
+	eachExample(t, func(name string, d Diagram) {
 		n++
 		svg := SVG(d, SVGOptions{})
 		if !bytes.Equal(svg, SVG(d, SVGOptions{})) {
-			t.Errorf("%s differs when it is drawn twice", name)
+			t.Errorf("%s differs between two drawings", name)
 		}
-		validXML(t, name, svg)
-		checkPlaces(t, name, d)
-		for _, e := range events(d) {
+		checkValidXML(t, name, svg)
+		checkPlacement(t, name, d)
+		for _, e := range drawnEvents(d) {
 			if !bytes.Contains(svg, []byte(fmt.Sprintf("%d", e))) {
 				t.Errorf("%s: event %d is missing", name, e)
 			}
 		}
 		if m := Mermaid(d); !strings.HasPrefix(m, "sequenceDiagram\n") || strings.Count(m, "  rect ") != strings.Count(m, "\n  end\n") {
-			t.Errorf("%s as Mermaid:\n%s", name, m)
+			t.Errorf("%s: invalid Mermaid:\n%s", name, m)
 		}
 	})
 	if n < 56 {
-		t.Errorf("%d stories, want at least 56", n)
+		t.Errorf("%d pictures, want at least 56", n)
 	}
 }
 
-func events(d Diagram) []int64 {
+func drawnEvents(d Diagram) []int64 {
 	var all []int64
 	for _, n := range d.Notes {
 		if n.Lane >= 0 {
 			all = append(all, n.Events...)
 		}
 	}
-	for _, g := range byFact(d) {
+	for _, g := range groupByFact(d) {
 		for _, a := range g {
 			all = append(all, a.Events...)
 		}
@@ -89,7 +90,7 @@ func events(d Diagram) []int64 {
 	return all
 }
 
-func validXML(t *testing.T, name string, svg []byte) {
+func checkValidXML(t *testing.T, name string, svg []byte) {
 	t.Helper()
 	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
@@ -101,9 +102,9 @@ func validXML(t *testing.T, name string, svg []byte) {
 	}
 }
 
-// checkPlaces checks that texts are inside the picture and that labels do not overlap. The text
-// below the picture is laid out line by line, so only its width matters.
-func checkPlaces(t *testing.T, name string, d Diagram) {
+// checkPlacement checks that all text is inside the picture and that labels don't overlap each other.
+// Other text cannot overlap, because it is laid out line by line.
+func checkPlacement(t *testing.T, name string, d Diagram) {
 	t.Helper()
 	p := newPicture(d, SVGOptions{})
 	var labels []box
@@ -127,16 +128,16 @@ func checkPlaces(t *testing.T, name string, d Diagram) {
 		labels = append(labels, b)
 	}
 	for _, m := range p.marks {
-		if m.x < left-1 || m.x > p.width || m.y < p.top || m.y > p.bottom {
-			t.Errorf("%s: a mark %s is outside the drawing at %v, %v", name, m.mark, m.x, m.y)
+		if m.x < leftEdge-1 || m.x > p.width || m.y < p.top || m.y > p.bottom {
+			t.Errorf("%s: mark %s is outside the drawing at %v, %v", name, m.symbol, m.x, m.y)
 		}
 	}
 }
 
-// TestGoldenPictures compares the pictures of several kinds of stories with golden files.
+// TestGoldenPictures compares some of the pictures with golden files.
 func TestGoldenPictures(t *testing.T) {
 	var done []string
-	eachStory(t, func(name string, d Diagram) {
+	eachExample(t, func(name string, d Diagram) {
 		switch name {
 		case "ours/gc-pause", "restart-forgets", "clock-jump", "delayed-write", "ours/foreign-release", "ours/stopped", "ours/hostile", "vacuous":
 		default:
@@ -151,29 +152,29 @@ func TestGoldenPictures(t *testing.T) {
 				}
 			}
 			if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("%s differs: check it and run with -update if it is right (%v)", path, err)
+				t.Errorf("%s differs: check the picture and, if it is right, run with -update (%v)", path, err)
 			}
 		}
 	})
 	if len(done) != 8 {
-		t.Errorf("drawn: %q, want 8 pictures", done)
+		t.Errorf("compared the pictures of %q, want 8", done)
 	}
 }
 
-// Names are escaped in SVG and Mermaid, and cut to a limit.
+// SVG and Mermaid escape and truncate all names.
 func TestHostileNamesAreEscaped(t *testing.T) {
 	evil := "</title><script>alert(1)</script>\x00\x1b[31m]]>&\"'; end #35; %%{init}%%\n" + strings.Repeat("W", 1<<20)
 	d := Diagram{Title: evil, Caption: []string{evil}, Omitted: evil,
-		Lanes:  []lane{{Name: evil, Role: client}, {Name: evil, Role: locks}},
+		Lanes:  []lane{{Name: evil, Role: clientRole}, {Name: evil, Role: lockRole}},
 		Arrows: []arrow{{Fact: 1, From: 0, To: 1, Sent: 1e9, Arrived: 2e9, Label: evil, Detail: evil, Events: []int64{1}}, {Fact: 2, From: 5, To: -1}},
 		Notes:  []note{{Lane: 0, At: 3e9, Label: evil, Bad: true, Events: []int64{2}}, {Lane: 9, At: 3e9, Label: evil}},
-		Bars:   []bar{{Lane: 7}, {Lane: 0, State: paused, From: -1 << 62, To: 1 << 62}},
+		Bars:   []bar{{Lane: 7}, {Lane: 0, State: statePaused, From: -1 << 62, To: 1 << 62}},
 		Bands:  []band{{From: 1e9, To: 3e9, Label: evil}}}
 	svg := SVG(d, SVGOptions{Prefix: evil[:20]})
-	validXML(t, "hostile", svg)
-	checkPlaces(t, "hostile", d)
+	checkValidXML(t, "hostile", svg)
+	checkPlacement(t, "hostile", d)
 	if bytes.Contains(svg, []byte("<script")) || len(svg) > 100_000 {
-		t.Errorf("unescaped markup, or too long: %d bytes", len(svg))
+		t.Errorf("unescaped markup, or %d bytes is too long", len(svg))
 	}
 	m := Mermaid(d)
 	for _, bad := range []string{"<", "\x00", "\x1b", "%%", "; end", "{"} {
@@ -183,9 +184,9 @@ func TestHostileNamesAreEscaped(t *testing.T) {
 	}
 }
 
-// An embedded picture has links, and leaves the style to the page.
+// An embedded picture has links but no style sheet.
 func TestEmbeddedPicture(t *testing.T) {
-	d := Of(readStory(t, "gc-pause"), nil)
+	d := ForResult(readExample(t, "gc-pause"), nil)
 	svg := string(SVG(d, SVGOptions{Embedded: true, Prefix: "a-"}))
 	for _, want := range []string{`<a href="#e`, `id="a-stall"`, `url(#a-stall)`, `data-e="`} {
 		if !strings.Contains(svg, want) {
@@ -197,21 +198,21 @@ func TestEmbeddedPicture(t *testing.T) {
 	}
 }
 
-// An axis preserves the order of instants and stretches short spans.
+// An axis preserves the order of times and stretches short spans.
 func TestAxis(t *testing.T) {
 	a := newAxis([]int64{0, 1e6, 2e6, 10e9, 1e6})
-	if len(a.at) != 4 || a.pos(-5) != left || a.pos(1<<60) != a.x[3] {
+	if len(a.times) != 4 || a.pos(-5) != leftEdge || a.pos(1<<60) != a.x[3] {
 		t.Errorf("%v", a)
 	}
 	quick, long := a.pos(1e6)-a.pos(0), a.pos(10e9)-a.pos(2e6)
 	if quick < 20 || long < quick || long > 100 {
-		t.Errorf("1 ms is %v wide, 10 s %v", quick, long)
+		t.Errorf("1 ms is %v wide, 10 s is %v wide", quick, long)
 	}
 	if mid := a.pos(6e9); mid <= a.x[2] || mid >= a.x[3] {
 		t.Errorf("6 s is at %v", mid)
 	}
-	if none := newAxis(nil); none.pos(5) != left {
-		t.Error("an empty axis returns another position than the left edge")
+	if none := newAxis(nil); none.pos(5) != leftEdge {
+		t.Error("pos on an empty axis is not the left edge")
 	}
 }
 
@@ -220,11 +221,11 @@ func BenchmarkSVG(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	h, err := parseStory(string(a.Files[0].Data))
+	h, err := parseShortForm(string(a.Files[0].Data))
 	if err != nil {
 		b.Fatal(err)
 	}
-	d := Of(h, nil)
+	d := ForResult(h, nil)
 	for b.Loop() {
 		SVG(d, SVGOptions{})
 	}

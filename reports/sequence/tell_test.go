@@ -8,10 +8,9 @@ import (
 	"lockpick/harness/history"
 )
 
-// The diagram of an inconclusive run states why the run is inconclusive.
-func TestDiagramOfInconclusiveRun(t *testing.T) {
+func TestDiagramStatesWhyRunIsInconclusive(t *testing.T) {
 	h := &history.History{Params: history.Params{Scenario: "s"}, Events: []history.Event{{N: 1, Process: history.Harness, Type: history.Begin, Op: history.OpRun}}}
-	text := Text(OfVerdict(h, verdict.Verdict{Assumption: "c1 never started"}), DefaultWidth)
+	text := Text(ForVerdict(h, verdict.Verdict{Assumption: "c1 never started"}), DefaultWidth)
 	if !strings.Contains(text, "s: inconclusive\n") || !strings.Contains(text, "Inconclusive: c1 never started.") {
 		t.Errorf("got:\n%s", text)
 	}

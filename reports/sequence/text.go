@@ -15,9 +15,9 @@ import (
 // minWidth is the smallest width at which six lanes and their labels are readable.
 const minWidth = 60
 
-// Text draws a diagram with characters. Time runs downward, each lane is a column, and each fact is
-// a row with a label at its right. No line is wider than width, which is at least 60. The text
-// contains no escape sequences.
+// Text draws a diagram as text. Time runs downward, each lane is a column, and each fact is a row with
+// a label on its right. No line is longer than width or, if width is less than 60, than 60 characters.
+// The text contains no escape sequences.
 //
 //	seconds  c1            n1–n5         r1
 //	  1.236  ┃<── ok 5/5 ──┤             │   c1 holds lock-1 until 11.116 s
@@ -34,7 +34,7 @@ func Text(d Diagram, width int) string {
 	}
 	add(wrap(escape(d.Title), width, 2)...)
 	add(wrap(escape(strings.Join(d.Caption, " ")), width, 20)...)
-	rows := makeRows(d)
+	rows := newRows(d)
 	if len(d.Lanes) == 0 || len(rows) == 0 {
 		add("", "Nothing to draw: no client tried to acquire a lock.")
 		return out.String()
@@ -58,7 +58,7 @@ func Text(d Diagram, width int) string {
 	return out.String()
 }
 
-// header names the lanes, with their roles if all of them fit.
+// header returns a line with the lanes' names, including their roles if there is room.
 func (p *page) header() string {
 	full := make([]string, len(p.d.Lanes))
 	fits := true
@@ -73,12 +73,12 @@ func (p *page) header() string {
 		if !fits {
 			name = escape(l.Name)
 		}
-		line.put(p.x(i), display.Fit(name, p.nameWidth(i)-1))
+		line.put(p.x(i), display.Truncate(name, p.nameWidth(i)-1))
 	}
 	return line.text()
 }
 
-// nameWidth returns the number of characters available for a lane's name.
+// nameWidth returns the room for a lane's name, in characters.
 func (p *page) nameWidth(lane int) int {
 	if lane == len(p.d.Lanes)-1 {
 		return p.width - p.x(lane)
@@ -93,11 +93,11 @@ func (p *page) gap(from, to int64) string {
 	return line.text()
 }
 
-// row draws a fact, and continues its label on further lines if necessary.
+// row draws a fact. The label may continue on more lines.
 func (p *page) row(r row) string {
 	label := r.label
 	line := newLine(p.width)
-	at := display.Decimal(r.at, p.places[r.at])
+	at := display.Decimal(r.at, p.decimals[r.at])
 	line.put(p.wholeDigits-strings.IndexByte(at, '.'), at)
 	p.drawLanes(line, r.at)
 	if len(r.arrows) > 0 {
@@ -124,44 +124,44 @@ func (p *page) legend() string {
 	for _, s := range []struct {
 		state state
 		text  string
-	}{{believes, "┃ believes that it holds the lock"}, {hasLeftoverKey, "║ leftover key"}, {paused, "░ paused"}, {dead, "no line: dead"}} {
-		if p.used[s.state] {
+	}{{stateBelieving, "┃ believes that it holds the lock"}, {stateLeftoverKey, "║ leftover key"}, {statePaused, "░ paused"}, {stateDead, "no line: dead"}} {
+		if p.usedStates[s.state] {
 			parts = append(parts, s.text)
 		}
 	}
 	for _, b := range p.d.Bands {
-		parts = append(parts, "! "+b.Means)
+		parts = append(parts, "! "+b.Meaning)
 	}
 	return strings.Join(parts, " · ")
 }
 
-// maxRows is the maximum number of facts in a Mermaid diagram. Nobody would read more, and GitHub
-// refuses to render larger diagrams.
+// maxRows limits the number of facts in a Mermaid diagram. Nobody would read more, and GitHub does not
+// render much larger diagrams.
 const maxRows = 60
 
-// Mermaid draws a diagram as a Mermaid sequenceDiagram, which GitHub and GitLab render in issues
-// and summaries. Time runs downward, with one line per fact that includes its instant. It shows the
-// first 60 facts and ends with the number of omitted ones.
+// Mermaid returns a diagram as a Mermaid sequenceDiagram, which GitHub and GitLab render in issues and
+// summaries. Time runs downward, and each fact is on a line of its own with its time. After the first
+// 60 facts, Mermaid states how many it omits.
 func Mermaid(d Diagram) string {
 	var b strings.Builder
 	b.WriteString("sequenceDiagram\n")
 	for i, l := range d.Lanes {
 		fmt.Fprintf(&b, "  participant p%d as %s\n", i, mermaidText(string(l.Role)+" "+l.Name, 40))
 	}
-	rows := makeRows(d)
+	rows := newRows(d)
 	if len(d.Lanes) == 0 || len(rows) == 0 {
 		b.WriteString("  participant x as nothing to draw#58; no client tried to acquire a lock\n")
 		return b.String()
 	}
-	exact := decimalPlaces(rows)
+	decimals := decimalPlaces(rows)
 	inBand := false
 	for _, r := range rows[:min(len(rows), maxRows)] {
-		within := slices.ContainsFunc(d.Bands, func(b band) bool { return b.From <= r.at && r.at < b.To }) // something was wrong at that time
+		within := slices.ContainsFunc(d.Bands, func(b band) bool { return b.From <= r.at && r.at < b.To }) // something was wrong at this time
 		if within != inBand {
 			b.WriteString(map[bool]string{true: "  rect rgba(213, 94, 0, 0.15)\n", false: "  end\n"}[within])
 		}
 		inBand = within
-		at := display.Decimal(r.at, max(exact[r.at], 3)) + " s"
+		at := display.Decimal(r.at, max(decimals[r.at], 3)) + " s"
 		if len(r.arrows) > 0 {
 			mermaidArrows(&b, r, at)
 			continue
@@ -187,8 +187,8 @@ func Mermaid(d Diagram) string {
 	return b.String()
 }
 
-// mermaidArrows writes the messages of one fact. A reply has a dashed shaft, a lost message a
-// cross.
+// mermaidArrows writes the messages of one fact. Replies have a dashed shaft, and lost messages end in
+// a cross.
 func mermaidArrows(b *strings.Builder, r row, at string) {
 	for k, a := range r.arrows {
 		shaft := "->>"
@@ -212,11 +212,11 @@ func mermaidArrows(b *strings.Builder, r row, at string) {
 	}
 }
 
-// mermaidText escapes a text for Mermaid. Characters that have a meaning in Mermaid's grammar
-// become character codes, and so does the word "end", which would end a block.
+// mermaidText escapes text for Mermaid. It replaces special characters with character codes, including
+// the first character of the word "end", which would otherwise end a block.
 func mermaidText(s string, maxChars int) string {
 	var b strings.Builder
-	for _, r := range display.Fit(strings.ReplaceAll(escape(s), display.NoBreak, " "), maxChars) {
+	for _, r := range display.Truncate(strings.ReplaceAll(escape(s), display.NoBreak, " "), maxChars) {
 		if strings.ContainsRune(`#;:<>"'%&{}[]()\|`+"`", r) {
 			fmt.Fprintf(&b, "#%d;", r)
 			continue
@@ -235,15 +235,15 @@ func mermaidText(s string, maxChars int) string {
 type writeOutcome struct {
 	mark    symbol
 	label   string
-	caption string // for the caption
+	caption string // predicate of a sentence
 	bad     bool
 }
 
-// describeWrite describes the outcome of a session's write. p is the resource's record of the
-// write, or nil. at is when the write reached the resource, or 0 if unknown.
+// describeWrite describes the outcome of a session's write. p is the resource's record of the write, or
+// nil. at is when the write reached the resource, or 0 if unknown.
 func (s *session) describeWrite(c facts.Operation, p *appliedWrite, at int64, fencing string) writeOutcome {
 	who, base := shorten(s.Client()), c.Call.Version
-	late := at != 0 && at >= s.until && s.Granted()
+	late := at != 0 && at >= s.beliefEnd && s.Granted()
 	when := display.Seconds(at)
 	if late {
 		when += ", after " + s.lateReason()
@@ -254,9 +254,9 @@ func (s *session) describeWrite(c facts.Operation, p *appliedWrite, at int64, fe
 		return writeOutcome{label: "no reply", caption: fmt.Sprintf("sent a write at %s that is not known to have arrived", display.Seconds(c.Call.T))}
 	case !applied:
 		why := refusalReason(fencing, c.Call.Fence, p)
-		return writeOutcome{mark: cross, label: "refused" + why, caption: fmt.Sprintf("wrote at %s, and was refused%s", when, why)}
+		return writeOutcome{mark: crossSymbol, label: "refused" + why, caption: fmt.Sprintf("wrote at %s, and was refused%s", when, why)}
 	}
-	w := writeOutcome{mark: dot, label: fmt.Sprintf("accepted: %s writes, based on version %d", who, base), bad: late,
+	w := writeOutcome{mark: dotSymbol, label: fmt.Sprintf("accepted: %s writes, based on version %d", who, base), bad: late,
 		caption: fmt.Sprintf("wrote at %s, based on version %d", when, base)}
 	if p != nil && p.VersionBefore == base {
 		w.label = fmt.Sprintf("accepted: version %d → %d", base, base+1)
@@ -268,11 +268,11 @@ func (s *session) describeWrite(c facts.Operation, p *appliedWrite, at int64, fe
 	if p != nil && p.VersionBefore > base {
 		w.bad = true
 		victim := fmt.Sprintf("version %d", p.VersionBefore)
-		if len(p.overwritten) > 0 {
-			victim = lostVersions(p.overwritten)
+		if len(p.lostUpdates) > 0 {
+			victim = lostVersions(p.lostUpdates)
 		}
 		is, was := "is", "was"
-		if len(p.overwritten) > 1 {
+		if len(p.lostUpdates) > 1 {
 			is, was = "are", "were"
 		}
 		if !late {
@@ -284,7 +284,7 @@ func (s *session) describeWrite(c facts.Operation, p *appliedWrite, at int64, fe
 	return w
 }
 
-// lateReason names the event after which a write was late.
+// lateReason names the event that ended the session's right to write.
 func (s *session) lateReason() string {
 	switch s.ending {
 	case facts.Released:
@@ -308,8 +308,8 @@ func refusalReason(fencing string, fence int64, p *appliedWrite) string {
 	return ""
 }
 
-// narrowRunes lists the non-ASCII characters that take one column in every terminal and do not
-// affect the characters next to them.
+// narrowRunes lists the non-ASCII characters that are one column wide in every terminal and don't affect
+// their neighbors.
 var narrowRunes = &unicode.RangeTable{R16: []unicode.Range16{
 	{Lo: 0x00a1, Hi: 0x00ac, Stride: 1}, // Latin-1, except the soft hyphen
 	{Lo: 0x00ae, Hi: 0x017f, Stride: 1},
@@ -323,16 +323,15 @@ var narrowRunes = &unicode.RangeTable{R16: []unicode.Range16{
 	{Lo: 0x2264, Hi: 0x2265, Stride: 1}, // ≤ ≥
 }}
 
-// maxText limits how much of a text is processed. No output shows more.
-const maxText = 4096
+// maxTextLen limits the size of text to process, in bytes. No drawing shows more.
+const maxTextLen = 4096
 
-// escape makes a text from a history safe to print. It escapes characters that could move the
-// cursor, change colors or the writing direction, or take a width other than one column. It is
-// stricter than display.Visible because a text diagram is aligned in columns, and only the
-// characters in narrowRunes take one column in every terminal.
+// escape makes text from a history safe to print. It escapes all characters that might move the
+// cursor, change colors or the writing direction, or not be exactly one column wide. It is stricter
+// than display.Sanitize, because text diagrams are aligned in columns.
 func escape(s string) string {
-	if len(s) > maxText {
-		s = s[:maxText] + "…"
+	if len(s) > maxTextLen {
+		s = s[:maxTextLen] + "…"
 	}
 	var b strings.Builder
 	for _, r := range s {
@@ -348,8 +347,8 @@ func escape(s string) string {
 	return b.String()
 }
 
-// wrap breaks an escaped text into lines of at most width characters, at spaces if possible. Text
-// beyond maxLines lines is replaced by an ellipsis.
+// wrap breaks escaped text into lines of at most width characters, at spaces if possible. If there are
+// more than maxLines lines, it truncates the text and adds an ellipsis.
 func wrap(s string, width, maxLines int) []string {
 	width = max(width, 1)
 	var out []string
@@ -376,12 +375,12 @@ func wrap(s string, width, maxLines int) []string {
 	}
 	if len(out) > maxLines {
 		out = out[:maxLines]
-		out[maxLines-1] = display.Fit(out[maxLines-1]+" …", width)
+		out[maxLines-1] = display.Truncate(out[maxLines-1]+" …", width)
 	}
 	return out
 }
 
-// lines formats the reason for an early stop as lines.
+// lines returns the reason for the early stop, wrapped to the given width.
 func (s *earlyStop) lines(width int) []string {
-	return append([]string{""}, wrap(escape(capitalize(s.Why)+"."), width, 3)...)
+	return append([]string{""}, wrap(escape(capitalize(s.Reason)+"."), width, 3)...)
 }

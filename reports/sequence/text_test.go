@@ -13,13 +13,13 @@ import (
 	"lockpick/reports/display"
 )
 
-func readStory(t *testing.T, name string) *history.History {
+func readExample(t *testing.T, name string) *history.History {
 	t.Helper()
 	a, err := txtar.ParseFile(filepath.Join("testdata", name+".txtar"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := parseStory(string(a.Files[0].Data))
+	h, err := parseShortForm(string(a.Files[0].Data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,16 +27,16 @@ func readStory(t *testing.T, name string) *history.History {
 }
 
 func TestNoEscapeSequences(t *testing.T) {
-	if text := Text(Of(readStory(t, "gc-pause"), nil), 100); strings.Contains(text, "\x1b") {
+	if text := Text(ForResult(readExample(t, "gc-pause"), nil), 100); strings.Contains(text, "\x1b") {
 		t.Errorf("%q", text)
 	}
 }
 
 func TestEveryPartHasEvents(t *testing.T) {
 	for _, name := range []string{"gc-pause", "restart-forgets", "delayed-release", "holder-cut-off"} {
-		h := readStory(t, name)
+		h := readExample(t, name)
 		last := h.Events[len(h.Events)-1].N
-		d := Of(h, &verdict.Result{Outcome: verdict.Violated, Property: verdict.MutualExclusion,
+		d := ForResult(h, &verdict.Result{Outcome: verdict.Violated, Property: verdict.MutualExclusion,
 			Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, To: math.MaxInt64}})
 		var all [][]int64
 		for _, a := range d.Arrows {
@@ -117,14 +117,14 @@ func TestDifferentInstantsLookDifferent(t *testing.T) {
 	}
 }
 
-func TestOfVerdictDrawsFirstViolationWithWitness(t *testing.T) {
-	h := readStory(t, "restart-forgets")
+func TestForVerdictDrawsFirstViolationWithWitness(t *testing.T) {
+	h := readExample(t, "restart-forgets")
 	v := verdict.Verdict{Results: []verdict.Result{
 		{Property: verdict.DeadlockFreedom, Outcome: verdict.Undecided},
 		{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
 			Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1", From: 1058300000, To: 2065000000}},
 	}}
-	text := Text(OfVerdict(h, v), DefaultWidth)
+	text := Text(ForVerdict(h, v), DefaultWidth)
 	for _, want := range []string{"mutual-exclusion violated (restarted-and-forgot, n3)", "BOTH c1 and c2"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)

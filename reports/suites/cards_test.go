@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The index links to the scorecards of a store, and retention applies to them.
+// The index links to a store's scorecards, and retention applies to them.
 func TestScorecardsInStore(t *testing.T) {
 	store := fullStore(t)
 	const older, newer = "20260101T050000.000Z", "20260102T050000.000Z"
@@ -22,7 +22,7 @@ func TestScorecardsInStore(t *testing.T) {
 	if err != nil || !strings.Contains(string(page), `href="scores/`+older+`/score.html"`) || !strings.Contains(string(page), newer) {
 		t.Errorf("the index does not link to both scorecards: %v", err)
 	}
-	out, err := FindExcess(store, Retention{Newest: 1})
+	out, err := FindExcess(store, Retention{MaxCount: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// informationalRun returns the outcome of a run without expectations. It violates mutual exclusion
-// unless cause is "".
+// informationalRun returns the outcome of a run without expectations. Unless cause is "", the run
+// violates mutual exclusion.
 func informationalRun(id string, seed uint64, length int, cause string) outcome.Outcome {
 	j := judgement(verdict.MutualExclusion, "any", verdict.Holds, "", true)
 	if cause != "" {
@@ -21,28 +21,28 @@ func informationalRun(id string, seed uint64, length int, cause string) outcome.
 		Command: fmt.Sprintf("lockpick run %s/ --seed %d", id, seed)}
 }
 
-// The headline of an informational suite is neutral and states how often each property was
-// violated. Each cause is listed with its first and its shortest seed, regardless of the order of
-// the runs. The cells link only to seeds that show the violation.
+// The headline of an informational suite is neutral and states how often each property was violated.
+// Each cause is listed with its first and its shortest seed, regardless of the order of the runs. Only
+// seeds that show the violation are linked.
 func TestCausesOfInformationalSuite(t *testing.T) {
 	store := t.TempDir()
 	const kept = "20260102T030405.000Z-sim-9"
 	write(t, filepath.Join(store, "dice", kept, runPage), "<!doctype html>")
-	for _, step := range []uint64{1, 39} { // forwards and backwards through 40 seeds
+	for _, step := range []uint64{1, 39} { // forward and backward through 40 seeds
 		s := newSuite(store)
 		s.Seeds = 40
 		for i := range uint64(40) {
 			seed := 1 + i*step%40
 			cause := map[uint64]string{9: verdict.ExpiredEarly, 12: verdict.ExpiredEarly, 31: verdict.ExpiredEarly, 20: verdict.NeverSet}[seed]
 			o := informationalRun("dice", seed, 500-10*int(seed), cause)
-			if seed == 20 { // runs on other backends are stored immediately
+			if seed == 20 { // stored immediately, as on other backends
 				o.Dir = filepath.Join(store, "dice", kept)
 			}
 			s.Add(o)
 		}
 		s.SetRunDir(outcome.Outcome{Scenario: "dice", Seed: 9, Dir: filepath.Join(store, "dice", kept)})
 		if got := fmt.Sprint(s.Scenarios[0].Examples()); got != "[31]" {
-			t.Errorf("examples to store are %s, want [31]", got)
+			t.Errorf("examples are %s, want [31]", got)
 		}
 		dir, err := Write(s)
 		if err != nil {
@@ -75,10 +75,10 @@ func TestCausesOfInformationalSuite(t *testing.T) {
 		}
 		c := reopened.Scenarios[0]
 		if cell := c.Cells[0]; cell.Got != verdict.Violated || cell.Seed != 9 || cell.Command != "lockpick run dice/ --seed 9" || c.Command != cell.Command {
-			t.Errorf("the cell or the command is of another seed: %+v, %s", cell, c.Command)
+			t.Errorf("the cell or the command is for another seed: %+v, %s", cell, c.Command)
 		}
-		if reopened.Headline() != s.Headline() || readHeader(dir).state() != outcome.Informational {
-			t.Errorf("after Open the headline differs, or the state is %q", readHeader(dir).state())
+		if reopened.Headline() != s.Headline() || readHeader(dir).state() != outcome.StateInformational {
+			t.Errorf("after Open, the headline differs, or the state is %q", readHeader(dir).state())
 		}
 	}
 }
@@ -89,10 +89,10 @@ func TestGridSizeLimit(t *testing.T) {
 	s.Seeds = 20_000
 	c := &Scenario{Name: "<script>", Row: outcome.Row{Command: "lockpick run x --seed 7"}, States: strings.Repeat(".v", maxCells/2)}
 	s.Scenarios = []*Scenario{c}
-	g := s.grid(c)
+	g := s.newGrid(c)
 	svg := string(g.svg(func(uint64) string { return "" }, true))
-	if len(svg) > 300_000 || strings.Contains(svg, "<script>") || g.More != "The first 10000 of 20000 seeds." {
-		t.Errorf("image of %d bytes, or not escaped; note %q", len(svg), g.More)
+	if len(svg) > 300_000 || strings.Contains(svg, "<script>") || g.Note != "The first 10000 of 20000 seeds." {
+		t.Errorf("image has %d bytes or is not escaped; note is %q", len(svg), g.Note)
 	}
 	s.Add(informationalRun("<script>", 15_000, 1, ""))
 	if len(c.States) != maxCells {

@@ -14,46 +14,47 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Console prints the outcomes of many runs for people: first the result, then the runs that the
-// user named or that were not as expected, then a summary by property, and finally the skipped
-// runs. If Verbose is set, it also prints a line for each run, or for each scenario with many
-// seeds, as soon as it is done. If JSON is set, it instead prints each outcome as JSON as soon as
-// the run is done, and totals at the end. For runs with many seeds it keeps only sums in memory.
+// Console prints the outcomes of many runs: the result, runs that the user asked for by name or that
+// were not as expected, a summary by property, and the skipped runs. With Verbose, it additionally
+// prints a line as soon as a run, or all seeds of a scenario, are done. With JSON, it prints each
+// outcome as JSON as soon as the run is done, and totals at the end. For many seeds it keeps only sums
+// in memory.
 type Console struct {
 	W       io.Writer
-	Suite   *Suite // sums up the same runs
-	Named   bool   // scenarios were named on the command line, so violations are drawn
+	Suite   *Suite // totals of the same runs
+	Named   bool   // the user named scenarios, so draw violations
 	Verbose bool
 	Quiet   bool
 	JSON    bool
 	Diagram func(o outcome.Outcome, width int) string // returns "" if there is no diagram
-	Erase   func()                                    // clears the progress line before something is printed
+	Erase   func()                                    // clears the progress line; called before printing
 
-	runs    int               // number of runs added
-	retries int               // number of discarded tries
-	row     outcome.Row       // the last scenario, while more of its seeds may follow
-	rates   []rate            // rates of the scenarios before it
-	rows    []outcome.Row     // to be printed at the end
-	shown   []outcome.Outcome // to be printed at the end
-	skipped []outcome.Outcome
+	numRuns      int               // number of runs
+	numRetries   int               // number of discarded attempts
+	currentRow   outcome.Row       // current scenario, while more seeds may follow
+	rates        []rate            // rates for the previous scenarios
+	rows         []outcome.Row     // for Finish to print
+	detailedRuns []outcome.Outcome // for Finish to print
+	skippedRuns  []outcome.Outcome
 }
 
-// Add adds the next outcome. Outcomes of one scenario must be consecutive, and skipped ones last.
+// Add adds an outcome. Outcomes of the same scenario must be consecutive, and skipped scenarios must
+// come last.
 func (c *Console) Add(o outcome.Outcome) {
-	c.runs, c.retries = c.runs+1, c.retries+len(o.Retried)
-	if c.row.Scenario != o.Scenario {
+	c.numRuns, c.numRetries = c.numRuns+1, c.numRetries+len(o.RetryReasons)
+	if c.currentRow.Scenario != o.Scenario {
 		c.endRow()
 	}
 	if o.Skipped != "" {
-		c.skipped = append(c.skipped, o)
+		c.skippedRuns = append(c.skippedRuns, o)
 	}
 	switch {
 	case c.JSON:
-		c.row.Add(o)
+		c.currentRow.Add(o)
 		c.addJSON(o)
 	case o.Skipped != "":
 	case c.Suite.Seeds > 1:
-		if c.row.Add(o); c.row.Runs == c.Suite.Seeds {
+		if c.currentRow.Add(o); c.currentRow.Runs == c.Suite.Seeds {
 			c.endRow()
 		}
 	default:
@@ -61,25 +62,24 @@ func (c *Console) Add(o outcome.Outcome) {
 	}
 }
 
-// addRun prints the line of a run if Verbose is set, and keeps the run if Finish has more to print
-// about it.
+// addRun prints a line about a run if Verbose is set, and stores the run if Finish must print details.
 func (c *Console) addRun(o outcome.Outcome) {
 	if c.Verbose {
 		c.Erase()
 		c.printLine(o)
 	}
 	if c.Named && !c.Quiet || o.Code != outcome.ExitOK || c.Named && o.InformationalOnly() {
-		c.shown = append(c.shown, o)
+		c.detailedRuns = append(c.detailedRuns, o)
 	}
 }
 
-// endRow prints the results of a scenario's seeds, or keeps them for Finish, if there is anything to
+// endRow prints the results of a scenario's seeds or stores them for Finish, if there is anything to
 // report.
 func (c *Console) endRow() {
-	r := c.row
-	c.row = outcome.Row{}
+	r := c.currentRow
+	c.currentRow = outcome.Row{}
 	violated := slices.ContainsFunc(r.Cells, func(c outcome.Cell) bool {
-		return c.Violated > 0 && (c.Expected == "" || c.Expected == outcome.AnyOutcome)
+		return c.NumViolated > 0 && (c.Expected == "" || c.Expected == outcome.AnyOutcome)
 	})
 	switch {
 	case c.JSON:
@@ -93,7 +93,7 @@ func (c *Console) endRow() {
 	}
 }
 
-// Finish prints the result, the details and the summary. code is the exit code of all runs.
+// Finish prints the result, the details and the summary. code is the overall exit code.
 func (c *Console) Finish(code int) error {
 	c.endRow()
 	if c.JSON {
@@ -101,7 +101,7 @@ func (c *Console) Finish(code int) error {
 	}
 	c.printResult(code)
 	blank := true // print a blank line before the next run
-	for _, o := range c.shown {
+	for _, o := range c.detailedRuns {
 		long := !c.isBrief(o)
 		if blank || long {
 			fmt.Fprintln(c.W)
@@ -118,44 +118,44 @@ func (c *Console) Finish(code int) error {
 	}
 	if t := c.Suite.summary(); !c.isDetailed() && len(t) > 1 {
 		fmt.Fprintln(c.W)
-		t.WrapHead(display.Width(c.W)).Print(c.W)
+		t.WrapHeader(display.Width(c.W)).Print(c.W)
 	}
 	c.printSkipped()
 	return nil
 }
 
-// printResult prints how many runs ended in each state.
+// printResult prints the number of runs in each state.
 func (c *Console) printResult(code int) {
 	var parts []string
 	for _, s := range outcome.StatesBySeverity() {
 		n := c.Suite.Counts[s]
-		if s == outcome.Skipped {
-			n = len(c.skipped)
+		if s == outcome.StateSkipped {
+			n = len(c.skippedRuns)
 		}
 		if n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, outcome.StateText(s)))
 		}
 	}
-	in := display.Good
+	color := display.GoodText
 	if code != outcome.ExitOK {
-		in = display.Bad
-	} else if c.Suite.Counts[outcome.Informational] > 0 {
-		in = display.Plain
+		color = display.BadText
+	} else if c.Suite.Counts[outcome.StateInformational] > 0 {
+		color = display.PlainText
 	}
 	if c.Verbose {
 		fmt.Fprintln(c.W)
 	}
-	text := fmt.Sprintf("%s on %s, %s: %s", countNoun(c.runs, "run"), c.Suite.Backend, c.Suite.SeedRange(), strings.Join(parts, ", "))
-	if c.retries == 1 {
+	text := fmt.Sprintf("%s on %s, %s: %s", countNoun(c.numRuns, "run"), c.Suite.Backend, c.Suite.SeedRange(), strings.Join(parts, ", "))
+	if c.numRetries == 1 {
 		text += "; 1 retry"
-	} else if c.retries > 1 {
-		text += fmt.Sprintf("; %d retries", c.retries)
+	} else if c.numRetries > 1 {
+		text += fmt.Sprintf("; %d retries", c.numRetries)
 	}
-	fmt.Fprintln(c.W, display.Paint(c.W, in, text))
+	fmt.Fprintln(c.W, display.Paint(c.W, color, text))
 }
 
-// countNoun formats a count and its noun. The count has no thousands separators, so that programs
-// can parse it.
+// countNoun formats a count with a noun. It uses no thousands separators, so that programs can parse
+// the count.
 func countNoun(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -163,16 +163,16 @@ func countNoun(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// printSkipped prints each skipped run in detailed output, or otherwise the number of runs skipped
-// for each reason.
+// printSkipped prints each skipped run or, if the output is not detailed, the number of skipped runs
+// by reason.
 func (c *Console) printSkipped() {
-	if len(c.skipped) == 0 {
+	if len(c.skippedRuns) == 0 {
 		return
 	}
 	fmt.Fprintln(c.W)
 	var reasons []string
 	count := map[string]int{}
-	for _, o := range c.skipped {
+	for _, o := range c.skippedRuns {
 		if c.isDetailed() {
 			fmt.Fprintf(c.W, "%-43s skipped: %s\n", display.OneLine(o.Scenario), display.OneLine(o.Skipped))
 		} else if count[o.Skipped]++; count[o.Skipped] == 1 {
@@ -184,22 +184,22 @@ func (c *Console) printSkipped() {
 	}
 }
 
-// numbersRow is the name of the summary's row for all numbers with a bound.
+// numbersRow is the name of the summary's row for bounded numbers.
 const numbersRow = "measured numbers"
 
-// Columns of a summary.
+// Columns of the summary.
 const (
 	colHolds           = "holds"
 	colViolated        = "violated as expected"
 	colInformational   = "violated, informational"
-	colNotInComparison = "violated, comparison run not"
+	colNotInComparison = "violated, not in comparison"
 	colNotExercised    = "not exercised"
 	colUndecided       = "inconclusive"
 	colUnexpected      = "unexpected"
 )
 
-// summary counts the results of each property, in a table that fits on one screen. Empty rows and
-// columns are left out.
+// summary returns a table of the number of results by property and column, without empty rows and
+// columns. It fits on one screen.
 func (s *Suite) summary() display.Table {
 	count := map[[2]string]int{}
 	for _, c := range s.Scenarios {
@@ -254,42 +254,40 @@ func columnOf(w outcome.ResultKey) string {
 	return colNotExercised
 }
 
-// isDetailed reports whether each run is printed, which is the case if scenarios were named or
-// Verbose is set.
+// isDetailed reports whether to print each run.
 func (c *Console) isDetailed() bool { return (c.Named || c.Verbose) && !c.Quiet }
 
-// isBrief reports whether a single line describes the run completely.
+// isBrief reports whether a single line is enough for a run.
 func (c *Console) isBrief(o outcome.Outcome) bool {
 	return o.Code == outcome.ExitOK && !(c.isDetailed() && c.Named && o.Violated())
 }
 
-// printRun prints a run with the result of each property, the reasons, the diagram, and the command
-// that reruns it.
+// printRun prints a run's results with the reasons, the diagram, and the command to rerun it.
 func (c *Console) printRun(o outcome.Outcome) {
 	state := o.State()
-	discards := func() {
-		for _, why := range o.Retried {
+	printRetries := func() {
+		for _, why := range o.RetryReasons {
 			fmt.Fprintf(c.W, "    retried: %s\n", display.OneLine(why))
 		}
 	}
 	switch {
 	case c.isBrief(o):
 		c.printLine(o)
-		discards()
+		printRetries()
 		return
-	case state == outcome.Interrupted:
-		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, display.Doubt, outcome.StateText(state)))
+	case state == outcome.StateInterrupted:
+		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, display.DoubtText, outcome.StateText(state)))
 	case o.Code == outcome.ExitOK:
 		fmt.Fprintln(c.W, display.OneLine(o.Scenario))
 	default:
-		in := display.Bad
-		if state == outcome.Undecided {
-			in = display.Doubt
+		color := display.BadText
+		if state == outcome.StateUndecided {
+			color = display.DoubtText
 		}
-		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, in, strings.ToUpper(outcome.StateText(state))))
+		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, color, strings.ToUpper(outcome.StateText(state))))
 	}
-	discards()
-	if state != outcome.Interrupted {
+	printRetries()
+	if state != outcome.StateInterrupted {
 		c.explain(o)
 	}
 	if o.Hint != "" {
@@ -301,16 +299,16 @@ func (c *Console) printRun(o outcome.Outcome) {
 	fmt.Fprintf(c.W, "    run again: %s\n", display.OneLine(o.Command))
 }
 
-// explain prints the results of a run's properties with their reasons, and its diagram.
+// explain prints a run's results with the reasons, and the diagram.
 func (c *Console) explain(o outcome.Outcome) {
 	for _, x := range remarks(o) {
 		fmt.Fprintln(c.W, c.colorPart(o, c.wrap(6, "    "+x.text)))
-		for _, why := range x.why {
+		for _, why := range x.reasons {
 			fmt.Fprintln(c.W, c.wrap(8, "        "+why))
 		}
 	}
-	if o.Stopped != "" {
-		fmt.Fprintf(c.W, "    %s\n", display.OneLine(o.Stopped))
+	if o.StopReason != "" {
+		fmt.Fprintf(c.W, "    %s\n", display.OneLine(o.StopReason))
 	}
 	if o.Error != "" {
 		fmt.Fprintf(c.W, "    error: %s\n", strings.ReplaceAll(strings.TrimSpace(o.Error), "\n", "\n    "))
@@ -323,7 +321,7 @@ func (c *Console) explain(o outcome.Outcome) {
 	}
 }
 
-// wrap breaks text into lines that fit the terminal. indent applies to all lines but the first.
+// wrap breaks text into lines that fit the terminal. It indents all lines except the first by indent.
 func (c *Console) wrap(indent int, text string) string {
 	n := display.Columns(c.W)
 	if n == 0 {
@@ -334,13 +332,13 @@ func (c *Console) wrap(indent int, text string) string {
 	return text[:lead] + display.Wrap(max(n, 40)-1, lead, indent, body)
 }
 
-// printLine prints a run in one line, or in one line per property if it does not fit.
+// printLine prints a run on one line or, if that is too long, on one line per result.
 func (c *Console) printLine(o outcome.Outcome) {
 	o.Scenario = display.OneLine(o.Scenario)
-	parts := Brief(o)
+	parts := DescribeResults(o)
 	switch {
-	case o.State() == outcome.Interrupted:
-		parts = []string{outcome.Interrupted}
+	case o.State() == outcome.StateInterrupted:
+		parts = []string{outcome.StateInterrupted}
 	case o.Code != outcome.ExitOK:
 		parts = append([]string{strings.ToUpper(outcome.StateText(o.State()))}, parts...)
 	}
@@ -349,7 +347,7 @@ func (c *Console) printLine(o outcome.Outcome) {
 		parts = []string{one}
 	}
 	name, column := o.Scenario, 43
-	if slices.ContainsFunc(parts, func(p string) bool { return len(p) > room }) { // too long to stand beside the name
+	if slices.ContainsFunc(parts, func(p string) bool { return len(p) > room }) { // does not fit next to the name
 		fmt.Fprintln(c.W, name)
 		name, column = "", 3
 	}
@@ -359,78 +357,79 @@ func (c *Console) printLine(o outcome.Outcome) {
 	}
 }
 
-// colorPart colors a part of a run's line by its meaning.
+// colorPart colors a part of a run's line if it states a violation or an unexpected outcome.
 func (c *Console) colorPart(o outcome.Outcome, part string) string {
 	switch {
-	case o.Code != outcome.ExitOK && o.State() != outcome.Undecided && strings.HasPrefix(part, strings.ToUpper(outcome.StateText(o.State()))):
-		return display.Paint(c.W, display.Bad, part)
+	case o.Code != outcome.ExitOK && o.State() != outcome.StateUndecided && strings.HasPrefix(part, strings.ToUpper(outcome.StateText(o.State()))):
+		return display.Paint(c.W, display.BadText, part)
 	case o.Code != outcome.ExitOK && strings.HasPrefix(part, strings.ToUpper(outcome.StateText(o.State()))), strings.Contains(part, " violated"):
-		return display.Paint(c.W, display.Doubt, part)
+		return display.Paint(c.W, display.DoubtText, part)
 	}
 	return part
 }
 
-// remark is the result of one or more properties of a run, with the reasons.
+// remark describes the result for one or more properties, with the reasons.
 type remark struct {
-	text string
-	why  []string
+	text    string
+	reasons []string
 }
 
-// remarks describes the properties that have an expectation or were violated. Violations with the
-// same cause share a remark, and so do inconclusive properties with the same reason. A property
-// that is implied by another one is omitted if both hold.
+// remarks describes the properties that have an expectation or were violated. Violations with the same
+// cause share a remark, and so do other consecutive results with the same reason. A property implied
+// by another property is omitted if neither is violated.
 func remarks(o outcome.Outcome) (all []remark) {
 	findings := o.Findings()
-	var open []outcome.Judgement // consecutive ones with the same reason
+	var pending []outcome.Judgement // consecutive judgements with the same result and reason
 	flush := func() {
-		if len(open) == 0 {
+		if len(pending) == 0 {
 			return
 		}
-		text := open[0].String()
-		if len(open) > 1 {
-			text = fmt.Sprintf("%s %s", propertyNames(open), open[0].Got)
+		text := pending[0].String()
+		if len(pending) > 1 {
+			text = fmt.Sprintf("%s %s", propertyNames(pending), pending[0].Got)
 		}
-		all, open = append(all, remark{text, []string{open[0].Because}}), nil
+		all, pending = append(all, remark{text, []string{pending[0].Because}}), nil
 	}
 	for _, j := range o.Judgements {
-		lead := o.JudgementOf(j.Follows)
+		lead := o.JudgementOf(j.ImpliedBy)
 		switch {
 		case j.Got == verdict.Violated && j.Number == nil:
 			if i := slices.IndexFunc(findings, func(f outcome.Finding) bool { return f.Property == j.Property }); i >= 0 {
 				flush()
 				all = append(all, findingRemark(findings[i]))
 			}
-		case !j.Reportable(), j.Follows != "" && j.AsExpected && lead != nil && lead.Got != verdict.Violated:
+		case !j.Reportable(), j.ImpliedBy != "" && j.AsExpected && lead != nil && lead.Got != verdict.Violated:
 		case j.Got == verdict.Holds && j.AsExpected:
 			flush()
 			all = append(all, remark{text: singleLine(j).String()})
 		default:
-			if j = singleLine(j); len(open) > 0 && (open[0].Because != j.Because || open[0].Got != j.Got) {
+			if j = singleLine(j); len(pending) > 0 && (pending[0].Because != j.Because || pending[0].Got != j.Got) {
 				flush()
 			}
-			open = append(open, j)
+			pending = append(pending, j)
 		}
 	}
 	flush()
 	return all
 }
 
-// findingRemark describes a finding: the reason, the damage it led to, and whether its cause was confirmed.
+// findingRemark describes a finding: the reason, the resulting damage, and whether the cause was
+// confirmed.
 func findingRemark(f outcome.Finding) remark {
 	p := remark{display.OneLine(f.String()), []string{display.OneLine(f.Because)}}
 	for _, j := range f.Related {
 		if j.Cause == verdict.LockBroken {
-			p.why = append(p.why, display.OneLine(j.Because))
+			p.reasons = append(p.reasons, display.OneLine(j.Because))
 		}
 	}
 	if c := f.Confirmation; c != nil {
-		p.why = append(p.why, fmt.Sprintf("cause %s: %s", c.State, display.OneLine(c.Why)))
+		p.reasons = append(p.reasons, fmt.Sprintf("cause %s: %s", c.State, display.OneLine(c.Why)))
 	}
 	return p
 }
 
-// Brief describes each result of a run in a few words.
-func Brief(o outcome.Outcome) (all []string) {
+// DescribeResults describes each result of a run in a few words.
+func DescribeResults(o outcome.Outcome) (all []string) {
 	for _, p := range remarks(o) {
 		all = append(all, p.text)
 	}
@@ -440,8 +439,7 @@ func Brief(o outcome.Outcome) (all []string) {
 	return all
 }
 
-// singleLine returns a judgement in which each text, which may quote untrusted data, is on a single
-// line.
+// singleLine returns j with every text on a single line, because texts may quote untrusted data.
 func singleLine(j outcome.Judgement) outcome.Judgement {
 	for _, s := range []*string{&j.Property, &j.Expected, &j.Cause, &j.Node, &j.Because} {
 		*s = display.OneLine(*s)
@@ -449,9 +447,9 @@ func singleLine(j outcome.Judgement) outcome.Judgement {
 	return j
 }
 
-// propertyNames lists the names of the judged properties.
+// propertyNames lists the properties of the judgements.
 func propertyNames(js []outcome.Judgement) string {
-	if len(js) >= len(checker.Properties())-1 { // holder-told applies to few locks
+	if len(js) >= len(checker.Properties())-1 { // HolderNotified applies to few locks
 		return fmt.Sprintf("all %d properties", len(js))
 	}
 	var out []string
@@ -461,9 +459,9 @@ func propertyNames(js []outcome.Judgement) string {
 	return strings.Join(out, ", ")
 }
 
-const maxShown = 5
+const maxRunsShown = 5
 
-// printRow prints the results of a scenario's seeds.
+// printRow prints the results of a scenario with many seeds.
 func (c *Console) printRow(r outcome.Row) {
 	fmt.Fprintf(c.W, "%-44s %d seeds: %s\n", r.Scenario, r.Runs, strings.Join(outcome.DescribeCounts(r.Counts), ", "))
 	causes := display.Table{{"", "", ""}} // cause, number of seeds, and the command of the shortest example
@@ -472,13 +470,13 @@ func (c *Console) printRow(r outcome.Row) {
 	}
 	lines := causes.Lines("      ", display.Width(c.W))[1:]
 	for _, property := range checker.Properties() {
-		if x := r.Cell(property); x != nil && (x.Violated > 0 || x.Expected != "" && x.HasRate(c.Suite.Backend)) {
-			text := fmt.Sprintf("%s violated in %s", property, c.Suite.share(*x))
-			if x.Violated > 0 {
-				text = display.Paint(c.W, display.Doubt, text)
+		if x := r.Cell(property); x != nil && (x.NumViolated > 0 || x.Expected != "" && x.HasRate(c.Suite.Backend)) {
+			text := fmt.Sprintf("%s violated in %s", property, c.Suite.shareText(*x))
+			if x.NumViolated > 0 {
+				text = display.Paint(c.W, display.DoubtText, text)
 			}
-			if x.NotExercised > 0 && x.HasRate(c.Suite.Backend) {
-				text += fmt.Sprintf("; %d did not exercise it", x.NotExercised)
+			if x.NumUnexercised > 0 && x.HasRate(c.Suite.Backend) {
+				text += fmt.Sprintf("; %d did not exercise it", x.NumUnexercised)
 			}
 			fmt.Fprintln(c.W, "    "+text)
 		}
@@ -488,39 +486,39 @@ func (c *Console) printRow(r outcome.Row) {
 			}
 		}
 	}
-	shown := r.FailedRuns(maxShown)
+	shown := r.FailedRuns(maxRunsShown)
 	for _, o := range shown {
-		fmt.Fprintf(c.W, "    seed %d: %s\n    run again: %s\n", o.Seed, strings.Join(Brief(o), "; "), o.Command)
+		fmt.Fprintf(c.W, "    seed %d: %s\n    run again: %s\n", o.Seed, strings.Join(DescribeResults(o), "; "), o.Command)
 	}
 	if more := r.Runs - outcome.CountPassed(r.Counts) - len(shown); more > 0 {
 		fmt.Fprintf(c.W, "    … and %d more\n", more)
 	}
 }
 
-// rate states how often a property of a scenario was violated, with the 95 % interval.
+// rate states how often a scenario violated a property, with the 95 % interval.
 type rate struct {
-	Scenario string  `json:"scenario"`
-	Property string  `json:"property"`
-	Runs     int     `json:"runs"` // number of runs that decided it
-	Violated int     `json:"violated"`
-	Idle     int     `json:"notExercised,omitempty"` // number of runs that had no occasion to violate it
-	Rate     float64 `json:"rate"`
-	Low      float64 `json:"low"`
-	High     float64 `json:"high"`
+	Scenario     string  `json:"scenario"`
+	Property     string  `json:"property"`
+	Runs         int     `json:"runs"` // number of conclusive runs
+	Violated     int     `json:"violated"`
+	NotExercised int     `json:"notExercised,omitempty"` // number of runs without an occasion to violate it
+	Rate         float64 `json:"rate"`
+	Low          float64 `json:"low"`
+	High         float64 `json:"high"`
 }
 
-// ratesOf returns how often each property of a scenario was violated, if enough runs decided it.
+// ratesOf returns the rates for the properties with enough conclusive runs.
 func ratesOf(r outcome.Row, backend string) (rates []rate) {
 	for _, name := range checker.Properties() {
-		if c := r.Cell(name); c != nil && (c.Expected != "" || c.Violated > 0) && c.HasRate(backend) {
-			low, high := outcome.Wilson(c.Violated, c.Decided)
-			rates = append(rates, rate{r.Scenario, name, c.Decided, c.Violated, c.NotExercised, float64(c.Violated) / float64(c.Decided), low, high})
+		if c := r.Cell(name); c != nil && (c.Expected != "" || c.NumViolated > 0) && c.HasRate(backend) {
+			low, high := outcome.Wilson(c.NumViolated, c.NumDecided)
+			rates = append(rates, rate{r.Scenario, name, c.NumDecided, c.NumViolated, c.NumUnexercised, float64(c.NumViolated) / float64(c.NumDecided), low, high})
 		}
 	}
 	return rates
 }
 
-// scenarioCause is a cause with its scenario, for JSON output.
+// scenarioCause adds the scenario to a cause, for JSON output.
 type scenarioCause struct {
 	Scenario string `json:"scenario"`
 	outcome.Cause
@@ -530,22 +528,22 @@ const beginJSON = "{\n  \"schema\": 1,\n  \"outcomes\": ["
 
 func (c *Console) addJSON(o outcome.Outcome) {
 	c.Erase()
-	before := ","
-	if c.runs == 1 {
-		before = beginJSON
+	prefix := ","
+	if c.numRuns == 1 {
+		prefix = beginJSON
 	}
 	text, err := json.MarshalIndent(o, "    ", "  ")
 	if err != nil {
-		panic(err) // plain data
+		panic(err) // cannot fail for plain data
 	}
-	fmt.Fprintf(c.W, "%s\n    %s", before, text)
+	fmt.Fprintf(c.W, "%s\n    %s", prefix, text)
 }
 
-// endJSON prints the totals.
+// endJSON prints the totals at the end of JSON output.
 func (c *Console) endJSON(code int) error {
-	end := struct {
+	totals := struct {
 		Rates  []rate `json:"rates,omitempty"`
-		Causes any    `json:"causes,omitempty"` // nil if there is only one seed
+		Causes any    `json:"causes,omitempty"` // nil for a single seed
 		Code   int    `json:"code"`
 	}{Rates: c.rates, Code: code}
 	if c.Suite.Seeds > 1 {
@@ -555,31 +553,31 @@ func (c *Console) endJSON(code int) error {
 				causes = append(causes, scenarioCause{s.ID(), x})
 			}
 		}
-		end.Causes = causes
+		totals.Causes = causes
 	}
-	text, err := json.MarshalIndent(end, "", "  ")
+	text, err := json.MarshalIndent(totals, "", "  ")
 	if err != nil {
 		return err
 	}
-	before := "\n  ],"
-	if c.runs == 0 {
-		before = beginJSON + "],"
+	prefix := "\n  ],"
+	if c.numRuns == 0 {
+		prefix = beginJSON + "],"
 	}
-	_, err = fmt.Fprintf(c.W, "%s%s\n", before, text[1:])
+	_, err = fmt.Fprintf(c.W, "%s%s\n", prefix, text[1:])
 	return err
 }
 
-// secondJudge maps the second judge's result for the whole history to its description.
-var secondJudge = map[verdict.Outcome]string{
+// secondJudgeTexts describes the second judge's possible results for the whole history.
+var secondJudgeTexts = map[verdict.Outcome]string{
 	verdict.Holds:     "consistent with a lease lock",
 	verdict.Violated:  "not consistent with any lease lock",
 	verdict.Undecided: "not run, or the record is too long for its search",
 }
 
-// PrintVerdict prints a verdict and the expectations. second reports whether a second judge was
-// available. A reason that applies to consecutive properties is printed once.
-func PrintVerdict(w io.Writer, v verdict.Verdict, js []outcome.Judgement, second bool) {
-	live := false
+// PrintVerdict prints judgements with their reasons and witnesses. It prints the reason only once for
+// consecutive properties that share it. hasSecond reports whether a second judge was available.
+func PrintVerdict(w io.Writer, v verdict.Verdict, js []outcome.Judgement, hasSecond bool) {
+	inLiveness := false
 	for len(js) > 0 {
 		js = slices.Clone(js)
 		n := 0
@@ -587,9 +585,9 @@ func PrintVerdict(w io.Writer, v verdict.Verdict, js []outcome.Judgement, second
 			if js[n] = singleLine(js[n]); js[n].Because != js[0].Because {
 				break
 			}
-			if !live && checker.Liveness(js[n].Property) {
+			if !inLiveness && checker.Liveness(js[n].Property) {
 				fmt.Fprintln(w, "liveness, as far as the faults allow it:")
-				live = true
+				inLiveness = true
 			}
 			fmt.Fprintln(w, js[n])
 		}
@@ -601,7 +599,7 @@ func PrintVerdict(w io.Writer, v verdict.Verdict, js []outcome.Judgement, second
 		}
 		js = js[n:]
 	}
-	if second {
-		fmt.Fprintf(w, "second judge (porcupine): %s\n", secondJudge[v.Second])
+	if hasSecond {
+		fmt.Fprintf(w, "second judge (porcupine): %s\n", secondJudgeTexts[v.Second])
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// readJSON prints outcomes as JSON and parses the result.
+// readJSON prints outcomes as JSON and parses the output.
 func readJSON(t *testing.T, all []outcome.Outcome) (read struct {
 	Schema   int
 	Outcomes []outcome.Outcome
@@ -40,7 +40,7 @@ func readJSON(t *testing.T, all []outcome.Outcome) (read struct {
 	return read
 }
 
-// The JSON output of any number of scenarios contains all outcomes and rates.
+// The output contains all outcomes and rates, whatever the number of scenarios.
 func TestJSONOutputIsComplete(t *testing.T) {
 	var all []outcome.Outcome
 	for n := range 5 {
@@ -67,7 +67,7 @@ func TestJSONOutputIsComplete(t *testing.T) {
 	}
 }
 
-// Rates count only the seeds that decided a property.
+// Rates count only the seeds whose result for the property was conclusive.
 func TestRatesCountDecidedSeeds(t *testing.T) {
 	var all []outcome.Outcome
 	for seed := range uint64(40) {
@@ -86,7 +86,7 @@ func TestRatesCountDecidedSeeds(t *testing.T) {
 	if len(rates) != 1 {
 		t.Fatalf("%d rates, want 1", len(rates))
 	}
-	if r := rates[0]; r.Runs != 23 || r.Violated != 2 || r.Idle != 15 || fmt.Sprintf("%.4f", r.Rate) != "0.0870" {
+	if r := rates[0]; r.Runs != 23 || r.Violated != 2 || r.NotExercised != 15 || fmt.Sprintf("%.4f", r.Rate) != "0.0870" {
 		t.Errorf("unexpected rate: %+v", r)
 	}
 	var out strings.Builder
@@ -101,12 +101,12 @@ func TestRatesCountDecidedSeeds(t *testing.T) {
 		t.Errorf("output does not contain %q:\n%s", want, out.String())
 	}
 	if len(readJSON(t, all[:30]).Rates) != 0 {
-		t.Error("there is a rate although too few runs decided the property")
+		t.Error("got a rate with too few conclusive runs, want none")
 	}
 }
 
-// A summary with all seven columns fits a terminal of 100 columns, and one with five fits 80. A head
-// that fits stays on one line.
+// A summary with all seven columns fits a terminal with 100 columns, and a summary with five fits 80. A
+// header that fits stays on one line.
 func TestSummaryFits(t *testing.T) {
 	ways := []outcome.Judgement{ // one per column
 		{Got: verdict.Holds, AsExpected: true, Expected: "holds"}, {Got: verdict.Violated, AsExpected: true, Expected: "violated"}, {Got: verdict.Violated, AsExpected: true, Expected: "any"},
@@ -119,7 +119,7 @@ func TestSummaryFits(t *testing.T) {
 			counts[outcome.ResultKey{Judgement: j}] = 188
 		}
 		s := Suite{Scenarios: []*Scenario{{Row: outcome.Row{Cells: []outcome.Cell{{Property: "mutual-exclusion", Results: counts}, {Property: "lease-linearizable", Results: counts}}}}}}
-		lines := s.summary().WrapHead(c.width).Lines("", c.width)
+		lines := s.summary().WrapHeader(c.width).Lines("", c.width)
 		head := strings.Split(lines[0], "\n")
 		for _, line := range slices.Concat(head, lines[1:]) {
 			if utf8.RuneCountInString(line) > c.width {

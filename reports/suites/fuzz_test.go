@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// externalLink matches a link from a suite's page to a place outside the store.
+// externalLink matches a link from a suite's page to something outside the store.
 var externalLink = regexp.MustCompile(`(href|src)="(\.\./\.\./\.\.|/|[a-z]+:)[^"]*"`)
 
-// Any text that parse accepts can be rendered, without links that lead out of the store.
+// Everything that parseSuite accepts can be rendered, without links that lead out of the store.
 func FuzzOutcome(f *testing.F) {
 	golden, err := os.ReadFile("testdata/outcome.json")
 	if err != nil {
@@ -22,7 +22,7 @@ func FuzzOutcome(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		s, err := parse(text)
+		s, err := parseSuite(text)
 		if err != nil {
 			return
 		}
@@ -33,7 +33,7 @@ func FuzzOutcome(f *testing.F) {
 		}
 		writeMarkdown(&markdown, v)
 		if out := externalLink.Find(page.Bytes()); out != nil {
-			t.Errorf("link leads out of the store: %s", out)
+			t.Errorf("link that leads out of the store: %s", out)
 		}
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"lockpick/internal/files"
 )
 
-// fullStore creates a store that contains three suites, one per day, and an unfinished run. Each
-// suite has two runs and refers to one of them.
+// fullStore creates a store with three suites, one per day, and an unfinished run. Each suite has two
+// runs and refers to one of them.
 func fullStore(t *testing.T) string {
 	t.Helper()
 	store := t.TempDir()
@@ -53,14 +53,14 @@ func TestFindExcess(t *testing.T) {
 		b    Retention
 		want []string
 	}{
-		"newest one":   {Retention{Newest: 1}, slices.Concat(first, second)},
-		"newest two":   {Retention{Newest: 2}, first},
-		"newest three": {Retention{Newest: 3}, nil},
-		"older":        {Retention{Since: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}, first},
-		// The suite and its first run started earlier. The run it refers to started later and is kept.
-		"between its runs": {Retention{Since: time.Date(2026, 1, 1, 3, 4, 1, 5e8, time.UTC)}, first[:2]},
-		"slightly smaller": {Retention{Bytes: size - 40}, first[:1]},
-		"much smaller":     {Retention{Bytes: 2500}, slices.Concat(first, second)},
+		"newest one":   {Retention{MaxCount: 1}, slices.Concat(first, second)},
+		"newest two":   {Retention{MaxCount: 2}, first},
+		"newest three": {Retention{MaxCount: 3}, nil},
+		"older":        {Retention{MinStart: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}, first},
+		// The suite and its first run started before that time. The run it refers to started later and stays.
+		"between its runs": {Retention{MinStart: time.Date(2026, 1, 1, 3, 4, 1, 5e8, time.UTC)}, first[:2]},
+		"slightly smaller": {Retention{MaxBytes: size - 40}, first[:1]},
+		"much smaller":     {Retention{MaxBytes: 2500}, slices.Concat(first, second)},
 		"zero bytes":       {Retention{}, slices.Concat(first, second, third)},
 	} {
 		store := fullStore(t)
@@ -92,39 +92,39 @@ func TestFindExcess(t *testing.T) {
 				t.Errorf("%s: %s links to %s, %v", name, link, to, err)
 			}
 		}
-		for _, stays := range []string{"long/20260101T000000.000Z-process-1/history.jsonl", "notes/mine.txt"} {
-			if _, err := os.Stat(filepath.Join(store, stays)); err != nil {
-				t.Errorf("%s: a file that must be kept is missing: %v", name, err)
+		for _, path := range []string{"long/20260101T000000.000Z-process-1/history.jsonl", "notes/mine.txt"} {
+			if _, err := os.Stat(filepath.Join(store, path)); err != nil {
+				t.Errorf("%s: Remove deleted a file that must stay: %v", name, err)
 			}
 		}
 	}
 }
 
-// A run without an outcome is kept while it is written to. An unreadable suite may refer to any run,
-// so FindExcess fails.
-func TestFindExcessKeepsLiveRuns(t *testing.T) {
+// A run without an outcome becomes excess when it has not been written to for a while. An unreadable
+// suite may refer to any run, so FindExcess fails.
+func TestFindExcessWithUnfinishedRunsAndUnreadableSuites(t *testing.T) {
 	store := fullStore(t)
-	going := filepath.Join(store, "long", "20260101T000000.000Z-process-1")
+	unfinishedRun := filepath.Join(store, "long", "20260101T000000.000Z-process-1")
 	ago := time.Now().Add(-2 * liveWindow)
-	for _, path := range []string{filepath.Join(going, "history.jsonl"), going} {
+	for _, path := range []string{filepath.Join(unfinishedRun, "history.jsonl"), unfinishedRun} {
 		if err := os.Chtimes(path, ago, ago); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got, err := FindExcess(store, Retention{Bytes: 0, Since: time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC)})
+	got, err := FindExcess(store, Retention{MaxBytes: 0, MinStart: time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC)})
 	if err != nil || len(got) != 1 || got[0].Dir != "long/20260101T000000.000Z-process-1" {
-		t.Errorf("excess with an old unfinished run: %v, %v", got, err)
+		t.Errorf("with an old unfinished run: excess is %v, error %v", got, err)
 	}
 	if err := Remove(store, got); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(store, "long")); err == nil {
-		t.Error("an empty folder remains")
+		t.Error("Remove left an empty folder")
 	}
 	if err := os.Remove(filepath.Join(store, Folder, "20260103T030400.000Z", OutcomeFile)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := FindExcess(store, Retention{Newest: 1}); err == nil || !strings.Contains(err.Error(), "20260103T030400.000Z") {
-		t.Errorf("with an unreadable suite: %v, %v", got, err)
+	if got, err := FindExcess(store, Retention{MaxCount: 1}); err == nil || !strings.Contains(err.Error(), "20260103T030400.000Z") {
+		t.Errorf("with an unreadable suite: excess is %v, error %v", got, err)
 	}
 }

@@ -11,21 +11,21 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// maxFailing limits the runs shown per scenario.
-const maxFailing = 3
+// maxFailedRuns limits the number of runs shown per scenario.
+const maxFailedRuns = 3
 
-// maxAnnotations is one less than GitHub shows per step, so that GitHub drops none silently.
+// maxAnnotations is one less than GitHub shows per step, so that GitHub does not silently drop any.
 const maxAnnotations = 9
 
-// GitHubAnnotations writes a workflow command for each outcome that was not as expected: at most
-// nine, the last of which states how many more there are.
+// GitHubAnnotations writes a workflow command for each outcome that was not as expected. It writes at
+// most nine; if there are more such outcomes, the last command states how many.
 func GitHubAnnotations(w io.Writer, t *outcome.Tally) error {
 	var lines []string
 	all := 0
 	for _, r := range t.Rows {
 		all += r.Runs - outcome.CountPassed(r.Counts)
-		for _, o := range r.FailedRuns(maxFailing) {
-			if o.Skipped != "" { // required by --require, so the skip is an error
+		for _, o := range r.FailedRuns(maxFailedRuns) {
+			if o.Skipped != "" { // the skip is an error because of --require
 				all++
 			}
 			lines = append(lines, annotation(o))
@@ -64,10 +64,10 @@ func annotation(o outcome.Outcome) string {
 	return workflowCommand(fmt.Sprintf("%s: %s on %s, seed %d", outcome.StateText(o.State()), oneLine(o.Scenario), o.Backend, o.Seed), strings.Join(parts, "\n"))
 }
 
-// oneLine returns text, which may quote untrusted data, as a single line.
-func oneLine(s string) string { return display.Visible(display.Clip(s, maxText), maxText) }
+// oneLine returns s, which may quote untrusted data, as a single line.
+func oneLine(s string) string { return display.Sanitize(display.TruncateBytes(s, maxText), maxText) }
 
-// workflowCommand formats a workflow command, escaped as in GitHub's own toolkit
+// workflowCommand formats a workflow command. It escapes text in the same way as GitHub's toolkit
 // (actions/toolkit, packages/core/src/command.ts).
 func workflowCommand(title, message string) string {
 	escaped := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
@@ -75,16 +75,15 @@ func workflowCommand(title, message string) string {
 	return "::error title=" + property.Replace(title) + "::" + escaped.Replace(message)
 }
 
-// document is Markdown text with a maximum size. Text that does not fit is cut at the end of a
-// line, and a note states this.
+// document is a Markdown text with a maximum size. It is truncated at the end of a line, with a note.
 type document struct {
-	b         strings.Builder
-	remaining int
-	fence     string // fence of the open code block; "" if none is open
+	text      strings.Builder
+	bytesLeft int
+	fence     string // fence of the open code block, or ""
 	truncated bool
 }
 
-// noteSize reserves bytes for the note that text was cut, and for the end of a code block.
+// noteSize is the number of bytes reserved for the note on truncation and the end of a code block.
 const noteSize = 256
 
 func (d *document) addLines(lines ...string) {
@@ -92,38 +91,38 @@ func (d *document) addLines(lines ...string) {
 		if d.truncated {
 			return
 		}
-		if len(l)+1 > d.remaining-noteSize {
-			d.cut()
+		if len(l)+1 > d.bytesLeft-noteSize {
+			d.truncate()
 			return
 		}
-		d.b.WriteString(l + "\n")
-		d.remaining -= len(l) + 1
+		d.text.WriteString(l + "\n")
+		d.bytesLeft -= len(l) + 1
 	}
 }
 
-// cut ends the document, and the open code block if there is one.
-func (d *document) cut() {
+// truncate ends the document, including any open code block.
+func (d *document) truncate() {
 	d.truncated = true
 	if d.fence != "" {
-		d.b.WriteString(d.fence + "\n\n")
+		d.text.WriteString(d.fence + "\n\n")
 	}
-	fmt.Fprintf(&d.b, "\n**Cut at %d KiB.** See the run directories for the rest.\n", maxBytes>>10)
+	fmt.Fprintf(&d.text, "\n**Truncated at %d KiB.** See the run directories for the rest.\n", maxBytes>>10)
 }
 
-// addDrawing adds a diagram as Mermaid, which is recognized by its first word, or as plain text.
+// addDrawing adds a diagram as Mermaid, if the text starts like Mermaid, or as plain text.
 func (d *document) addDrawing(text string) {
 	kind := "text"
 	if strings.HasPrefix(text, "sequenceDiagram") || strings.HasPrefix(text, "%%{") || strings.HasPrefix(text, "---\n") {
 		kind = "mermaid"
 	}
-	if len(text) > maxDrawing && kind == "mermaid" { // half a Mermaid diagram cannot be rendered
-		d.addLines("The diagram is too long for Mermaid; it is in the run directory.", "")
+	if len(text) > maxDrawing && kind == "mermaid" { // a truncated Mermaid diagram cannot be rendered
+		d.addLines("The diagram is too long for Mermaid. See the run directory.", "")
 		return
 	}
-	d.addCodeBlock(kind, display.Clip(text, maxDrawing))
+	d.addCodeBlock(kind, display.TruncateBytes(text, maxDrawing))
 }
 
-// addCodeBlock adds a code block. Its fence is longer than any run of backticks in the text.
+// addCodeBlock adds a code block with a fence longer than any run of backticks in the text.
 func (d *document) addCodeBlock(kind, text string) {
 	longest, n := 2, 0
 	for _, r := range text {
@@ -139,82 +138,82 @@ func (d *document) addCodeBlock(kind, text string) {
 	}
 	d.fence = fence
 	for l := range strings.SplitSeq(text, "\n") {
-		d.addLines(display.Visible(l, len(l)))
+		d.addLines(display.Sanitize(l, len(l)))
 	}
 	d.addLines(fence)
 	d.fence = ""
 	d.addLines("")
 }
 
-// githubEscapes makes GitHub show Markdown and HTML characters unchanged. An unescaped @ would
-// mention a user, a # would link to an issue, and an address would become a link.
+// githubEscapes escapes text for GitHub. An unescaped @ would mention a user, a # would link to an
+// issue, and an address would become a link.
 var githubEscapes = strings.NewReplacer("://", ":&#47;/", "<", "&lt;", ">", "&gt;", "&", "&amp;", "@", "&#64;", "#", "&#35;",
 	`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "{", `\{`, "}", `\}`, "[", `\[`, "]", `\]`, "(", `\(`, ")", `\)`, "|", `\|`, "~", `\~`, "$", `\$`, "!", `\!`)
 
-// githubMarkdown makes GitHub show text unchanged, on one line. It escapes more than markdown does,
-// because GitHub turns bare words into links.
-func githubMarkdown(s string) string { return githubEscapes.Replace(display.Visible(s, maxText)) }
+// githubMarkdown escapes text for GitHub and puts it on one line. It escapes more than markdown does,
+// because GitHub turns even plain words into links.
+func githubMarkdown(s string) string { return githubEscapes.Replace(display.Sanitize(s, maxText)) }
 
 // Limits of the summary.
 const (
-	maxBytes         = 900 << 10 // GitHub refuses a summary of more than 1 MiB
-	maxExpectedDrawn = 4         // up to this number of scenarios, expected violations are drawn too
-	maxText          = 1 << 10   // for one text of a run: characters on the page, bytes elsewhere
-	maxDrawing       = 40 << 10  // Mermaid refuses more than 50,000 characters
+	maxBytes         = 900 << 10 // GitHub rejects summaries of more than 1 MiB
+	maxExpectedDrawn = 4         // expected violations are drawn only for at most this many scenarios
+	maxText          = 1 << 10   // size of one text, in characters on the page and in bytes elsewhere
+	maxDrawing       = 40 << 10  // Mermaid rejects more than 50,000 characters
 	maxDiagrams      = 20        // number of diagrams
 )
 
-// GitHubSummary writes a tally as the summary of a workflow step. drawing returns the sequence
-// diagram of a run as Mermaid or plain text, or "" if it has none. GitHubSummary calls it only for
-// runs whose diagram is shown, and it may be nil.
+// GitHubSummary writes a tally as the summary of a workflow step. drawing returns a run's sequence
+// diagram as Mermaid or plain text, or "" if there is none. GitHubSummary calls drawing only to show
+// the diagram. drawing may be nil.
 func GitHubSummary(w io.Writer, t *outcome.Tally, drawing func(outcome.Outcome) string) error {
-	d := &document{remaining: maxBytes}
+	d := &document{bytesLeft: maxBytes}
 	runs := 0
 	for _, n := range t.Counts {
 		runs += n
 	}
 	d.addLines("## lockpick: "+strings.Join(append([]string{countNoun(runs, "run")}, outcome.DescribeCounts(t.Counts)...), ", "), "")
-	drawn := 0
+	numDrawn := 0
 	show := func(o outcome.Outcome) {
-		if drawing == nil || drawn >= maxDiagrams {
+		if drawing == nil || numDrawn >= maxDiagrams {
 			return
 		}
 		if text := strings.Trim(drawing(o), "\n"); text != "" {
-			drawn++
+			numDrawn++
 			d.addDrawing(text)
 		}
 	}
 	for _, r := range t.Rows {
-		bad := r.FailedRuns(maxFailing)
-		for _, o := range bad {
+		failedRuns := r.FailedRuns(maxFailedRuns)
+		for _, o := range failedRuns {
 			if o.Skipped == "" {
 				d.addRun(o)
 				show(o)
 			}
 		}
-		if more := r.Runs - outcome.CountPassed(r.Counts) - len(bad); more > 0 {
+		if more := r.Runs - outcome.CountPassed(r.Counts) - len(failedRuns); more > 0 {
 			d.addLines(fmt.Sprintf("… and %d more runs of %s were not as expected.", more, githubMarkdown(r.Scenario)), "")
 		}
 	}
 	if len(t.Rows) <= maxExpectedDrawn {
 		for _, r := range t.Rows {
-			i := slices.IndexFunc(r.Quoted, func(o outcome.Outcome) bool { return o.Code == outcome.ExitOK && o.Violated() })
+			i := slices.IndexFunc(r.QuotedRuns, func(o outcome.Outcome) bool { return o.Code == outcome.ExitOK && o.Violated() })
 			if i < 0 {
 				continue
 			}
-			if good := r.Quoted[i]; good.InformationalOnly() {
-				d.addLines(fmt.Sprintf("### %s: violation (informational), seed %d", githubMarkdown(r.Scenario), good.Seed), "", "The scenario sets no expectation for it. Rerun it with:", "")
-				d.addCodeBlock("sh", display.Clip(good.Command, maxText))
+			if good := r.QuotedRuns[i]; good.InformationalOnly() {
+				d.addLines(fmt.Sprintf("### %s: violation (informational), seed %d", githubMarkdown(r.Scenario), good.Seed), "", "The scenario has no expectation for it. To rerun it:", "")
+				d.addCodeBlock("sh", display.TruncateBytes(good.Command, maxText))
 			} else {
 				d.addLines("### "+githubMarkdown(r.Scenario)+": violation, as expected", "")
 			}
-			show(r.Quoted[i])
+			show(r.QuotedRuns[i])
 		}
 	}
 	d.addTable(t)
 	d.addSkips(t)
 	d.addLines("“holds” means only that no violation was found in these runs.")
-	if _, err := io.WriteString(w, d.b.String()); err != nil {
+	if _, err := io.WriteString(w, d.text.String()); err != nil {
 		return fmt.Errorf("write summary: %w", err)
 	}
 	return nil
@@ -230,19 +229,19 @@ func (d *document) addRun(o outcome.Outcome) {
 	if o.Error != "" {
 		d.addLines("- error: " + githubMarkdown(display.FirstLine(o.Error)))
 	}
-	for _, why := range o.Retried {
+	for _, why := range o.RetryReasons {
 		d.addLines("- retried: " + githubMarkdown(why))
 	}
 	d.addLines("", "Run again:", "")
-	d.addCodeBlock("sh", display.Clip(o.Command, maxText))
+	d.addCodeBlock("sh", display.TruncateBytes(o.Command, maxText))
 }
 
-// addTable adds a line for each property of each scenario, unexpected results first.
+// addTable adds a table with a line for each property of each scenario. Unexpected results come first.
 func (d *document) addTable(t *outcome.Tally) {
 	d.addLines("| scenario | property | expected | got | |", "|---|---|---|---|---|")
 	for _, first := range []bool{true, false} {
 		for _, r := range t.Rows {
-			for _, property := range r.Reported {
+			for _, property := range r.ReportedProperties {
 				if c := r.Cell(property); c != nil && (c.Count(isUnexpected) > 0) == first {
 					d.addLines(tableLine(r, c))
 				}
@@ -255,11 +254,11 @@ func (d *document) addTable(t *outcome.Tally) {
 func isUnexpected(w outcome.ResultKey) bool { return !w.AsExpected && !w.Waiting }
 func anyResult(outcome.ResultKey) bool      { return true }
 
-// tableLine formats the results of a property in all runs of a scenario.
+// tableLine formats a property's results in all runs of a scenario.
 func tableLine(r *outcome.Row, c *outcome.Cell) string {
-	j, runs, informational, other := c.Shown, c.Count(anyResult), c.Count(outcome.ResultKey.Informational) > 0, c.Count(isUnexpected)
-	idle := c.Count(func(w outcome.ResultKey) bool { return w.Got == verdict.NotExercised })
-	for _, o := range slices.Backward(r.Quoted) {
+	j, runs, informational, unexpected := c.ShownJudgement, c.Count(anyResult), c.Count(outcome.ResultKey.Informational) > 0, c.Count(isUnexpected)
+	notExercised := c.Count(func(w outcome.ResultKey) bool { return w.Got == verdict.NotExercised })
+	for _, o := range slices.Backward(r.QuotedRuns) {
 		if first := o.JudgementOf(c.Property); first != nil && !first.AsExpected && !first.Pending() {
 			j = *first
 		}
@@ -269,7 +268,7 @@ func tableLine(r *outcome.Row, c *outcome.Cell) string {
 		got = outcome.FormatNumber(j.Number.Value)
 	}
 	if runs > 1 && informational {
-		got = "violated in " + outcome.Rate(c.Violated, c.Decided)
+		got = "violated in " + outcome.Rate(c.NumViolated, c.NumDecided)
 	} else if j.Cause != "" {
 		got += ": " + j.Cause
 	}
@@ -280,40 +279,40 @@ func tableLine(r *outcome.Row, c *outcome.Cell) string {
 	switch {
 	case j.Pending():
 		mark = "depends on " + j.Number.Bound.Variant
-	case other > 0 && runs > 1:
-		mark = fmt.Sprintf("**not as expected in %d of %d**", other, runs)
-	case other > 0 && j.Unresolved():
+	case unexpected > 0 && runs > 1:
+		mark = fmt.Sprintf("**not as expected in %d of %d**", unexpected, runs)
+	case unexpected > 0 && j.Unresolved():
 		mark = "**inconclusive**"
-	case other > 0:
+	case unexpected > 0:
 		mark = "**unexpected**"
 	case informational:
 		mark = "informational"
-	case idle == 1 && runs == 1:
+	case notExercised == 1 && runs == 1:
 		mark = "not required"
 	case runs > 1:
 		mark = fmt.Sprintf("as expected, in %d runs", runs)
 	}
-	if idle > 0 && runs > 1 {
-		mark += fmt.Sprintf("; %d did not exercise it", idle)
+	if notExercised > 0 && runs > 1 {
+		mark += fmt.Sprintf("; %d did not exercise it", notExercised)
 	}
 	cells := []string{githubMarkdown(r.Scenario), githubMarkdown(c.Property), githubMarkdown(j.Expected), githubMarkdown(got)}
 	return "| " + strings.Join(cells, " | ") + " | " + mark + " |"
 }
 
-// addSkips lists the scenarios that were not run, with the reasons.
+// addSkips lists the skipped scenarios with the reasons.
 func (d *document) addSkips(t *outcome.Tally) {
-	head := false
+	hasHeading := false
 	for _, r := range t.Rows {
 		if r.Skipped == "" {
 			continue
 		}
-		if !head {
+		if !hasHeading {
 			d.addLines("Skipped:", "")
 		}
-		head = true
+		hasHeading = true
 		d.addLines("- " + githubMarkdown(r.Scenario) + ": " + githubMarkdown(r.Skipped))
 	}
-	if head {
+	if hasHeading {
 		d.addLines("")
 	}
 }

@@ -62,7 +62,7 @@ func TestGoldenGithub(t *testing.T) {
 			}
 			golden(t, "github/"+name+".txt", b.Bytes())
 			if n := strings.Count(b.String(), "\n"); n > maxAnnotations || n != strings.Count("\n"+b.String(), "\n::error ") {
-				t.Errorf("%d annotations, limit %d, or other lines:\n%s", n, maxAnnotations, b.String())
+				t.Errorf("got %d annotations (at most %d allowed), or other lines:\n%s", n, maxAnnotations, b.String())
 			}
 		})
 	}
@@ -78,8 +78,8 @@ func outcomesOfSeeds(n int) []outcome.Outcome {
 	return out
 }
 
-// Up to nine runs have an annotation each. With more runs, the last annotation states how many are
-// not shown.
+// Each of up to nine runs has its own annotation. If there are more, the last annotation states how many
+// runs are not shown.
 func TestAnnotationLimit(t *testing.T) {
 	for n, want := range map[int]int{0: 0, 1: 1, 9: 9, 10: 9, 50: 9} {
 		var outcomes []outcome.Outcome
@@ -96,12 +96,12 @@ func TestAnnotationLimit(t *testing.T) {
 			t.Errorf("%d runs: %d annotations, want %d", n, got, want)
 		}
 		if n > 9 && !strings.Contains(b.String(), fmt.Sprintf("and %d more", n-8)) {
-			t.Errorf("%d runs: the last annotation does not state how many are left:\n%s", n, b.String())
+			t.Errorf("%d runs: the last annotation does not state how many are not shown:\n%s", n, b.String())
 		}
 	}
 }
 
-// A summary is cut at the end of a line, with no open code block, wherever the limit falls.
+// A summary is truncated at the end of a line and outside any code block.
 func TestSummarySizeLimit(t *testing.T) {
 	for pad := range 5 {
 		var outcomes []outcome.Outcome
@@ -118,8 +118,8 @@ func TestSummarySizeLimit(t *testing.T) {
 		if len(text) > maxBytes || len(text) < maxBytes-2000 {
 			t.Errorf("summary has %d bytes, limit %d", len(text), maxBytes)
 		}
-		if !strings.HasSuffix(text, "**Cut at 900 KiB.** See the run directories for the rest.\n") {
-			t.Errorf("no note that the text was cut: %q", text[len(text)-200:])
+		if !strings.HasSuffix(text, "**Truncated at 900 KiB.** See the run directories for the rest.\n") {
+			t.Errorf("no note on truncation at the end: %q", text[len(text)-200:])
 		}
 		if open := strings.Count(text, "```"); open%2 != 0 {
 			t.Errorf("odd number of fences: %d", open)
@@ -127,7 +127,7 @@ func TestSummarySizeLimit(t *testing.T) {
 	}
 }
 
-// Text from a run cannot end a table cell, begin a line, or contain HTML.
+// Text from a run cannot end a table cell, start a line, or contain HTML.
 func TestGitHubMarkdown(t *testing.T) {
 	for in, want := range map[string]string{
 		"a|b":      `a\|b`,
@@ -136,7 +136,7 @@ func TestGitHubMarkdown(t *testing.T) {
 		"`x`":      "\\`x\\`",
 	} {
 		if got := githubMarkdown(in); got != want {
-			t.Errorf("%q is written as %s, want %s", in, got, want)
+			t.Errorf("githubMarkdown(%q) is %s, want %s", in, got, want)
 		}
 	}
 }

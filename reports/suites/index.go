@@ -18,7 +18,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// maxRuns limits the runs listed in an index. Older ones remain in the store.
+// maxRuns limits the number of runs listed in an index. Older runs remain in the store.
 const maxRuns = 1000
 
 //go:embed index.html.tmpl
@@ -28,14 +28,14 @@ var indexPage = parseOnce("index", indexTemplate)
 
 // index is the content of a store's index page.
 type index struct {
-	Cards     []entry
-	Suites    []entry
-	Scenarios []scenarioRuns
-	Runs      int // number of runs in the store
-	Shown     int
-	Undrawn   int // number of listed runs without a report
-	Backends  []string
-	States    []string
+	Cards      []entry
+	Suites     []entry
+	Scenarios  []scenarioRuns
+	Runs       int // number of runs in the store
+	Shown      int
+	NumUndrawn int // number of listed runs without a report
+	Backends   []string
+	States     []string
 }
 
 // scenarioRuns lists the runs of one scenario, newest first.
@@ -44,16 +44,16 @@ type scenarioRuns struct {
 	Runs     []entry
 }
 
-// entry is a run or a suite in the index.
+// entry is a run, suite or scorecard in the index.
 type entry struct {
 	Time, Backend, Seed, State, Symbol, Href, Scenario string
-	Size, Counts, Violated, Took                       string // suites only
+	Size, Counts, Violated, Duration                   string // suites only
 	name, dir                                          string
 }
 
-// Index writes the index of a store, which lists the store's suites and then its runs. Other
-// lockpick processes may write the index at the same time, so Index reads the store again after
-// writing and repeats the work if anything has changed.
+// Index writes a store's index, which lists the suites, scorecards and runs. Because other lockpick
+// processes may write the index at the same time, Index reads the store again after writing, and starts
+// over if anything changed.
 func Index(store string) error {
 	var before []byte
 	for range 5 {
@@ -72,8 +72,7 @@ func Index(store string) error {
 	return nil
 }
 
-// drawIndex renders the index. served is set if the index is for a server, which draws a run's page
-// on request.
+// drawIndex renders the index. served means that a server will draw missing reports on request.
 func drawIndex(store string, served bool) ([]byte, error) {
 	x, err := readIndex(store, served)
 	if err != nil {
@@ -86,7 +85,7 @@ func drawIndex(store string, served bool) ([]byte, error) {
 	return page.Bytes(), nil
 }
 
-// readIndex lists the store and reads the outcome headers of the newest runs.
+// readIndex lists the store and reads the headers of the newest runs' outcomes.
 func readIndex(store string, served bool) (index, error) {
 	runs, err := listRuns(store)
 	if err != nil {
@@ -106,7 +105,7 @@ func readIndex(store string, served bool) (index, error) {
 		case served:
 			r.Href = escapePath(r.dir + "/" + runPage)
 		default:
-			x.Undrawn++
+			x.NumUndrawn++
 		}
 		byScenario[r.Scenario] = append(byScenario[r.Scenario], r)
 		backends[r.Backend], states[r.State] = true, true
@@ -127,7 +126,7 @@ func readIndex(store string, served bool) (index, error) {
 		e := entry{Time: parseStamp(filepath.Base(dir)), Backend: h.Backend, Seed: h.Seed.String(), Scenario: h.Command, Size: h.Size.String(),
 			Counts: strings.Join(outcome.DescribeCounts(h.Counts), ", "), Href: Folder + "/" + escapePath(filepath.Base(dir)) + "/" + PageFile}
 		if s := h.Seconds; s != nil && *s >= 0 && *s <= 1e9 {
-			e.Took = fmt.Sprintf("%.1f s", *s)
+			e.Duration = fmt.Sprintf("%.1f s", *s)
 		}
 		if h.Seeds > 1 {
 			e.Seed = fmt.Sprintf("%d seeds from %s", h.Seeds, e.Seed)
@@ -147,8 +146,7 @@ func readIndex(store string, served bool) (index, error) {
 	return x, nil
 }
 
-// Runs lists the run directories of a store, newest first, preceded by the `latest` link of each
-// scenario.
+// Runs lists a store's run directories, newest first, after the `latest` links of the scenarios.
 func Runs(store string) []string {
 	runs, err := listRuns(store)
 	if err != nil {
@@ -165,8 +163,8 @@ func Runs(store string) []string {
 	return append(latest, all...)
 }
 
-// listRuns lists the run directories of a store, newest first, using only their names, which begin
-// with the start time.
+// listRuns lists a store's run directories, newest first. It reads only their names, which start with
+// the start time.
 func listRuns(store string) ([]entry, error) {
 	in, err := files.OpenFolder(store)
 	if err != nil {
@@ -184,7 +182,7 @@ func listRuns(store string) ([]entry, error) {
 		}
 		runs, err := in.EntriesOf(f.Name())
 		if err != nil {
-			continue // removed in the meantime, or not readable
+			continue // removed in the meantime, or unreadable
 		}
 		for _, r := range runs {
 			m := runDirPattern.FindStringSubmatch(r.Name())
@@ -199,7 +197,7 @@ func listRuns(store string) ([]entry, error) {
 	return out, nil
 }
 
-// reportFile returns the file to open in a run's directory; "" if no report has been drawn yet.
+// reportFile returns the name of the report in a run directory, or "" if no report has been drawn yet.
 func reportFile(dir string) string {
 	in, err := files.OpenFolder(dir)
 	if err != nil {
@@ -214,7 +212,6 @@ func reportFile(dir string) string {
 	return ""
 }
 
-// symbols maps states to symbols.
 var symbols = map[string]string{"as expected": "✓", "nothing expected": "○", "unexpected": "!", "undecided": "?", "failed": "!", "interrupted": "?", "skipped": "–"}
 
 func (e *entry) setState(state string) {
@@ -224,22 +221,22 @@ func (e *entry) setState(state string) {
 	}
 }
 
-// parseStamp formats the start time contained in a directory name.
+// parseStamp parses and formats the start time in a directory name.
 func parseStamp(name string) string {
 	t, err := time.Parse(stampLayout, name[:min(len(name), len(stampLayout))])
 	if err != nil {
 		return name
 	}
-	return stamp(t)
+	return formatTime(t)
 }
 
-// group lists notes on one scenario.
+// group is a list of notes on a scenario.
 type group struct {
 	ID, Href string
 	Texts    []string
 }
 
-// existsFunc reports whether a report of a run exists. It is used to avoid dead links.
+// existsFunc reports whether a run's report exists. It helps avoid dead links.
 type existsFunc func(path string) bool
 
 const (
@@ -248,8 +245,8 @@ const (
 	runText     = "sequence.txt"
 )
 
-// page returns a link to a run's report or, if the report has not been drawn yet, to the run's
-// diagram.
+// page returns a link to a run's report or, if there is none yet, to the run's diagram. It returns "" if
+// there is neither.
 func (has existsFunc) page(dir, anchor string) string {
 	switch {
 	case !isLinkable(dir):
@@ -262,8 +259,8 @@ func (has existsFunc) page(dir, anchor string) string {
 	return ""
 }
 
-// isLinkable reports whether dir is inside the store. An outcome.json from an untrusted source may
-// name anything as its directory.
+// isLinkable reports whether dir is inside the store. An outcome.json from an untrusted source may name
+// any directory.
 func isLinkable(dir string) bool {
 	rest, ok := strings.CutPrefix(dir, storePrefix)
 	return ok && rest != "" && !strings.Contains("/"+rest+"/", "/../") && !strings.Contains(dir, "\\")
@@ -271,40 +268,39 @@ func isLinkable(dir string) bool {
 
 func escapePath(path string) string { return (&url.URL{Path: path}).EscapedPath() }
 
-// Retention limits what a store keeps. Exactly one field is set.
+// Retention states what to keep in a store. Exactly one field must be set.
 type Retention struct {
-	Newest int       // number of suites, and of runs per scenario
-	Since  time.Time // keep what started at this time or later
-	Bytes  int64     // keep the newest items up to this total size
+	MaxCount int       // keep this many suites, and this many runs of each scenario, newest first
+	MinStart time.Time // keep what started at this time or later
+	MaxBytes int64     // keep the newest items, up to this total size
 }
 
-// Excess is a suite or a run that exceeds the retention of a store.
+// Excess is a suite or run that exceeds the retention limit.
 type Excess struct {
 	Dir   string // relative to the store
 	Bytes int64
 }
 
-// liveWindow is how long after its last write a run without an outcome is assumed to be still
-// running.
+// liveWindow is how long after its last write a run without an outcome is assumed to be in progress.
 const liveWindow = time.Hour
 
-// storedItem is a suite or a run of a store.
+// storedItem is a suite, scorecard or run in a store.
 type storedItem struct {
 	Excess
-	started string          // its name, which begins with the start time
-	rank    int             // position among the suites, or the scenario's runs, newest first
-	live    bool            // a run without an outcome that was written to recently
-	runs    map[string]bool // the runs that a suite refers to; nil for a run
+	startStamp string          // directory name, which starts with the start time
+	rank       int             // index among the suites or the scenario's runs, newest first
+	isLive     bool            // run without an outcome that was written to recently
+	runs       map[string]bool // runs a suite refers to; nil for a run
 }
 
-// FindExcess lists what exceeds the retention of a store, oldest first. A run is kept as long as a
-// suite that refers to it, or while it may still be running.
+// FindExcess lists what exceeds a store's retention limit, oldest first. It does not list a run that may
+// be in progress, or that a suite in the store refers to unless it lists that suite.
 func FindExcess(store string, b Retention) ([]Excess, error) {
 	all, err := listStored(store)
 	if err != nil {
 		return nil, err
 	}
-	references := map[string]int{} // number of kept suites that refer to each run
+	references := map[string]int{} // number of remaining suites that refer to each run
 	total := int64(0)
 	for _, s := range all {
 		total += s.Bytes
@@ -313,15 +309,15 @@ func FindExcess(store string, b Retention) ([]Excess, error) {
 		}
 	}
 	var out []Excess
-	for _, s := range all { // a suite precedes its runs, which start later
-		excess := total > b.Bytes
+	for _, s := range all { // suites come before their runs, which started later
+		excess := total > b.MaxBytes
 		switch {
-		case s.live || references[s.Dir] > 0:
+		case s.isLive || references[s.Dir] > 0:
 			continue
-		case b.Newest > 0:
-			excess = s.rank >= b.Newest
-		case !b.Since.IsZero():
-			excess = s.started < b.Since.UTC().Format(stampLayout)
+		case b.MaxCount > 0:
+			excess = s.rank >= b.MaxCount
+		case !b.MinStart.IsZero():
+			excess = s.startStamp < b.MinStart.UTC().Format(stampLayout)
 		}
 		if !excess {
 			continue
@@ -334,7 +330,7 @@ func FindExcess(store string, b Retention) ([]Excess, error) {
 	return out, nil
 }
 
-// listStored lists the suites and runs of a store, oldest first.
+// listStored lists a store's suites, scorecards and runs, oldest first.
 func listStored(store string) ([]*storedItem, error) {
 	runs, err := listRuns(store)
 	if err != nil {
@@ -343,18 +339,18 @@ func listStored(store string) ([]*storedItem, error) {
 	var all []*storedItem
 	for _, folder := range []string{Folder, ScoreFolder} {
 		for i, dir := range listFolder(store, folder) {
-			references := map[string]bool{} // a scorecard contains its runs
+			references := map[string]bool{} // empty for scorecards, whose runs are in their own directory
 			if folder == Folder {
 				if references, err = referencedRuns(dir); err != nil {
-					return nil, fmt.Errorf("%w: cannot determine which runs the suite refers to; remove it manually", err)
+					return nil, fmt.Errorf("%w: cannot determine which runs the suite refers to; remove the suite manually", err)
 				}
 			}
-			all = append(all, &storedItem{Excess: Excess{Dir: folder + "/" + filepath.Base(dir)}, started: filepath.Base(dir), rank: i, runs: references})
+			all = append(all, &storedItem{Excess: Excess{Dir: folder + "/" + filepath.Base(dir)}, startStamp: filepath.Base(dir), rank: i, runs: references})
 		}
 	}
 	ranks := map[string]int{}
 	for _, r := range runs {
-		all = append(all, &storedItem{Excess: Excess{Dir: r.dir}, started: r.name, rank: ranks[r.Scenario]})
+		all = append(all, &storedItem{Excess: Excess{Dir: r.dir}, startStamp: r.name, rank: ranks[r.Scenario]})
 		ranks[r.Scenario]++
 	}
 	in, err := files.OpenFolder(store)
@@ -367,16 +363,16 @@ func listStored(store string) ([]*storedItem, error) {
 		if s.Bytes, last, err = in.Measure(s.Dir); err != nil {
 			return nil, err
 		}
-		s.live = s.runs == nil && time.Since(last) < liveWindow && readHeader(filepath.Join(store, s.Dir)) == nil
+		s.isLive = s.runs == nil && time.Since(last) < liveWindow && readHeader(filepath.Join(store, s.Dir)) == nil
 	}
-	slices.SortStableFunc(all, func(a, b *storedItem) int { return strings.Compare(a.started, b.started) })
+	slices.SortStableFunc(all, func(a, b *storedItem) int { return strings.Compare(a.startStamp, b.startStamp) })
 	return all, nil
 }
 
-// runReference matches a run directory in a suite's outcome.json, as a value or within text.
+// runReference matches a run directory in a suite's outcome.json, as a value or in text.
 var runReference = regexp.MustCompile(`\.\./\.\./([^"()\s\\/]+/\d{8}T\d{6}\.\d{3}Z-[a-z0-9]+-\d+(?:-\d+)?)`)
 
-// referencedRuns returns the runs that a suite refers to.
+// referencedRuns returns the runs a suite refers to.
 func referencedRuns(dir string) (map[string]bool, error) {
 	text, err := files.ReadIn(dir, OutcomeFile, maxJSON)
 	if err != nil {
@@ -390,14 +386,14 @@ func referencedRuns(dir string) (map[string]bool, error) {
 }
 
 // Remove removes suites and runs from a store.
-func Remove(store string, what []Excess) error {
+func Remove(store string, items []Excess) error {
 	byFolder := map[string][]string{}
-	for _, e := range what {
+	for _, e := range items {
 		folder, name, _ := strings.Cut(e.Dir, "/")
 		byFolder[folder] = append(byFolder[folder], name)
 	}
 	for _, folder := range slices.Sorted(maps.Keys(byFolder)) {
-		if err := files.RemovePlaced(store, folder, byFolder[folder], func(name string) bool { return runDirPattern.MatchString(name) || suiteDirPattern.MatchString(name) }); err != nil {
+		if err := files.RemoveUnique(store, folder, byFolder[folder], func(name string) bool { return runDirPattern.MatchString(name) || suiteDirPattern.MatchString(name) }); err != nil {
 			return err
 		}
 	}

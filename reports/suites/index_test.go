@@ -44,7 +44,8 @@ func TestIndex(t *testing.T) {
 	golden(t, "index.html", body(page))
 }
 
-// Two processes writing to one store at the same time lose nothing and leave no partial files.
+// If several processes write to a store at the same time, no suites or runs are lost and no unfinished
+// files remain.
 func TestConcurrentWrites(t *testing.T) {
 	store := t.TempDir()
 	var both sync.WaitGroup
@@ -69,10 +70,10 @@ func TestConcurrentWrites(t *testing.T) {
 	both.Wait()
 	page := read(t, filepath.Join(store, IndexFile))
 	if n := strings.Count(page, `<tr data-scenario="lockpick run`); n != 40 || len(SuiteDirs(store)) != 40 {
-		t.Errorf("%d of 40 suites in the index, %d in the store", n, len(SuiteDirs(store)))
+		t.Errorf("index lists %d of 40 suites, store contains %d", n, len(SuiteDirs(store)))
 	}
 	if n := strings.Count(page, "data-outcome=") - 40; n != 40 {
-		t.Errorf("%d of 40 runs in the index", n)
+		t.Errorf("index lists %d of 40 runs", n)
 	}
 	left, err := filepath.Glob(filepath.Join(store, ".new-*"))
 	below, _ := filepath.Glob(filepath.Join(store, Folder, ".new-*"))
@@ -84,8 +85,7 @@ func TestConcurrentWrites(t *testing.T) {
 	}
 }
 
-// If a store has thousands of runs, the index lists only the newest, and reads only the headers of
-// their outcomes.
+// If a store has more than a thousand runs, the index lists only the newest.
 func TestIndexLimit(t *testing.T) {
 	store := t.TempDir()
 	long := strings.Repeat("x", 1<<16)
@@ -99,28 +99,28 @@ func TestIndexLimit(t *testing.T) {
 	}
 	page := read(t, filepath.Join(store, IndexFile))
 	if n := strings.Count(page, `data-outcome="undecided"`); n != maxRuns || !strings.Contains(page, "only the newest 1000 runs are listed") {
-		t.Errorf("%d runs are listed, want %d and a note", n, maxRuns)
+		t.Errorf("index lists %d runs, want %d and a note", n, maxRuns)
 	}
-	if strings.Contains(page, stamp(begin)) {
-		t.Error("the oldest run is listed")
+	if strings.Contains(page, formatTime(begin)) {
+		t.Error("index lists the oldest run")
 	}
 }
 
-// TestSuiteState checks the state shown for a suite in which nothing ran, or that did not complete.
+// A suite's state in the index is right even if nothing ran or the suite did not complete.
 func TestSuiteState(t *testing.T) {
 	for want, s := range map[string]Suite{
-		outcome.Skipped:     {Code: outcome.ExitBackend, Counts: map[string]int{outcome.Skipped: 3}},
-		outcome.Failed:      {Code: outcome.ExitBackend, Counts: map[string]int{outcome.Skipped: 3, outcome.Failed: 1}},
-		outcome.Interrupted: {Code: outcome.ExitInterrupt, Counts: map[string]int{outcome.AsExpected: 1, outcome.Interrupted: 1}},
-		outcome.AsExpected:  {Counts: map[string]int{outcome.AsExpected: 1, outcome.Skipped: 3}},
+		outcome.StateSkipped:     {Code: outcome.ExitBackend, Counts: map[string]int{outcome.StateSkipped: 3}},
+		outcome.StateFailed:      {Code: outcome.ExitBackend, Counts: map[string]int{outcome.StateSkipped: 3, outcome.StateFailed: 1}},
+		outcome.StateInterrupted: {Code: outcome.ExitInterrupt, Counts: map[string]int{outcome.StateAsExpected: 1, outcome.StateInterrupted: 1}},
+		outcome.StateAsExpected:  {Counts: map[string]int{outcome.StateAsExpected: 1, outcome.StateSkipped: 3}},
 	} {
-		s.Store, s.Started, s.Backend = t.TempDir(), time.Now(), "sim"
+		s.Store, s.StartTime, s.Backend = t.TempDir(), time.Now(), "sim"
 		dir, err := Write(&s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := readHeader(dir).state(); got != want {
-			t.Errorf("with code %d and %v the state is %q, want %q", s.Code, s.Counts, got, want)
+			t.Errorf("with code %d and counts %v, the state is %q, want %q", s.Code, s.Counts, got, want)
 		}
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// WriteJUnit writes a tally as one test suite per backend, with a test case for each property of a
-// scenario. diagram returns the sequence diagram of a run as text, or "" if it has none. WriteJUnit
-// calls it only for runs whose diagram is shown, and it may be nil. The file states no time for a
-// run without a duration, such as a run that is still in progress when its own file is written.
+// WriteJUnit writes a tally as JUnit XML, with a test suite for each backend and a test case for each
+// property of a scenario. diagram returns a run's sequence diagram as text, or "" if there is none.
+// WriteJUnit calls diagram only to show the diagram. diagram may be nil. The file states no time for
+// runs without a duration, for example if the file is written while the run is in progress.
 func WriteJUnit(w io.Writer, t *outcome.Tally, diagram func(outcome.Outcome) string) error {
 	all := xmlSuites{Name: "lockpick"}
 	total, seconds := 0.0, map[string]float64{}
@@ -26,12 +26,12 @@ func WriteJUnit(w io.Writer, t *outcome.Tally, diagram func(outcome.Outcome) str
 	for _, r := range t.Rows {
 		x := outcome.GetOrAdd(&backends, func(x *xmlSuite) bool { return x.backend == r.Backend }, xmlSuite{Name: shortName(r.Backend), backend: r.Backend})
 		total, seconds[r.Backend] = total+r.Seconds, seconds[r.Backend]+r.Seconds
-		for i, property := range r.Reported {
+		for i, property := range r.ReportedProperties {
 			e := junitCase(r, property, diagram)
-			if i == 0 { // the case times must add up to the time of the suite; notes on the scenario's runs are here too
+			if i == 0 { // one case has the scenario's time, because case times must add up to the suite's, and its notes
 				e.Time, e.notes = formatSeconds(r.Seconds), append(e.notes, junitNotes(r)...)
 			}
-			x.count(e)
+			x.addCase(e)
 		}
 	}
 	for _, x := range backends {
@@ -50,14 +50,14 @@ func WriteJUnit(w io.Writer, t *outcome.Tally, diagram func(outcome.Outcome) str
 	return nil
 }
 
-// junitNotes lists discarded tries and stopped runs.
+// junitNotes lists discarded attempts and stopped runs.
 func junitNotes(r *outcome.Row) (notes []string) {
-	for _, o := range r.Quoted {
-		for _, why := range o.Retried {
-			notes = append(notes, fmt.Sprintf("seed %d: %s", o.Seed, display.Clip("retried: "+why, maxMessageLen)))
+	for _, o := range r.QuotedRuns {
+		for _, why := range o.RetryReasons {
+			notes = append(notes, fmt.Sprintf("seed %d: %s", o.Seed, display.TruncateBytes("retried: "+why, maxMessageLen)))
 		}
-		if o.Stopped != "" {
-			notes = append(notes, fmt.Sprintf("seed %d: %s", o.Seed, display.Clip(o.Stopped, maxMessageLen)))
+		if o.StopReason != "" {
+			notes = append(notes, fmt.Sprintf("seed %d: %s", o.Seed, display.TruncateBytes(o.StopReason, maxMessageLen)))
 		}
 	}
 	if len(notes) > maxNotes {
@@ -66,38 +66,38 @@ func junitNotes(r *outcome.Row) (notes []string) {
 	return notes
 }
 
-// junitCase returns the test case for a property, with its results in all runs of a scenario. If no
-// run has a result for the property, the test case is about the runs as a whole.
+// junitCase returns the test case for a property of a scenario. If no run has a result for the property,
+// the test case is about the runs as a whole.
 func junitCase(r *outcome.Row, property string, diagram func(outcome.Outcome) string) *junitEntry {
 	e := &junitEntry{Name: shortName(property), Class: shortName(r.Scenario)}
 	c := r.Cell(property)
 	if c == nil {
-		e.addWholeRuns(r)
+		e.addRunErrors(r)
 		return e
 	}
-	idle := func(w outcome.ResultKey) bool { return w.Got == verdict.NotExercised && !w.Missed }
-	other := func(w outcome.ResultKey) bool { return !idle(w) && !w.AsExpected && !w.Waiting }
-	e.runs, e.idle = c.Count(anyResult), c.Count(idle)
-	e.errors = c.Count(func(w outcome.ResultKey) bool { return other(w) && w.Unresolved() })
-	e.failed = c.Count(other) - e.errors
-	for _, o := range r.Quoted {
+	isNotExercised := func(w outcome.ResultKey) bool { return w.Got == verdict.NotExercised && !w.Missed }
+	didNotPass := func(w outcome.ResultKey) bool { return !isNotExercised(w) && !w.AsExpected && !w.Waiting }
+	e.numRuns, e.numNotExercised = c.Count(anyResult), c.Count(isNotExercised)
+	e.numErrors = c.Count(func(w outcome.ResultKey) bool { return didNotPass(w) && w.Unresolved() })
+	e.numFailed = c.Count(didNotPass) - e.numErrors
+	for _, o := range r.QuotedRuns {
 		if j := o.JudgementOf(property); j != nil {
 			e.addQuoted(o, *j, diagram)
 		}
 	}
 	switch {
 	case len(e.Errors)+len(e.Failures) > 0:
-	case e.idle > 0 && e.idle == e.runs:
+	case e.numNotExercised > 0 && e.numNotExercised == e.numRuns:
 		e.skip(fmt.Sprintf("%s: %s", verdict.NotExercised, c.UndecidedReason))
-	case c.Shown.Number != nil:
+	case c.ShownJudgement.Number != nil:
 		e.skip(c.UndecidedReason)
 	}
-	e.addSummary(outcome.Rate(c.Violated, c.Decided))
+	e.addSummary(outcome.Rate(c.NumViolated, c.NumDecided))
 	return e
 }
 
-// addQuoted adds the result of a property in one run, if it is among the first results that were
-// not as expected, or is the first expected violation.
+// addQuoted adds a result if it is one of the first that were not as expected, or the first expected
+// violation.
 func (e *junitEntry) addQuoted(o outcome.Outcome, j outcome.Judgement, diagram func(outcome.Outcome) string) {
 	switch {
 	case j.Got == verdict.NotExercised && !j.Missed, j.Pending():
@@ -107,25 +107,25 @@ func (e *junitEntry) addQuoted(o outcome.Outcome, j outcome.Judgement, diagram f
 			if e.informational = j.Informational(); e.informational {
 				text += "\n" + rerunText(o)
 			}
-			e.notes = append(e.notes, display.Clip(text, maxMessageLen))
+			e.notes = append(e.notes, display.TruncateBytes(text, maxMessageLen))
 		}
 	case j.Unresolved():
 		e.fail(&e.Errors, verdict.Undecided.String(), fmt.Sprintf("%s: %s", j, j.Because), rerunText(o))
 	default:
 		text := ""
 		if diagram != nil && e.numShown() < maxDetails {
-			text = display.Clip(strings.Trim(diagram(o), "\n"), maxJUnitDrawing)
+			text = display.TruncateBytes(strings.Trim(diagram(o), "\n"), maxJUnitDrawing)
 		}
 		e.fail(&e.Failures, string(j.Got), fmt.Sprintf("%s: %s", j, j.Because), display.Join("\n\n", text, rerunText(o)))
 	}
 }
 
-// addWholeRuns adds the runs that could not be executed or judged, and those that did not exercise
-// a property named by their scenario. The test case of such a property is skipped, but the run
-// still counts as inconclusive.
-func (e *junitEntry) addWholeRuns(r *outcome.Row) {
-	e.runs, e.errors = r.WholeRuns, r.WholeRunsFailed
-	for _, o := range r.Quoted {
+// addRunErrors adds an error for each run that could not be executed or judged, or that did not exercise
+// a property named by its scenario. The test case for such a property is skipped, but the run is
+// inconclusive.
+func (e *junitEntry) addRunErrors(r *outcome.Row) {
+	e.numRuns, e.numErrors = r.WholeRuns, r.WholeRunsFailed
+	for _, o := range r.QuotedRuns {
 		switch {
 		case o.Code == outcome.ExitOK:
 			continue
@@ -134,12 +134,12 @@ func (e *junitEntry) addWholeRuns(r *outcome.Row) {
 			continue
 		}
 		if j := o.Unexercised(); j != nil {
-			e.fail(&e.Errors, outcome.StateText(outcome.Undecided), fmt.Sprintf("%s: %s", j, j.Because), rerunText(o))
+			e.fail(&e.Errors, outcome.StateText(outcome.StateUndecided), fmt.Sprintf("%s: %s", j, j.Because), rerunText(o))
 		}
 		if !o.Unexplained() {
 			continue
 		}
-		kind := outcome.Failed
+		kind := outcome.StateFailed
 		switch o.Code {
 		case outcome.ExitUndecided, outcome.ExitInterrupt:
 			kind = outcome.StateText(o.State())
@@ -155,7 +155,7 @@ func (e *junitEntry) addWholeRuns(r *outcome.Row) {
 	e.addSummary("")
 }
 
-// rerunText names the directory of a run and the command that reruns it.
+// rerunText states a run's directory and the command to rerun it.
 func rerunText(o outcome.Outcome) string {
 	text := "run again: " + o.Command
 	if o.Dir != "" {
@@ -186,8 +186,8 @@ type xmlSuite struct {
 	backend string
 }
 
-// junitEntry is a test case with the results of all its runs. Its elements are in the order required
-// by the schema.
+// junitEntry is a test case with the results of all runs. The fields are in the order that the schema
+// requires.
 type junitEntry struct {
 	Name     string      `xml:"name,attr"`
 	Class    string      `xml:"classname,attr"`
@@ -197,10 +197,10 @@ type junitEntry struct {
 	Failures []xmlReason `xml:"failure"`
 	Out      *xmlText    `xml:"system-out"`
 
-	runs, failed, errors int
-	idle                 int      // number of runs that had no occasion to violate the property
-	informational        bool     // violated with no expectation set
-	notes                []string // an expected violation, and the number of runs that did not pass
+	numRuns, numFailed, numErrors int
+	numNotExercised               int      // number of runs without an occasion to violate the property
+	informational                 bool     // violated without an expectation
+	notes                         []string // first expected violation, and the number of runs that did not pass
 }
 
 type xmlReason struct {
@@ -213,8 +213,8 @@ type xmlText struct {
 	Text string `xml:",cdata"`
 }
 
-// count adds a case. A case with both failures and errors counts as a failure.
-func (x *xmlSuite) count(e *junitEntry) {
+// addCase adds a test case. If it has both failures and errors, it counts as a failure.
+func (x *xmlSuite) addCase(e *junitEntry) {
 	if len(e.notes) > 0 {
 		e.Out = &xmlText{escapeXML(strings.Join(e.notes, "\n"))}
 	}
@@ -230,42 +230,42 @@ func (x *xmlSuite) count(e *junitEntry) {
 	x.Cases = append(x.Cases, e)
 }
 
-// numShown returns how many of the runs that did not pass are included in the case.
+// numShown returns the number of errors and failures in the case.
 func (e *junitEntry) numShown() int { return len(e.Errors) + len(e.Failures) }
 
-// fail adds a run that did not pass as an error or a failure, if it is one of the first few.
+// fail adds an error or failure, unless there are already maxDetails.
 func (e *junitEntry) fail(to *[]xmlReason, kind, message, text string) {
 	if e.numShown() < maxDetails {
-		*to = append(*to, xmlReason{Type: kind, Message: display.Visible(display.Clip(message, maxMessageLen), maxMessageLen), Text: escapeXML(display.Clip(text, maxJUnitText))})
+		*to = append(*to, xmlReason{Type: kind, Message: display.Sanitize(display.TruncateBytes(message, maxMessageLen), maxMessageLen), Text: escapeXML(display.TruncateBytes(text, maxJUnitText))})
 	}
 }
 
-// skip marks a case as skipped, unless the reason is "".
+// skip marks the case as skipped unless the reason is "".
 func (e *junitEntry) skip(why string) {
 	if why != "" {
-		e.Skipped = &xmlText{escapeXML(display.Clip(why, maxMessageLen))}
+		e.Skipped = &xmlText{escapeXML(display.TruncateBytes(why, maxMessageLen))}
 	}
 }
 
-// addSummary adds how many of several runs did not pass.
+// addSummary adds a note on how many runs did not pass, if there are several runs.
 func (e *junitEntry) addSummary(rate string) {
-	if e.runs < 2 {
+	if e.numRuns < 2 {
 		return
 	}
-	text := fmt.Sprintf("%d runs: %d as expected", e.runs, e.runs-e.failed-e.errors-e.idle)
+	text := fmt.Sprintf("%d runs: %d as expected", e.numRuns, e.numRuns-e.numFailed-e.numErrors-e.numNotExercised)
 	if e.informational {
 		text = "informational: violated in " + rate
 	}
-	if e.failed > 0 {
-		text += fmt.Sprintf(", %d unexpected", e.failed)
+	if e.numFailed > 0 {
+		text += fmt.Sprintf(", %d unexpected", e.numFailed)
 	}
-	if e.errors > 0 {
-		text += fmt.Sprintf(", %d inconclusive or failed", e.errors)
+	if e.numErrors > 0 {
+		text += fmt.Sprintf(", %d inconclusive or failed", e.numErrors)
 	}
-	if e.idle > 0 {
-		text += fmt.Sprintf(", %d did not exercise it", e.idle)
+	if e.numNotExercised > 0 {
+		text += fmt.Sprintf(", %d did not exercise it", e.numNotExercised)
 	}
-	if e.numShown() < e.failed+e.errors {
+	if e.numShown() < e.numFailed+e.numErrors {
 		text += fmt.Sprintf("; showing the first %d", e.numShown())
 	}
 	e.notes = append(e.notes, text)
@@ -286,11 +286,13 @@ const (
 	maxJUnitText    = 64 << 10
 )
 
-func shortName(s string) string { return display.Visible(display.Clip(s, maxNameLen), maxNameLen) }
+func shortName(s string) string {
+	return display.Sanitize(display.TruncateBytes(s, maxNameLen), maxNameLen)
+}
 
-// escapeXML escapes characters that XML 1.0 does not allow, and invalid UTF-8
-// (https://www.w3.org/TR/xml/#charsets). It differs from display.Visible because programs read the
-// file, and its texts have several lines.
+// escapeXML escapes invalid UTF-8 and characters that XML 1.0 does not allow
+// (https://www.w3.org/TR/xml/#charsets). Unlike display.Sanitize, it preserves line breaks and changes
+// as little as possible, because programs read the file.
 func escapeXML(s string) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -307,7 +309,7 @@ func escapeXML(s string) string {
 	return b.String()
 }
 
-// Limits for the details of a case, and for the notes on a scenario.
+// Limits for the number of details in a case and of notes on a scenario.
 const (
 	maxDetails = 3
 	maxNotes   = outcome.MaxRetries

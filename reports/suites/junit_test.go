@@ -19,7 +19,7 @@ const diagram = "  seconds   client c1   locks n1–n5\n  2.449     ├── ac
 
 func testDiagram(outcome.Outcome) string { return diagram }
 
-// everyResult returns one run for each kind of result.
+// everyResult returns runs with every kind of result.
 func everyResult() []outcome.Outcome {
 	holds := outcome.Judgement{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Holds, Because: "no two at once, in 15 grants", AsExpected: true}
 	violated := outcome.Judgement{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
@@ -35,7 +35,7 @@ func everyResult() []outcome.Outcome {
 		return outcome.Outcome{Scenario: name, Backend: "sim", Seed: 1, Code: code, Judgements: js, Seconds: 0.25, Command: "lockpick run " + name + "/ --seed 1"}
 	}
 	retried := one("retried", outcome.ExitOK, holds)
-	retried.Backend, retried.Retried = "process", []string{"mutual-exclusion was expected to be violated and held (store/a)"}
+	retried.Backend, retried.RetryReasons = "process", []string{"mutual-exclusion was expected to be violated and held (store/a)"}
 	broken := one("broken", outcome.ExitBug)
 	broken.Error = "panic: no such thing\ngoroutine 1"
 	skipped := one("needs-disk", outcome.ExitOK)
@@ -59,7 +59,7 @@ func TestGoldenJunit(t *testing.T) {
 		o.Scenario, o.Seed = "many", uint64(i+1)
 		seeds = append(seeds, o)
 	}
-	for i := range 3 { // two of three exercised the property
+	for i := range 3 { // two of three runs exercise the property
 		o := everyResult()[9]
 		if o.Seed = uint64(i + 1); i > 0 {
 			o.Judgements[1].Got = verdict.Holds
@@ -90,13 +90,13 @@ func TestGoldenJunit(t *testing.T) {
 	}
 }
 
-// validate checks a file against the schema with xmllint. There is no validator in pure Go.
+// validate checks a file against the schema with xmllint, because there is no validator in pure Go.
 func validate(t *testing.T, path string) {
 	t.Helper()
 	tool, err := exec.LookPath("xmllint")
 	if err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatal("xmllint is missing, but CI requires it: .ci/setup installs it")
+			t.Fatal("xmllint is missing, but required in CI: .ci/setup installs it")
 		}
 		t.Skip("xmllint is missing: apt-get install libxml2-utils")
 	}
@@ -105,7 +105,7 @@ func validate(t *testing.T, path string) {
 	}
 }
 
-// The schema rejects unknown attributes, which shows that validate can fail.
+// This test shows that validate can fail.
 func TestSchemaRejectsUnknownAttributes(t *testing.T) {
 	if _, err := exec.LookPath("xmllint"); err != nil {
 		t.Skip("xmllint is missing")
@@ -125,45 +125,45 @@ func TestSchemaRejectsUnknownAttributes(t *testing.T) {
 
 func hostileRun() []outcome.Outcome {
 	evil := "]]> <script>&\"' \x00\x1b[31m\x9b \xff \ufffe \U0001f512 \r\n"
-	return []outcome.Outcome{{Scenario: evil, Backend: evil, Code: outcome.ExitUnexpected, Command: evil, Dir: evil, Retried: []string{evil}, Stopped: evil, Error: evil,
+	return []outcome.Outcome{{Scenario: evil, Backend: evil, Code: outcome.ExitUnexpected, Command: evil, Dir: evil, RetryReasons: []string{evil}, StopReason: evil, Error: evil,
 		Judgements: []outcome.Judgement{{Property: evil, Expected: evil, Got: verdict.Violated, Cause: evil, Node: evil, Because: evil}}}}
 }
 
-// Texts of a megabyte are cut in every field.
-func TestLongTextLimit(t *testing.T) {
+// Megabytes of text in any field are truncated.
+func TestJUnitTruncatesLongText(t *testing.T) {
 	long := strings.Repeat("é", 1<<19)
 	o := hostileRun()[0]
-	o.Scenario, o.Command, o.Error, o.Retried = long, long, long+"\n"+long, []string{long}
+	o.Scenario, o.Command, o.Error, o.RetryReasons = long, long, long+"\n"+long, []string{long}
 	o.Judgements[0].Property, o.Judgements[0].Because = long, long
 	var b bytes.Buffer
 	if err := WriteJUnit(&b, tallyOf([]outcome.Outcome{o}), func(outcome.Outcome) string { return long }); err != nil {
 		t.Fatal(err)
 	}
 	if b.Len() > 300<<10 {
-		t.Errorf("the file has %d bytes", b.Len())
+		t.Errorf("file has %d bytes, want at most 300 KiB", b.Len())
 	}
 	parseJUnit(t, &b)
 }
 
-// A file for many seeds is about as small as a file for one run.
-func TestManySeedsFileSize(t *testing.T) {
-	asked := 0
+// The file for many seeds is not much larger than the file for one run.
+func TestJUnitFileSizeWithManySeeds(t *testing.T) {
+	numDrawn := 0
 	r := &outcome.Tally{}
 	for i := range 10_000 {
 		o := everyResult()[1]
 		o.Seed = uint64(i)
-		o.Retried = []string{"no violation"}
+		o.RetryReasons = []string{"no violation"}
 		r.Add(o)
 	}
 	var b bytes.Buffer
-	if err := WriteJUnit(&b, r, func(outcome.Outcome) string { asked++; return diagram }); err != nil {
+	if err := WriteJUnit(&b, r, func(outcome.Outcome) string { numDrawn++; return diagram }); err != nil {
 		t.Fatal(err)
 	}
-	if b.Len() > 16<<10 || asked > 2*maxDetails {
-		t.Errorf("the file has %d bytes, and %d diagrams were drawn", b.Len(), asked)
+	if b.Len() > 16<<10 || numDrawn > 2*maxDetails {
+		t.Errorf("file has %d bytes, or %d diagrams were drawn", b.Len(), numDrawn)
 	}
 	if !strings.Contains(b.String(), "10000 runs: 0 as expected, 10000 unexpected; showing the first 3") {
-		t.Errorf("the file does not state the number of runs:\n%s", b.String())
+		t.Errorf("file does not state the number of runs:\n%s", b.String())
 	}
 	parseJUnit(t, &b)
 }
@@ -189,8 +189,8 @@ func TestWriteJUnitError(t *testing.T) {
 	}
 }
 
-// The rate of a property without an expectation counts all runs that decided it, including those in
-// which it held.
+// The rate for a property without an expectation counts all conclusive runs, including runs where the
+// property holds.
 func TestRatesCountAllRuns(t *testing.T) {
 	tally := &outcome.Tally{}
 	for i := range 100 {

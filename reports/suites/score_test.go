@@ -15,10 +15,10 @@ import (
 
 const hostileText = "<script>alert(1)</script>|`\u202e"
 
-// cardOf returns a card with one row per property. The row for mutual exclusion has the given
-// marks, and there is a finding for each mark that stands for a failure.
-func cardOf(name string, marks ...outcome.Mark) *outcome.Card {
-	c := &outcome.Card{Lock: name, Doc: hostileText, Backend: "sim", RetriedOn: "process", Columns: []string{"none", "networks", "pauses"}[:len(marks)]}
+// testCard returns a card with a row for each property. The row for mutual exclusion has the given marks.
+// For each mark that means a violation there is a finding.
+func testCard(name string, marks ...outcome.Mark) *outcome.Card {
+	c := &outcome.Card{Lock: name, Doc: hostileText, Backend: "sim", RetryBackend: "process", Columns: []string{"none", "networks", "pauses"}[:len(marks)]}
 	for _, p := range checker.Properties() {
 		r := outcome.CardRow{Property: p, Cells: make([]outcome.CardCell, len(marks))}
 		for k := range marks {
@@ -30,7 +30,7 @@ func cardOf(name string, marks ...outcome.Mark) *outcome.Card {
 		c.Rows = append(c.Rows, r)
 	}
 	for k, m := range marks {
-		state := map[outcome.Mark]outcome.ReproductionState{outcome.MarkFailed: outcome.StateConfirmed, outcome.MarkUnconfirmed: outcome.NotConfirmed}[m]
+		state := map[outcome.Mark]outcome.ReproductionState{outcome.MarkFailed: outcome.ReproductionConfirmed, outcome.MarkUnconfirmed: outcome.ReproductionNotConfirmed}[m]
 		if state == "" {
 			continue
 		}
@@ -61,12 +61,11 @@ func render(t *testing.T, b *Scorecards) (page, text string) {
 	return html.String(), md.String()
 }
 
-// codeSpans matches code spans in Markdown, where tags have no effect.
+// codeSpans matches code spans in Markdown. Tags have no effect there.
 var codeSpans = regexp.MustCompile("`[^`\n]*`")
 
-// Untrusted text is escaped.
 func TestScorecardEscapesText(t *testing.T) {
-	page, text := render(t, &Scorecards{Command: hostileText, Cards: []*outcome.Card{cardOf(hostileText, outcome.MarkFailed, outcome.MarkHolds), cardOf("b", outcome.MarkHolds, outcome.MarkHolds)}})
+	page, text := render(t, &Scorecards{Command: hostileText, Cards: []*outcome.Card{testCard(hostileText, outcome.MarkFailed, outcome.MarkHolds), testCard("b", outcome.MarkHolds, outcome.MarkHolds)}})
 	for _, s := range []string{page, text} {
 		if strings.Contains(codeSpans.ReplaceAllString(s, ""), "<script>") || strings.Contains(s, "\u202e") {
 			t.Errorf("output is not escaped:\n%s", s)
@@ -74,14 +73,14 @@ func TestScorecardEscapesText(t *testing.T) {
 	}
 }
 
-// Each mark for a failure links to its counterexample. Violations that real servers do not reproduce
-// have a separate heading, and each finding states whether the lock's documentation promises the
+// Each mark for a violation links to its counterexample. Violations that were not reproduced on real
+// servers have their own heading. Each finding states whether the lock's documentation promises the
 // property.
-func TestFindings(t *testing.T) {
-	page, text := render(t, &Scorecards{Cards: []*outcome.Card{cardOf("mine", outcome.MarkFailed, outcome.MarkUnconfirmed, outcome.MarkHolds)}})
+func TestScorecardFindings(t *testing.T) {
+	page, text := render(t, &Scorecards{Cards: []*outcome.Card{testCard("mine", outcome.MarkFailed, outcome.MarkUnconfirmed, outcome.MarkHolds)}})
 	for _, m := range regexp.MustCompile(`href="#(runs-[^"]*)"`).FindAllStringSubmatch(page, -1) {
 		if !strings.Contains(page, `id="`+m[1]+`"`) {
-			t.Errorf("no element has the id %s", m[1])
+			t.Errorf("no element has the id %q", m[1])
 		}
 	}
 	if n := strings.Count(page, `href="#runs-`); n != 4 {
@@ -90,7 +89,7 @@ func TestFindings(t *testing.T) {
 	for _, s := range []string{page, text} {
 		held, simulated := strings.Index(s, "Violated and required"), strings.Index(s, "Observed only in the simulation")
 		if first, second := strings.Index(s, "confirmed on process"), strings.Index(s, "not confirmed on process after 6 runs"); held < 0 || first < held || simulated < first || second < simulated {
-			t.Errorf("confirmed at %d, its heading at %d; not confirmed at %d, its heading at %d", first, held, second, simulated)
+			t.Errorf("confirmed finding at %d, its heading at %d; unconfirmed finding at %d, its heading at %d", first, held, second, simulated)
 		}
 	}
 	for _, want := range []string{"Its documentation: ", "Its documentation does not promise it", "comparison run with redlock: mutual-exclusion holds"} {
@@ -100,20 +99,20 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-func TestHeadlines(t *testing.T) {
+func TestCardHeadline(t *testing.T) {
 	for want, marks := range map[string][]outcome.Mark{
 		"x satisfies everything required of it in these runs.":                      {outcome.MarkHolds},
 		"x violates mutual-exclusion and resource-safety, which is required of it.": {outcome.MarkFailed},
 		"x satisfies what is required of it, as far as the runs on process show. Violations of mutual-exclusion and resource-safety were observed only in the simulation.": {outcome.MarkUnconfirmed},
 		"x violates mutual-exclusion and resource-safety, which is required of it. Violations of fault-tolerance were observed only in the simulation.":                    nil,
 	} {
-		c := cardOf("x", marks...)
+		c := testCard("x", marks...)
 		if marks == nil {
-			c = cardOf("x", outcome.MarkFailed)
-			c.Findings = append(c.Findings, outcome.CardFinding{Required: true, Violations: []outcome.Violation{{Property: verdict.FaultTolerance, Required: true, Reproduction: &outcome.Reproduction{State: outcome.CannotRun}}}})
+			c = testCard("x", outcome.MarkFailed)
+			c.Findings = append(c.Findings, outcome.CardFinding{Required: true, Violations: []outcome.Violation{{Property: verdict.FaultTolerance, Required: true, Reproduction: &outcome.Reproduction{State: outcome.ReproductionImpossible}}}})
 		}
 		if got := CardHeadline(c); got != want {
-			t.Errorf("headline %q, want %q", got, want)
+			t.Errorf("headline is %q, want %q", got, want)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// File and directory names in a folder of scorecards.
+// Names in a folder of scorecards.
 const (
 	CardPage  = ScoreFile
 	CardText  = "score.md"
@@ -26,45 +26,44 @@ const (
 	RunFolder = "runs"
 )
 
-// Scorecards holds the scorecards of one invocation.
+// Scorecards is the result of one invocation.
 type Scorecards struct {
 	Schema  int             `json:"schema"`
-	Code    int             `json:"code"` // exit code of the invocation
+	Code    int             `json:"code"` // exit code
 	Command string          `json:"command"`
-	Version string          `json:"version"` // version of lockpick
+	Version string          `json:"version"` // of lockpick
 	Cards   []*outcome.Card `json:"scorecards"`
 }
 
-// JSON writes the scorecards as JSON.
 func (b *Scorecards) JSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(b)
 }
 
-// CardHeadline summarizes the results of a card in a sentence or two.
+// CardHeadline summarizes a card in one to three sentences.
 func CardHeadline(c *outcome.Card) string {
-	var failed, open []string
+	var violated, unconfirmed []string
 	for _, f := range c.Findings {
 		for _, h := range f.Violations {
-			to := &failed
-			if h.Reproduction != nil && h.Reproduction.State != outcome.StateConfirmed {
-				to = &open
+			to := &violated
+			if h.Reproduction != nil && h.Reproduction.State != outcome.ReproductionConfirmed {
+				to = &unconfirmed
 			}
 			if h.Required && !slices.Contains(*to, h.Property) {
 				*to = append(*to, h.Property)
 			}
 		}
 	}
-	open = slices.DeleteFunc(open, func(p string) bool { return slices.Contains(failed, p) })
+	unconfirmed = slices.DeleteFunc(unconfirmed, func(p string) bool { return slices.Contains(violated, p) })
 	text := fmt.Sprintf("%s satisfies everything required of it in these runs.", c.Lock)
-	if len(failed) > 0 {
-		text = fmt.Sprintf("%s violates %s, which is required of it.", c.Lock, display.List(failed))
-	} else if len(open) > 0 {
-		text = fmt.Sprintf("%s satisfies what is required of it, as far as the runs on %s show.", c.Lock, c.RetriedOn)
+	if len(violated) > 0 {
+		text = fmt.Sprintf("%s violates %s, which is required of it.", c.Lock, display.List(violated))
+	} else if len(unconfirmed) > 0 {
+		text = fmt.Sprintf("%s satisfies what is required of it, as far as the runs on %s show.", c.Lock, c.RetryBackend)
 	}
-	if len(open) > 0 {
-		text += fmt.Sprintf(" Violations of %s were observed %s.", display.List(open), unconfirmedBasis(c))
+	if len(unconfirmed) > 0 {
+		text += fmt.Sprintf(" Violations of %s were observed %s.", display.List(unconfirmed), unconfirmedBasis(c))
 	}
 	inconclusive := map[string]bool{}
 	for _, d := range c.Undecided {
@@ -80,34 +79,34 @@ func CardHeadline(c *outcome.Card) string {
 	return text
 }
 
-// unconfirmedBasis states where an unconfirmed violation was observed.
+// unconfirmedBasis states where unconfirmed violations were observed.
 func unconfirmedBasis(c *outcome.Card) string {
-	if c.RetriedOn == c.Backend {
+	if c.RetryBackend == c.Backend {
 		return "once, but not again"
 	}
 	return "only in the simulation"
 }
 
-// cardBasis describes the runs on which a card is based.
+// cardBasis describes the runs that a card is based on.
 func cardBasis(c *outcome.Card) string {
 	where := fmt.Sprintf("%s on %s", display.Plural(c.Runs, "run"), c.Backend)
 	if c.SecondBackend != "" {
-		where += fmt.Sprintf(" and %d on %s", c.RunsOnSecond, c.SecondBackend)
+		where += fmt.Sprintf(" and %d on %s", c.SecondBackendRuns, c.SecondBackend)
 	}
 	text := where + fmt.Sprintf(", seed %d, each with a comparison run of the scenario's own lock.", c.Seed)
 	if d := c.RandomPlans; d != nil {
 		text += fmt.Sprintf(" %s of %s: %d seeds for each of %d sets of faults.", display.Plural(d.Seeds*len(d.FaultSets), "random plan"), d.Scenario, d.Seeds, len(d.FaultSets))
 	}
 	switch {
-	case c.RetriedOn != "":
-		text += fmt.Sprintf(" Violations were retried on %s.", c.RetriedOn)
+	case c.RetryBackend != "":
+		text += fmt.Sprintf(" Violations were retried on %s.", c.RetryBackend)
 	case c.Backend == "sim":
-		text += " Nothing was run on real servers (--try process, --beside process)."
+		text += " No runs were done on real servers (--try process, --beside process)."
 	}
 	return text
 }
 
-// randomPlanColumns returns the columns of the random plans' table: one for all faults, and one for
+// randomPlanColumns returns the columns of the table of random plans: one for all faults and one for
 // each kind of failure.
 func randomPlanColumns(d *outcome.RandomPlans) []string {
 	out := []string{"all faults"}
@@ -119,8 +118,8 @@ func randomPlanColumns(d *outcome.RandomPlans) []string {
 	return out
 }
 
-// shares returns the violation rates of a property with only one kind of failure, and with all
-// other kinds. For the first column, it returns the rate with all faults.
+// shares returns a property's violation rates with one kind of failure alone and with all kinds except
+// that one. For the first column, it returns the rate with all faults.
 func shares(d *outcome.RandomPlans, r outcome.RandomPlansRow, kind string) (out []labeledShare) {
 	for k, w := range d.FaultSets {
 		word := "without"
@@ -137,13 +136,12 @@ func shares(d *outcome.RandomPlans, r outcome.RandomPlansRow, kind string) (out 
 	return out
 }
 
-// labeledShare is a share, labeled with how its faults were selected.
+// labeledShare is a violation rate with a word that states how its faults were selected.
 type labeledShare struct {
 	Word string
 	outcome.Share
 }
 
-// formatShare writes a share as text.
 func formatShare(s outcome.Share) string {
 	if s.Runs == 0 {
 		return "not exercised"
@@ -155,9 +153,9 @@ func formatShare(s outcome.Share) string {
 	return text
 }
 
-// cardBlame states which kinds of failures cause a violation found by random plans; "" if that is
-// not known.
-func cardBlame(c *outcome.Card, f outcome.CardFinding, property string) string {
+// failureKindsText states which kinds of failures cause a violation found by random plans, or returns ""
+// if unknown.
+func failureKindsText(c *outcome.Card, f outcome.CardFinding, property string) string {
 	if f.FaultSet == nil || c.RandomPlans == nil {
 		return ""
 	}
@@ -172,22 +170,22 @@ func cardBlame(c *outcome.Card, f outcome.CardFinding, property string) string {
 	return strings.Join(parts, ", ")
 }
 
-// DescribeTry describes the result of repeating a violation on another backend; "" if it was not
-// repeated.
-func DescribeTry(t *outcome.Reproduction) string {
+// DescribeReproduction describes the attempt to reproduce a violation. It returns "" if there was none.
+func DescribeReproduction(t *outcome.Reproduction) string {
 	if t == nil {
 		return ""
 	}
 	switch t.State {
-	case outcome.StateConfirmed:
+	case outcome.ReproductionConfirmed:
 		return fmt.Sprintf("confirmed on %s (%s) after %s", t.Backend, t.Cause, display.Plural(t.Runs, "run"))
-	case outcome.CannotRun:
+	case outcome.ReproductionImpossible:
 		return fmt.Sprintf("cannot run on %s: %s", t.Backend, t.Why)
 	}
 	return fmt.Sprintf("not confirmed on %s after %s: %s", t.Backend, display.Plural(t.Runs, "run"), t.Why)
 }
 
-// cardClaim quotes the lock's documentation on a property, or states that it makes no such promise.
+// cardClaim quotes the lock's documentation on a property or states that it does not promise the
+// property.
 func cardClaim(c *outcome.Card, property string) string {
 	for _, r := range c.Rows {
 		if r.Property == property && r.Claim != "" {
@@ -197,7 +195,7 @@ func cardClaim(c *outcome.Card, property string) string {
 	return "Its documentation does not promise it, but it is required of every lock of this tier."
 }
 
-// comparisonText describes the results of the comparison run with the scenario's own lock.
+// comparisonText describes the results of the comparison run, which uses the scenario's own lock.
 func comparisonText(f outcome.CardFinding) string {
 	if f.Comparison == nil {
 		return ""
@@ -212,18 +210,17 @@ func comparisonText(f outcome.CardFinding) string {
 	return fmt.Sprintf("comparison run with %s: %s", f.Comparison.Lock, strings.Join(parts, ", "))
 }
 
-// Markdown writes the scorecards as Markdown, for issues and wikis.
+// Markdown writes the scorecards as Markdown for issues and wikis.
 func (b *Scorecards) Markdown(w io.Writer) error {
 	t := &text{}
 	for _, c := range b.Cards {
 		t.card(c)
 	}
-	t.printf("## Limits\n\n%s\n\nRun again: `%s` (lockpick %s)\n", cardLimits, code(b.Command), b.Version)
+	t.printf("## Limits\n\n%s\n\nRun again: `%s` (lockpick %s)\n", cardLimits, codeSpan(b.Command), b.Version)
 	_, err := t.WriteTo(w)
 	return err
 }
 
-// cardLimits states the limits of a card.
 const cardLimits = "Each mark applies to these runs, with their seeds and faults. “Holds” means that no violation was found in them. It does not mean that a lock is safe."
 
 // text builds Markdown.
@@ -231,10 +228,10 @@ type text struct{ bytes.Buffer }
 
 func (t *text) printf(format string, args ...any) { fmt.Fprintf(t, format, args...) }
 
-// row writes a row of a table. head is set for the first row.
-func (t *text) row(head bool, cells ...string) {
+// row writes a table row. isHeader is set for the first row.
+func (t *text) row(isHeader bool, cells ...string) {
 	t.printf("| %s |\n", strings.Join(cells, " | "))
-	if head {
+	if isHeader {
 		t.printf("|%s\n", strings.Repeat("---|", len(cells)))
 	}
 }
@@ -309,8 +306,8 @@ func (t *text) findings(p findingGroup) {
 		}
 		t.printf("\n### %s, seed %d (%s)\n\n", cardMarkdown(f.Scenario), f.Seed, f.Column)
 		for _, h := range f.Violations {
-			t.printf("- %s %s: %s%s\n", h.Property, h.Cause, cardMarkdown(h.Because), alsoText(h))
-			for _, more := range []string{DescribeTry(h.Reproduction), cardBlame(c, f, h.Property), claimOfRequired(c, h)} {
+			t.printf("- %s %s: %s%s\n", h.Property, h.Cause, cardMarkdown(h.Because), otherScenariosText(h))
+			for _, more := range []string{DescribeReproduction(h.Reproduction), failureKindsText(c, f, h.Property), claimOfRequired(c, h)} {
 				if more != "" {
 					t.printf("  - %s\n", cardMarkdown(more))
 				}
@@ -319,14 +316,14 @@ func (t *text) findings(p findingGroup) {
 		if own := comparisonText(f); own != "" {
 			t.printf("- %s\n- %s\n", cardMarkdown(own), measuredText(f))
 		}
-		t.printf("\n`%s`\n", code(f.Command))
+		t.printf("\n`%s`\n", codeSpan(f.Command))
 		if f.Run != "" {
 			t.printf("\nThe run is stored in %s.\n", f.Run)
 		}
 	}
 }
 
-// claimOfRequired returns the result of cardClaim for a required property, and "" for any other.
+// claimOfRequired returns cardClaim's result for required properties and "" for others.
 func claimOfRequired(c *outcome.Card, h outcome.Violation) string {
 	if !h.Required {
 		return ""
@@ -334,14 +331,14 @@ func claimOfRequired(c *outcome.Card, h outcome.Violation) string {
 	return cardClaim(c, h.Property)
 }
 
-func alsoText(h outcome.Violation) string {
+func otherScenariosText(h outcome.Violation) string {
 	if len(h.Also) == 0 {
 		return ""
 	}
 	return cardMarkdown(fmt.Sprintf(" (also %s)", display.List(h.Also)))
 }
 
-// cardLegend explains the marks that are used.
+// cardLegend explains the used marks.
 func cardLegend(used map[outcome.Mark]bool) string {
 	used[outcome.MarkHolds] = used[outcome.MarkHolds] || used[outcome.MarkMixed]
 	used[outcome.MarkComparisonViolated] = used[outcome.MarkComparisonViolated] || used[outcome.MarkMixed]
@@ -354,16 +351,18 @@ func cardLegend(used map[outcome.Mark]bool) string {
 	return strings.Join(parts, " · ")
 }
 
-// maxCardTextLen limits an untrusted text, in characters.
+// maxCardTextLen limits the length of untrusted text, in characters.
 const maxCardTextLen = 4096
 
-var escapes = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "|", `\|`, "#", `\#`, "~", `\~`)
+var cardEscapes = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "|", `\|`, "#", `\#`, "~", `\~`)
 
-// code formats text for use between backticks.
-func code(s string) string { return strings.ReplaceAll(display.Visible(s, maxCardTextLen), "`", "'") }
+// codeSpan formats text for use between backticks.
+func codeSpan(s string) string {
+	return strings.ReplaceAll(display.Sanitize(s, maxCardTextLen), "`", "'")
+}
 
-// cardMarkdown makes Markdown show text unchanged.
-func cardMarkdown(s string) string { return escapes.Replace(display.Visible(s, maxCardTextLen)) }
+// cardMarkdown escapes text for Markdown.
+func cardMarkdown(s string) string { return cardEscapes.Replace(display.Sanitize(s, maxCardTextLen)) }
 
 //go:embed page.tmpl
 var pageTemplate string
@@ -373,21 +372,21 @@ var pageStyle string
 
 var cardTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("score").Funcs(template.FuncMap{
-		"text":     func(s string) string { return display.Visible(s, maxCardTextLen) },
+		"text":     func(s string) string { return display.Sanitize(s, maxCardTextLen) },
 		"style":    func() template.CSS { return template.CSS(Style + pageStyle + sequence.Style) },
-		"headline": CardHeadline, "basis": cardBasis, "draws": randomPlanColumns, "shares": shares, "rated": formatShare, "blame": cardBlame, "tries": DescribeTry, "claimed": claimOfRequired, "beside": comparisonText,
-		"measured": measuredText, "measures": measures, "tone": tone, "marks": outcome.Marks, "limits": func() string { return cardLimits },
+		"headline": CardHeadline, "basis": cardBasis, "draws": randomPlanColumns, "shares": shares, "rated": formatShare, "blame": failureKindsText, "tries": DescribeReproduction, "claimed": claimOfRequired, "beside": comparisonText,
+		"measured": measuredText, "measures": measures, "tone": markClass, "marks": outcome.Marks, "limits": func() string { return cardLimits },
 		"id": func(card int, parts ...any) string {
 			return fmt.Sprintf("c%d-%s", card+1, strings.Trim(fmt.Sprint(parts...), "[]"))
 		},
 		"in":    measure.value,
 		"sorts": columnGroups, "where": backendOf,
-		"cells":  cellsOf,
+		"cells":  newCells,
 		"anchor": anchor,
 	}).Parse(pageTemplate))
 })
 
-// findingGroup lists findings under one heading.
+// findingGroup is a list of findings with a common heading.
 type findingGroup struct {
 	View        cardView
 	Card        *outcome.Card
@@ -395,7 +394,7 @@ type findingGroup struct {
 	Findings    []outcome.CardFinding
 }
 
-// Parts groups the findings of a card, most severe first.
+// Parts groups a card's findings, the most severe first.
 func (v cardView) Parts(c *outcome.Card) (all []findingGroup) {
 	for _, p := range []struct {
 		mark        outcome.Mark
@@ -411,7 +410,6 @@ func (v cardView) Parts(c *outcome.Card) (all []findingGroup) {
 	return all
 }
 
-// markOf returns the mark of a finding.
 func markOf(f outcome.CardFinding) outcome.Mark {
 	switch {
 	case !f.Required:
@@ -422,10 +420,10 @@ func markOf(f outcome.CardFinding) outcome.Mark {
 	return outcome.MarkUnconfirmed
 }
 
-// anchor returns the id of a run's finding on the page.
+// anchor returns the HTML id of a run's finding.
 func anchor(run string) string { return strings.NewReplacer("/", "-", "+", "-").Replace(run) }
 
-// columnGroup counts adjacent columns for the same kind of failure.
+// columnGroup is a number of adjacent columns for the same kind of failure.
 type columnGroup struct {
 	Sort    string
 	Columns int
@@ -443,22 +441,21 @@ func columnGroups(c *outcome.Card) (all []columnGroup) {
 	return all
 }
 
-// backendOf returns the backend of a column.
 func backendOf(c *outcome.Card, column string) string {
-	if _, beside := outcome.SplitColumn(column); beside {
+	if _, onSecond := outcome.SplitColumn(column); onSecond {
 		return c.SecondBackend
 	}
 	return c.Backend
 }
 
-// cell is a cell of the matrix, with a link to its counterexample.
+// cell is a cell of the matrix. Run is the run it links to.
 type cell struct {
 	outcome.CardCell
 	Column, Words string
-	Run           string // run of the finding; "" if there is none
+	Run           string // run of the first finding, or ""
 }
 
-func cellsOf(c *outcome.Card, r outcome.CardRow) (out []cell) {
+func newCells(c *outcome.Card, r outcome.CardRow) (out []cell) {
 	for i, x := range r.Cells {
 		k := cell{CardCell: x, Column: c.Columns[i], Words: cellText(x)}
 		for _, f := range c.Findings {
@@ -471,15 +468,15 @@ func cellsOf(c *outcome.Card, r outcome.CardRow) (out []cell) {
 	return out
 }
 
-// cellText describes the results behind a mark.
+// cellText describes the results that a mark stands for.
 func cellText(x outcome.CardCell) string {
 	var parts []string
 	for _, p := range []struct {
 		n    int
 		what string
 	}{
-		{x.Failed - x.Unconfirmed, "violated and required"}, {x.Unconfirmed, "violated, not confirmed"}, {x.ComparisonHolds, "violated, comparison run holds"},
-		{x.Holds, "holds as required"}, {x.ComparisonViolated, "violated, comparison run too"}, {x.Undecided, "inconclusive"}, {x.HoldsUnrequired, "holds"},
+		{x.NumFailed - x.NumUnconfirmed, "violated and required"}, {x.NumUnconfirmed, "violated, not confirmed"}, {x.NumComparisonHolds, "violated, but holds in the comparison run"},
+		{x.NumHolds, "holds as required"}, {x.NumComparisonViolated, "violated, as in the comparison run"}, {x.NumUndecided, "inconclusive"}, {x.NumHoldsUnrequired, "holds"},
 	} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
@@ -494,8 +491,8 @@ func cellText(x outcome.CardCell) string {
 	return strings.Join(parts, ", ")
 }
 
-// tone returns the CSS class of a mark.
-func tone(m outcome.Mark) string {
+// markClass returns the CSS class for a mark.
+func markClass(m outcome.Mark) string {
 	switch m {
 	case outcome.MarkFailed:
 		return "violated"
@@ -509,13 +506,13 @@ func tone(m outcome.Mark) string {
 	return "calm"
 }
 
-// cardView is the data for the page's template.
+// cardView is the data for the page template.
 type cardView struct {
 	*Scorecards
 	Pictures map[string]sequence.Diagram
 }
 
-// Picture returns the diagram of a run; "" if it has none.
+// Picture returns a run's diagram, or "" if there is none.
 func (v cardView) Picture(run string) template.HTML {
 	d, there := v.Pictures[run]
 	if !there {
@@ -524,10 +521,10 @@ func (v cardView) Picture(run string) template.HTML {
 	return template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: anchor(run) + "-", Page: run + "/report.html"})) // all text in it is escaped
 }
 
-// Caption tells the story of a run in sentences.
+// Caption returns the caption of a run's diagram.
 func (v cardView) Caption(run string) string { return strings.Join(v.Pictures[run].Caption, " ") }
 
-// Page writes the scorecards as a self-contained page, with the diagrams of the findings' runs.
+// Page writes the scorecards as a self-contained HTML page with the diagrams of the findings' runs.
 func (b *Scorecards) Page(w io.Writer, pictures map[string]sequence.Diagram) error {
 	if err := cardTemplate().Execute(w, cardView{b, pictures}); err != nil {
 		return fmt.Errorf("draw scorecard: %w", err)
@@ -535,11 +532,10 @@ func (b *Scorecards) Page(w io.Writer, pictures map[string]sequence.Diagram) err
 	return nil
 }
 
-// measure is a row of the table of numbers, with the number of the lock and that of the comparison
-// runs in each column.
+// measure is a table row with the lock's number, and the number from the comparison runs, in each column.
 type measure struct {
 	Name, unit string
-	pick       func(outcome.CardNumbers) float64
+	number     func(outcome.CardNumbers) float64
 }
 
 func measures() []measure {
@@ -557,12 +553,12 @@ func formatNumber(x float64) string {
 	return strconv.FormatFloat(x, 'f', 2, 64)
 }
 
-// formatBoth formats the number of the lock, with that of the comparison run in parentheses.
+// formatBoth formats the lock's number, followed by the comparison run's number in parentheses.
 func (m measure) formatBoth(lock, comparison outcome.CardNumbers) string {
-	return fmt.Sprintf("%s%s (%s)", formatNumber(m.pick(lock)), m.unit, formatNumber(m.pick(comparison)))
+	return fmt.Sprintf("%s%s (%s)", formatNumber(m.number(lock)), m.unit, formatNumber(m.number(comparison)))
 }
 
-// value returns the formatted numbers for a column; "–" if the column has no runs.
+// value formats the numbers for a column. It returns "–" if the column has no runs.
 func (m measure) value(c *outcome.Card, column string) string {
 	i := slices.IndexFunc(c.Measurements, func(x *outcome.Measurement) bool { return x.Column == column })
 	if i < 0 {
@@ -571,7 +567,7 @@ func (m measure) value(c *outcome.Card, column string) string {
 	return m.formatBoth(c.Measurements[i].Lock, c.Measurements[i].Comparison)
 }
 
-// measuredText formats the numbers of a finding.
+// measuredText lists a finding's numbers.
 func measuredText(f outcome.CardFinding) (text string) {
 	for _, m := range measures() {
 		if text != "" {
@@ -582,7 +578,7 @@ func measuredText(f outcome.CardFinding) (text string) {
 	return text
 }
 
-// Print prints the scorecards on a terminal.
+// Print prints the scorecards for a terminal.
 func (b *Scorecards) Print(w io.Writer) {
 	for i, c := range b.Cards {
 		if i > 0 {
@@ -593,13 +589,13 @@ func (b *Scorecards) Print(w io.Writer) {
 }
 
 func printCard(w io.Writer, c *outcome.Card) {
-	in := display.Good
+	color := display.GoodText
 	if c.Code() == outcome.ExitUnexpected {
-		in = display.Bad
+		color = display.BadText
 	} else if c.Code() != outcome.ExitOK {
-		in = display.Doubt
+		color = display.DoubtText
 	}
-	fmt.Fprintln(w, display.Paint(w, in, display.Wrap(display.Width(w)-1, 0, 0, CardHeadline(c))))
+	fmt.Fprintln(w, display.Paint(w, color, display.Wrap(display.Width(w)-1, 0, 0, CardHeadline(c))))
 	display.PrintWrapped(w, 0, 0, cardBasis(c))
 	fmt.Fprintln(w)
 	printMatrix(w, c, false)
@@ -627,15 +623,15 @@ func printCard(w io.Writer, c *outcome.Card) {
 	}
 }
 
-// printMatrix prints the marks of a card for one of its backends. It leaves out rows and columns
-// without results, because the list of skipped scenarios explains them.
-func printMatrix(w io.Writer, c *outcome.Card, beside bool) {
+// printMatrix prints a card's marks for one of its backends. It omits rows and columns without results,
+// because the list of skipped scenarios explains these.
+func printMatrix(w io.Writer, c *outcome.Card, onSecond bool) {
 	used := map[outcome.Mark]bool{}
 	t := display.Table{{"property"}}
 	var columns []int
 	for k, column := range c.Columns {
 		column, there := outcome.SplitColumn(column)
-		if there == beside && slices.ContainsFunc(c.Rows, func(r outcome.CardRow) bool { return isJudged(r.Cells[k]) }) {
+		if there == onSecond && slices.ContainsFunc(c.Rows, func(r outcome.CardRow) bool { return isJudged(r.Cells[k]) }) {
 			columns, t[0] = append(columns, k), append(t[0], column)
 		}
 	}
@@ -651,7 +647,7 @@ func printMatrix(w io.Writer, c *outcome.Card, beside bool) {
 		t = append(t, row)
 	}
 	if len(t) > 1 {
-		narrow(t, display.Width(w)).Print(w)
+		shortenHeader(t, display.Width(w)).Print(w)
 		fmt.Fprintln(w)
 		display.PrintWrapped(w, 0, 0, cardLegend(used))
 	}
@@ -661,29 +657,29 @@ func isJudged(x outcome.CardCell) bool {
 	return x.Mark != outcome.MarkUnsupported && x.Mark != outcome.MarkNotExercised
 }
 
-// narrow shortens the column heads of a table that is too wide.
-func narrow(t display.Table, width int) display.Table {
-	for most := 10; most > 4; most-- {
-		long := slices.ContainsFunc(t.Lines("", width), func(line string) bool { return strings.Contains(line, "\n") })
-		if !long && utf8.RuneCountInString(t.Lines("", width)[0]) <= width {
+// shortenHeader truncates the header cells of a table that is too wide.
+func shortenHeader(t display.Table, width int) display.Table {
+	for maxLen := 10; maxLen > 4; maxLen-- {
+		isTooWide := slices.ContainsFunc(t.Lines("", width), func(line string) bool { return strings.Contains(line, "\n") })
+		if !isTooWide && utf8.RuneCountInString(t.Lines("", width)[0]) <= width {
 			break
 		}
 		for i := range t[0] {
-			t[0][i] = display.Fit(t[0][i], most)
+			t[0][i] = display.Truncate(t[0][i], maxLen)
 		}
 	}
 	return t
 }
 
 func printFinding(w io.Writer, c *outcome.Card, f outcome.CardFinding) {
-	mark, in := markOf(f), display.Doubt
+	mark, color := markOf(f), display.DoubtText
 	if mark == outcome.MarkFailed {
-		in = display.Bad
+		color = display.BadText
 	}
-	fmt.Fprintf(w, "\n%s %s, seed %d (%s)\n", display.Paint(w, in, string(mark)), f.Scenario, f.Seed, f.Column)
+	fmt.Fprintf(w, "\n%s %s, seed %d (%s)\n", display.Paint(w, color, string(mark)), f.Scenario, f.Seed, f.Column)
 	for _, h := range f.Violations {
 		display.PrintWrapped(w, 2, 4, fmt.Sprintf("%s %s: %s", h.Property, h.Cause, h.Because))
-		for _, more := range []string{DescribeTry(h.Reproduction), cardBlame(c, f, h.Property)} {
+		for _, more := range []string{DescribeReproduction(h.Reproduction), failureKindsText(c, f, h.Property)} {
 			if more != "" {
 				display.PrintWrapped(w, 4, 4, more)
 			}

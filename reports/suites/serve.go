@@ -23,16 +23,16 @@ import (
 	"lockpick/reports/display"
 )
 
-// policy is the content security policy of the server's pages. Pages contain their own styles,
-// scripts and images, and connect to nothing.
-const policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; " +
+// pagePolicy is the content security policy for the server's own pages. They contain all styles and
+// scripts they need, and connect to nothing.
+const pagePolicy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 
-// filePolicy is the policy for files. A store may contain untrusted files. The sandbox gives a page
-// an origin of its own, so that it cannot read the rest of the store.
-const filePolicy = policy + "; sandbox allow-scripts allow-popups allow-downloads"
+// filePolicy is the content security policy for files in the store, which may be untrusted. The sandbox
+// gives each page its own origin, so that the page cannot read the rest of the store.
+const filePolicy = pagePolicy + "; sandbox allow-scripts allow-popups allow-downloads"
 
-// contentTypes maps file extensions to content types. All other files are offered as downloads.
+// contentTypes maps file extensions to content types. Files with other extensions are downloaded.
 var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
 	".json": "application/json", ".jsonl": "text/plain; charset=utf-8", ".xml": "application/xml",
@@ -40,8 +40,8 @@ var contentTypes = map[string]string{
 	".edn": "text/plain; charset=utf-8", ".yaml": "text/plain; charset=utf-8",
 }
 
-// compress compresses text with gzip for clients that accept it. Pages shrink to an eighth of their
-// size.
+// compress compresses text with gzip for clients that accept gzip. It shrinks pages to an eighth of
+// their size.
 var compress = func() func(http.Handler) http.HandlerFunc {
 	var texts []string
 	for _, kind := range contentTypes {
@@ -51,25 +51,25 @@ var compress = func() func(http.Handler) http.HandlerFunc {
 	}
 	wrap, err := gzhttp.NewWrapper(gzhttp.ContentTypes(texts))
 	if err != nil {
-		panic(err) // impossible: the content types are constants
+		panic(err) // cannot fail: the content types are constants
 	}
 	return wrap
 }()
 
-// server serves a store to browsers on this machine.
+// server serves a store to browsers on the same machine.
 type server struct {
 	store string
-	root  *files.Folder // paths and links that lead out of it cannot be opened
+	root  *files.Folder // does not open paths and links that lead out of the store
 	port  string
 
-	drawing sync.Mutex
-	draw    func(dir string) error // draws the reports of a run
+	drawMu sync.Mutex
+	draw   func(dir string) error // draws the reports of a run
 }
 
-// NewServer returns an HTTP server for a store, to be used with a loopback listener. It answers
-// only GET and HEAD requests whose Host header is a loopback name. This rejects requests from
-// foreign pages whose host name was made to resolve to 127.0.0.1. The index is rendered on each
-// request. If a run's page does not exist, draw creates it.
+// NewServer returns an HTTP server for a store, for use with a loopback listener at the given address.
+// The server accepts only GET and HEAD requests, and requires a loopback name in the Host header to
+// reject requests from foreign pages whose host name was made to resolve to 127.0.0.1. It renders the
+// index on each request, and calls draw to create a run's page if the page does not exist.
 func NewServer(store string, at net.Addr, draw func(dir string) error) (*http.Server, error) {
 	root, err := files.OpenFolder(store)
 	if err != nil {
@@ -88,7 +88,7 @@ func NewServer(store string, at net.Addr, draw func(dir string) error) (*http.Se
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Content-Security-Policy", policy)
+	header.Set("Content-Security-Policy", pagePolicy)
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
@@ -97,32 +97,32 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this server accepts only requests to localhost or 127.0.0.1", http.StatusForbidden)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		header.Set("Allow", "GET, HEAD")
-		http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)
+		http.Error(w, "this server accepts only GET and HEAD requests", http.StatusMethodNotAllowed)
 	case !ok:
 		notFound(w, r)
 	case name == "." || name == IndexFile:
-		s.index(w, r)
+		s.serveIndex(w, r)
 	case path.Base(name) == PageFile && path.Dir(path.Dir(name)) == Folder:
-		s.suite(w, r, name)
+		s.serveSuite(w, r, name)
 	default:
-		s.file(w, r, name)
+		s.serveFile(w, r, name)
 	}
 }
 
 //go:embed none.html.tmpl
-var noneTemplate string
+var notFoundTemplate string
 
-var nonePage = parseOnce("none", noneTemplate)
+var notFoundPage = parseOnce("none", notFoundTemplate)
 
 func notFound(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", contentTypes[".html"])
 	w.WriteHeader(http.StatusNotFound)
 	if r.Method == http.MethodGet {
-		nonePage().Execute(w, r.URL.Path)
+		notFoundPage().Execute(w, r.URL.Path)
 	}
 }
 
-// isLoopbackHost reports whether a Host header names this server on loopback.
+// isLoopbackHost reports whether a Host header consists of a loopback name and the server's port.
 func (s *server) isLoopbackHost(host string) bool {
 	name, port, err := net.SplitHostPort(host)
 	if err != nil || port != s.port {
@@ -131,8 +131,8 @@ func (s *server) isLoopbackHost(host string) bool {
 	return name == "127.0.0.1" || strings.EqualFold(name, "localhost")
 }
 
-// storePath converts the decoded path of a URL to a path inside the store. It rejects hidden files,
-// because these are unfinished.
+// storePath converts a URL's decoded path to a path in the store. It rejects hidden files, because they
+// are unfinished.
 func storePath(url string) (string, bool) {
 	name := strings.TrimPrefix(url, "/")
 	if name == "" {
@@ -149,18 +149,18 @@ func storePath(url string) (string, bool) {
 	return name, true
 }
 
-func (s *server) index(w http.ResponseWriter, r *http.Request) {
+func (s *server) serveIndex(w http.ResponseWriter, r *http.Request) {
 	page, err := drawIndex(s.store, true)
 	if err != nil {
 		http.Error(w, "the store can't be listed", http.StatusInternalServerError)
 		return
 	}
-	send(w, r, page)
+	sendPage(w, r, page)
 }
 
-// suite renders a suite's page again, with links to reports that will be drawn when they are
-// opened. If rendering fails, it sends the stored page.
-func (s *server) suite(w http.ResponseWriter, r *http.Request, name string) {
+// serveSuite renders a suite's page again, with links to all runs, because missing reports will be drawn
+// when they are opened. If rendering fails, it sends the stored page.
+func (s *server) serveSuite(w http.ResponseWriter, r *http.Request, name string) {
 	var page bytes.Buffer
 	suite, err := Open(filepath.Join(s.store, filepath.FromSlash(path.Dir(name))))
 	if err == nil && s.root.Has(name) {
@@ -171,14 +171,13 @@ func (s *server) suite(w http.ResponseWriter, r *http.Request, name string) {
 		}))
 	}
 	if err != nil || page.Len() == 0 {
-		s.file(w, r, name)
+		s.serveFile(w, r, name)
 		return
 	}
-	send(w, r, page.Bytes())
+	sendPage(w, r, page.Bytes())
 }
 
-// send sends a rendered page.
-func send(w http.ResponseWriter, r *http.Request, page []byte) {
+func sendPage(w http.ResponseWriter, r *http.Request, page []byte) {
 	w.Header().Set("Content-Type", contentTypes[".html"])
 	w.Header().Set("Content-Length", strconv.Itoa(len(page)))
 	if r.Method == http.MethodGet {
@@ -186,34 +185,33 @@ func send(w http.ResponseWriter, r *http.Request, page []byte) {
 	}
 }
 
-// drawReport draws the reports of a run if its page does not exist. It returns fs.ErrNotExist if
-// there is no such run. Links are followed only inside the store: a run can be requested by its own
-// directory or by the `latest` link of its scenario.
+// drawReport draws a run's reports if its page does not exist. It returns fs.ErrNotExist if there is no
+// such run. It follows only links inside the store, such as a scenario's `latest` link.
 func (s *server) drawReport(ctx context.Context, name string) error {
 	dir := path.Dir(name)
 	if path.Base(name) != runPage || !strings.Contains(dir, "/") || !s.root.Has(dir+"/"+runManifest) {
 		return fs.ErrNotExist
 	}
-	s.drawing.Lock() // one at a time: drawing takes memory, and two requests may be for the same page
-	defer s.drawing.Unlock()
+	s.drawMu.Lock() // drawing takes memory, and there may be several requests for the same page
+	defer s.drawMu.Unlock()
 	switch {
 	case s.root.Has(name):
 		return nil
-	case ctx.Err() != nil: // the client closed the connection in the meantime
+	case ctx.Err() != nil: // the client has closed the connection
 		return ctx.Err()
 	}
 	return s.draw(filepath.Join(s.store, filepath.FromSlash(dir)))
 }
 
-// file sends a regular file. Directories are not listed.
-func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
-	f, err := s.root.Open(name, math.MaxInt64) // any size: it is streamed
+// serveFile sends a regular file. It does not list directories.
+func (s *server) serveFile(w http.ResponseWriter, r *http.Request, name string) {
+	f, err := s.root.Open(name, math.MaxInt64) // the size does not matter, because the file is streamed
 	if errors.Is(err, fs.ErrNotExist) {
 		switch why := s.drawReport(r.Context(), name); {
 		case why == nil:
 			f, err = s.root.Open(name, math.MaxInt64)
 		case !errors.Is(why, fs.ErrNotExist):
-			http.Error(w, "This report can't be drawn here: "+display.Visible(why.Error(), maxTextLen), http.StatusInternalServerError)
+			http.Error(w, "the report can't be drawn: "+display.Sanitize(why.Error(), maxTextLen), http.StatusInternalServerError)
 			return
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// startServer serves a store on loopback, as lockpick serve does, and returns its address.
+// startServer serves a store on loopback, as lockpick serve does, and returns the address.
 func startServer(t *testing.T, store string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,7 +39,7 @@ func startServer(t *testing.T, store string) string {
 	return l.Addr().String()
 }
 
-// rawRequest sends a request unchanged, without the cleanup that an HTTP client does.
+// rawRequest sends a request as is, whereas an HTTP client would clean up the path.
 func rawRequest(t *testing.T, at, method, path, host string) (*http.Response, string) {
 	t.Helper()
 	c, err := net.Dial("tcp", at)
@@ -61,7 +61,7 @@ func rawRequest(t *testing.T, at, method, path, host string) (*http.Response, st
 
 const secret = "secret text"
 
-// storeWithSecret creates a store next to a file that must not be served.
+// storeWithSecret creates a store with hidden files, next to a file that must not be served.
 func storeWithSecret(t *testing.T) string {
 	t.Helper()
 	above := t.TempDir()
@@ -100,7 +100,7 @@ func TestServeRejectsPathsOutsideStore(t *testing.T) {
 	}
 }
 
-// If a page can't be drawn, the response states the reason.
+// If a page can't be drawn, the response states why.
 func TestServeDrawError(t *testing.T) {
 	store := t.TempDir()
 	dir := filepath.Join(store, "baseline", "20260101T000000.000Z-sim-1-torn")
@@ -113,12 +113,11 @@ func TestServeDrawError(t *testing.T) {
 	at := startServer(t, store)
 	r, body := rawRequest(t, at, "GET", "/baseline/"+filepath.Base(dir)+"/"+runPage, at)
 	if r.StatusCode != http.StatusInternalServerError || !strings.Contains(body, "it can't be read") || r.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
-		t.Errorf("status %d, content type %s, body %q", r.StatusCode, r.Header.Get("Content-Type"), body)
+		t.Errorf("status is %d, content type %s, body %q", r.StatusCode, r.Header.Get("Content-Type"), body)
 	}
 }
 
-// A run's page is drawn when it is opened. Other files, and pages outside the store, are never
-// drawn.
+// A run's page is drawn when it is opened. Other files and pages outside the store are never drawn.
 func TestServeDrawsOnDemand(t *testing.T) {
 	store := storeWithSecret(t)
 	bare := func(scenario string) string {
@@ -142,19 +141,19 @@ func TestServeDrawsOnDemand(t *testing.T) {
 		t.Error("a page was drawn outside the store")
 	}
 	if _, body := rawRequest(t, at, "GET", "/", at); !strings.Contains(body, `href="`+plain[1:]+runPage) {
-		t.Errorf("the index does not link to the undrawn report: %s", body)
+		t.Errorf("the index does not link to a report that is not drawn yet: %s", body)
 	}
-	dir, err := Write(&Suite{Store: store, Seeds: 1, Started: time.Unix(1e9, 0), Counts: map[string]int{"as expected": 1}, Runs: 1,
+	dir, err := Write(&Suite{Store: store, Seeds: 1, StartTime: time.Unix(1e9, 0), Counts: map[string]int{"as expected": 1}, Runs: 1,
 		Scenarios: []*Scenario{{Name: "plain", Row: outcome.Row{Runs: 1, Counts: map[string]int{"as expected": 1}, Dir: storePrefix + strings.Trim(plain, "/")}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	link := `href="` + storePrefix + plain[1:] + runPage
 	if page := read(t, filepath.Join(dir, PageFile)); strings.Contains(page, link) || !strings.Contains(page, "1 of these runs has no report yet") {
-		t.Error("the stored suite links to a missing report, or does not note it")
+		t.Error("the stored suite links to a missing report or does not mention it")
 	}
 	if _, body := rawRequest(t, at, "GET", "/suites/"+filepath.Base(dir)+"/"+PageFile, at); !strings.Contains(body, link) || strings.Contains(body, "no report yet") {
-		t.Error("the served suite does not link to the undrawn report")
+		t.Error("the served suite does not link to a report that is not drawn yet")
 	}
 	for range 2 {
 		if r, body := rawRequest(t, at, "GET", plain+runPage, at); r.StatusCode != http.StatusOK || body != "drawn" {
@@ -166,7 +165,7 @@ func TestServeDrawsOnDemand(t *testing.T) {
 	}
 	page, err := os.ReadFile(filepath.Join(store, IndexFile))
 	if err != nil || strings.Contains(string(page), torn[1:]+runPage) || !strings.Contains(string(page), "no report yet") {
-		t.Errorf("the stored index links to a missing report, or does not note it: %v", err)
+		t.Errorf("the stored index links to a missing report or does not mention it: %v", err)
 	}
 }
 
@@ -181,7 +180,7 @@ func TestServeContentTypes(t *testing.T) {
 	} {
 		r, body := rawRequest(t, at, "GET", path, at)
 		if r.StatusCode != http.StatusOK || r.Header.Get("Content-Type") != want || body == "" {
-			t.Errorf("GET %s: %s, content type %s, want %s", path, r.Status, r.Header.Get("Content-Type"), want)
+			t.Errorf("GET %s: %s, content type %q, want %q", path, r.Status, r.Header.Get("Content-Type"), want)
 		}
 		policy := r.Header.Get("Content-Security-Policy")
 		if r.Header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "connect-src 'none'") {
@@ -189,12 +188,12 @@ func TestServeContentTypes(t *testing.T) {
 		}
 		h, none := rawRequest(t, at, "HEAD", path, at)
 		if h.StatusCode != http.StatusOK || h.ContentLength != int64(len(body)) || none != "" {
-			t.Errorf("HEAD %s: %s, %d bytes for %d, %q", path, h.Status, h.ContentLength, len(body), none)
+			t.Errorf("HEAD %s: %s, Content-Length %d, want %d; body %q", path, h.Status, h.ContentLength, len(body), none)
 		}
 	}
 }
 
-// Clients that accept gzip get compressed pages. Files that are already compressed are sent unchanged.
+// Clients that accept gzip get compressed pages. Compressed files are sent unchanged.
 func TestServeCompresses(t *testing.T) {
 	store := storeWithSecret(t)
 	page, packed := strings.Repeat("<p>repeated text</p>\n", 1000), strings.Repeat("\x1f\x8b", 1000)
@@ -204,7 +203,7 @@ func TestServeCompresses(t *testing.T) {
 	for name, want := range map[string]string{runPage: page, "history.jsonl.gz": packed} {
 		r, body := rawRequest(t, at, "GET", "/pause/latest/"+name, at+"\r\nAccept-Encoding: gzip")
 		if gz := r.Header.Get("Content-Encoding") == "gzip"; gz != (name == runPage) || gz && len(body)*10 > len(want) || !gz && body != want {
-			t.Errorf("%s: unexpected encoding: headers %v, %d bytes for %d", name, r.Header, len(body), len(want))
+			t.Errorf("%s: unexpected encoding: headers %v, %d bytes for a file of %d", name, r.Header, len(body), len(want))
 		}
 		if name != runPage {
 			continue

@@ -1,21 +1,20 @@
-// Package suites renders the outcomes of many runs: the safety report of a suite, the index of a
-// store, scorecards, JUnit XML, and annotations and a summary for GitHub Actions.
+// Package suites renders reports on many runs: a suite's safety report, a store's index, scorecards,
+// JUnit XML, and annotations and a summary for GitHub Actions.
 //
-// A Suite is one invocation of lockpick for several scenarios. Add takes outcomes as they arrive and
-// sums them up by scenario and property, so that a million seeds take no more memory than one. Write
-// creates suite.html, suite.md and outcome.json in a folder of store/suites. outcome.json alone is
-// sufficient to render the other two again. Index rewrites store/index.html, and NewServer serves a
-// store to browsers on this machine.
+// A Suite represents an invocation of lockpick for several scenarios. Add adds up outcomes by scenario
+// and property as they arrive, so that a million seeds take no more memory than one. Write creates
+// suite.html, suite.md and outcome.json in a new folder in store/suites. outcome.json contains
+// everything needed to render the other two again. Index rewrites store/index.html, and NewServer serves
+// a store to browsers on the same machine.
 //
-// Console prints outcomes on a terminal, or as JSON, while they arrive.
+// Console prints outcomes as they arrive, for a terminal or as JSON.
 //
-// Scorecards holds the scorecards of one invocation and renders them as a page, as Markdown and as
-// JSON. The JUnit file has one test case for each property of a scenario, regardless of the number of
-// seeds. An inconclusive property is an error there, because JUnit calls a wrong result a failure and
-// a missing result an error. The GitHub reports keep only the outcomes they show: the summary is cut
-// below GitHub's limit of 1 MiB, and a step shows ten annotations.
+// Scorecards renders scorecards as a page, as Markdown and as JSON. The JUnit file has one test case for
+// each property of a scenario, regardless of the number of seeds. An inconclusive property is an error
+// there, because in JUnit a wrong result is a failure and a missing result is an error. The GitHub
+// reports observe GitHub's limits: 1 MiB for the summary and ten annotations per step.
 //
-// The package does not judge runs, and does not create the reports of single runs.
+// The package does not judge runs and does not create the reports for single runs.
 package suites
 
 import (
@@ -41,45 +40,44 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// schema is the version of the format of a suite's outcome.json.
+// schema is the format version of a suite's outcome.json.
 const schema = 1
 
-// Suite is the content of a suite's outcome.json. Directories are relative to the suite's own.
+// Suite is the content of a suite's outcome.json. Directories are relative to the suite's directory.
 type Suite struct {
 	Schema      int            `json:"schema"`
-	Code        int            `json:"code"` // exit code of the suite
+	Code        int            `json:"code"` // exit code
 	Backend     string         `json:"backend"`
-	Seed        uint64         `json:"seed"`    // the first seed
+	Seed        uint64         `json:"seed"`    // first seed
 	Seeds       int            `json:"seeds"`   // seeds per scenario
-	Planned     int            `json:"planned"` // planned runs, without skipped ones
-	Runs        int            `json:"runs"`    // completed runs
+	PlannedRuns int            `json:"planned"` // number of planned runs, excluding skipped scenarios
+	Runs        int            `json:"runs"`    // number of completed runs
 	Interrupted bool           `json:"interrupted,omitempty"`
 	AnyOutcome  bool           `json:"anyOutcome,omitempty"` // all runs are informational
-	Size        int            `json:"size"`                 // number of scenarios, counting each variant
-	Counts      map[string]int `json:"counts"`               // outcomes by state, including skipped ones
-	Violated    map[string]int `json:"violated,omitempty"`   // number of runs that violated each property
-	Started     time.Time      `json:"started"`              // UTC
-	Seconds     float64        `json:"seconds"`              // wall-clock time
-	Command     string         `json:"command"`              // reruns the suite
-	Version     string         `json:"version"`              // version of lockpick
+	Size        int            `json:"size"`                 // number of scenarios, where variants count separately
+	Counts      map[string]int `json:"counts"`               // number of outcomes by state, including skipped scenarios
+	Violated    map[string]int `json:"violated,omitempty"`   // number of violating runs by property
+	StartTime   time.Time      `json:"started"`              // UTC
+	Seconds     float64        `json:"seconds"`              // duration by the wall clock
+	Command     string         `json:"command"`              // command to rerun the suite
+	Version     string         `json:"version"`              // of lockpick
 	Go          string         `json:"go"`
 	OS          string         `json:"os"`
 	Arch        string         `json:"arch"`
 	CPUs        int            `json:"cpus"`
-	Sets        []string       `json:"sets,omitempty"` // overrides
+	Overrides   []string       `json:"sets,omitempty"` // overrides
 	Scenarios   []*Scenario    `json:"scenarios"`
-	// Outcomes holds all outcomes. With several seeds, it holds only the first few outcomes of each
-	// scenario that were not as expected.
+	// Outcomes contains all outcomes or, if there are several seeds, each scenario's first few
+	// outcomes that were not as expected.
 	Outcomes []outcome.Outcome `json:"outcomes"`
-	// Rates lists the file names of the images that show how often properties were violated in
-	// several seeds.
+	// Rates lists the file names of the images that show violation rates.
 	Rates []string `json:"rates,omitempty"`
 
 	// Store is the directory that contains the runs' directories.
 	Store string `json:"-"`
 }
 
-// Scenario is a scenario, or a variant of one, with the sum of its runs.
+// Scenario is a scenario or variant with the totals of its runs.
 type Scenario struct {
 	Name    string   `json:"name"`
 	Variant string   `json:"variant,omitempty"`
@@ -89,16 +87,16 @@ type Scenario struct {
 	Expect  []string `json:"expect,omitempty"` // as text
 	outcome.Row
 
-	// States has one letter for the result of each seed, starting with the suite's first. See the
-	// cell constants for the letters.
+	// States has a letter for each seed's result, beginning with the suite's first seed. See the cell
+	// constants.
 	States string `json:"states,omitempty"`
-	// RunDirs maps seeds to the run directories that exist in the store.
+	// RunDirs maps seeds to run directories in the store.
 	RunDirs map[uint64]string `json:"kept,omitempty"`
-	// Seeds is the file name of an image in the suite's directory, with one cell per seed.
+	// Seeds is the name of the image file that shows the results by seed.
 	Seeds string `json:"seeds,omitempty"`
 }
 
-// ID returns the name with the variant.
+// ID returns the name, followed by a slash and the variant if there is one.
 func (c *Scenario) ID() string {
 	if c.Variant == "" {
 		return c.Name
@@ -106,13 +104,13 @@ func (c *Scenario) ID() string {
 	return c.Name + "/" + c.Variant
 }
 
-// Add adds a final outcome: none of its numbers may depend on a run that is still to come.
+// Add adds an outcome, which must be final: no number may depend on a future run.
 func (s *Suite) Add(o outcome.Outcome) {
 	o.Verdict = verdict.Verdict{} // its witness references the whole history
 	o.Dir = s.relativeDir(o.Dir)
-	o.Retried = slices.Clone(o.Retried)
-	for i, why := range o.Retried {
-		o.Retried[i] = strings.ReplaceAll(why, "("+filepath.Clean(s.Store)+string(filepath.Separator), "("+storePrefix)
+	o.RetryReasons = slices.Clone(o.RetryReasons)
+	for i, why := range o.RetryReasons {
+		o.RetryReasons[i] = strings.ReplaceAll(why, "("+filepath.Clean(s.Store)+string(filepath.Separator), "("+storePrefix)
 	}
 	c := s.scenario(o.Scenario)
 	if s.Counts == nil {
@@ -120,12 +118,12 @@ func (s *Suite) Add(o outcome.Outcome) {
 	}
 	s.Counts[o.State()]++
 	c.Add(o)
-	if o.State() != outcome.Skipped {
+	if o.State() != outcome.StateSkipped {
 		s.Runs++
 		if s.Seeds > 1 {
 			c.addSeed(o, s)
 		} else {
-			c.Causes = nil // with one run, the outcome contains everything
+			c.Causes = nil // the outcome of a single run says it all
 		}
 	}
 	if s.Seeds <= 1 || o.Code != outcome.ExitOK && c.Runs-outcome.CountPassed(c.Counts) <= outcome.MaxQuoted {
@@ -133,10 +131,10 @@ func (s *Suite) Add(o outcome.Outcome) {
 	}
 }
 
-// storePrefix leads from a suite's directory to the store.
+// storePrefix is the path from a suite's directory to the store.
 const storePrefix = "../../"
 
-// relativeDir returns a run directory relative to the suite's directory; "" if the run directory is
+// relativeDir returns a run directory relative to the suite's directory, or "" if the run directory is
 // not in the store.
 func (s *Suite) relativeDir(dir string) string {
 	if dir == "" {
@@ -149,13 +147,12 @@ func (s *Suite) relativeDir(dir string) string {
 	return storePrefix + filepath.ToSlash(rel)
 }
 
-// scenario returns the scenario with an ID, which it adds if necessary.
+// scenario returns the scenario with the given ID. It adds the scenario if it does not exist.
 func (s *Suite) scenario(id string) *Scenario {
 	name, variant, _ := strings.Cut(id, "/")
 	return outcome.GetOrAdd(&s.Scenarios, func(c *Scenario) bool { return c.ID() == id }, Scenario{Name: name, Variant: variant})
 }
 
-// sortOutcomes sorts the outcomes by scenario and seed.
 func (s *Suite) sortOutcomes() {
 	at := map[string]int{}
 	for i, c := range s.Scenarios {
@@ -166,50 +163,50 @@ func (s *Suite) sortOutcomes() {
 	})
 }
 
-// File is an additional file for a suite's directory, supplied by the caller.
+// File is an additional file for a suite's directory.
 type File struct {
 	Name string
 	Text []byte
 }
 
-// view is the content of a suite's report, for HTML and Markdown: texts, symbols and links.
+// view is the content of a suite's report, for rendering as HTML and Markdown.
 type view struct {
-	Headline string
-	Title    string
-	Found    []foundCause
-	Grids    []seedGrid
-	Tone     string // of the headline: good, calm if only informational properties were violated, or none
-	Columns  []string
-	Backends []string
-	States   []string  // of the rows, for the filter
-	Wrong    []*family // unexpected ones first, then inconclusive ones
-	Skipped  []*skipGroup
-	Fine     []*family
-	Undrawn  int     // number of rows with a run directory but no report
-	Troubles []group // retries and errors
-	Facts    [][2]string
-	Hidden   []string // properties without a column
-	Rates    []string // images of violation rates
-	Seeds    []string // all images, for Markdown
-	More     []string // notes on the matrix
-	Index    string
+	Headline           string
+	Title              string
+	Causes             []foundCause
+	Grids              []seedGrid
+	Tone               string // CSS class of the headline: good, calm if all violations are informational, or ""
+	Columns            []string
+	Backends           []string
+	States             []string  // states of the rows, for the filter
+	UnexpectedFamilies []*family // unexpected, then inconclusive
+	Skipped            []*skipGroup
+	ExpectedFamilies   []*family
+	NumUndrawn         int     // number of rows with a run directory but no report
+	Problems           []group // retries and errors
+	Facts              [][2]string
+	HiddenProperties   []string // properties without a column
+	Rates              []string // image files with violation rates
+	Seeds              []string // all image files, for Markdown
+	Notes              []string // notes on the matrix
+	Index              string
 }
 
-// newView builds the report of a suite, together with the latest suites of other backends.
+// newView returns the report on a suite and on the latest suites of other backends.
 func newView(s *Suite, others []*Suite, has existsFunc) view {
 	all := append([]*Suite{s}, others...)
-	_, broke := s.describeInformational()
+	_, violated := s.describeInformational()
 	v := view{Headline: s.Headline(), Index: storePrefix + "index.html"}
 	switch {
 	case s.Code != outcome.ExitOK || s.Interrupted:
-	case broke:
+	case violated:
 		v.Tone = "calm"
 	default:
 		v.Tone = "good"
 	}
-	v.Title = display.Clip(v.Headline, 120)
-	v.Columns, v.Hidden = columns(all)
-	v.Found, v.Grids = s.foundCauses(has), s.grids(has)
+	v.Title = display.TruncateBytes(v.Headline, 120)
+	v.Columns, v.HiddenProperties = columns(all)
+	v.Causes, v.Grids = s.foundCauses(has), s.newGrids(has)
 	v.Rates, v.Seeds = s.Rates, slices.Clone(s.Rates)
 	for _, c := range s.Scenarios {
 		if c.Seeds != "" {
@@ -222,23 +219,23 @@ func newView(s *Suite, others []*Suite, has existsFunc) view {
 	v.fillTable(all, has)
 	for _, c := range s.Scenarios {
 		if t := c.problems(); len(t) > 0 {
-			v.Troubles = append(v.Troubles, group{c.ID(), has.page(c.Dir, "#verdict"), t})
+			v.Problems = append(v.Problems, group{c.ID(), has.page(c.Dir, "#verdict"), t})
 		}
 	}
 	for _, x := range others {
-		v.More = append(v.More, fmt.Sprintf("The rows of %s are those of its suite of %s: %s", x.Backend, stamp(x.Started), x.Headline()))
+		v.Notes = append(v.Notes, fmt.Sprintf("The rows for %s are from its suite started %s: %s", x.Backend, formatTime(x.StartTime), x.Headline()))
 	}
 	v.Facts = s.facts()
 	return v
 }
 
-// problems lists the discarded tries and the errors.
+// problems lists discarded attempts and errors.
 func (c *Scenario) problems() []string {
 	var out []string
-	for _, why := range c.Retried {
+	for _, why := range c.RetryReasons {
 		out = append(out, "retried: "+why)
 	}
-	if more := c.Retries - len(c.Retried); more > 0 {
+	if more := c.Retries - len(c.RetryReasons); more > 0 {
 		out = append(out, fmt.Sprintf("retried %d more times", more))
 	}
 	for _, e := range c.Errors {
@@ -253,17 +250,17 @@ func (c *Scenario) problems() []string {
 func (s *Suite) facts() [][2]string {
 	f := [][2]string{
 		{"command", s.Command}, {"backend", s.Backend}, {"seeds", s.SeedRange()},
-		{"started", stamp(s.Started)}, {"wall clock", fmt.Sprintf("%.1f s", s.Seconds)},
+		{"started", formatTime(s.StartTime)}, {"wall clock", fmt.Sprintf("%.1f s", s.Seconds)},
 		{"lockpick", s.Version}, {"built with", s.Go}, {"host", fmt.Sprintf("%s/%s, %s", s.OS, s.Arch, display.Plural(s.CPUs, "CPU"))},
 		{"exit code", fmt.Sprint(s.Code)},
 	}
-	if len(s.Sets) > 0 {
-		f = append(f, [2]string{"overrides", strings.Join(s.Sets, ", ") + " (expected violations and numbers no longer apply)"})
+	if len(s.Overrides) > 0 {
+		f = append(f, [2]string{"overrides", strings.Join(s.Overrides, ", ") + " (the expected violations and numbers no longer apply)"})
 	}
 	return f
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 //go:embed suite.html.tmpl
 var suiteTemplate string
@@ -271,32 +268,31 @@ var suiteTemplate string
 //go:embed style.css
 var style string
 
-// Style is the style sheet of all pages except the page of a single run.
+// Style is the style sheet for all pages except a single run's page.
 var Style = display.ColorsCSS + style
 
 //go:embed filter.js
-var filter template.JS
+var filterScript template.JS
 
-// templateFuncs are the functions available to the templates.
 var templateFuncs = template.FuncMap{
-	"text":   visible,
+	"text":   sanitize,
 	"state":  outcome.StateText,
-	"filter": func() template.JS { return filter },
+	"filter": func() template.JS { return filterScript },
 	"rated": func(picture string) string {
-		return "violation rate of " + visible(strings.TrimSuffix(strings.TrimPrefix(picture, "rates-"), ".svg")) + " in each scenario"
+		return "violation rate of " + sanitize(strings.TrimSuffix(strings.TrimPrefix(picture, "rates-"), ".svg")) + " in each scenario"
 	},
 	"table": func(f *family, several bool, wide int) familyTable { return familyTable{f, several, wide} },
 	"style": func() template.CSS { return template.CSS(Style + gridStyle) },
 }
 
-// parseOnce returns a function that parses a template on first use, because most commands draw no page.
+// parseOnce returns a function that parses a template when it is first called, because most commands
+// need no template.
 func parseOnce(name, text string) func() *template.Template {
 	return sync.OnceValue(func() *template.Template { return template.Must(template.New(name).Funcs(templateFuncs).Parse(text)) })
 }
 
 var suitePage = parseOnce("suite", suiteTemplate)
 
-// writePage writes suite.html.
 func writePage(w io.Writer, v view) error {
 	if err := suitePage().Execute(w, v); err != nil {
 		return fmt.Errorf("draw suite: %w", err)
@@ -311,34 +307,34 @@ const (
 	TextFile    = "suite.md"
 	OutcomeFile = "outcome.json"
 	IndexFile   = "index.html" // in a store
-	ScoreFolder = "scores"     // of scorecards, in a store
-	ScoreFile   = "score.html" // page of scorecards
+	ScoreFolder = "scores"     // in a store; contains scorecards
+	ScoreFile   = "score.html" // page with scorecards
 )
 
-// stampLayout is the time format in directory names.
+// stampLayout is the time format used in directory names.
 const stampLayout = "20060102T150405.000Z"
 
 // Stamp formats a start time for a directory name.
 func Stamp(t time.Time) string { return t.UTC().Format(stampLayout) }
 
-// suiteDirPattern distinguishes the directories of suites from those of a scenario named "suites".
+// suiteDirPattern matches the directory names of suites, but not of runs of a scenario named "suites".
 var suiteDirPattern = regexp.MustCompile(`^\d{8}T\d{6}\.\d{3}Z(-\d+)?$`)
 
-// runDirPattern matches the directory names of runs: TIME-BACKEND-SEED, with a number appended if two
+// runDirPattern matches the directory names of runs: TIME-BACKEND-SEED, followed by a number if several
 // runs started at the same time.
 var runDirPattern = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{3}Z)-([a-z0-9]+)-(\d+)(-\d+)?$`)
 
-// Write writes a suite into a new directory of the store. The directory is renamed into place when
-// all its files are written, and then `latest` is linked to it. more lists additional files.
+// Write writes a suite and additional files into a new directory in the store, which it renames into
+// place when all files are written. It then links `latest` to the directory.
 func Write(s *Suite, more ...File) (dir string, err error) {
 	s.Schema, s.AnyOutcome, s.Size, s.Violated = schema, s.allInformational(), len(s.Scenarios), s.violationCounts()
 	s.sortOutcomes()
-	pictures := s.pictures()
+	pictures := s.drawImages()
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return "", fmt.Errorf("write suite: %w", err)
 	}
-	dir, err = files.Place(s.Store, Folder, Stamp(s.Started), func(dir string) error {
+	dir, err = files.CreateUnique(s.Store, Folder, Stamp(s.StartTime), func(dir string) error {
 		if err := files.WriteIn(dir, OutcomeFile, append(text, '\n')); err != nil {
 			return err
 		}
@@ -352,17 +348,17 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 	return dir, storeWriteError(err)
 }
 
-// storeWriteError adds advice to an error from writing to the store.
+// storeWriteError adds advice to an error that occurred when writing to the store.
 func storeWriteError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("write to store: %w; free disk space, or choose another folder with --store", err)
+	return fmt.Errorf("write to store: %w; free up disk space or choose another folder with --store", err)
 }
 
-// Draw draws the reports of a stored suite again, using only its outcome.json. It does not judge
-// anything again. First, it removes files that killed processes left in the store.
-func Draw(dir string) (*Suite, error) {
+// Redraw draws a stored suite's reports again, using only outcome.json. It does not judge anything again.
+// Before drawing, it removes files that killed processes left in the store.
+func Redraw(dir string) (*Suite, error) {
 	s, err := Open(dir)
 	if err != nil {
 		return nil, err
@@ -373,7 +369,7 @@ func Draw(dir string) (*Suite, error) {
 	return s, storeWriteError(writeReports(dir, s))
 }
 
-// writeReports writes a suite's reports into a directory of store/suites.
+// writeReports writes a suite's reports into its directory in store/suites.
 func writeReports(dir string, s *Suite) error {
 	store, err := files.OpenFolder(s.Store)
 	if err != nil {
@@ -390,7 +386,7 @@ func writeReports(dir string, s *Suite) error {
 	return cmp.Or(files.WriteIn(dir, PageFile, page.Bytes()), files.WriteIn(dir, TextFile, text.Bytes()))
 }
 
-// otherBackends returns the latest suite of each other backend in the same store.
+// otherBackends returns the latest suite in the same store for each other backend.
 func otherBackends(s *Suite) []*Suite {
 	newest := map[string]*Suite{}
 	for _, dir := range SuiteDirs(s.Store) {
@@ -410,7 +406,7 @@ func otherBackends(s *Suite) []*Suite {
 	return out
 }
 
-// SuiteDirs lists the directories of a store's suites, newest first.
+// SuiteDirs lists the suite directories in a store, newest first.
 func SuiteDirs(store string) []string { return listFolder(store, Folder) }
 
 // listFolder lists the directories in a folder of suites or scorecards, newest first.
@@ -437,32 +433,32 @@ func listFolder(store, folder string) []string {
 // maxJSON limits the size of a suite's outcome.json, in bytes.
 const maxJSON = 64 << 20
 
-// Open reads the outcome.json of a suite's directory.
+// Open reads a suite's outcome.json.
 func Open(dir string) (*Suite, error) {
 	text, err := files.ReadIn(dir, OutcomeFile, maxJSON)
 	if err != nil {
 		return nil, fmt.Errorf("open suite: %w", err)
 	}
-	s, err := parse(text)
+	s, err := parseSuite(text)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, OutcomeFile), err)
 	}
-	s.Store = filepath.Join(dir, "..", "..") // also valid for `latest`, which is in the same folder as its target
+	s.Store = filepath.Join(dir, "..", "..") // works for `latest` too, which is in the same folder as its target
 	return s, nil
 }
 
-// parse reads and validates a suite's outcome.json. It rejects the outcome.json of a run, which has
+// parseSuite parses and validates a suite's outcome.json. It rejects a run's outcome.json, which contains
 // no scenarios.
-func parse(text []byte) (*Suite, error) {
+func parseSuite(text []byte) (*Suite, error) {
 	s := &Suite{}
 	if err := files.JSON(verdict.CanonicalJSON(text), s); err != nil {
 		return nil, err
 	}
 	if s.Schema != schema || s.Scenarios == nil || slices.Contains(s.Scenarios, nil) {
-		return nil, errors.New("not a suite's outcome.json of this version")
+		return nil, errors.New("not the outcome.json of a suite, or from another version of lockpick")
 	}
 	images := slices.Clone(s.Rates)
-	counts := []int{s.Seeds, s.Planned, s.Runs, s.Size}
+	counts := []int{s.Seeds, s.PlannedRuns, s.Runs, s.Size}
 	for _, c := range s.Scenarios {
 		images = append(images, c.Seeds)
 		counts = append(counts, c.Runs, c.Retries)
@@ -470,15 +466,15 @@ func parse(text []byte) (*Suite, error) {
 			counts = append(counts, x.Runs, x.First.Events, x.Shortest.Events)
 		}
 		if len(c.States) > maxCells || strings.Trim(c.States, cellAlphabet) != "" {
-			return nil, fmt.Errorf("scenario %q has invalid seed states", c.ID())
+			return nil, fmt.Errorf("scenario %q: invalid seed states", c.ID())
 		}
 		for _, cell := range c.Cells {
-			counts = append(counts, cell.Decided, cell.Violated, cell.Unexpected)
+			counts = append(counts, cell.NumDecided, cell.NumViolated, cell.NumUnexpected)
 		}
 	}
 	for _, n := range counts {
 		if n < 0 || n > maxCount {
-			return nil, fmt.Errorf("count %d is not between 0 and %d", n, maxCount)
+			return nil, fmt.Errorf("count %d is out of range [0, %d]", n, maxCount)
 		}
 	}
 	if !outcome.KnownCode(s.Code) {
@@ -497,11 +493,11 @@ func parse(text []byte) (*Suite, error) {
 	return s, nil
 }
 
-// maxCount is larger than any realistic number of runs.
+// maxCount is more than any realistic number of runs.
 const maxCount = 1 << 40
 
-// Sweep removes unfinished files and folders that killed lockpick processes left in a store: next to
-// runs and suites, and inside them.
+// Sweep removes unfinished files and folders that killed lockpick processes left in a store, both inside
+// runs and suites and next to them.
 func Sweep(store string) error {
 	return files.Unfinished.SweepTree(store, func(path string) bool {
 		name := filepath.Base(path)
@@ -515,10 +511,10 @@ func Sweep(store string) error {
 	})
 }
 
-// headSize limits how much of an outcome.json is read for its header, in bytes.
-const headSize = 16 << 10
+// headerSize limits how much of an outcome.json is read for its header, in bytes.
+const headerSize = 16 << 10
 
-// outcomeHeader holds the first fields of the outcome.json of a run or suite.
+// outcomeHeader contains the first fields in the outcome.json of a run or suite.
 type outcomeHeader struct {
 	Code       *int
 	Backend    string
@@ -532,8 +528,8 @@ type outcomeHeader struct {
 	AnyOutcome bool
 }
 
-// readHeader reads the first fields of a directory's outcome.json, which precede the fields that
-// grow with the run. It returns nil for any other file.
+// readHeader reads the first fields of an outcome.json, before any that grow with the run. It returns nil if
+// the file is missing or invalid.
 func readHeader(dir string) *outcomeHeader {
 	in, err := files.OpenFolder(dir)
 	if err != nil {
@@ -545,7 +541,7 @@ func readHeader(dir string) *outcomeHeader {
 		return nil
 	}
 	defer f.Close()
-	d := json.NewDecoder(io.LimitReader(f, headSize))
+	d := json.NewDecoder(io.LimitReader(f, headerSize))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return nil
 	}
@@ -557,25 +553,24 @@ func readHeader(dir string) *outcomeHeader {
 		}
 		var value json.RawMessage
 		if name == "judgements" || name == "scenarios" || d.Decode(&value) != nil {
-			break // end of the header, or too long
+			break // end of the header, or the header is too long
 		}
 		fields[fmt.Sprint(name)] = value
 	}
 	h := &outcomeHeader{}
 	text, err := json.Marshal(fields)
 	if err == nil {
-		json.Unmarshal(text, h) // fields of another type are ignored
+		json.Unmarshal(text, h) // ignores fields of another type
 	}
 	return h
 }
 
-// state returns the state of the run or suite.
 func (h *outcomeHeader) state() string {
 	switch {
 	case h == nil || h.Code == nil || h.Backend == "" || h.Seed == "":
 		return "no outcome"
-	case len(h.Counts) == 1 && h.Counts[outcome.Skipped] > 0:
-		return outcome.Skipped
+	case len(h.Counts) == 1 && h.Counts[outcome.StateSkipped] > 0:
+		return outcome.StateSkipped
 	}
 	return outcome.Outcome{Code: *h.Code, Informational: h.AnyOutcome}.State()
 }

@@ -16,20 +16,18 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// judgement returns the judgement of one property.
 func judgement(property, expected string, got verdict.Outcome, cause string, asExpected bool) outcome.Judgement {
 	return outcome.Judgement{Property: property, Expected: expected, Got: got, Cause: cause, Because: "because of " + property, AsExpected: asExpected}
 }
 
-// storedRun returns the outcome of a run that is in the store.
+// storedRun returns the outcome of a run with a directory in the store.
 func storedRun(store, id string, seed uint64, code int, js ...outcome.Judgement) outcome.Outcome {
 	return outcome.Outcome{Schema: 1, Scenario: id, Backend: "sim", Seed: seed, Code: code, Judgements: js,
 		Dir: filepath.Join(store, strings.ReplaceAll(id, "/", "+"), "20260102T030405.000Z-sim-1"), Command: "lockpick run " + id}
 }
 
-// newSuite returns a suite without scenarios.
 func newSuite(store string) *Suite {
-	return &Suite{Backend: "sim", Seed: 1, Seeds: 1, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 1.25, Planned: 7,
+	return &Suite{Backend: "sim", Seed: 1, Seeds: 1, StartTime: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 1.25, PlannedRuns: 7,
 		Command: "lockpick run --seed 1", Version: "v1.2.3", Go: "go1.26", OS: "linux", Arch: "amd64", CPUs: 2, Store: store}
 }
 
@@ -59,7 +57,7 @@ func fullSuite(store string) *Suite {
 	s.Add(storedRun(store, "clean/flawed", 1, 0, judgement(me, "violated", verdict.Violated, "never-set", true), judgement(rs, "any", verdict.Violated, "lock-broken", true)))
 	s.Add(storedRun(store, "surprise", 1, 1, judgement(me, "holds", verdict.Violated, "expired-early", false), judgement(rs, "violated: overrun", verdict.Holds, "", false)))
 	vacuous := storedRun(store, "vacuous", 1, 2, judgement(me, "holds", verdict.Undecided, "", false))
-	vacuous.Retried = []string{"mutual-exclusion is inconclusive: no client acquired (" + store + "/vacuous/20260102T030404.000Z-sim-1)"}
+	vacuous.RetryReasons = []string{"mutual-exclusion is inconclusive: no client acquired (" + store + "/vacuous/20260102T030404.000Z-sim-1)"}
 	s.Add(vacuous)
 	s.Add(storedRun(store, "drawn", 1, 0, judgement(me, "holds", verdict.Holds, "", true), judgement(rs, "holds", verdict.NotExercised, "", true)))
 	s.Add(storedRun(store, "named", 1, 2, judgement(me, "holds", verdict.Holds, "", true), judgement(rs, "holds", verdict.NotExercised, "", false)))
@@ -71,7 +69,7 @@ func fullSuite(store string) *Suite {
 	return s
 }
 
-// storeReports writes reports of runs into a store.
+// storeReports writes reports on runs into a store.
 func storeReports(t *testing.T, store string, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
@@ -103,7 +101,7 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs; check the difference, then run with -update:\n%s", name, got)
+		t.Errorf("%s differs: check the change and, if it is right, run with -update:\n%s", name, got)
 	}
 }
 
@@ -116,13 +114,12 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// body returns a page without its styles and scripts, which may change without affecting the
-// content.
+// body returns a page without styles and scripts, because these may change without affecting the content.
 func body(page string) []byte {
 	return []byte(page[strings.Index(page, "<body>"):strings.Index(page, "<script>")])
 }
 
-// TestGolden compares the report of a suite that has every kind of result to golden files.
+// TestGolden compares the report on a suite with every kind of result to golden files.
 func TestGolden(t *testing.T) {
 	store := t.TempDir()
 	storeReports(t, store, "pause", "pause/fenced", "surprise")
@@ -139,11 +136,11 @@ func TestGolden(t *testing.T) {
 			t.Errorf("the page contains %q", word)
 		}
 	}
-	if redrawn, err := Draw(dir); err != nil || redrawn.Headline() != fullSuite(store).Headline() {
-		t.Errorf("after Draw the headline differs: %v", err)
+	if redrawn, err := Redraw(dir); err != nil || redrawn.Headline() != fullSuite(store).Headline() {
+		t.Errorf("after Redraw, the headline differs: %v", err)
 	}
 	if read(t, filepath.Join(dir, PageFile)) != page {
-		t.Error("Draw changed the page")
+		t.Error("Redraw changed the page")
 	}
 }
 
@@ -182,7 +179,7 @@ func TestReportIsIndependentOfOrder(t *testing.T) {
 		t.Errorf("the report does not contain %q:\n%s", want, x.String())
 	}
 	if len(a.Outcomes) > 2*outcome.MaxQuoted {
-		t.Errorf("%d of 80 outcomes are kept, want at most %d", len(a.Outcomes), 2*outcome.MaxQuoted)
+		t.Errorf("suite contains %d of 80 outcomes, want at most %d", len(a.Outcomes), 2*outcome.MaxQuoted)
 	}
 }
 
@@ -191,7 +188,7 @@ func TestReportIncludesOtherBackends(t *testing.T) {
 	store := t.TempDir()
 	storeReports(t, store, "pause")
 	real := newSuite(store)
-	real.Backend, real.Started = "process", real.Started.Add(-time.Hour)
+	real.Backend, real.StartTime = "process", real.StartTime.Add(-time.Hour)
 	o := storedRun(store, "pause", 1, 0, judgement(verdict.ResourceSafety, "holds", verdict.Holds, "", true))
 	o.Backend = "process"
 	real.Add(o)
@@ -204,7 +201,7 @@ func TestReportIncludesOtherBackends(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := read(t, filepath.Join(dir, TextFile))
-	for _, want := range []string{"| scenario | backend |", "| [pause](../../pause/20260102T030405.000Z-sim-1/report.html\\#verdict) | process |", "The rows of process are those of its suite of 2026-01-02 02:04:05 UTC"} {
+	for _, want := range []string{"| scenario | backend |", "| [pause](../../pause/20260102T030405.000Z-sim-1/report.html\\#verdict) | process |", "The rows for process are from its suite started 2026-01-02 02:04:05 UTC"} {
 		if !strings.Contains(text, strings.ReplaceAll(want, `\#`, "#")) {
 			t.Errorf("the report does not contain %q:\n%s", want, text)
 		}
@@ -217,7 +214,7 @@ func TestSuiteEscapesText(t *testing.T) {
 	evil := "<script>alert(1)</script>|`\x1b[31m\u202e\"'\xff](javascript:alert(2))" + strings.Repeat("x", 1<<20)
 	s := newSuite(store)
 	s.Scenarios = []*Scenario{{Name: evil, Claim: evil, Source: evil}, {Name: "b"}}
-	o := outcome.Outcome{Schema: 1, Scenario: evil, Code: 1, Error: evil, Command: evil, Retried: []string{evil},
+	o := outcome.Outcome{Schema: 1, Scenario: evil, Code: 1, Error: evil, Command: evil, RetryReasons: []string{evil},
 		Judgements: []outcome.Judgement{{Property: verdict.MutualExclusion, Expected: evil, Got: verdict.Violated, Cause: evil, Node: evil, Because: evil}}}
 	s.Scenarios[0].Dir = "javascript:alert(3)//"
 	s.Add(o)
@@ -235,7 +232,7 @@ func TestSuiteEscapesText(t *testing.T) {
 			}
 		}
 		if len(text) > 1<<18 {
-			t.Errorf("%s has %d bytes, too many", file, len(text))
+			t.Errorf("%s has %d bytes, want at most 256 KiB", file, len(text))
 		}
 	}
 	for line := range strings.Lines(read(t, filepath.Join(dir, TextFile))) {
@@ -245,7 +242,8 @@ func TestSuiteEscapesText(t *testing.T) {
 	}
 }
 
-// The report of an interrupted suite says so, and errors from writing to a store suggest a remedy.
+// The report states that the suite was interrupted. If writing to the store fails, the error suggests a
+// remedy.
 func TestInterruptedSuite(t *testing.T) {
 	store := t.TempDir()
 	s := newSuite(store)
@@ -262,7 +260,7 @@ func TestInterruptedSuite(t *testing.T) {
 	write(t, file, "")
 	s.Store = file
 	if _, err := Write(s); err == nil || !strings.Contains(err.Error(), "--store") {
-		t.Errorf("Write into a file: error %v, want one that mentions --store", err)
+		t.Errorf("Write into a file: error is %v, want it to mention --store", err)
 	}
 	for _, bad := range []string{"{}", "{\"schema\": 1}", "[", "{\"schema\": 1, \"scenarios\": [null]}"} {
 		write(t, filepath.Join(dir, OutcomeFile), bad)
@@ -272,7 +270,7 @@ func TestInterruptedSuite(t *testing.T) {
 	}
 }
 
-// A suite with many seeds has images of the results by seed and of the violation rates.
+// The report on a suite with many seeds has images of the results by seed and of the violation rates.
 func TestSeedImages(t *testing.T) {
 	s := &Suite{Store: t.TempDir(), Seed: 7, Seeds: 3, Scenarios: []*Scenario{{Name: "a", Variant: "b"}}}
 	for seed, got := range map[uint64]verdict.Outcome{9: verdict.Violated, 7: verdict.Holds} {
@@ -284,18 +282,18 @@ func TestSeedImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := ". v"; s.Scenarios[0].States != want {
-		t.Errorf("states of the seeds are %q, want %q", s.Scenarios[0].States, want)
+		t.Errorf("seed states are %q, want %q", s.Scenarios[0].States, want)
 	}
 	for name, mark := range map[string]string{"seeds-a+b.svg": `class="grid"`, "rates-mutual-exclusion.svg": "rates-"} {
 		if !strings.Contains(read(t, filepath.Join(dir, name)), "</svg>") || !strings.Contains(read(t, filepath.Join(dir, PageFile)), mark) {
 			t.Errorf("%s is missing or not on the page", name)
 		}
 	}
-	redrawn, err := Draw(dir)
+	redrawn, err := Redraw(dir)
 	if err != nil || len(redrawn.Rates) != 1 || redrawn.Scenarios[0].Seeds == "" {
-		t.Errorf("after Draw the images are missing: %v, %v", redrawn, err)
+		t.Errorf("after Redraw, images are missing: %v, %v", redrawn, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "rates-resource-safety.svg")); err == nil {
-		t.Error("there is a rate of a property that was not judged")
+		t.Error("there is an image for a property that was not judged")
 	}
 }

@@ -18,13 +18,13 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// family is a scenario with its variants.
+// family is a scenario and its variants.
 type family struct {
-	Name   string
-	Rows   []row
-	Folded int // number of variants hidden until the reader unfolds them
+	Name      string
+	Rows      []row
+	NumFolded int // number of variants that are hidden until unfolded
 
-	rank int // the minimum of its rows' ranks
+	rank int // the lowest rank of any row
 }
 
 // row is a scenario on one backend.
@@ -37,44 +37,43 @@ type row struct {
 	Numbers         []string
 }
 
-// familyTable is a family with the parameters of the table on the page.
+// familyTable is a family with parameters of the table it is in.
 type familyTable struct {
-	Family  *family
-	Several bool // the table has several backends
-	Wide    int  // number of property columns
+	Family      *family
+	HasBackends bool // the table has a backend column
+	NumColumns  int  // number of property columns
 }
 
-// Behind reports whether the row is folded under the scenario's first row.
-func (f *family) Behind(r row) bool { return f.Folded > 0 && r.ID != f.Rows[0].ID }
+// IsFolded reports whether the row is hidden until unfolded.
+func (f *family) IsFolded(r row) bool { return f.NumFolded > 0 && r.ID != f.Rows[0].ID }
 
-// rank orders states in the table.
-func rank(state string) int {
+// stateRank returns a state's sort rank in the table.
+func stateRank(state string) int {
 	switch state {
-	case outcome.Failed, outcome.Unexpected:
+	case outcome.StateFailed, outcome.StateUnexpected:
 		return 0
-	case outcome.Undecided, outcome.Interrupted:
+	case outcome.StateUndecided, outcome.StateInterrupted:
 		return 1
 	}
 	return 2
 }
 
-// Bad reports whether the row was not as expected.
-func (r row) Bad() bool { return rank(r.State) == 0 }
+// IsUnexpected reports whether a result in the row was unexpected.
+func (r row) IsUnexpected() bool { return stateRank(r.State) == 0 }
 
-// matrixCell is a cell of the table.
 type matrixCell struct {
 	Property, Symbol, Word, Detail, Because, Href, Class string
-	Got, As                                              string // the constants of the outcome and of whether it is as expected, for the filters
+	Got, Expectation                                     string // the outcome and whether it was as expected, as constants for the filters
 }
 
-// skipGroup lists the scenarios that did not run for the same reason.
+// skipGroup is a list of scenarios that did not run for the same reason.
 type skipGroup struct {
 	State, Reason, Backend string
 	IDs                    []string
 }
 
-// minFolded is the smallest number of rows for which a table folds variants.
-const minFolded = 16
+// minFoldRows is the number of rows from which on a table folds variants.
+const minFoldRows = 16
 
 func (v *view) fillTable(all []*Suite, has existsFunc) {
 	var families []*family
@@ -82,7 +81,7 @@ func (v *view) fillTable(all []*Suite, has existsFunc) {
 	for _, s := range all {
 		for _, c := range s.Scenarios {
 			if c.Runs == 0 {
-				x := skipGroup{State: outcome.Skipped, Reason: c.Skipped, Backend: s.Backend}
+				x := skipGroup{State: outcome.StateSkipped, Reason: c.Skipped, Backend: s.Backend}
 				if c.Skipped == "" {
 					x.State, x.Reason = "not run", "the suite ended earlier"
 				}
@@ -93,10 +92,10 @@ func (v *view) fillTable(all []*Suite, has existsFunc) {
 			}
 			r := s.row(c, v.Columns, has)
 			if r.Href == "" && c.Dir != "" {
-				v.Undrawn++
+				v.NumUndrawn++
 			}
 			f := outcome.GetOrAdd(&families, func(f *family) bool { return f.Name == c.Name }, family{Name: c.Name, rank: 2})
-			f.Rows, f.rank = append(f.Rows, r), min(f.rank, rank(r.State))
+			f.Rows, f.rank = append(f.Rows, r), min(f.rank, stateRank(r.State))
 			states[r.State] = true
 			rows++
 		}
@@ -105,16 +104,16 @@ func (v *view) fillTable(all []*Suite, has existsFunc) {
 	for _, f := range families {
 		f.arrange(rows)
 		if f.rank < 2 {
-			v.Wrong = append(v.Wrong, f)
+			v.UnexpectedFamilies = append(v.UnexpectedFamilies, f)
 		} else {
-			v.Fine = append(v.Fine, f)
+			v.ExpectedFamilies = append(v.ExpectedFamilies, f)
 		}
 	}
 	v.States = slices.DeleteFunc(append(outcome.States(), "not run"), func(s string) bool { return !states[s] })
 }
 
-// arrange groups the rows of each variant, across backends. If the table is long, it folds the
-// variants, unless one of the rows was not as expected.
+// arrange puts the rows of each variant, on all backends, next to each other. If the table is long and
+// all rows are as expected, it folds the variants.
 func (f *family) arrange(rows int) {
 	at := map[string]int{}
 	for _, r := range f.Rows {
@@ -123,8 +122,8 @@ func (f *family) arrange(rows int) {
 		}
 	}
 	slices.SortStableFunc(f.Rows, func(a, b row) int { return cmp.Compare(at[a.ID], at[b.ID]) })
-	if rows >= minFolded && f.rank == 2 {
-		f.Folded = len(at) - 1
+	if rows >= minFoldRows && f.rank == 2 {
+		f.NumFolded = len(at) - 1
 	}
 }
 
@@ -143,7 +142,7 @@ func (s *Suite) row(c *Scenario, columns []string, has existsFunc) row {
 	for _, cell := range c.Cells {
 		switch {
 		case cell.Number == "":
-		case cell.Unexpected > 0:
+		case cell.NumUnexpected > 0:
 			r.Numbers = append(r.Numbers, "! "+cell.Number)
 		default:
 			r.Numbers = append(r.Numbers, cell.Number)
@@ -152,35 +151,35 @@ func (s *Suite) row(c *Scenario, columns []string, has existsFunc) row {
 	return r
 }
 
-// columns lists as shown the properties that have an expectation or were violated in any suite, and
-// as hidden all other properties.
+// columns returns the properties to show, which have an expectation or were violated in a suite, and the
+// properties to hide.
 func columns(all []*Suite) (shown, hidden []string) {
 	for _, p := range checker.Properties() {
 		hasExpectation := func(c *Scenario) bool {
 			cell := c.Cell(p)
-			return cell != nil && (cell.Expected != "" || cell.Violated > 0)
+			return cell != nil && (cell.Expected != "" || cell.NumViolated > 0)
 		}
-		judged := func(c *Scenario) bool { return c.Cell(p) != nil }
-		any := func(is func(*Scenario) bool) bool {
+		isJudged := func(c *Scenario) bool { return c.Cell(p) != nil }
+		anyScenario := func(is func(*Scenario) bool) bool {
 			return slices.ContainsFunc(all, func(s *Suite) bool { return slices.ContainsFunc(s.Scenarios, is) })
 		}
 		switch {
-		case any(hasExpectation):
+		case anyScenario(hasExpectation):
 			shown = append(shown, p)
-		case any(judged) || p != verdict.HolderNotified:
+		case anyScenario(isJudged) || p != verdict.HolderNotified:
 			hidden = append(hidden, p)
 		}
 	}
 	return shown, hidden
 }
 
-// describeCell returns a cell with its symbol, text and details.
+// describeCell returns the table cell for a result.
 func (s *Suite) describeCell(c *Scenario, cell *outcome.Cell, has existsFunc) matrixCell {
 	if cell == nil {
 		return matrixCell{Symbol: "–", Word: "not judged", Class: "faint"}
 	}
 	m := matrixCell{Property: cell.Property, Detail: cell.Cause, Because: cell.Because, Href: has.page(s.runDir(c, cell.Seed), "#p-"+cell.Property),
-		Got: string(cell.Got), As: outcome.AsExpected}
+		Got: string(cell.Got), Expectation: outcome.StateAsExpected}
 	if cell.Node != "" {
 		m.Detail += " at " + cell.Node
 	}
@@ -188,25 +187,25 @@ func (s *Suite) describeCell(c *Scenario, cell *outcome.Cell, has existsFunc) ma
 		m.Detail = fmt.Sprintf("seed %d: %s", cell.Seed, m.Detail)
 	}
 	if cell.Expected == "" || cell.Expected == outcome.AnyOutcome {
-		m.As = outcome.Informational
+		m.Expectation = outcome.StateInformational
 	}
 	switch {
-	case cell.Unexpected > 0 && cell.Unresolved():
-		m.As, m.Symbol, m.Word, m.Class = outcome.Undecided, "?", cell.Got.String()+", expected "+cell.Expected, "open"
-	case cell.Unexpected > 0:
-		m.As, m.Symbol, m.Word, m.Class = outcome.Unexpected, "!", "unexpected: "+cell.Got.String()+", expected "+cell.Expected, "alarm"
+	case cell.NumUnexpected > 0 && cell.Unresolved():
+		m.Expectation, m.Symbol, m.Word, m.Class = outcome.StateUndecided, "?", cell.Got.String()+", expected "+cell.Expected, "open"
+	case cell.NumUnexpected > 0:
+		m.Expectation, m.Symbol, m.Word, m.Class = outcome.StateUnexpected, "!", "unexpected: "+cell.Got.String()+", expected "+cell.Expected, "alarm"
 	case cell.Got == verdict.NotExercised:
 		m.Symbol, m.Word, m.Class, m.Href = "–", cell.Got.String(), "faint", ""
 	case cell.Got == verdict.Undecided:
 		m.Symbol, m.Word, m.Class, m.Href = "?", cell.Got.String(), "faint", "" // without an expectation
-	case cell.Got == verdict.Violated && m.As == outcome.Informational:
+	case cell.Got == verdict.Violated && m.Expectation == outcome.StateInformational:
 		m.Symbol, m.Word, m.Class = "✗", "violated", "violated"
-		if c.State() != outcome.Informational {
+		if c.State() != outcome.StateInformational {
 			m.Detail += ", informational"
 		}
 	case cell.Got == verdict.Violated:
 		m.Symbol, m.Word, m.Class = "✗", "violated as expected", "violated"
-	case m.As == outcome.Informational:
+	case m.Expectation == outcome.StateInformational:
 		m.Symbol, m.Word, m.Class, m.Href = "✓", "holds", "faint", ""
 	default:
 		m.Symbol, m.Word, m.Class, m.Href = "✓", "holds", "fine", ""
@@ -218,27 +217,27 @@ func (s *Suite) describeCell(c *Scenario, cell *outcome.Cell, has existsFunc) ma
 	return m
 }
 
-// rateText states how often a scenario with several runs violated a property.
+// rateText states how often the scenario violated a property, or returns "" for a single run.
 func (s *Suite) rateText(c *Scenario, cell *outcome.Cell) string {
 	if c.Runs <= 1 {
 		return ""
 	}
-	text := "violated in " + s.share(*cell)
-	if cell.NotExercised > 0 {
-		text += fmt.Sprintf("; %d did not exercise it", cell.NotExercised)
+	text := "violated in " + s.shareText(*cell)
+	if cell.NumUnexercised > 0 {
+		text += fmt.Sprintf("; %d did not exercise it", cell.NumUnexercised)
 	}
-	if cell.Unexpected > 0 {
-		text += fmt.Sprintf("; not as expected in %d of %d", cell.Unexpected, c.Runs)
+	if cell.NumUnexpected > 0 {
+		text += fmt.Sprintf("; not as expected in %d of %d", cell.NumUnexpected, c.Runs)
 	}
 	return text
 }
 
-// share states how many of the runs that decided a property violated it.
-func (s *Suite) share(c outcome.Cell) string {
+// shareText states how many of the conclusive runs violated a property.
+func (s *Suite) shareText(c outcome.Cell) string {
 	if c.HasRate(s.Backend) {
-		return outcome.Rate(c.Violated, c.Decided)
+		return outcome.Rate(c.NumViolated, c.NumDecided)
 	}
-	return fmt.Sprintf("%d of %d", c.Violated, c.Decided)
+	return fmt.Sprintf("%d of %d", c.NumViolated, c.NumDecided)
 }
 
 // runDir returns the directory of a scenario's run with the given seed.
@@ -249,8 +248,8 @@ func (s *Suite) runDir(c *Scenario, seed uint64) string {
 	return c.Dir
 }
 
-// Examples lists the seeds that are the first or shortest example of a cause but whose runs are not
-// in the store.
+// Examples lists the seeds to rerun and store: the first and shortest examples of each cause, unless they
+// are in the store already.
 func (c *Scenario) Examples() []uint64 {
 	var out []uint64
 	for _, x := range c.Causes {
@@ -263,7 +262,7 @@ func (c *Scenario) Examples() []uint64 {
 	return out
 }
 
-// SetRunDir records the directory of a run that was repeated so that it could be stored.
+// SetRunDir records the directory of a run that was repeated in order to store it.
 func (s *Suite) SetRunDir(o outcome.Outcome) {
 	if c := s.scenario(o.Scenario); o.Dir != "" {
 		c.setRunDir(o.Seed, s.relativeDir(o.Dir))
@@ -275,20 +274,19 @@ func (c *Scenario) setRunDir(seed uint64, dir string) {
 		c.RunDirs = map[uint64]string{}
 	}
 	c.RunDirs[seed] = dir
-	if seed == c.Shown.Seed {
+	if seed == c.ShownRun.Seed {
 		c.Dir = dir
 	}
 }
 
-// foundCause is a cause as shown on the page.
+// foundCause is a cause with links to its examples.
 type foundCause struct {
 	outcome.Cause
 	Scenario string
-	First    string // link to the first example's report; "" if it was not stored
+	First    string // link to the first example's report, or "" if not stored
 	Shortest string
 }
 
-// foundCauses lists the causes of all scenarios.
 func (s *Suite) foundCauses(has existsFunc) []foundCause {
 	var out []foundCause
 	for _, c := range s.Scenarios {
@@ -300,25 +298,25 @@ func (s *Suite) foundCauses(has existsFunc) []foundCause {
 	return out
 }
 
-// maxCells limits the seeds that a grid shows. If there are more, it shows the first ones.
+// maxCells limits the number of seeds in a grid. The grid shows the first seeds.
 const maxCells = 10_000
 
-// Letters of a grid's cells.
+// Letters for the results of seeds.
 const (
 	cellNone         = ' ' // not run
-	cellFine         = '.' // as expected
-	cellViolated     = 'v' // a property was violated, as expected or with no expectation set
+	cellOK           = '.' // as expected
+	cellViolated     = 'v' // a property was violated, as expected or without an expectation
 	cellUnexpected   = 'x' // not as expected
 	cellInconclusive = '?' // inconclusive
 	cellFailed       = '-'
 	cellAlphabet     = " .vx?-"
 )
 
-// cellLabels maps the letters of cells to their descriptions.
-var cellLabels = map[rune]string{cellNone: "not run", cellFine: "no unexpected violation", cellViolated: "violated, as expected or informational",
+// cellLabels describes the letters.
+var cellLabels = map[rune]string{cellNone: "not run", cellOK: "no unexpected violation", cellViolated: "violated, as expected or informational",
 	cellUnexpected: "not as expected", cellInconclusive: "inconclusive or interrupted", cellFailed: "failed"}
 
-// addSeed records the result and the directory of a run.
+// addSeed records a run's result and directory.
 func (c *Scenario) addSeed(o outcome.Outcome, s *Suite) {
 	i := o.Seed - s.Seed
 	cells := min(s.Seeds, maxCells)
@@ -330,14 +328,14 @@ func (c *Scenario) addSeed(o outcome.Outcome, s *Suite) {
 	}
 	letter := cellFailed
 	switch o.State() {
-	case outcome.AsExpected, outcome.Informational:
-		letter = cellFine
+	case outcome.StateAsExpected, outcome.StateInformational:
+		letter = cellOK
 		if o.Violated() {
 			letter = cellViolated
 		}
-	case outcome.Unexpected:
+	case outcome.StateUnexpected:
 		letter = cellUnexpected
-	case outcome.Undecided, outcome.Interrupted:
+	case outcome.StateUndecided, outcome.StateInterrupted:
 		letter = cellInconclusive
 	}
 	c.States = c.States[:i] + string(letter) + c.States[i+1:]
@@ -346,24 +344,25 @@ func (c *Scenario) addSeed(o outcome.Outcome, s *Suite) {
 	}
 }
 
-// seedGrid shows the seeds of a scenario as rows of cells.
+// seedGrid shows the results for a scenario's seeds in rows of cells.
 type seedGrid struct {
-	ID, Command  string // Command reruns seed N
+	ID, Command  string // Command is for seed N
 	First        uint64
 	Columns      int
-	Size, Side   int // of a cell, and of the labels before a row, in pixels
-	States, More string
+	CellSize     int // in pixels
+	LabelWidth   int // in pixels
+	States, Note string
 	Picture      template.HTML
 }
 
-// seedFlag finds the seed in a command.
+// seedFlag matches the seed in a command.
 var seedFlag = regexp.MustCompile(` --seed \d+`)
 
-// grids lays out the seeds of all scenarios.
-func (s *Suite) grids(has existsFunc) []seedGrid {
+// newGrids returns the grids of all scenarios, with pictures.
+func (s *Suite) newGrids(has existsFunc) []seedGrid {
 	var out []seedGrid
 	for _, c := range s.Scenarios {
-		if g := s.grid(c); g != nil {
+		if g := s.newGrid(c); g != nil {
 			g.Picture = template.HTML(g.svg(func(seed uint64) string { return has.page(c.RunDirs[seed], "#verdict") }, false)) // all text in it is escaped
 			out = append(out, *g)
 		}
@@ -371,51 +370,51 @@ func (s *Suite) grids(has existsFunc) []seedGrid {
 	return out
 }
 
-// grid lays out the seeds of a scenario. It returns nil for a single seed.
-func (s *Suite) grid(c *Scenario) *seedGrid {
+// newGrid returns a scenario's grid, or nil for a single seed.
+func (s *Suite) newGrid(c *Scenario) *seedGrid {
 	if c.States == "" {
 		return nil
 	}
-	g := &seedGrid{ID: c.ID(), First: s.Seed, Columns: 20, Size: 14, States: c.States, Command: seedFlag.ReplaceAllLiteralString(c.Command, " --seed N")}
+	g := &seedGrid{ID: c.ID(), First: s.Seed, Columns: 20, CellSize: 14, States: c.States, Command: seedFlag.ReplaceAllLiteralString(c.Command, " --seed N")}
 	switch n := len(c.States); {
 	case n > 1000:
-		g.Columns, g.Size = 100, 8
+		g.Columns, g.CellSize = 100, 8
 	case n > 400:
 		g.Columns = 50
 	}
-	g.Side = max(34, 8+7*len(fmt.Sprint(s.Seed+uint64(len(c.States)))))
+	g.LabelWidth = max(34, 8+7*len(fmt.Sprint(s.Seed+uint64(len(c.States)))))
 	if s.Seeds > len(c.States) {
-		g.More = fmt.Sprintf("The first %d of %d seeds.", len(c.States), s.Seeds)
+		g.Note = fmt.Sprintf("The first %d of %d seeds.", len(c.States), s.Seeds)
 	}
 	return g
 }
 
-// cellPaths maps the letters of cells to SVG paths that mark a cell in addition to its color. A
-// cell is a square of 14 px.
+// cellPaths maps letters to SVG paths for the mark that repeats the meaning of the color. A cell is a
+// square of 14 px.
 var cellPaths = map[rune]string{cellViolated: "M4 4l3 6 3-6", cellUnexpected: "M4 4l6 6m0-6l-6 6", cellInconclusive: "M4.5 5q0-2 2.5-2t2.5 2q0 1.5-2.5 2v2m0 1.5v1", cellFailed: "M4 7h6"}
 
-// gridStyle holds a grid's colors. An SVG file contains a copy.
+// gridStyle contains the grid's colors. Each standalone SVG file includes it.
 const gridStyle = `.grid text{font:11px system-ui,sans-serif;fill:var(--faint)}.grid .c0{fill:var(--line);opacity:.35}.grid .c1{fill:var(--fine);opacity:.55}.grid .c2{fill:var(--stall)}.grid .c3{fill:var(--alarm)}.grid .c4{fill:var(--clock)}.grid .c5{fill:var(--other)}
 .grid .sign{fill:none;stroke:#1b1b1b;stroke-width:1.6}.grid a rect{fill:transparent;stroke:var(--ink);stroke-width:1.5}.grid a:focus rect,.grid a:hover rect,.grid .pick{stroke:var(--lease);stroke-width:3;fill:none}`
 
-// svg draws the grid. Cells of the same kind share one path, so that ten thousand cells take few
-// bytes. A cell whose run is stored links to its report.
-func (g *seedGrid) svg(read func(seed uint64) string, alone bool) []byte {
+// svg draws the grid. All cells with the same letter share one path, so that ten thousand cells take few
+// bytes. A cell links to its run's report if hrefOf returns an address.
+func (g *seedGrid) svg(hrefOf func(seed uint64) string, standalone bool) []byte {
 	const top = 34
 	rows := (len(g.States) + g.Columns - 1) / g.Columns
 	columns := min(g.Columns, len(g.States))
 	var b bytes.Buffer
-	width, height := max(g.Side+columns*g.Size+2, 200), top+rows*g.Size+2
+	width, height := max(g.LabelWidth+columns*g.CellSize+2, 200), top+rows*g.CellSize+2
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" class="grid" viewBox="0 0 %d %d" width="%d" height="%d">`, width, height, width, height)
-	if alone {
+	if standalone {
 		fmt.Fprintf(&b, "<style>%s%s</style>", display.ColorsCSS, gridStyle)
 	}
-	fmt.Fprintf(&b, `<text x="0" y="11">%s</text><text x="0" y="%d">seed</text>`, template.HTMLEscapeString(visible(fmt.Sprintf("%s: %s", g.ID, display.Plural(len(g.States), "seed")))), top-5)
+	fmt.Fprintf(&b, `<text x="0" y="11">%s</text><text x="0" y="%d">seed</text>`, template.HTMLEscapeString(sanitize(fmt.Sprintf("%s: %s", g.ID, display.Plural(len(g.States), "seed")))), top-5)
 	for x := 0; x < columns; x += 10 {
-		fmt.Fprintf(&b, `<text x="%d" y="%d">+%d</text>`, g.Side+x*g.Size, top-5, x)
+		fmt.Fprintf(&b, `<text x="%d" y="%d">+%d</text>`, g.LabelWidth+x*g.CellSize, top-5, x)
 	}
-	for y := 0; y < rows; y += (13 + g.Size) / g.Size {
-		fmt.Fprintf(&b, `<text x="0" y="%d">%d</text>`, top+y*g.Size+min(11, g.Size+2), g.First+uint64(y*g.Columns))
+	for y := 0; y < rows; y += (13 + g.CellSize) / g.CellSize {
+		fmt.Fprintf(&b, `<text x="0" y="%d">%d</text>`, top+y*g.CellSize+min(11, g.CellSize+2), g.First+uint64(y*g.Columns))
 	}
 	for kind, letter := range cellAlphabet {
 		var cells, marks strings.Builder
@@ -424,8 +423,8 @@ func (g *seedGrid) svg(read func(seed uint64) string, alone bool) []byte {
 				continue
 			}
 			x, y := g.corner(i)
-			fmt.Fprintf(&cells, "M%d %dh%dv%dh-%dz", x, y+top, g.Size-1, g.Size-1, g.Size-1)
-			if sign := cellPaths[letter]; sign != "" && g.Size == 14 {
+			fmt.Fprintf(&cells, "M%d %dh%dv%dh-%dz", x, y+top, g.CellSize-1, g.CellSize-1, g.CellSize-1)
+			if sign := cellPaths[letter]; sign != "" && g.CellSize == 14 {
 				marks.WriteString(translate(sign, x, y+top))
 			}
 		}
@@ -438,22 +437,22 @@ func (g *seedGrid) svg(read func(seed uint64) string, alone bool) []byte {
 	}
 	for i, state := range g.States {
 		seed := g.First + uint64(i)
-		if href := read(seed); href != "" {
+		if href := hrefOf(seed); href != "" {
 			x, y := g.corner(i)
 			fmt.Fprintf(&b, `<a href="%s" data-at="%d" aria-label="seed %d: %s, report"><rect x="%d" y="%d" width="%d" height="%d"/></a>`,
-				template.HTMLEscapeString(href), i, seed, cellLabels[state], x, y+top, g.Size-1, g.Size-1)
+				template.HTMLEscapeString(href), i, seed, cellLabels[state], x, y+top, g.CellSize-1, g.CellSize-1)
 		}
 	}
 	b.WriteString("</svg>\n")
 	return b.Bytes()
 }
 
-// corner returns the top left corner of a cell, relative to the grid's header.
+// corner returns a cell's top left corner, relative to the area below the header.
 func (g *seedGrid) corner(i int) (x, y int) {
-	return g.Side + i%g.Columns*g.Size, i / g.Columns * g.Size
+	return g.LabelWidth + i%g.Columns*g.CellSize, i / g.Columns * g.CellSize
 }
 
-// translate moves a path to a cell: the path begins with its position in the square.
+// translate moves a path, which must start with its position in the square, to a cell.
 func translate(path string, x, y int) string {
 	var dx, dy float64
 	fmt.Sscanf(path, "M%f %f", &dx, &dy)
@@ -461,9 +460,9 @@ func translate(path string, x, y int) string {
 	return fmt.Sprintf("M%g %g%s", float64(x)+dx-0.5, float64(y)+dy-0.5, rest)
 }
 
-// pictures draws images for a suite with many seeds: for each scenario the result of each seed, and
-// for each property the violation rates.
-func (s *Suite) pictures() []File {
+// drawImages draws images for a suite with several seeds: the results by seed for each scenario and the
+// violation rates for each property.
+func (s *Suite) drawImages() []File {
 	if s.Seeds <= 1 {
 		return nil
 	}
@@ -473,7 +472,7 @@ func (s *Suite) pictures() []File {
 		return name
 	}
 	for _, c := range s.Scenarios {
-		if g := s.grid(c); g != nil {
+		if g := s.newGrid(c); g != nil {
 			c.Seeds = add("seeds-"+strings.ReplaceAll(c.ID(), "/", "+")+".svg", g.svg(func(uint64) string { return "" }, true))
 		}
 	}
@@ -481,24 +480,24 @@ func (s *Suite) pictures() []File {
 		var rates []figures.Rate
 		violated := false
 		for _, c := range s.Scenarios {
-			if cell := c.Cell(property); cell != nil && cell.Decided > 0 {
-				rates = append(rates, figures.Rate{Name: visible(c.ID()), K: cell.Violated, N: cell.Decided})
-				violated = violated || cell.Violated > 0
+			if cell := c.Cell(property); cell != nil && cell.NumDecided > 0 {
+				rates = append(rates, figures.Rate{Name: sanitize(c.ID()), K: cell.NumViolated, N: cell.NumDecided})
+				violated = violated || cell.NumViolated > 0
 			}
 		}
 		if !violated || len(rates) > maxRates {
 			continue
 		}
-		f := figures.Rates(fmt.Sprintf("share of seeds that violated %s, of those that exercised it", property), rates)
+		f := figures.RateFigure(fmt.Sprintf("share of seeds that violated %s, among those that exercised it", property), rates)
 		s.Rates = append(s.Rates, add("rates-"+property+".svg", f.SVG()))
 	}
 	return files
 }
 
-// maxRates is the number of scenarios that fit into one image.
+// maxRates is the maximum number of scenarios in an image.
 const maxRates = 12
 
-// SeedRange describes the seeds of a suite.
+// SeedRange returns "seed N" or "seeds N to M".
 func (s *Suite) SeedRange() string {
 	if s.Seeds <= 1 {
 		return fmt.Sprintf("seed %d", s.Seed)
@@ -506,72 +505,71 @@ func (s *Suite) SeedRange() string {
 	return fmt.Sprintf("seeds %d to %d", s.Seed, s.Seed+uint64(s.Seeds)-1)
 }
 
-// Headline summarizes the results of the suite in a few sentences.
+// Headline summarizes the suite's results in a few sentences.
 func (s *Suite) Headline() string {
 	parts := outcome.DescribeCounts(s.Counts)
 	if len(parts) == 0 {
 		parts = []string{"nothing was run"}
 	}
-	text := fmt.Sprintf("%s on %s, %s", display.Plural(s.Runs+s.Counts[outcome.Skipped], "run"), s.Backend, s.SeedRange())
-	found, missed := s.unexpectedResults()
-	free, _ := s.describeInformational()
+	text := fmt.Sprintf("%s on %s, %s", display.Plural(s.Runs+s.Counts[outcome.StateSkipped], "run"), s.Backend, s.SeedRange())
+	violations, others := s.unexpectedResults()
+	informational, _ := s.describeInformational()
 	if s.allInformational() {
-		text += ", informational: " + free
+		text += ", informational: " + informational
 	} else {
 		text += ": " + strings.Join(parts, ", ")
 	}
 	switch {
-	case len(found) > 0:
-		text += ". Unexpected violations: " + display.List(found)
+	case len(violations) > 0:
+		text += ". Unexpected violations: " + display.List(violations)
 	case s.anyDecided() && !s.allInformational():
 		text += "; no unexpected violation found under these faults"
 	}
-	if len(missed) > 0 {
-		text += ". Not as the scenarios expect: " + display.List(missed)
+	if len(others) > 0 {
+		text += ". Not as the scenarios expect: " + display.List(others)
 	}
-	if free != "" && !s.allInformational() {
-		text += ". Informational: " + free
+	if informational != "" && !s.allInformational() {
+		text += ". Informational: " + informational
 	}
 	if s.Interrupted {
-		text += fmt.Sprintf(". Interrupted after %d of %d runs: these are the partial results", s.Runs, s.Planned)
+		text += fmt.Sprintf(". Interrupted after %d of %d runs; these are partial results", s.Runs, s.PlannedRuns)
 	}
 	return text + "."
 }
 
-// allInformational reports whether all runs are informational.
 func (s *Suite) allInformational() bool {
-	return s.Runs > 0 && s.Counts[outcome.Informational] == s.Runs
+	return s.Runs > 0 && s.Counts[outcome.StateInformational] == s.Runs
 }
 
-// violationCounts returns the number of runs that violated each property.
+// violationCounts returns the number of violating runs by property.
 func (s *Suite) violationCounts() map[string]int {
 	out := map[string]int{}
 	for _, c := range s.Scenarios {
 		for _, cell := range c.Cells {
-			if cell.Violated > 0 && cell.Number == "" {
-				out[cell.Property] += cell.Violated
+			if cell.NumViolated > 0 && cell.Number == "" {
+				out[cell.Property] += cell.NumViolated
 			}
 		}
 	}
 	return out
 }
 
-// describeInformational describes the results of the informational scenarios, or returns "" if
-// there are none. It also reports whether they violated anything.
+// describeInformational describes the results of informational scenarios, or returns "" if there are
+// none. violated reports whether they violated anything.
 func (s *Suite) describeInformational() (text string, violated bool) {
 	var all []string
 	for _, c := range s.Scenarios {
-		if c.State() != outcome.Informational {
+		if c.State() != outcome.StateInformational {
 			continue
 		}
 		var parts []string
 		for _, cell := range c.Cells {
 			switch {
-			case cell.Violated == 0 || cell.Number != "":
+			case cell.NumViolated == 0 || cell.Number != "":
 			case c.Runs == 1:
 				parts = append(parts, cell.Property+" violated"+causeText(cell))
 			default:
-				parts = append(parts, fmt.Sprintf("%s violated in %s", cell.Property, s.share(cell)))
+				parts = append(parts, fmt.Sprintf("%s violated in %s", cell.Property, s.shareText(cell)))
 			}
 		}
 		violated = violated || len(parts) > 0
@@ -584,47 +582,46 @@ func (s *Suite) describeInformational() (text string, violated bool) {
 		}
 		all = append(all, name+strings.Join(parts, ", "))
 	}
-	return strings.Join(clipList(all), "; "), violated
+	return strings.Join(limitList(all), "; "), violated
 }
 
-// anyDecided reports whether any run decided a property.
+// anyDecided reports whether any run had a conclusive result.
 func (s *Suite) anyDecided() bool {
 	return slices.ContainsFunc(s.Scenarios, func(c *Scenario) bool {
-		return slices.ContainsFunc(c.Cells, func(cell outcome.Cell) bool { return cell.Decided > 0 })
+		return slices.ContainsFunc(c.Cells, func(cell outcome.Cell) bool { return cell.NumDecided > 0 })
 	})
 }
 
-// maxNamed limits the items listed in a sentence.
-const maxNamed = 8
+// maxListed limits the number of items listed in a sentence.
+const maxListed = 8
 
-// unexpectedResults lists the unexpected violations, and all other results that were not as
-// expected.
-func (s *Suite) unexpectedResults() (found, missed []string) {
+// unexpectedResults lists the unexpected violations and the other results that were not as expected.
+func (s *Suite) unexpectedResults() (violations, others []string) {
 	for _, c := range s.Scenarios {
 		for _, cell := range c.Cells {
 			switch {
-			case cell.Unexpected == 0 || cell.Unresolved():
-			case cell.Follows != "" && c.Cell(cell.Follows) != nil && c.Cell(cell.Follows).Unexpected > 0: // implied by the property it follows
+			case cell.NumUnexpected == 0 || cell.Unresolved():
+			case cell.ImpliedBy != "" && c.Cell(cell.ImpliedBy) != nil && c.Cell(cell.ImpliedBy).NumUnexpected > 0: // implied by the property it follows
 			case cell.Number != "":
-				missed = append(missed, c.ID()+" "+cell.Number)
+				others = append(others, c.ID()+" "+cell.Number)
 			case cell.Got == verdict.Violated && strings.HasPrefix(cell.Expected, string(verdict.Holds)):
-				found = append(found, c.ID()+" "+cell.Property+causeText(cell))
+				violations = append(violations, c.ID()+" "+cell.Property+causeText(cell))
 			default:
-				missed = append(missed, fmt.Sprintf("%s %s %s%s, expected %s", c.ID(), cell.Property, cell.Got, causeText(cell), cell.Expected))
+				others = append(others, fmt.Sprintf("%s %s %s%s, expected %s", c.ID(), cell.Property, cell.Got, causeText(cell), cell.Expected))
 			}
 		}
 	}
-	return clipList(found), clipList(missed)
+	return limitList(violations), limitList(others)
 }
 
-func clipList(all []string) []string {
-	if len(all) > maxNamed {
-		return append(all[:maxNamed:maxNamed], fmt.Sprintf("%d more", len(all)-maxNamed))
+func limitList(all []string) []string {
+	if len(all) > maxListed {
+		return append(all[:maxListed:maxListed], fmt.Sprintf("%d more", len(all)-maxListed))
 	}
 	return all
 }
 
-// causeText returns the cause of a violation and its node in parentheses.
+// causeText returns a violation's cause and node in parentheses.
 func causeText(c outcome.Cell) string {
 	text := c.Cause
 	if c.Node != "" {
@@ -636,36 +633,36 @@ func causeText(c outcome.Cell) string {
 	return " (" + text + ")"
 }
 
-// maxTextLen limits a text in a report, in characters. Longer texts are not readable, and untrusted
+// maxTextLen limits the length of text in a report, in characters. Nobody can read more, and untrusted
 // files may contain anything.
 const maxTextLen = 4096
 
-func visible(s string) string { return display.Visible(s, maxTextLen) }
+func sanitize(s string) string { return display.Sanitize(s, maxTextLen) }
 
-// markdownEscapes makes Markdown show text unchanged, in table cells too.
+// markdownEscapes escapes text for Markdown, including table cells.
 var markdownEscapes = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;",
 	"&", "&amp;", "|", `\|`, "#", `\#`, "~", `\~`, "!", `\!`, "@", "@\u200b")
 
-func markdown(s string) string { return markdownEscapes.Replace(visible(s)) }
+func markdown(s string) string { return markdownEscapes.Replace(sanitize(s)) }
 
-// writeMarkdown writes suite.md, which has the content of suite.html for issues and wikis.
+// writeMarkdown writes suite.md, which has the same content as suite.html, for issues and wikis.
 func writeMarkdown(w io.Writer, v view) {
 	fmt.Fprintf(w, "# Safety report\n\n%s\n\n", markdown(v.Headline))
 	fmt.Fprint(w, "## Expected and actual\n\n✓ holds · ✗ violated as expected, with its cause · ! unexpected · ? inconclusive · – skipped\n\n")
-	for _, m := range v.More {
+	for _, m := range v.Notes {
 		fmt.Fprintf(w, "%s\n\n", markdown(m))
 	}
 	writeMatrix(w, v)
-	if len(v.Hidden) > 0 {
-		fmt.Fprintf(w, "\nNot shown, because they have no expectation and were not violated: %s.\n", strings.Join(v.Hidden, ", "))
+	if len(v.HiddenProperties) > 0 {
+		fmt.Fprintf(w, "\nNot shown, because they have no expectation and were not violated: %s.\n", strings.Join(v.HiddenProperties, ", "))
 	}
-	if len(v.Found) > 0 {
+	if len(v.Causes) > 0 {
 		fmt.Fprint(w, "\n## Violations and the seeds that show them\n\n| scenario | property | cause | seeds | first | shortest | run again |\n|---|---|---|---|---|---|---|\n")
 	}
-	for _, x := range v.Found {
+	for _, x := range v.Causes {
 		fmt.Fprintf(w, "| %s | %s | %s | %d | %s | %s | `%s` |\n", markdown(x.Scenario), markdown(x.Property), markdown(x.Cause.Cause), x.Runs,
 			link(fmt.Sprint(x.Cause.First.Seed), x.First), link(fmt.Sprintf("%d (%d events)", x.Cause.Shortest.Seed, x.Cause.Shortest.Events), x.Shortest),
-			strings.NewReplacer("`", "'", "|", "\\|").Replace(visible(x.Cause.Shortest.Command)))
+			strings.NewReplacer("`", "'", "|", "\\|").Replace(sanitize(x.Cause.Shortest.Command)))
 	}
 	if len(v.Seeds) > 0 {
 		fmt.Fprint(w, "\n## Seeds\n\n")
@@ -679,8 +676,8 @@ func writeMarkdown(w io.Writer, v view) {
 	for _, f := range v.Facts {
 		fmt.Fprintf(w, "| %s | %s |\n", f[0], markdown(f[1]))
 	}
-	fmt.Fprint(w, "\n## Limits\n\nEach result applies to the runs above, with their seeds and faults. “Holds” means that no violation "+
-		"was found in them. Other seeds, faults, settings or timings may show one. In the simulation, the nodes and the network "+
+	fmt.Fprint(w, "\n## Limits\n\nEach result applies only to the runs above, with their seeds and faults. “Holds” means that no violation "+
+		"was found in them. Other seeds, faults, settings or timings may reveal one. In the simulation, the nodes and the network "+
 		"are models. Skipped and inconclusive runs show nothing.\n")
 }
 
@@ -692,7 +689,7 @@ func writeMatrix(w io.Writer, v view) {
 	}
 	fmt.Fprintf(w, "| %s |\n|%s\n", strings.Join(heads, " | "), strings.Repeat("---|", len(heads)))
 	var rows []row
-	for _, f := range slices.Concat(v.Wrong, v.Fine) {
+	for _, f := range slices.Concat(v.UnexpectedFamilies, v.ExpectedFamilies) {
 		rows = append(rows, f.Rows...)
 	}
 	for _, r := range rows {
@@ -734,10 +731,10 @@ func writeSkipped(w io.Writer, v view) {
 }
 
 func writeTroubles(w io.Writer, v view) {
-	if len(v.Troubles) > 0 {
+	if len(v.Problems) > 0 {
 		fmt.Fprint(w, "\n## Retried or failed\n\n")
 	}
-	for _, g := range v.Troubles {
+	for _, g := range v.Problems {
 		fmt.Fprintf(w, "- %s: ", link(g.ID, g.Href))
 		for i, t := range g.Texts {
 			if i > 0 {

@@ -17,17 +17,17 @@ import (
 
 func TestScriptIsShort(t *testing.T) {
 	if n := strings.Count(Script, "\n"); n > 440 {
-		t.Errorf("the script has %d lines, limit 440", n)
+		t.Errorf("script has %d lines, want at most 440", n)
 	}
 	for _, banned := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "fetch(", "http://www.w3.org/1999"} {
 		if strings.Contains(Script, banned) {
-			t.Errorf("the script contains %s", banned)
+			t.Errorf("script contains %q", banned)
 		}
 	}
 }
 
-// Names are escaped in the page's markup and in its data.
-func TestUntrustedNames(t *testing.T) {
+// Names are escaped in the markup and in the data.
+func TestUntrustedNamesAreEscaped(t *testing.T) {
 	h := readHistory(t, "../../checker/testdata/restart-forgets.txt")
 	evil := `</script><script>alert(1)</script><img src=x onerror="alert(2)">` + "\x00\u202e" + strings.Repeat("A", 1<<20)
 	for i := range h.Events {
@@ -36,7 +36,7 @@ func TestUntrustedNames(t *testing.T) {
 	}
 	v := checker.Check(h)
 	v.Results = append(v.Results, verdict.Result{Property: evil, Outcome: verdict.Violated, Because: evil, Witness: &verdict.Witness{Events: []int64{1}, To: 5}})
-	html, err := Of(h, v).Fragment()
+	html, err := New(h, v).Fragment()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,23 +45,23 @@ func TestUntrustedNames(t *testing.T) {
 	}
 	for _, bad := range []string{"<img", "alert(1)</", "\x00", "\u202e"} {
 		if strings.Contains(string(html), bad) {
-			t.Errorf("the page contains %q", bad)
+			t.Errorf("fragment contains %q", bad)
 		}
 	}
 	if len(html) > 1<<20 {
-		t.Errorf("the fragment has %d bytes", len(html))
+		t.Errorf("fragment has %d bytes, want at most 1 MiB", len(html))
 	}
 }
 
 func TestEmptyHistory(t *testing.T) {
 	for _, h := range []*history.History{nil, {}, {Params: history.Params{Clients: []string{"c1", "c1"}, Nodes: []string{"n1", "n1"}}}} {
-		if _, err := Of(h, verdict.Verdict{}).Fragment(); err != nil {
+		if _, err := New(h, verdict.Verdict{}).Fragment(); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// A run of a hundred thousand events, with an overlap in the middle, is folded.
+// The timeline of a run with a hundred thousand events and an overlap in the middle is folded.
 func TestLongRunIsFolded(t *testing.T) {
 	h := longRun(100_000)
 	v := verdict.Verdict{Results: []verdict.Result{overlap(t, h)}}
@@ -71,41 +71,41 @@ func TestLongRunIsFolded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(data) > 2_500_000 || len(tl.Items) > 2*maxItems {
-		t.Errorf("too long: %d bytes, %d items", len(data), len(tl.Items))
+		t.Errorf("timeline is too long: %d bytes, %d items", len(data), len(tl.Items))
 	}
 	html, err := tl.Fragment()
 	if err != nil || len(html) > 600_000 || !bytes.Equal(decompress(t, string(html)), data) {
-		t.Errorf("the fragment has %d bytes for %d bytes of data, or other data: %v", len(html), len(data), err)
+		t.Errorf("fragment has %d bytes for %d bytes of data, or contains other data: %v", len(html), len(data), err)
 	}
-	if v := tl.Views[0]; tl.Whole[0] > v.From || tl.Whole[1] < v.To || tl.Whole[1]-tl.Whole[0] >= tl.End {
-		t.Errorf("the window %v is not around %d to %d", tl.Whole, v.From, v.To)
+	if v := tl.Views[0]; tl.CompleteSpan[0] > v.From || tl.CompleteSpan[1] < v.To || tl.CompleteSpan[1]-tl.CompleteSpan[0] >= tl.End {
+		t.Errorf("complete span is %v, want a part of the run that includes %d to %d", tl.CompleteSpan, v.From, v.To)
 	}
 	if !strings.Contains(tl.Omitted, "omitted") {
 		t.Errorf("Omitted is %q", tl.Omitted)
 	}
-	drawn := map[int64]bool{}
+	isDrawn := map[int64]bool{}
 	for _, i := range tl.Items {
 		for _, n := range i.Events {
-			drawn[n] = true
+			isDrawn[n] = true
 		}
 	}
 	for _, n := range tl.Views[0].Events {
-		if !drawn[n] {
+		if !isDrawn[n] {
 			t.Errorf("event %d of the witness is not drawn", n)
 		}
 	}
 }
 
-// decompress returns the uncompressed data of a long timeline.
+// decompress returns the data of a timeline long enough to be compressed.
 func decompress(t *testing.T, html string) []byte {
 	t.Helper()
 	_, rest, _ := strings.Cut(html, `class="tl-data">`)
 	text, _, _ := strings.Cut(rest, "</script>")
-	var packed []byte
-	if err := json.Unmarshal([]byte(text), &packed); err != nil {
+	var compressed []byte
+	if err := json.Unmarshal([]byte(text), &compressed); err != nil {
 		t.Fatalf("decode data: %v in %.80s", err, text)
 	}
-	r, err := gzip.NewReader(bytes.NewReader(packed))
+	r, err := gzip.NewReader(bytes.NewReader(compressed))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,22 +116,22 @@ func decompress(t *testing.T, html string) []byte {
 	return data
 }
 
-// overlap returns the first pair of overlapping beliefs as a violation. It is used instead of the
-// checker, which would run porcupine on the history and take seconds.
+// overlap returns the first two overlapping beliefs as a violation. The checker would take seconds,
+// because it would run porcupine on the history.
 func overlap(t *testing.T, h *history.History) verdict.Result {
 	t.Helper()
-	all := facts.Read(h).Beliefs()
+	all := facts.Read(h).AllWindows()
 	for i, b := range all[1:] {
 		if a := all[i]; b.From < a.To {
 			return verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated,
-				Witness: &verdict.Witness{Events: []int64{a.Opens.N, b.Opens.N}, From: b.From, To: min(a.To, b.To)}}
+				Witness: &verdict.Witness{Events: []int64{a.OpenEvent.N, b.OpenEvent.N}, From: b.From, To: min(a.To, b.To)}}
 		}
 	}
 	t.Fatal("no beliefs overlap")
 	return verdict.Result{}
 }
 
-// longRun builds a history of two clients that take turns holding the lock, with one overlap.
+// longRun returns a history of two clients that take turns holding the lock. Once, both hold it.
 func longRun(n int) *history.History {
 	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2"}, Nodes: []string{"n1", "n2", "n3"}, Quorum: 2, TTL: 10e9, Resource: "r1", Fence: "none"}}
 	at := int64(0)
@@ -139,7 +139,7 @@ func longRun(n int) *history.History {
 		at += 1e6
 		e.T, e.N, e.Key = at, int64(len(h.Events)+1), "lock-1"
 		if e.Node != "" {
-			e.Sent, e.Applied, e.Answered = at-3e5, at-2e5, at
+			e.SentAt, e.AppliedAt, e.AnsweredAt = at-3e5, at-2e5, at
 		}
 		h.Events = append(h.Events, e)
 	}

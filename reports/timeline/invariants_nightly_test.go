@@ -18,13 +18,12 @@ import (
 	"lockpick/scenarios"
 )
 
-// TestCatalogLayouts checks the layout of every scenario in the catalog.
 func TestCatalogLayouts(t *testing.T) {
-	known := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
+	known := scenario.KnownNames{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.WithKinds(kinds.All)
 	for _, m := range broken.Mistakes() {
 		known.Mistakes = append(known.Mistakes, m.Name)
 	}
-	all, _, err := scenarios.Choose(nil, nil, known, scenario.Overrides{})
+	all, _, err := scenarios.Choose(nil, nil, known, scenario.ParseOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +31,7 @@ func TestCatalogLayouts(t *testing.T) {
 		t.Run(s.ID(), func(t *testing.T) {
 			backend := sim.New(kinds.All)
 			for _, c := range backend.Probe(t.Context()) {
-				if !c.Available && slices.Contains(s.Needs(), c.Name) {
+				if !c.Available && slices.Contains(s.RequiredCapabilities(), c.Name) {
 					t.Skip(c.Reason)
 				}
 			}

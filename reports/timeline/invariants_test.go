@@ -22,7 +22,7 @@ func TestLayoutInvariants(t *testing.T) {
 	}
 }
 
-// checkLayout checks a layout against the invariants of all layouts and against the checker's
+// checkLayout checks that the layout of a history has no inconsistencies and agrees with the checker's
 // numbers.
 func checkLayout(t *testing.T, h *history.History) Timeline {
 	t.Helper()
@@ -31,10 +31,10 @@ func checkLayout(t *testing.T, h *history.History) Timeline {
 
 func checkLayoutOf(t *testing.T, h *history.History, v verdict.Verdict) Timeline {
 	t.Helper()
-	tl := Of(h, v)
+	tl := New(h, v)
 	first, err := json.Marshal(tl)
-	if second, _ := json.Marshal(Of(h, v)); err != nil || !bytes.Equal(first, second) {
-		t.Errorf("a second layout differs (%v)", err)
+	if second, _ := json.Marshal(New(h, v)); err != nil || !bytes.Equal(first, second) {
+		t.Errorf("two layouts of the same run differ (%v)", err)
 	}
 	checkGeometry(t, tl)
 	checkItems(t, tl, h)
@@ -55,23 +55,23 @@ func checkGeometry(t *testing.T, tl Timeline) {
 		y = l.Y + l.H
 	}
 	if y > tl.Height {
-		t.Errorf("lanes end at %d, below the height %d", y, tl.Height)
+		t.Errorf("lanes end at %d, which exceeds the height %d", y, tl.Height)
 	}
 	for n, r := range tl.Rows {
 		if l := tl.Lanes[r.Lane]; r.Y < l.Y || r.Y+r.H > l.Y+l.H {
 			t.Errorf("row %d is at %d+%d, outside its lane %s", n, r.Y, r.H, l.Name)
 		}
 	}
-	if tl.Open[0] < 0 || tl.Open[0] >= tl.Open[1] || tl.Open[1] > tl.End {
-		t.Errorf("the initial view is %v of %d", tl.Open, tl.End)
+	if tl.InitialView[0] < 0 || tl.InitialView[0] >= tl.InitialView[1] || tl.InitialView[1] > tl.End {
+		t.Errorf("initial view is %v, run ends at %d", tl.InitialView, tl.End)
 	}
 }
 
 func checkItems(t *testing.T, tl Timeline, h *history.History) {
 	t.Helper()
-	exists := map[int64]bool{}
+	isKnown := map[int64]bool{}
 	for _, e := range h.Events {
-		exists[e.N] = true
+		isKnown[e.N] = true
 	}
 	for n, i := range tl.Items {
 		if i.From < 0 || i.To < i.From || i.To > tl.End {
@@ -81,7 +81,7 @@ func checkItems(t *testing.T, tl Timeline, h *history.History) {
 			t.Errorf("item without an event: %s", formatItem(tl, i))
 		}
 		for _, e := range i.Events {
-			if !exists[e] {
+			if !isKnown[e] {
 				t.Errorf("item with unknown event %d: %s", e, formatItem(tl, i))
 			}
 		}
@@ -94,8 +94,8 @@ func checkItems(t *testing.T, tl Timeline, h *history.History) {
 	}
 }
 
-// checkIncidents checks that every incident counted by the verdict is listed, and that the initial view
-// contains the one that the verdict shows.
+// checkIncidents checks that all incidents that the verdict counts are listed, and that the initial view
+// includes the incident that the verdict shows.
 func checkIncidents(t *testing.T, tl Timeline, v verdict.Verdict) {
 	t.Helper()
 	listed := map[string]int{}
@@ -107,24 +107,24 @@ func checkIncidents(t *testing.T, tl Timeline, v verdict.Verdict) {
 	}
 	for _, r := range v.Results {
 		if r.Witness != nil && r.Incidents > 0 && listed[r.Property] != r.Incidents {
-			t.Errorf("%d incidents of %s are listed, but the checker counts %d: %+v", listed[r.Property], r.Property, r.Incidents, tl.Views)
+			t.Errorf("%d incidents of %s listed, but the checker counts %d: %+v", listed[r.Property], r.Property, r.Incidents, tl.Views)
 		}
 	}
 	if tl.Unlisted != "" {
 		t.Error(tl.Unlisted)
 	}
 	if len(tl.Views) > 0 {
-		if x := tl.Views[tl.First]; tl.Open[0] > x.From || tl.Open[1] < x.To {
-			t.Errorf("the initial view is %v, but the violation lasts from %d to %d", tl.Open, x.From, x.To)
+		if x := tl.Views[tl.First]; tl.InitialView[0] > x.From || tl.InitialView[1] < x.To {
+			t.Errorf("initial view is %v, but the violation lasts from %d to %d", tl.InitialView, x.From, x.To)
 		}
 	}
 }
 
 func checkCounts(t *testing.T, tl Timeline, h *history.History, v verdict.Verdict) {
 	t.Helper()
-	drawn := map[string]float64{}
+	numDrawn := map[string]float64{}
 	for _, i := range tl.Items {
-		drawn[tl.Kinds[i.Kind].Class]++
+		numDrawn[tl.Kinds[i.Kind].Class]++
 	}
 	doubleHold, holders := 0.0, int64(0)
 	for _, l := range tl.Lines {
@@ -136,18 +136,18 @@ func checkCounts(t *testing.T, tl Timeline, h *history.History, v verdict.Verdic
 		}
 	}
 	if want := v.Numbers["double-hold-seconds"]; math.Abs(doubleHold-want) > 1e-5*(1+v.Numbers["incidents"]) {
-		t.Errorf("more than one holder for %f s in the step line, %f s in the checker", doubleHold, want)
+		t.Errorf("step line shows more than one holder for %f s, but the checker counts %f s", doubleHold, want)
 	}
 	if r := v.Result(verdict.MutualExclusion); r.Outcome != verdict.Undecided && (holders > 1) != (r.Outcome == verdict.Violated) {
-		t.Errorf("the step line rises to %d, but mutual exclusion is %s", holders, r.Outcome)
+		t.Errorf("step line reaches %d, but mutual exclusion is %s", holders, r.Outcome)
 	}
-	if drawn["acquire-ok"] != v.Numbers["grants"] {
-		t.Errorf("%v grants are drawn, want %v", drawn["acquire-ok"], v.Numbers["grants"])
+	if numDrawn["acquire-ok"] != v.Numbers["grants"] {
+		t.Errorf("%v grants drawn, want %v", numDrawn["acquire-ok"], v.Numbers["grants"])
 	}
-	if r := v.Result(verdict.ResourceSafety); r.Outcome != verdict.Undecided && (drawn["accepted"]+drawn["damage"]+drawn["refused"] != v.Numbers["writes"] || drawn["refused"] != v.Numbers["refused-writes"]) {
-		t.Errorf("writes drawn: %v, counted: %v, refused %v", drawn, v.Numbers["writes"], v.Numbers["refused-writes"])
+	if r := v.Result(verdict.ResourceSafety); r.Outcome != verdict.Undecided && (numDrawn["accepted"]+numDrawn["damage"]+numDrawn["refused"] != v.Numbers["writes"] || numDrawn["refused"] != v.Numbers["refused-writes"]) {
+		t.Errorf("writes drawn: %v, counted: %v, refused %v", numDrawn, v.Numbers["writes"], v.Numbers["refused-writes"])
 	}
-	if r := v.Result(verdict.ResourceSafety); r.Outcome == verdict.Violated && drawn["damage"] == 0 && drawn["accepted"] > 0 && r.Cause != verdict.Unexplained {
+	if r := v.Result(verdict.ResourceSafety); r.Outcome == verdict.Violated && numDrawn["damage"] == 0 && numDrawn["accepted"] > 0 && r.Cause != verdict.Unexplained {
 		t.Error("no write is marked as damaging, but resource-safety is violated")
 	}
 }

@@ -14,12 +14,12 @@ import (
 	"lockpick/reports/display"
 )
 
-// maxClients limits the clients that have lanes.
+// maxClients limits the number of clients with lanes.
 const maxClients = 24
 
-// clientLanes draws each client: its operations and, below them, the spans in which it believed
-// that it held the lock.
-func (b *builder) clientLanes() {
+// drawClientLanes draws for each client its operations and, below them, when it believed it held the
+// lock.
+func (b *builder) drawClientLanes() {
 	names := b.chart.limitLanes(b.run.f.Params.Clients, maxClients, "client")
 	rows := map[string]int{}
 	beliefs := map[string][]facts.Window{}
@@ -30,10 +30,10 @@ func (b *builder) clientLanes() {
 		if _, twice := rows[name]; twice {
 			continue
 		}
-		b.chart.lane(name, client)
-		rows[name] = b.chart.row(18)
-		b.drawBeliefs(b.chart.row(7), beliefs[name])
-		b.clockRow(name)
+		b.chart.addLane(name, clientRole)
+		rows[name] = b.chart.addRow(18)
+		b.drawBeliefs(b.chart.addRow(7), beliefs[name])
+		b.drawClockRow(name)
 		b.drawStalls(name)
 	}
 	b.drawOperations(rows)
@@ -43,16 +43,16 @@ func (b *builder) drawBeliefs(row int, beliefs []facts.Window) {
 	slices.SortStableFunc(beliefs, func(x, y facts.Window) int { return cmp.Compare(x.From, y.From) })
 	var last int64
 	for _, x := range beliefs {
-		from := max(x.From, last) // if a client holds two locks, its beliefs are drawn one after the other
+		from := max(x.From, last) // beliefs about two locks at the same time don't fit in one row
 		if from >= x.To {
 			continue
 		}
 		last = x.To
-		b.chart.put(row, "belief", from, x.To, itemText{detail: shortName(x.Session.Key()) + " until " + display.Seconds(x.To), session: x.Session.Name()}, x.Opens, x.Closes)
+		b.chart.put(row, "belief", from, x.To, itemText{detail: shortName(x.Session.Key()) + " until " + display.Seconds(x.To), session: x.Session.Name()}, x.OpenEvent, x.CloseEvent)
 	}
 }
 
-// drawOperations draws operations in the order of their calls.
+// drawOperations draws the clients' operations in the order of the calls.
 func (b *builder) drawOperations(rows map[string]int) {
 	all := map[string][]facts.Operation{} // by client
 	put := func(o facts.Operation) {
@@ -66,7 +66,7 @@ func (b *builder) drawOperations(rows map[string]int) {
 			put(a)
 		}
 	}
-	for _, e := range b.run.f.Unmatched {
+	for _, e := range b.run.f.UnmatchedEvents {
 		put(facts.Operation{Call: e, Return: e})
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -74,16 +74,16 @@ func (b *builder) drawOperations(rows map[string]int) {
 		slices.SortStableFunc(ops, func(x, y facts.Operation) int {
 			return cmp.Or(cmp.Compare(x.Call.T, y.Call.T), cmp.Compare(x.Call.N, y.Call.N))
 		})
-		free := int64(0)
+		freeAt := int64(0)
 		for i, o := range ops {
-			free = b.drawOperation(rows[name], o, b.run.endOfOperation(ops, i), free)
+			freeAt = b.drawOperation(rows[name], o, b.run.endOfOperation(ops, i), freeAt)
 		}
 	}
 }
 
-// drawOperation draws an operation in its client's row at the first position that is not taken, and
-// returns the instant from which the row is free again.
-func (b *builder) drawOperation(row int, o facts.Operation, to, free int64) int64 {
+// drawOperation draws an operation from its call, or from when the row is free, to its end. It returns
+// when the row is free again.
+func (b *builder) drawOperation(row int, o facts.Operation, to, freeAt int64) int64 {
 	e := o.Call
 	if o.Return != nil {
 		e = o.Return
@@ -92,7 +92,7 @@ func (b *builder) drawOperation(row int, o facts.Operation, to, free int64) int6
 	if _, known := itemKinds[class]; !known {
 		class = "other"
 	}
-	from := max(o.Call.T, free)
+	from := max(o.Call.T, freeAt)
 	b.chart.put(row, class, from, to, itemText{label: o.Call.Op, detail: operationDetail(o.Call, e), session: o.Call.Session}, o.Call, o.Return)
 	return max(to, from)
 }
@@ -111,11 +111,11 @@ func operationDetail(call, ret *event) string {
 	add(call.Op == history.OpRead && ret.Type == history.OK, "version %d", ret.Version)
 	add(call.Op == history.OpWrite, "based on version %d", call.Version)
 	add(ret.Cause != "", "%s", ret.Cause)
-	return sentence(parts...)
+	return joinParts(parts...)
 }
 
-// endOfOperation returns when a client's i-th operation returned. If it did not return, it ends at
-// the client's next operation or at the client's end.
+// endOfOperation returns when ops[i] returned. An operation that never returned ends at the client's
+// next operation, at the client's death, or at the end of the run.
 func (r *run) endOfOperation(ops []facts.Operation, i int) int64 {
 	o := ops[i]
 	if o.Return != nil {
@@ -132,9 +132,9 @@ func (r *run) endOfOperation(ops []facts.Operation, i int) int64 {
 
 const maxKeys = 4
 
-// holderLanes draws, for each lock, how many clients believe that they hold it. As in the checker,
-// only the certain part of a belief counts.
-func (b *builder) holderLanes() {
+// drawHolderLanes draws for each lock how many clients believe they hold it. As in the checker, only
+// the certain part of a belief counts.
+func (b *builder) drawHolderLanes() {
 	byKey := map[string][]facts.Window{}
 	var keys []string
 	for _, x := range b.run.beliefs {
@@ -157,8 +157,8 @@ func (b *builder) holderLanes() {
 		if len(keys) > 1 {
 			name = "holders of " + key
 		}
-		b.chart.lane(name, holders)
-		b.holders(b.chart.row(30), byKey[key])
+		b.chart.addLane(name, holdersRole)
+		b.drawHolders(b.chart.addRow(30), byKey[key])
 	}
 }
 
@@ -168,7 +168,7 @@ type step struct {
 	delta  int // +1 at the start of a belief, -1 at its end
 }
 
-func (b *builder) holders(row int, beliefs []facts.Window) {
+func (b *builder) drawHolders(row int, beliefs []facts.Window) {
 	var steps []step
 	for i, x := range beliefs {
 		steps = append(steps, step{x.From, i, 1}, step{x.To, i, -1})
@@ -177,80 +177,80 @@ func (b *builder) holders(row int, beliefs []facts.Window) {
 		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.delta, y.delta), cmp.Compare(x.belief, y.belief))
 	})
 	points := [][2]int64{{0, 0}}
-	var now []int
+	var active []int
 	for i, s := range steps {
-		if len(now) > 1 && s.at > steps[i-1].at {
-			b.overlap(row, beliefs, now, steps[i-1].at, s.at)
+		if len(active) > 1 && s.at > steps[i-1].at {
+			b.drawOverlap(row, beliefs, active, steps[i-1].at, s.at)
 		}
 		if s.delta > 0 {
-			now = append(now, s.belief)
+			active = append(active, s.belief)
 		} else {
-			now = slices.DeleteFunc(now, func(i int) bool { return i == s.belief })
+			active = slices.DeleteFunc(active, func(i int) bool { return i == s.belief })
 		}
 		at := micros(s.at)
 		if last := &points[len(points)-1]; last[0] == at {
-			last[1] = int64(len(now))
+			last[1] = int64(len(active))
 		} else {
-			points = append(points, [2]int64{at, int64(len(now))})
+			points = append(points, [2]int64{at, int64(len(active))})
 		}
 	}
 	b.chart.t.Lines = append(b.chart.t.Lines, line{Row: row, Points: points})
 }
 
-func (b *builder) overlap(row int, beliefs []facts.Window, now []int, from, to int64) {
-	i := item{Row: row, Kind: b.chart.kind("overlap"), From: micros(from), To: micros(to), Label: b.chart.text(fmt.Sprintf("%d hold", len(now)))}
+func (b *builder) drawOverlap(row int, beliefs []facts.Window, active []int, from, to int64) {
+	i := item{Row: row, Kind: b.chart.kindIndex("overlap"), From: micros(from), To: micros(to), Label: b.chart.textIndex(fmt.Sprintf("%d hold", len(active)))}
 	detail := ""
-	for k, n := range now {
+	for k, n := range active {
 		x := beliefs[n]
 		if k > 0 {
 			detail += " and "
 		}
 		detail += fmt.Sprintf("%s until %s", shortName(x.Session.Client()), display.Seconds(x.To))
-		i.Events = append(i.Events, numbers(x.Opens, x.Closes)...)
+		i.Events = append(i.Events, eventNumbers(x.OpenEvent, x.CloseEvent)...)
 	}
-	i.Detail = b.chart.text(detail + " believe that they hold " + shortName(beliefs[now[0]].Session.Key()))
+	i.Detail = b.chart.textIndex(detail + " believe that they hold " + shortName(beliefs[active[0]].Session.Key()))
 	b.chart.add(i)
 }
 
-const MaxNodes = 24
+const maxNodes = 24
 
-// nodeLanes draws the keys of each node.
-func (b *builder) nodeLanes() {
-	names := b.chart.limitLanes(b.run.f.Params.Nodes, MaxNodes, "node")
-	lives := b.run.inferredLives // from the links, unless the nodes reported their keys
-	if b.run.f.Params.Life {
+// drawNodeLanes draws each node's keys.
+func (b *builder) drawNodeLanes() {
+	names := b.chart.limitLanes(b.run.f.Params.Nodes, maxNodes, "node")
+	lives := b.run.inferredLives // inferred from the links, unless the nodes report their keys
+	if b.run.f.Params.ReportsKeys {
 		lives = b.run.reportedLives
 	}
 	byNode := lives()
 	for _, name := range slices.Compact(slices.Clone(names)) {
-		b.chart.lane(name, node)
-		row := b.chart.row(16)
+		b.chart.addLane(name, nodeRole)
+		row := b.chart.addRow(16)
 		for i, key := range byNode[name] {
 			if i >= maxKeys {
 				b.chart.noteOmitted(display.Plural(len(byNode[name])-maxKeys, "more key") + " on " + shortName(name))
 				break
 			}
 			if i > 0 {
-				row = b.chart.row(16)
+				row = b.chart.addRow(16)
 			}
 			for _, l := range key {
 				b.drawLife(row, l)
 			}
 		}
-		b.clockRow(name)
+		b.drawClockRow(name)
 		b.drawStalls(name)
 	}
 }
 
-// life is a key on a node from when it was set until it was gone.
+// life is a key's life on a node, from when it was set until it was gone.
 type life struct {
 	key, owner string
-	session    string // of the owner; "" if unknown
+	session    string // the owner's session, or "" if unknown
 	from, to   int64
-	expiresAt  int64    // when it was to expire by the node's clock; noDeadline if it has no expiry
-	endedEarly bool     // gone before that, or while its session believed it held the lock
-	endText    string   // how it ended; "" if it ended as intended
-	events     []*event // that show it
+	expiresAt  int64    // when it was due to expire by the node's clock, or noDeadline
+	endedEarly bool     // it ended before that, or while its client believed it held the lock
+	endText    string   // how it ended; "" if it expired as intended
+	events     []*event // events it was derived from
 }
 
 func (b *builder) drawLife(row int, l life) {
@@ -263,31 +263,31 @@ func (b *builder) drawLife(row int, l life) {
 		class = "lease-early"
 	}
 	b.chart.put(row, class, l.from, l.to, itemText{label: shortName(l.owner), session: l.session,
-		detail: sentence(fmt.Sprintf("%s's %s", shortName(l.owner), shortName(l.key)), until, l.endText)}, l.events...)
+		detail: joinParts(fmt.Sprintf("%s's %s", shortName(l.owner), shortName(l.key)), until, l.endText)}, l.events...)
 	if l.endedEarly {
-		b.chart.put(row, "lost", l.to, l.to, itemText{detail: sentence(fmt.Sprintf("%s's key is gone", shortName(l.owner)), l.endText), session: l.session}, l.events...)
+		b.chart.put(row, "lost", l.to, l.to, itemText{detail: joinParts(fmt.Sprintf("%s's key is gone", shortName(l.owner)), l.endText), session: l.session}, l.events...)
 	}
 }
 
-// resourceLane draws the writes that the resource accepted or refused, from the resource's own log.
-func (b *builder) resourceLane(v verdict.Verdict) {
-	if !slices.ContainsFunc(b.run.f.Log, func(e *event) bool { return e.Applied != 0 }) {
+// drawResourceLane draws the writes that the resource accepted or refused according to its own log.
+func (b *builder) drawResourceLane(v verdict.Verdict) {
+	if !slices.ContainsFunc(b.run.f.Log, func(e *event) bool { return e.AppliedAt != 0 }) {
 		return
 	}
-	b.chart.lane(cmp.Or(b.run.f.Params.Resource, "resource"), resource)
-	row := b.chart.row(26)
+	b.chart.addLane(cmp.Or(b.run.f.Params.Resource, "resource"), resourceRole)
+	row := b.chart.addRow(26)
 	damage := b.run.damagingEvents(v)
 	for _, w := range b.run.f.Writes() {
 		e := w.Event
-		if e.Applied == 0 {
+		if e.AppliedAt == 0 {
 			continue
 		}
 		client := shortName(b.run.clientOf(e.Session))
-		class, became := "accepted", fmt.Sprintf("%s's write, based on version %d", client, e.Version)
+		class, detail := "accepted", fmt.Sprintf("%s's write, based on version %d", client, e.Version)
 		if e.Type != history.OK {
 			class = "refused"
 		} else if because := damage[e.N]; because != "" {
-			class, became = "damage", sentence(became, because)
+			class, detail = "damage", joinParts(detail, because)
 		}
 		label := fmt.Sprintf("%s v%d", client, e.Version+1)
 		if e.Type != history.OK {
@@ -295,13 +295,13 @@ func (b *builder) resourceLane(v verdict.Verdict) {
 		}
 		if e.Fence != 0 {
 			label += fmt.Sprintf(" #%d", e.Fence)
-			became = sentence(became, fmt.Sprintf("fencing token %d", e.Fence))
+			detail = joinParts(detail, fmt.Sprintf("fencing token %d", e.Fence))
 		}
-		b.chart.put(row, class, e.Applied, e.Applied, itemText{label: label, detail: became, session: e.Session}, e)
+		b.chart.put(row, class, e.AppliedAt, e.AppliedAt, itemText{label: label, detail: detail, session: e.Session}, e)
 	}
 }
 
-// damagingEvents maps the events that damaged the resource to explanations of the damage.
+// damagingEvents returns the events that damaged the resource, with explanations.
 func (r *run) damagingEvents(v verdict.Verdict) map[int64]string {
 	explanations := map[int64]string{}
 	for _, name := range []string{verdict.FencingOrder, verdict.ResourceSafety} {
@@ -322,7 +322,7 @@ func (r *run) damagingEvents(v verdict.Verdict) map[int64]string {
 }
 
 func faultEnd(f *facts.Fault) int64 {
-	if kind, _ := nemesis.KindOf(f.Kind); f.End == nil && (f.Begin == nil || kind.Instant) {
+	if kind, _ := nemesis.KindOf(f.Kind); f.End == nil && (f.Begin == nil || kind.IsInstant) {
 		return f.From()
 	}
 	return f.To()
@@ -332,9 +332,9 @@ func describeClock(change facts.ClockChange) string {
 	var s string
 	switch {
 	case change.Offset > 0:
-		s = "clock " + display.Span(change.Offset) + " ahead"
+		s = "clock " + display.Duration(change.Offset) + " ahead"
 	case change.Offset < 0:
-		s = "clock " + display.Span(-change.Offset) + " behind"
+		s = "clock " + display.Duration(-change.Offset) + " behind"
 	default:
 		s = "clock"
 	}
@@ -344,13 +344,13 @@ func describeClock(change facts.ClockChange) string {
 	return s
 }
 
-// clockRow draws when a process's clock was wrong, if it ever was.
-func (b *builder) clockRow(name string) {
+// drawClockRow draws when a process's clock was wrong. It adds no row for a clock that never was.
+func (b *builder) drawClockRow(name string) {
 	changes := b.run.f.ClockChangesOf(name)
 	if !slices.ContainsFunc(changes, facts.ClockChange.IsWrong) {
 		return
 	}
-	row := b.chart.row(13)
+	row := b.chart.addRow(13)
 	for i, t := range changes {
 		to := b.run.end
 		if i+1 < len(changes) {
@@ -362,27 +362,27 @@ func (b *builder) clockRow(name string) {
 	}
 }
 
-// drawStalls draws when a process was paused or down, in the background of its lane.
+// drawStalls draws when a process was paused or down, in the background of the lane.
 func (b *builder) drawStalls(name string) {
-	cover := -1
+	coverRow := -1
 	for _, f := range b.run.f.Faults {
 		class := string(nemesis.WordingOf(f.Kind).State)
 		if class == "" || f.Target != name || f.Begin == nil {
 			continue
 		}
-		if cover < 0 {
-			cover = b.chart.cover()
+		if coverRow < 0 {
+			coverRow = b.chart.addCover()
 		}
 		label := class
 		if f.End == nil && f.Kind == facts.Kill {
 			label = "killed"
-			b.chart.put(cover, "death", f.From(), f.From(), itemText{detail: f.Begin.Cause}, f.Begin)
+			b.chart.put(coverRow, "death", f.From(), f.From(), itemText{detail: f.Begin.Cause}, f.Begin)
 		}
-		b.chart.put(cover, class, f.From(), faultEnd(f), itemText{label: label, detail: readBacks(f)}, f.Begin, f.End)
+		b.chart.put(coverRow, class, f.From(), faultEnd(f), itemText{label: label, detail: readBacks(f)}, f.Begin, f.End)
 	}
 }
 
-// readBacks describes what was read back for a fault.
+// readBacks describes a fault's read-backs.
 func readBacks(f *facts.Fault) string {
 	var parts []string
 	if f.Begin != nil && f.Begin.Cause != "" {
@@ -394,67 +394,67 @@ func readBacks(f *facts.Fault) string {
 	if f.Fail != nil {
 		parts = append(parts, "failed: "+f.Fail.Cause)
 	}
-	return sentence(parts...)
+	return joinParts(parts...)
 }
 
-// maxTracks limits the rows of faults to what a reader can follow.
+// maxTracks limits the number of fault rows to what a reader can follow.
 const maxTracks = 8
 
-// faultLane draws each fault from its injection to its end. Faults of the same kind and step that
-// began and ended together are drawn as one.
-func (b *builder) faultLane() {
+// drawFaultLane draws each fault from its injection to its end. It draws faults of the same kind and step
+// as one if they started and ended together.
+func (b *builder) drawFaultLane() {
 	groups := b.run.faultGroups()
 	if len(groups) == 0 {
 		return
 	}
-	b.chart.lane("faults", faults)
+	b.chart.addLane("faults", faultsRole)
 	var rows []int
-	var free, clear []int64 // when each row becomes free, and when its last label no longer needs the room
-	crowded := 0
+	var freeAt, clearAt []int64 // when each row is free, and when there is also no label in the way
+	numOmitted := 0
 	for _, g := range groups {
 		from, to := b.run.spanOf(g)
-		i := slices.IndexFunc(clear, func(t int64) bool { return t <= from })
+		i := slices.IndexFunc(clearAt, func(t int64) bool { return t <= from })
 		if i < 0 && len(rows) < maxTracks {
 			i = len(rows)
-			rows, free, clear = append(rows, b.chart.row(18)), append(free, 0), append(clear, 0)
+			rows, freeAt, clearAt = append(rows, b.chart.addRow(18)), append(freeAt, 0), append(clearAt, 0)
 		}
 		if i < 0 {
-			i = slices.IndexFunc(free, func(t int64) bool { return t <= from })
+			i = slices.IndexFunc(freeAt, func(t int64) bool { return t <= from })
 		}
 		if i < 0 {
-			crowded++
+			numOmitted++
 			continue
 		}
-		free[i], clear[i] = to, max(to, from+b.run.end/50)
+		freeAt[i], clearAt[i] = to, max(to, from+b.run.end/50)
 		b.drawFault(rows[i], g)
 	}
-	if crowded > 0 {
-		b.chart.noteOmitted(fmt.Sprintf("%d faults active at the same time as %d others", crowded, maxTracks))
+	if numOmitted > 0 {
+		b.chart.noteOmitted(fmt.Sprintf("%d faults that were active at the same time as %d others", numOmitted, maxTracks))
 	}
 }
 
 func (b *builder) drawFault(row int, g []*facts.Fault) {
 	var events []*event
 	var targets, details []string
-	begun, tried, failed := int64(noDeadline), int64(noDeadline), false
+	beginTime, injectTime, failed := int64(noDeadline), int64(noDeadline), false
 	for _, f := range g {
 		events = append(events, f.Events()...)
 		targets = append(targets, f.Target)
 		details = append(details, readBacks(f))
 		if f.Begin != nil {
-			begun = min(begun, f.Begin.T)
+			beginTime = min(beginTime, f.Begin.T)
 		}
 		if f.Invoke != nil {
-			tried = min(tried, f.Invoke.T)
+			injectTime = min(injectTime, f.Invoke.T)
 		}
 		failed = failed || f.Fail != nil
 	}
 	_, to := b.run.spanOf(g)
-	s := itemText{label: g[0].Kind + " " + joinTargets(targets), detail: sentence(append([]string{b.run.describeStep(g[0].Step)}, slices.Compact(details)...)...)}
-	if tried < min(begun, to) && micros(tried) < micros(min(begun, to)) {
-		b.chart.put(row, "fault-try", tried, min(begun, to), s, events...)
+	s := itemText{label: g[0].Kind + " " + joinTargets(targets), detail: joinParts(append([]string{b.run.describeStep(g[0].Step)}, slices.Compact(details)...)...)}
+	if injectTime < min(beginTime, to) && micros(injectTime) < micros(min(beginTime, to)) {
+		b.chart.put(row, "fault-try", injectTime, min(beginTime, to), s, events...)
 	}
-	switch at := min(begun, to); {
+	switch at := min(beginTime, to); {
 	case failed:
 		b.chart.put(row, "fault-no", at, max(at, to), s, events...)
 	case to <= at:
@@ -464,24 +464,22 @@ func (b *builder) drawFault(row int, g []*facts.Fault) {
 	}
 }
 
-// describeStep describes a planned step.
 func (r *run) describeStep(step int) string {
 	if step == history.UnplannedStep {
 		return "unplanned"
 	}
 	for _, p := range r.f.Params.Steps {
 		if p.Step == step {
-			return fmt.Sprintf("planned as step %d: %s %s when %s", step, p.Fault, joinTargets(p.Targets), p.When)
+			return fmt.Sprintf("planned as step %d: %s %s when %s", step, p.Fault, joinTargets(p.Targets), p.Trigger)
 		}
 	}
 	return ""
 }
 
-// faultGroups groups faults that began and ended together. The groups are ordered by when they
-// began.
+// faultGroups groups faults that started and ended together, ordered by start time.
 func (r *run) faultGroups() [][]*facts.Fault {
-	const moment = 20e6
-	near := func(x, y int64) bool { return x == y || max(x, y)-min(x, y) <= moment }
+	const tolerance = 20e6
+	isNear := func(x, y int64) bool { return x == y || max(x, y)-min(x, y) <= tolerance }
 	var out [][]*facts.Fault
 	for _, f := range r.f.Faults {
 		i := -1
@@ -490,7 +488,7 @@ func (r *run) faultGroups() [][]*facts.Fault {
 			if slices.ContainsFunc(out[j], func(x *facts.Fault) bool { return x.Target == f.Target }) {
 				continue
 			}
-			if o.Kind == f.Kind && o.Step == f.Step && near(o.From(), f.From()) && near(min(faultEnd(o), r.end), min(faultEnd(f), r.end)) {
+			if o.Kind == f.Kind && o.Step == f.Step && isNear(o.From(), f.From()) && isNear(min(faultEnd(o), r.end), min(faultEnd(f), r.end)) {
 				i = j
 				break
 			}
@@ -509,7 +507,7 @@ func (r *run) faultGroups() [][]*facts.Fault {
 	return out
 }
 
-// spanOf returns the span of a group of faults, including the time it took to inject them.
+// spanOf returns the time span of a group of faults, including the time it took to inject them.
 func (r *run) spanOf(g []*facts.Fault) (from, to int64) {
 	from = noDeadline
 	for _, f := range g {
@@ -522,7 +520,7 @@ func (r *run) spanOf(g []*facts.Fault) (from, to int64) {
 	return from, to
 }
 
-// joinTargets lists targets briefly, with the links of one client as "c1–n1 n2 n3".
+// joinTargets lists targets. It shortens consecutive links of the same client to "c1-n1 n2 n3".
 func joinTargets(targets []string) string {
 	var out []string
 	last := ""

@@ -17,13 +17,12 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestLayouts compares the layouts of some of the checker's test histories with golden files of the
-// same names.
+// TestLayouts compares the layouts of some of the checker's test histories with golden files.
 func TestLayouts(t *testing.T) {
 	for _, name := range []string{"pause-overrun", "restart-forgets", "clock-jump", "delayed-release-deletes", "client-clock-steps-back", "fenced"} {
 		t.Run(name, func(t *testing.T) {
 			h := readHistory(t, "../../checker/testdata/"+name+".txt")
-			got := dump(Of(h, checker.Check(h)))
+			got := formatTimeline(New(h, checker.Check(h)))
 			file := filepath.Join("testdata", name+".txt")
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
@@ -31,7 +30,7 @@ func TestLayouts(t *testing.T) {
 				}
 			}
 			if want, err := os.ReadFile(file); err != nil || got != string(want) {
-				t.Errorf("%s differs (%v); check the difference, then run with -update:\n%s", name, err, got)
+				t.Errorf("%s differs (%v): check the change and, if it is right, run with -update:\n%s", name, err, got)
 			}
 		})
 	}
@@ -51,10 +50,10 @@ func readHistory(t testing.TB, file string) *history.History {
 	return h
 }
 
-// dump writes a layout as text, with one paragraph per lane and one line per item.
-func dump(t Timeline) string {
+// formatTimeline formats a layout as text, with a paragraph for each lane and a line for each item.
+func formatTimeline(t Timeline) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s, opens at %s to %s\n", at(t.End), at(t.Open[0]), at(t.Open[1]))
+	fmt.Fprintf(&s, "%s, opens at %s to %s\n", at(t.End), at(t.InitialView[0]), at(t.InitialView[1]))
 	for _, v := range t.Views {
 		fmt.Fprintf(&s, "%s %s to %s\n", v.Property, at(v.From), at(v.To))
 	}

@@ -13,13 +13,13 @@ import (
 	"lockpick/reports/display"
 )
 
-// reportedLives returns the lives of keys as reported by the nodes.
+// reportedLives returns the keys' lives on each node, as reported by the nodes.
 func (r *run) reportedLives() map[string][][]life {
 	out := map[string][][]life{}
 	all := r.f.Lives()
 	for _, node := range r.f.Params.Nodes {
 		if out[node] != nil {
-			continue // listed twice
+			continue // the node is listed twice
 		}
 		for _, key := range all.Keys {
 			if intervals := all.Intervals(node, key); len(intervals) > 0 {
@@ -30,18 +30,18 @@ func (r *run) reportedLives() map[string][][]life {
 	return out
 }
 
-// consecutiveLives returns the lives of one key on one node. It removes overlaps between
-// consecutive lives, which arise if the error of the timestamps exceeds the gap between the lives.
+// consecutiveLives returns a key's lives on a node. It removes overlaps between lives, which arise if
+// the timestamp error exceeds the gap between two lives.
 func (r *run) consecutiveLives(intervals []*facts.KeyInterval) (lives []life) {
-	free := int64(0)
+	freeAt := int64(0)
 	for i, s := range intervals {
 		l := r.lifeOf(s)
 		if i+1 < len(intervals) {
 			l.to = min(l.to, intervals[i+1].From())
 		}
-		l.from = max(l.from, free)
+		l.from = max(l.from, freeAt)
 		l.to = max(l.to, l.from)
-		free = l.to
+		freeAt = l.to
 		lives = append(lives, l)
 	}
 	return lives
@@ -49,11 +49,11 @@ func (r *run) consecutiveLives(intervals []*facts.KeyInterval) (lives []life) {
 
 func (r *run) lifeOf(s *facts.KeyInterval) life {
 	l := life{key: s.Key, session: r.sessionOf(s), from: s.From(), to: s.To(), expiresAt: s.ExpiresAt(), events: []*event{s.Start}}
-	if l.owner = facts.LinkClient(s.By()); l.session != "" {
+	if l.owner = facts.LinkClient(s.Setter()); l.session != "" {
 		l.owner = r.clientOf(l.session)
 	}
-	if s.ExpirySet != s.Start {
-		l.events = append(l.events, s.ExpirySet)
+	if s.ExpiryEvent != s.Start {
+		l.events = append(l.events, s.ExpiryEvent)
 	}
 	end := s.End
 	if end == nil {
@@ -62,44 +62,44 @@ func (r *run) lifeOf(s *facts.KeyInterval) life {
 	if l.to == end.T {
 		l.events = append(l.events, end)
 	}
-	by := facts.LinkClient(end.Life.By)
-	if own := by != "" && by == l.owner && end.Life.What == history.KeyDeleted; own {
+	by := facts.LinkClient(end.Life.Sender)
+	if isOwn := by != "" && by == l.owner && end.Life.Kind == history.KeyDeleted; isOwn {
 		r.markReleased(&l, by, end.T)
 		return l
 	}
-	const tick = 1e6 // nodes count in whole milliseconds
+	const tick = 1e6 // nodes measure time in whole milliseconds
 	if l.endedEarly = l.to < l.expiresAt-tick && by != l.owner; l.endedEarly {
-		l.endText = display.DescribeEarlyEnd(end.Life.What, end.Life.Why, facts.Issuer(end))
+		l.endText = display.DescribeEarlyEnd(end.Life.Kind, end.Life.Replacement, facts.Issuer(end))
 	}
 	return l
 }
 
-// markReleased records that a key was deleted by its own client.
+// markReleased records that the key was deleted by its own client.
 func (r *run) markReleased(l *life, client string, at int64) {
-	if l.endedEarly = r.believes(l.session, at); l.endedEarly {
+	if l.endedEarly = r.believesAt(l.session, at); l.endedEarly {
 		l.endText = client + "'s own delayed release deletes it while the client believes that it holds the lock"
 	} else {
 		l.endText = client + " deletes it"
 	}
 }
 
-// sessionOf returns the session whose token is the key's value or one of the value's fields; "" if
+// sessionOf returns the session whose token is the key's value or one of the value's fields, or "" if
 // there is none.
 func (r *run) sessionOf(s *facts.KeyInterval) string {
 	if name := r.owners[s.Value]; name != "" {
 		return name
 	}
 	for _, word := range strings.FieldsFunc(s.Value, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-		if name := r.owners[word]; name != "" && s.Holds(word) {
+		if name := r.owners[word]; name != "" && s.HasToken(word) {
 			return name
 		}
 	}
 	return ""
 }
 
-// inferredLives derives the lives of keys from the commands on the links and the node's faults, for
-// nodes that do not report their keys. An accepted set or extension shows that the key exists. A
-// later set by another client shows that the earlier key was gone.
+// inferredLives infers the keys' lives on each node from the commands on the links and the node's
+// faults, for nodes that don't report their keys. If the node accepts a set or an extension, the key
+// exists from then on. If the node accepts a later set by another client, the earlier key was gone.
 func (r *run) inferredLives() map[string][][]life {
 	out := map[string][][]life{}
 	for node, commands := range r.f.LockCommandsByNode() {
@@ -123,76 +123,76 @@ func (r *run) inferredLives() map[string][][]life {
 	return out
 }
 
-// inference derives the lives of one key on one node from its commands.
+// inference infers a key's lives on a node.
 type inference struct {
 	*run
 	node  string
 	lives []life
 
-	open      *life  // nil if there is no key
-	set       *event // the command that set it
-	renewedAt int64  // when it was last set or extended
-	lastSeen  int64  // when it was last known to exist
+	current    *life  // current life; nil if there is no key
+	setCommand *event // command that set the key
+	renewedAt  int64  // when the key was last set or extended
+	lastSeen   int64  // when the key was last known to exist
 }
 
 func (in *inference) apply(e *event) {
 	ok := e.Type == history.OK
 	switch {
 	case ok && e.Op == history.OpSet:
-		in.end(e.Applied, e, fmt.Sprintf("gone when %s set its own key", facts.Sender(e)))
+		in.end(e.AppliedAt, e, fmt.Sprintf("gone when %s set its own key", facts.Sender(e)))
 		in.begin(e)
-	case in.open == nil:
-	case ok && e.Op == history.OpExtend && e.Token == in.set.Token:
-		in.open.events, in.open.expiresAt = append(in.open.events, e), in.expiryOf(e.Applied, e.TTL)
-		in.renewedAt, in.lastSeen = e.Applied, e.Applied
+	case in.current == nil:
+	case ok && e.Op == history.OpExtend && e.Token == in.setCommand.Token:
+		in.current.events, in.current.expiresAt = append(in.current.events, e), in.expiryOf(e.AppliedAt, e.TTL)
+		in.renewedAt, in.lastSeen = e.AppliedAt, e.AppliedAt
 	case ok && e.Op == history.OpRelease:
 		how := "a release deleted it"
-		if e.Token != in.set.Token {
+		if e.Token != in.setCommand.Token {
 			how = display.DescribeEarlyEnd(history.KeyDeleted, "", facts.Sender(e))
 		}
-		in.lastSeen = e.Applied
-		in.end(e.Applied, e, how)
-	case e.Type == history.Fail && e.Op == history.OpSet && e.Cause == "" && e.Applied < in.open.expiresAt:
-		in.lastSeen = e.Applied // refused, so the key existed
+		in.lastSeen = e.AppliedAt
+		in.end(e.AppliedAt, e, how)
+	case e.Type == history.Fail && e.Op == history.OpSet && e.Cause == "" && e.AppliedAt < in.current.expiresAt:
+		in.lastSeen = e.AppliedAt // refused, so the key existed
 	}
 }
 
 func (in *inference) begin(set *event) {
-	in.open = &life{key: set.Key, owner: facts.Sender(set), session: in.owners[set.Token], from: set.Applied,
-		expiresAt: in.expiryOf(set.Applied, set.TTL), events: []*event{set}}
-	if in.open.session != "" {
-		in.open.owner = in.clientOf(in.open.session)
+	in.current = &life{key: set.Key, owner: facts.Sender(set), session: in.owners[set.Token], from: set.AppliedAt,
+		expiresAt: in.expiryOf(set.AppliedAt, set.TTL), events: []*event{set}}
+	if in.current.session != "" {
+		in.current.owner = in.clientOf(in.current.session)
 	}
-	in.set, in.renewedAt, in.lastSeen = set, set.Applied, set.Applied
+	in.setCommand, in.renewedAt, in.lastSeen = set, set.AppliedAt, set.AppliedAt
 }
 
-// end ends the current life, if there is one. at is an instant at which the key is certainly gone,
-// and by is the command that shows this.
+// end ends the current life, if any. The key is certainly gone at the time at, as shown by the command
+// by.
 func (in *inference) end(at int64, by *event, how string) {
-	l := in.open
+	l := in.current
 	if l == nil {
 		return
 	}
-	in.open = nil
+	in.current = nil
 	gone, why := in.latestEnd(l, at)
 	l.to = min(gone, at)
-	own := by != nil && l.to == at && by.Op == history.OpRelease && by.Token == in.set.Token
+	isOwn := by != nil && l.to == at && by.Op == history.OpRelease && by.Token == in.setCommand.Token
 	switch {
-	case own:
+	case isOwn:
 		in.markReleased(l, facts.Sender(by), at)
 	case l.to < l.expiresAt && l.to < in.run.end && gone <= at:
 		l.endedEarly, l.endText = true, why
 	case by != nil && l.to == at && at < l.expiresAt:
 		l.endedEarly, l.endText = true, how
 	}
-	if by != nil && l.to == by.Applied {
+	if by != nil && l.to == by.AppliedAt {
 		l.events = append(l.events, by)
 	}
 	in.lives = append(in.lives, *l)
 }
 
-// expiryOf returns when a TTL that starts at the given instant elapses, at the node's current clock
-// rate. latestEnd accounts for later changes of that clock.
+// expiryOf returns when a TTL that starts at the given time elapses at the node's current clock rate.
+// latestEnd accounts for later changes to the clock.
 func (in *inference) expiryOf(at, ttl int64) int64 {
 	rate := facts.ClockAt(in.f.ClockChangesOf(in.node), at).Rate
 	if ttl <= 0 || ttl > math.MaxInt64/4 || rate <= 0 {
@@ -201,18 +201,17 @@ func (in *inference) expiryOf(at, ttl int64) int64 {
 	return at + int64(float64(ttl)/rate)
 }
 
-// latestEnd returns the latest time at which the key can have ended, and the reason: it expired, or
-// a fault hit its node after the key was last known to exist. shown is when a command showed that
-// the key was gone.
-func (in *inference) latestEnd(l *life, shown int64) (int64, string) {
+// latestEnd returns when the key ended at the latest, and why: it expired, or a fault hit the node after
+// the key was last known to exist. goneAt is when a command showed that the key was gone.
+func (in *inference) latestEnd(l *life, goneAt int64) (int64, string) {
 	at, why := in.endByClock(l)
 	for _, f := range in.f.Faults {
 		if f.Target != in.node || f.Begin == nil || f.Begin.T <= in.lastSeen || f.Begin.T >= at {
 			continue
 		}
 		switch {
-		case nemesis.WordingOf(f.Kind).State == nemesis.Down:
-			if f.End == nil || in.f.Params.Persistence == "none" || f.End.T <= shown && shown < at {
+		case nemesis.WordingOf(f.Kind).State == nemesis.StateDown:
+			if f.End == nil || in.f.Params.Persistence == "none" || f.End.T <= goneAt && goneAt < at {
 				at, why = f.Begin.T, f.Kind+": the node loses it"
 			}
 		case f.Kind == history.Failover:
@@ -222,8 +221,8 @@ func (in *inference) latestEnd(l *life, shown int64) (int64, string) {
 	return at, why
 }
 
-// endByClock returns when the node's clock ends a key. This is the key's expiry, unless the clock
-// was changed.
+// endByClock returns when the key expires, taking changes to the node's clock into account, and which
+// change made it expire earlier.
 func (in *inference) endByClock(l *life) (int64, string) {
 	at, why := l.expiresAt, ""
 	changes := in.f.ClockChangesOf(in.node)
@@ -239,21 +238,19 @@ func (in *inference) endByClock(l *life) (int64, string) {
 	return at, why
 }
 
-// believes reports whether a session's client believed, at the given instant, that it held the
-// lock.
-func (r *run) believes(session string, at int64) bool {
+// believesAt reports whether a session's client believed at the given time that it held the lock.
+func (r *run) believesAt(session string, at int64) bool {
 	s := r.f.SessionByName(session)
 	return s != nil && slices.ContainsFunc(slices.Collect(r.f.Windows(s)), func(x facts.Window) bool { return x.From <= at && at < x.To })
 }
 
-// maxItems limits the items, so that the page stays small and fast to draw.
+// maxItems limits the number of items to keep the page small and fast.
 const maxItems = 16000
 
-// setInitialView chooses what a reader sees first. For a violation, this is the violation's span
-// with a margin, starting at the acquire of the first session involved. Otherwise it is the whole
-// run.
+// setInitialView chooses what a reader sees first: for a violation, the time span of the violation and
+// the items it involves, with a margin; otherwise, the whole run.
 func (c *chart) setInitialView(s span, violated bool) {
-	c.t.Open = span{0, c.t.End}
+	c.t.InitialView = span{0, c.t.End}
 	if !violated {
 		return
 	}
@@ -263,17 +260,17 @@ func (c *chart) setInitialView(s span, violated bool) {
 		}
 	}
 	margin := max((s[1]-s[0])/8, 5000)
-	c.t.Open = span{max(0, s[0]-margin), min(c.t.End, s[1]+margin)}
+	c.t.InitialView = span{max(0, s[0]-margin), min(c.t.End, s[1]+margin)}
 }
 
-// foldFarItems folds or omits items far from the focus if there are too many items.
+// foldFarItems folds or omits items far from the span s if there are too many items.
 func (c *chart) foldFarItems(s span) {
-	c.t.Whole = span{0, c.t.End}
+	c.t.CompleteSpan = span{0, c.t.End}
 	if len(c.t.Items) <= maxItems {
 		return
 	}
 	lo, hi := int64(0), c.t.End
-	for lo < hi-1 { // find the widest margin that leaves few enough items
+	for lo < hi-1 { // find the largest margin with few enough items
 		mid := (lo + hi) / 2
 		if c.count(span{s[0] - mid, s[1] + mid}) <= maxItems/2 {
 			lo = mid
@@ -282,31 +279,31 @@ func (c *chart) foldFarItems(s span) {
 		}
 	}
 	w := span{max(0, s[0]-lo), min(c.t.End, s[1]+lo)}
-	c.t.Whole = w
+	c.t.CompleteSpan = w
 	all := c.t.Items
 	c.t.Items = make([]item, 0, maxItems)
 	bucket := max(1, c.t.End/1000)
-	left, folded := 0, 0
+	numOmitted, numFolded := 0, 0
 	for _, i := range all {
 		class := c.t.Kinds[i.Kind].Class
 		switch {
-		case i.To >= w[0] && i.From <= w[1] || keepAlways[class]:
+		case i.To >= w[0] && i.From <= w[1] || neverOmitted[class]:
 			c.t.Items = append(c.t.Items, i)
-		case foldable[class]:
-			folded += c.fold(i, bucket, w)
+		case foldableKinds[class]:
+			numFolded += c.fold(i, bucket, w)
 		default:
-			left++
+			numOmitted++
 		}
 	}
 	c.rebuildTexts()
-	c.noteOmitted(fmt.Sprintf("outside %s to %s, %d operations and writes are omitted and %d beliefs and leases are folded; holders and faults are complete",
-		display.Seconds(w[0]*1000), display.Seconds(w[1]*1000), left, folded))
+	c.noteOmitted(fmt.Sprintf("outside %s to %s, %d operations and writes are omitted, and %d beliefs and leases are folded; holders and faults are complete",
+		display.Seconds(w[0]*1000), display.Seconds(w[1]*1000), numOmitted, numFolded))
 }
 
 var (
-	keepAlways = map[string]bool{"fault": true, "fault-try": true, "fault-at": true, "fault-no": true, "overlap": true, "paused": true,
+	neverOmitted = map[string]bool{"fault": true, "fault-try": true, "fault-at": true, "fault-no": true, "overlap": true, "paused": true,
 		"down": true, "death": true, "clock": true, "damage": true, "refused": true, "lost": true, "lease-early": true}
-	foldable = map[string]bool{"belief": true, "lease": true}
+	foldableKinds = map[string]bool{"belief": true, "lease": true}
 )
 
 func (c *chart) count(w span) (n int) {
@@ -318,19 +315,19 @@ func (c *chart) count(w span) (n int) {
 	return n
 }
 
-// fold merges an item into the previous one if that one is close, in the same row, and also outside
-// the window. It returns the number of merged items.
+// fold adds an item or merges it into the previous item if that is close, in the same row, and on the
+// same side of the window. It returns the number of merged items.
 func (c *chart) fold(i item, bucket int64, w span) int {
 	if n := len(c.t.Items); n > 0 {
 		last := &c.t.Items[n-1]
-		outside := last.To < w[0] || last.From > w[1]
-		many := c.t.Kinds[last.Kind].Class
-		if outside && last.Row == i.Row && (many == "many" || foldable[many]) && i.From-last.From < bucket && !(last.To < w[0] && i.From > w[1]) {
-			last.Kind = c.kind("many")
+		isOutside := last.To < w[0] || last.From > w[1]
+		class := c.t.Kinds[last.Kind].Class
+		if isOutside && last.Row == i.Row && (class == "many" || foldableKinds[class]) && i.From-last.From < bucket && !(last.To < w[0] && i.From > w[1]) {
+			last.Kind = c.kindIndex("many")
 			last.To = max(last.To, i.To)
 			last.Session, last.Detail = 0, 0
-			last.Label++ // a count, until rebuildTexts replaces it with a text
-			if many != "many" {
+			last.Label++ // a count until rebuildTexts replaces it by the index of a text
+			if class != "many" {
 				last.Label = 2
 			}
 			last.Events = []int64{last.Events[0], i.Events[len(i.Events)-1]}
@@ -341,7 +338,7 @@ func (c *chart) fold(i item, bucket int64, w span) int {
 	return 0
 }
 
-// rebuildTexts drops unused texts, and converts the counts of folded items to texts.
+// rebuildTexts drops unused texts and turns the counts of folded items into texts.
 func (c *chart) rebuildTexts() {
 	old := c.t.Texts
 	c.t.Texts, c.texts = []string{""}, map[string]int{"": 0}
@@ -351,6 +348,6 @@ func (c *chart) rebuildTexts() {
 		if c.t.Kinds[i.Kind].Class != "many" {
 			label = old[i.Label]
 		}
-		i.Label, i.Detail, i.Session = c.text(label), c.text(old[i.Detail]), c.text(old[i.Session])
+		i.Label, i.Detail, i.Session = c.textIndex(label), c.textIndex(old[i.Detail]), c.textIndex(old[i.Session])
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"lockpick/internal/histories"
 )
 
-// All incidents are listed up to a limit. The one that the verdict shows is always listed.
+// The number of listed incidents is limited, but the incident that the verdict shows is always listed.
 func TestManyIncidents(t *testing.T) {
 	h := &history.History{Params: history.Params{Resource: "r1"}}
 	add := func(e history.Event) {
@@ -21,18 +21,18 @@ func TestManyIncidents(t *testing.T) {
 	const writes = maxViews + 50
 	for i := range int64(writes) {
 		add(history.Event{T: 1e12, Process: "r1", Type: history.OK, Op: history.OpLog, Cause: history.OpWrite, Key: "k", Session: []string{"c1/1", "c2/1"}[i%2],
-			Value: "v", Version: max(0, i-1), Applied: 1e9 + i*1e6})
+			Value: "v", Version: max(0, i-1), AppliedAt: 1e9 + i*1e6})
 	}
 	add(history.Event{T: 2e12, Process: history.Harness, Type: history.End, Op: history.OpRun})
 	last := h.Events[writes-1]
-	tl := Of(h, verdict.Verdict{Results: []verdict.Result{{Property: verdict.ResourceSafety, Outcome: verdict.Violated, Incidents: writes - 1,
-		Witness: &verdict.Witness{Sessions: []string{"c2/1", "c1/1"}, Events: []int64{last.N - 1, last.N}, Key: "k", From: last.Applied - 1e6, To: last.Applied}}}})
+	tl := New(h, verdict.Verdict{Results: []verdict.Result{{Property: verdict.ResourceSafety, Outcome: verdict.Violated, Incidents: writes - 1,
+		Witness: &verdict.Witness{Sessions: []string{"c2/1", "c1/1"}, Events: []int64{last.N - 1, last.N}, Key: "k", From: last.AppliedAt - 1e6, To: last.AppliedAt}}}})
 	if n := len(tl.Views); n != maxViews+1 || tl.Unlisted == "" || !slices.Equal(tl.Views[tl.First].Events, []int64{last.N - 1, last.N}) {
-		t.Errorf("%d incidents, the first view is %v; unlisted %q", n, tl.Views[tl.First], tl.Unlisted)
+		t.Errorf("%d incidents listed, first view is %v, Unlisted is %q", n, tl.Views[tl.First], tl.Unlisted)
 	}
 }
 
-// Every hold that exceeds the limit is listed, in order of time.
+// All holds that exceed the limit are listed, in order of time.
 func TestEveryLongHoldIsListed(t *testing.T) {
 	h, err := histories.Parse(`params clients=c1,c2 nodes=n1 maxExtends=1
 0 c1 begin client
@@ -64,6 +64,6 @@ func TestEveryLongHoldIsListed(t *testing.T) {
 		"bounded-hold 2000000–13000000: c2 extended its hold of lock-2 2 times (limit 1) and held it from 2 s to 13 s (11 s)",
 	}
 	if !slices.Equal(got, want) || tl.Unlisted != "" {
-		t.Errorf("listed: %s; %s", strings.Join(got, "\n"), tl.Unlisted)
+		t.Errorf("listed incidents: %s; Unlisted is %q", strings.Join(got, "\n"), tl.Unlisted)
 	}
 }

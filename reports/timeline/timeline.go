@@ -1,21 +1,21 @@
-// Package timeline lays out a run on a time axis, lane by lane, for a page with zoom.
+// Package timeline lays out a run as a timeline that a reader can zoom.
 //
-// A Timeline is plain data: what each row shows, and when. A lane is one process, the faults, or the
-// holders of a lock. A row is one line of a lane. An item is a bar, or a mark if it has no duration.
-// Of makes a Timeline from the history and the verdict. timeline.js draws the visible part and only
-// converts it to pixels.
+// A Timeline is plain data. It consists of lanes, which represent a process, the faults, or the holders
+// of a lock. A lane consists of rows, and a row contains items: bars, or marks if they have no duration.
+// New creates a Timeline from a history and its verdict. All that timeline.js does is draw the visible
+// part.
 //
 //	faults    ───────▨▨▨▨▨▨▨▨──────────   faults injected by the nemesis
-//	holders   ──▁▁▁▁▁▁▁▁██▁▁▁──────────   number of clients that believe they hold a lock; 1 at most
+//	holders   ──▁▁▁▁▁▁▁▁██▁▁▁──────────   number of clients that believe they hold a lock; must not exceed 1
 //	c1        ─A▁▁▁C▨▨▨▨▨▨▨▨▨W─R───────   operations, with beliefs below them
-//	n1        ──[c1's key ]─[c2's key]─   the key a node has, and until when
-//	r1        ────────────●──✗─────────   writes in the order they were applied
+//	n1        ──[c1's key ]─[c2's key]─   keys on a node
+//	r1        ────────────●──✗─────────   writes at the time they were applied
 //
-// If a run is too long to draw completely, only a window around the first violation, or else around
-// the first fault, is complete. Outside the window there are beliefs, leases, holders and faults,
-// folded where they are dense. Omitted states what is missing.
+// A long run is drawn completely only around the first violation or, without a violation, the first
+// fault. Elsewhere, operations and writes are omitted, and beliefs and leases are folded. Omitted states
+// what is missing.
 //
-// The package does not define beliefs and violations. The checker does.
+// The checker defines what a belief and a violation is.
 package timeline
 
 import (
@@ -36,42 +36,41 @@ import (
 	"lockpick/reports/display"
 )
 
-// Timeline is the layout of a run. Instants are microseconds of true time since the run began, and
-// heights are pixels. Text may contain anything that a history contains, so renderers must insert it
-// as text.
+// Timeline is the layout of a run. Times are true time in microseconds since the run began, and heights
+// are in pixels. Text may contain anything from a history, so renderers must insert it as text.
 type Timeline struct {
-	End    int64    `json:"end"`    // of the run
-	Open   span     `json:"open"`   // shown first
-	Whole  span     `json:"whole"`  // the span in which nothing is folded or omitted
-	Height int      `json:"height"` // of all lanes
-	Lanes  []lane   `json:"lanes"`  // from top to bottom
-	Rows   []row    `json:"rows"`
-	Lines  []line   `json:"lines"`
-	Kinds  []kind   `json:"kinds"` // kinds of items
-	Texts  []string `json:"texts"` // texts of items; the first is ""
-	Items  []item   `json:"items"` // by row, and within a row by time
-	Views  []view   `json:"views"` // the incidents, in order of time
-	First  int      `json:"first"` // index of the view that the page opens with
-	// Unlisted states which incidents have no view; "" if all have one.
+	End          int64    `json:"end"`    // of the run
+	InitialView  span     `json:"open"`   // what to show first
+	CompleteSpan span     `json:"whole"`  // where nothing is folded or omitted
+	Height       int      `json:"height"` // of all lanes together
+	Lanes        []lane   `json:"lanes"`  // from top to bottom
+	Rows         []row    `json:"rows"`
+	Lines        []line   `json:"lines"`
+	Kinds        []kind   `json:"kinds"` // kinds of items
+	Texts        []string `json:"texts"` // texts that items refer to; the first is ""
+	Items        []item   `json:"items"` // ordered by row and time
+	Views        []view   `json:"views"` // incidents, ordered by time
+	First        int      `json:"first"` // index of the view to show first
+	// Unlisted states which incidents have no view, or is "" if all have one.
 	Unlisted string `json:"-"`
-	Omitted  string `json:"omitted"` // what is not drawn; "" if everything is drawn
+	Omitted  string `json:"omitted"` // states what is not drawn, or is ""
 }
 
-// span is the interval between two instants.
+// span is a time interval.
 type span [2]int64
 
-// role is what a lane represents.
+// role states what a lane represents.
 type role string
 
 const (
-	faults   role = "faults"
-	holders  role = "holders"
-	client   role = "client"
-	node     role = "node"
-	resource role = "resource"
+	faultsRole   role = "faults"
+	holdersRole  role = "holders"
+	clientRole   role = "client"
+	nodeRole     role = "node"
+	resourceRole role = "resource"
 )
 
-// lane represents one process, or something that all processes share, such as the faults.
+// lane represents a process, the faults, or the holders of a lock.
 type lane struct {
 	Name string `json:"name"`
 	Role role   `json:"role"`
@@ -79,8 +78,8 @@ type lane struct {
 	H    int    `json:"h"`
 }
 
-// row is a line of a lane. Items of a row do not overlap. A row with Cover set lies behind the other
-// rows of its lane, for hatching.
+// row is a line in a lane. Items in a row do not overlap. If Cover is set, the row is a hatched
+// background for the whole lane, whose items may overlap.
 type row struct {
 	Lane  int  `json:"lane"`
 	Y     int  `json:"y"`
@@ -88,36 +87,36 @@ type row struct {
 	Cover bool `json:"cover,omitempty"`
 }
 
-// line is a step line in a row: each point gives the number from an instant on.
+// line is a step line. A point is a time and the value from then on.
 type line struct {
 	Row    int        `json:"row"`
 	Points [][2]int64 `json:"points"`
 }
 
-// kind is a kind of items, with their appearance and description.
+// kind is the appearance and description of a kind of item.
 type kind struct {
 	Class string `json:"class"`
-	Glyph string `json:"glyph,omitempty"` // used if there is no room for a label
+	Glyph string `json:"glyph,omitempty"` // shown if there is no room for a label
 	Words string `json:"words"`
 }
 
-// item is a bar, or a mark if From equals To.
+// item is a bar or, if From equals To, a mark. Label, Detail and Session are indexes of texts.
 type item struct {
 	Row, Kind int
 	From, To  int64
-	Label     int     // text on it
-	Detail    int     // text about it
-	Session   int     // index of a text: the session; 0 if there is none
-	Events    []int64 // numbers of the events that it represents, never empty
+	Label     int     // shown on the item
+	Detail    int     // describes the item
+	Session   int     // 0 if there is no session
+	Events    []int64 // numbers of the events it stands for; never empty
 }
 
-// MarshalJSON writes an item as a list of numbers to save space: row, kind, from, length, label,
+// MarshalJSON encodes an item as a list of numbers, to save space: row, kind, from, duration, label,
 // detail, session, events.
 func (i item) MarshalJSON() ([]byte, error) {
 	return json.Marshal(append([]int64{int64(i.Row), int64(i.Kind), i.From, i.To - i.From, int64(i.Label), int64(i.Detail), int64(i.Session)}, i.Events...))
 }
 
-// view is the span to show for a violation.
+// view is the time span to show for an incident.
 type view struct {
 	Property string  `json:"property"`
 	Because  string  `json:"because"`
@@ -125,19 +124,19 @@ type view struct {
 	To       int64   `json:"to"`
 	Events   []int64 `json:"events"`
 
-	shown bool // the verdict shows it first
+	shown bool // the verdict shows this incident first
 }
 
-// Of lays out a run with its verdict. It accepts any history, even one that no run could have
-// produced, and omits whatever is inconsistent.
-func Of(h *history.History, v verdict.Verdict) Timeline {
+// New lays out a run. It accepts any history, even one that no run could produce, and omits whatever is
+// inconsistent.
+func New(h *history.History, v verdict.Verdict) Timeline {
 	b := newBuilder(h)
-	b.views(v)
-	b.faultLane()
-	b.holderLanes()
-	b.clientLanes()
-	b.nodeLanes()
-	b.resourceLane(v)
+	b.addViews(v)
+	b.drawFaultLane()
+	b.drawHolderLanes()
+	b.drawClientLanes()
+	b.drawNodeLanes()
+	b.drawResourceLane(v)
 	c := b.chart
 	slices.SortStableFunc(c.t.Items, func(x, y item) int {
 		return cmp.Or(cmp.Compare(x.Row, y.Row), cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To))
@@ -148,7 +147,7 @@ func Of(h *history.History, v verdict.Verdict) Timeline {
 	return c.t
 }
 
-// micros converts an instant of a history to microseconds.
+// micros converts nanoseconds to microseconds.
 func micros(ns int64) int64 { return ns / 1000 }
 
 const noDeadline = facts.Never
@@ -158,28 +157,30 @@ const (
 	maxNameLen = 24
 )
 
-// shortName shortens a name to leave room for the lanes.
-func shortName(name string) string { return display.Fit(display.Visible(name, maxNameLen), maxNameLen) }
+// shortName sanitizes and truncates a name to leave room for the lanes.
+func shortName(name string) string {
+	return display.Truncate(display.Sanitize(name, maxNameLen), maxNameLen)
+}
 
-// sentence joins the parts that are not empty.
-func sentence(parts ...string) string { return display.Join("; ", parts...) }
+// joinParts joins the nonempty parts.
+func joinParts(parts ...string) string { return display.Join("; ", parts...) }
 
 type event = history.Event
 
 // run holds the facts about a run.
 type run struct {
 	f       *facts.Facts
-	end     int64 // time at which the run ended, in nanoseconds
+	end     int64 // when the run ended, in nanoseconds
 	beliefs []facts.Window
-	owners  map[string]string // session by token
+	owners  map[string]string // sessions by token
 
 	history    *history.History
-	violations map[string][]verdict.Result // caches incidents, by property
+	violations map[string][]verdict.Result // cached results of incidents, by property
 }
 
 func newRun(h *history.History) *run {
 	f := facts.Read(h)
-	r := &run{f: f, beliefs: f.Beliefs(), owners: map[string]string{}, history: h, violations: map[string][]verdict.Result{}}
+	r := &run{f: f, beliefs: f.AllWindows(), owners: map[string]string{}, history: h, violations: map[string][]verdict.Result{}}
 	for s := range f.Sessions() {
 		if token := s.Token(); token != "" {
 			r.owners[token] = s.Name()
@@ -190,7 +191,7 @@ func newRun(h *history.History) *run {
 		if e.Op != history.OpLog {
 			r.end = max(r.end, e.T)
 		}
-		if e == f.Stop {
+		if e == f.StopEvent {
 			break
 		}
 	}
@@ -198,8 +199,8 @@ func newRun(h *history.History) *run {
 	return r
 }
 
-// clientOf returns a session's client. If the session is not in the record, the client is the first
-// part of its name.
+// clientOf returns a session's client. If the session is not in the record, it returns the part of the
+// name before the slash.
 func (r *run) clientOf(session string) string {
 	if s := r.f.SessionByName(session); s != nil {
 		return s.Client()
@@ -221,12 +222,12 @@ func newBuilder(h *history.History) *builder {
 		Lanes: []lane{}, Rows: []row{}, Lines: []line{}, Kinds: []kind{}, Items: []item{}, Views: []view{}}}}
 }
 
-// maxViews limits the incidents that a page lists.
+// maxViews limits the number of incidents listed on a page.
 const maxViews = 1000
 
-// views lists the violations that the verdict shows and all other incidents that it counts, in
-// order of time. First is the index of the one that the verdict shows first.
-func (b *builder) views(v verdict.Verdict) {
+// addViews lists the violations that the verdict shows and the other incidents that it counts, in order
+// of time.
+func (b *builder) addViews(v verdict.Verdict) {
 	all, unlisted := []view{}, []string{}
 	for _, r := range v.Results {
 		if r.Outcome != verdict.Violated || r.Witness == nil {
@@ -240,18 +241,18 @@ func (b *builder) views(v verdict.Verdict) {
 		for i, x := range found {
 			w := x.Witness
 			from, to := min(max(w.From, 0), b.run.end), min(max(w.To, w.From, 0), b.run.end)
-			all = append(all, view{Property: shortName(r.Property), Because: display.Visible(x.Because, maxTextLen),
+			all = append(all, view{Property: shortName(r.Property), Because: display.Sanitize(x.Because, maxTextLen),
 				From: micros(from), To: micros(to), Events: slices.Clone(w.Events), shown: shown && i == 0})
 		}
 		if n := r.Incidents - len(found); n > 0 && len(found) <= maxViews {
-			unlisted = append(unlisted, fmt.Sprintf("%s of %s", display.Grouped(n), shortName(r.Property)))
+			unlisted = append(unlisted, fmt.Sprintf("%s of %s", display.GroupDigits(n), shortName(r.Property)))
 		}
 	}
 	slices.SortStableFunc(all, func(x, y view) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To)) })
 	if len(all) > maxViews {
 		seen := 0
 		all = slices.DeleteFunc(all, func(x view) bool { seen++; return seen > maxViews && !x.shown })
-		unlisted = append(unlisted, "those after "+display.Seconds(all[maxViews-1].From*1000))
+		unlisted = append(unlisted, "incidents after "+display.Seconds(all[maxViews-1].From*1000))
 	}
 	if len(unlisted) > 0 {
 		b.chart.t.Unlisted = "Counted by the verdict but not listed: " + display.List(unlisted) + "."
@@ -260,7 +261,7 @@ func (b *builder) views(v verdict.Verdict) {
 	b.chart.t.First = max(0, slices.IndexFunc(all, func(x view) bool { return x.shown }))
 }
 
-// incidents returns the incidents of a violated property, as many as can be drawn.
+// incidents returns the incidents of a violated property, but no more than can be drawn.
 func (r *run) incidents(res *verdict.Result) []verdict.Result {
 	if res.Incidents < 2 {
 		return nil
@@ -273,8 +274,8 @@ func (r *run) incidents(res *verdict.Result) []verdict.Result {
 	return all
 }
 
-// focus returns the span of the violation shown first or, without a violation, of the first fault.
-// It also reports whether the span is that of a violation.
+// focus returns the time span of the violation to show first and true or, without a violation, the start
+// of the first fault and false.
 func (b *builder) focus() (span, bool) {
 	if t := b.chart.t; len(t.Views) > 0 {
 		return span{t.Views[t.First].From, t.Views[t.First].To}, true
@@ -286,12 +287,13 @@ func (b *builder) focus() (span, bool) {
 	return span{}, false
 }
 
-// Style is the timeline's style sheet. It needs the variables of display.ColorsCSS.
+// Style is the timeline's style sheet. It requires the variables in display.ColorsCSS.
 //
 //go:embed timeline.css
 var Style string
 
-// Script draws the timeline. It must follow the fragment and all elements that it highlights.
+// Script draws the timeline. A page must include it after the fragment and after all elements that the
+// script highlights.
 //
 //go:embed timeline.js
 var Script string
@@ -301,7 +303,7 @@ var fragment string
 
 var fragmentTemplate = template.Must(template.New("timeline").Funcs(template.FuncMap{"number": func(i int) int { return i + 1 }}).Parse(fragment))
 
-// Fragment returns the timeline as a part of a page. An error is a bug.
+// Fragment returns the timeline as part of a page. It fails only if there is a bug.
 func (t Timeline) Fragment() (template.HTML, error) {
 	data, err := t.encode()
 	if err != nil {
@@ -319,17 +321,18 @@ func (t Timeline) Fragment() (template.HTML, error) {
 	return template.HTML(out.String()), nil
 }
 
-// maxPlainJSON is the size up to which a page contains the JSON uncompressed, in bytes.
+// maxPlainJSON is the maximum size of uncompressed JSON in a page, in bytes.
 const maxPlainJSON = 128 << 10
 
-// encode writes the timeline as JSON. It writes a long one as a string: base64 of the gzipped JSON.
+// encode encodes the timeline as JSON. If that is long, it returns a JSON string instead, which contains
+// the compressed JSON: base64 of gzip.
 func (t Timeline) encode() ([]byte, error) {
-	data, err := json.Marshal(t) // escapes <, > and & as \u003c etc.
+	data, err := json.Marshal(t) // escapes <, > and &
 	if err != nil || len(data) <= maxPlainJSON {
 		return data, err
 	}
-	var packed bytes.Buffer
-	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	var compressed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&compressed, gzip.BestCompression)
 	if err != nil {
 		return nil, err
 	}
@@ -339,23 +342,23 @@ func (t Timeline) encode() ([]byte, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	return json.Marshal(packed.Bytes()) // []byte becomes base64
+	return json.Marshal(compressed.Bytes()) // []byte becomes base64
 }
 
-// Range returns the view as a URL fragment, with a margin.
+// Range returns the URL fragment that shows the view with a margin.
 func (v view) Range() string {
 	margin := max((v.To-v.From)/2, 5000)
 	return "#t=" + display.Decimal(max(0, v.From-margin)*1000, 6) + "-" + display.Decimal((v.To+margin)*1000, 6)
 }
 
-// When describes the view's span.
+// When formats the view's time span.
 func (v view) When() string {
-	return display.FromTo(v.From*1000, v.To*1000)
+	return display.Interval(v.From*1000, v.To*1000)
 }
 
 type legend struct{ Class, Words string }
 
-// legend explains the kinds of items that are drawn, in the order of t.Kinds.
+// legend explains the kinds of items that occur, in the order of t.Kinds.
 func (t Timeline) legend() []legend {
 	used := map[int]bool{}
 	for _, i := range t.Items {
@@ -370,17 +373,17 @@ func (t Timeline) legend() []legend {
 	return out
 }
 
-// chart builds a Timeline lane by lane.
+// chart builds a Timeline, from top to bottom.
 type chart struct {
 	t     Timeline
-	end   int64 // time at which the run ended, in nanoseconds
+	end   int64 // when the run ended, in nanoseconds
 	kinds map[string]int
 	texts map[string]int
 	y     int
 }
 
-// lane begins a lane below the existing ones.
-func (c *chart) lane(name string, role role) {
+// addLane adds an empty lane.
+func (c *chart) addLane(name string, role role) {
 	if len(c.t.Lanes) > 0 {
 		c.y += laneGap
 	}
@@ -389,8 +392,8 @@ func (c *chart) lane(name string, role role) {
 
 const laneGap = 6
 
-// row adds a row to the last lane.
-func (c *chart) row(h int) int {
+// addRow adds a row to the last lane and returns its index.
+func (c *chart) addRow(h int) int {
 	c.t.Rows = append(c.t.Rows, row{Lane: len(c.t.Lanes) - 1, Y: c.y, H: h})
 	c.y += h
 	l := &c.t.Lanes[len(c.t.Lanes)-1]
@@ -398,23 +401,23 @@ func (c *chart) row(h int) int {
 	return len(c.t.Rows) - 1
 }
 
-// cover adds a row behind the existing rows of the last lane.
-func (c *chart) cover() int {
+// addCover adds a background row to the last lane, which must be complete, and returns its index.
+func (c *chart) addCover() int {
 	l := len(c.t.Lanes) - 1
 	c.t.Rows = append(c.t.Rows, row{Lane: l, Y: c.t.Lanes[l].Y, H: c.t.Lanes[l].H, Cover: true})
 	return len(c.t.Rows) - 1
 }
 
-// put adds an item. from and to are instants of the history.
+// put adds an item. from and to are in nanoseconds.
 func (c *chart) put(row int, class string, from, to int64, s itemText, events ...*event) {
 	from = min(max(from, 0), c.end)
 	to = min(max(to, from), c.end)
-	c.add(item{Row: row, Kind: c.kind(class), From: micros(from), To: micros(to),
-		Label: c.text(s.label), Detail: c.text(s.detail), Session: c.text(s.session), Events: numbers(events...)})
+	c.add(item{Row: row, Kind: c.kindIndex(class), From: micros(from), To: micros(to),
+		Label: c.textIndex(s.label), Detail: c.textIndex(s.detail), Session: c.textIndex(s.session), Events: eventNumbers(events...)})
 }
 
-// numbers lists the numbers of the events that are not nil.
-func numbers(events ...*event) (all []int64) {
+// eventNumbers lists the numbers of the events, except nil.
+func eventNumbers(events ...*event) (all []int64) {
 	for _, e := range events {
 		if e != nil {
 			all = append(all, e.N)
@@ -433,7 +436,7 @@ func (c *chart) add(i item) {
 	}
 }
 
-func (c *chart) kind(class string) int {
+func (c *chart) kindIndex(class string) int {
 	i, ok := c.kinds[class]
 	if !ok {
 		i = len(c.t.Kinds)
@@ -445,7 +448,7 @@ func (c *chart) kind(class string) int {
 	return i
 }
 
-// limitLanes returns the first limit names, which get lanes, and notes how many are omitted.
+// limitLanes returns at most limit names, which are to get lanes, and notes how many it omits.
 func (c *chart) limitLanes(names []string, limit int, noun string) []string {
 	if len(names) <= limit {
 		return names
@@ -454,8 +457,8 @@ func (c *chart) limitLanes(names []string, limit int, noun string) []string {
 	return names[:limit]
 }
 
-func (c *chart) text(s string) int {
-	s = display.Visible(s, maxTextLen)
+func (c *chart) textIndex(s string) int {
+	s = display.Sanitize(s, maxTextLen)
 	i, ok := c.texts[s]
 	if !ok {
 		i = len(c.t.Texts)
@@ -472,12 +475,12 @@ func (c *chart) noteOmitted(what string) {
 	c.t.Omitted += what
 }
 
-// itemKinds describes each kind of item and its appearance.
+// itemKinds lists the kinds of items by CSS class.
 var itemKinds = map[string]kind{
 	"fault":     {Words: "active fault"},
 	"fault-try": {Words: "fault being injected"},
-	"fault-at":  {Glyph: "◆", Words: "fault, at one instant"},
-	"fault-no":  {Glyph: "✗", Words: "fault that could not be injected, read back or healed"},
+	"fault-at":  {Glyph: "◆", Words: "instantaneous fault"},
+	"fault-no":  {Glyph: "✗", Words: "fault that could not be injected, read back, or healed"},
 	"overlap":   {Glyph: "2", Words: "more than one client believes that it holds the lock"},
 
 	"acquire-ok":   {Glyph: "A", Words: "acquire: succeeded"},
@@ -486,7 +489,7 @@ var itemKinds = map[string]kind{
 	"read-ok":      {Glyph: "R", Words: "read from the resource"},
 	"read-fail":    {Glyph: "R", Words: "read that failed"},
 	"read-info":    {Glyph: "?", Words: "read without a reply"},
-	"check-ok":     {Glyph: "C", Words: "check of its own deadline: still valid"},
+	"check-ok":     {Glyph: "C", Words: "check of its own deadline: not reached yet"},
 	"check-fail":   {Glyph: "C", Words: "check of its own deadline: passed, so it does not write"},
 	"write-ok":     {Glyph: "W", Words: "write to the resource: applied"},
 	"write-fail":   {Glyph: "W", Words: "write to the resource: refused"},
@@ -503,14 +506,14 @@ var itemKinds = map[string]kind{
 	"paused": {Words: "paused"},
 	"down":   {Words: "down"},
 	"death":  {Glyph: "✝", Words: "killed, not restarted"},
-	"clock":  {Words: "its clock is wrong"},
+	"clock":  {Words: "clock is wrong"},
 
 	"lease":       {Words: "has the key until it expires by the node's clock or is deleted"},
-	"lease-early": {Words: "has the key, but loses it before it expires"},
+	"lease-early": {Words: "has the key but loses it before it expires"},
 	"lost":        {Glyph: "!", Words: "the key is gone early"},
 	"many":        {Words: "several consecutive items, folded"},
 
 	"accepted": {Glyph: "●", Words: "write accepted by the resource"},
 	"refused":  {Glyph: "✗", Words: "write refused by the resource"},
-	"damage":   {Glyph: "●", Words: "write accepted by the resource: damages it"},
+	"damage":   {Glyph: "●", Words: "write accepted by the resource, which it damages"},
 }

@@ -14,7 +14,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// unavailableLock is a lock that no client can ever acquire.
+// unavailableLock is a lock that no client can acquire.
 type unavailableLock struct{ lock.Lock }
 
 func (unavailableLock) Acquire(ctx context.Context, _ string) (lock.Handle, error) {
@@ -22,14 +22,13 @@ func (unavailableLock) Acquire(ctx context.Context, _ string) (lock.Handle, erro
 	return nil, ctx.Err()
 }
 
-// A free lock that no client can acquire violates fault tolerance. The run is not vacuous, even if
-// steps wait for a holder, and every other property is undecided.
+// The run counts even if steps wait for a holder, and leaves all other properties undecided.
 func TestUnavailableLockViolatesFaultTolerance(t *testing.T) {
 	locks := maps.Clone(kinds.All)
 	kind := locks["redlock"]
-	of := kind.New
+	newRedlock := kind.New
 	kind.New = func(env lock.Env) (lock.Lock, error) {
-		l, err := of(env)
+		l, err := newRedlock(env)
 		return unavailableLock{l}, err
 	}
 	locks["unavailable"] = kind
@@ -38,7 +37,7 @@ func TestUnavailableLockViolatesFaultTolerance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := scenario.ParseWith(name, text, KnownLocks(locks), scenario.Overrides{Sets: []string{"lock.kind=unavailable"}}, func(variant string) bool { return variant == "" })
+		all, err := scenario.ParseWithOptions(name, text, KnownLocks(locks), scenario.ParseOptions{Overrides: []string{"lock.kind=unavailable"}}, func(variant string) bool { return variant == "" })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// failingBackend is a simulation in which every run ends with an error.
+// failingBackend runs scenarios and then fails.
 type failingBackend struct {
 	harness.Backend
 	err error
@@ -27,7 +27,7 @@ func (e failingBackend) Run(ctx context.Context, s scenario.Scenario, seed uint6
 	return errors.Join(e.Backend.Run(ctx, s, seed, rec, body), e.err)
 }
 
-// No violation is reported for a lock that cannot be used at all, but other errors do not hide a
+// A lock that can't be used at all is not blamed for a violation. Other errors do not hide a
 // violation.
 func TestUnusableLockIsNotBlamed(t *testing.T) {
 	text, err := scenarios.Read("baseline")

@@ -25,9 +25,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Every overlap under random faults has a cause, and a rerun without that cause confirms it.
-// Preventing any other loss of a key on the same nodes does not confirm a cause. LOCKPICK_SEEDS is
-// the number of seeds for each variant.
+// Every overlap under random faults has a cause. Reruns without that cause confirm it, whereas
+// preventing other key losses on the same nodes usually confirms nothing. LOCKPICK_SEEDS is the
+// number of seeds per variant, and LOCKPICK_FROM the first seed.
 func TestCausesOfRandomFaultsAreConfirmed(t *testing.T) {
 	seeds, from := uint64(300), uint64(1)
 	if text := os.Getenv("LOCKPICK_SEEDS"); text != "" {
@@ -78,14 +78,14 @@ func embeddedScenario(t *testing.T, name, variant string) scenario.Scenario {
 	return all[i]
 }
 
-// counts is a tally of violations by the result of their reruns.
+// counts counts violations and the results of their reruns.
 type counts struct {
-	mu                         sync.Mutex
-	causes, states             map[string]int
-	spareVotes                 map[int]int
-	violations, multipleCauses int
-	otherEnds, otherEndsPassed int
-	unconfirmed                []string
+	mu                            sync.Mutex
+	causes, states                map[string]int
+	spareVotes                    map[int]int
+	violations, multipleCauses    int
+	otherEnds, otherEndsConfirmed int
+	unconfirmed                   []string
 }
 
 func newCounts() *counts {
@@ -94,7 +94,7 @@ func newCounts() *counts {
 
 func (c *counts) String() string {
 	return fmt.Sprintf("%d violations, %d of them with several causes; causes %v; confirmations %v; spare votes %v; %d of %d other ends passed\n%s",
-		c.violations, c.multipleCauses, c.causes, c.states, c.spareVotes, c.otherEndsPassed, c.otherEnds, strings.Join(c.unconfirmed, "\n"))
+		c.violations, c.multipleCauses, c.causes, c.states, c.spareVotes, c.otherEndsConfirmed, c.otherEnds, strings.Join(c.unconfirmed, "\n"))
 }
 
 func (c *counts) check(t *testing.T) {
@@ -104,20 +104,20 @@ func (c *counts) check(t *testing.T) {
 	if n := c.causes[verdict.Unexplained]; n > 0 {
 		t.Errorf("%d violations are unexplained", n)
 	}
-	good := 0
-	for _, s := range []outcome.Certainty{outcome.Confirmed, outcome.Postponed, outcome.JointlyNecessary} {
-		good += c.states[string(s)]
+	confirmed := 0
+	for _, s := range []outcome.Certainty{outcome.CauseConfirmed, outcome.OverlapPostponed, outcome.CausesJointlyNecessary} {
+		confirmed += c.states[string(s)]
 	}
-	if tried := c.violations - c.states[string(outcome.NotApplicable)] - c.states[string(outcome.PartlyTested)]; 100*good < 99*tried {
-		t.Errorf("%d of %d are confirmed, put off or jointly necessary, want at least 99 %%", good, tried)
+	if tried := c.violations - c.states[string(outcome.NoEarlyLoss)] - c.states[string(outcome.CausePartlyTested)]; 100*confirmed < 99*tried {
+		t.Errorf("%d of %d are confirmed, postponed or jointly necessary, want at least 99 %%", confirmed, tried)
 	}
-	if 20*c.otherEndsPassed > c.otherEnds {
-		t.Errorf("%d of %d other ends passed, want at most 5 %%", c.otherEndsPassed, c.otherEnds)
+	if 20*c.otherEndsConfirmed > c.otherEnds {
+		t.Errorf("%d of %d other ends passed, want at most 5 %%", c.otherEndsConfirmed, c.otherEnds)
 	}
 }
 
-// confirmViolation runs a seed. If the run has a violation, it reruns it without the cause, and
-// then with other losses of keys prevented instead.
+// confirmViolation runs a seed. After a violation, it reruns the seed without the cause, and then
+// with other key losses prevented instead.
 func (c *counts) confirmViolation(t *testing.T, s scenario.Scenario, seed uint64) {
 	ctx, b := context.Background(), sim.New(kinds.All)
 	s = s.WithRandomPlan(seed)
@@ -149,44 +149,44 @@ func (c *counts) confirmViolation(t *testing.T, s scenario.Scenario, seed uint64
 	c.states[string(got.State)]++
 	c.spareVotes[r.SpareVotes]++
 	c.otherEnds += tried
-	c.otherEndsPassed += passed
+	c.otherEndsConfirmed += passed
 	if slices.ContainsFunc(r.Losses, func(l verdict.Loss) bool { return l.Cause != r.Cause }) {
 		c.multipleCauses++
 	}
-	if r.Cause == verdict.Unexplained || got.State == outcome.Refuted || got.State == outcome.NotApplicable {
+	if r.Cause == verdict.Unexplained || got.State == outcome.CauseRefuted || got.State == outcome.NoEarlyLoss {
 		c.unconfirmed = append(c.unconfirmed, fmt.Sprintf("  seed %d: %s (%s): %s: %s", seed, r.Cause, got.State, got.Why, r.Because))
 	}
 }
 
-// tryOtherEnds prevents other losses of keys on the common nodes, between the first session's
-// acquire and the second session's grant, as if those losses were the cause.
-func tryOtherEnds(t *testing.T, b *sim.Backend, s scenario.Scenario, seed uint64, h *history.History, r *verdict.Result) (tried, passed int) {
+// tryOtherEnds treats other key losses on the same nodes as the cause: those between the first
+// session's acquire and the second session's grant. It counts the reruns and those that confirm
+// this.
+func tryOtherEnds(t *testing.T, b *sim.Backend, s scenario.Scenario, seed uint64, h *history.History, r *verdict.Result) (tried, confirmed int) {
 	x := newTrial(h, r)
-	if len(x.ends) == 0 {
+	if len(x.earlyEnds) == 0 {
 		return 0, 0
 	}
 	f := facts.Read(h)
 	from, lives := f.SessionByName(x.firstSession).Acquire.Call.T, f.Lives()
-	for _, named := range x.ends {
-		for _, stay := range lives.Intervals(named.end.Process, named.end.Key) {
-			e := stay.End
-			if e == nil || e.N == named.end.N || e.T < from || e.T > x.grantedAt || tried >= 8 || stay.Start.Life.Seq > named.replacement.Life.Seq {
+	for _, named := range x.earlyEnds {
+		for _, interval := range lives.Intervals(named.end.Process, named.end.Key) {
+			e := interval.End
+			if e == nil || e.N == named.end.N || e.T < from || e.T > x.grantTime || tried >= 8 || interval.Start.Life.Seq > named.replacement.Life.Seq {
 				continue
 			}
-			other := &earlyEnd{end: e, replacement: named.replacement, value: stay.Value, firstClient: x.secondClient, expiresAt: named.expiresAt}
+			other := &earlyEnd{end: e, replacement: named.replacement, value: interval.Value, firstClient: x.secondClient, expiry: named.expiry}
 			tried++
-			reran, err := x.rerun(context.Background(), b, s, seed, []*earlyEnd{other})
+			rerunHistory, err := x.rerun(context.Background(), b, s, seed, []*earlyEnd{other})
 			if err != nil {
 				t.Errorf("seed %d: %v", seed, err)
-				return tried, passed
+				return tried, confirmed
 			}
-			// As for the real cause, the node must refuse the second request because of the first
-			// session's key.
+			// As with the real cause, the first session's key must make the node refuse the second.
 			other.value = named.value
-			if got := x.judge(reran, []*earlyEnd{other}); !got.overlaps && got.grantedBy == "" {
-				passed++
+			if got := x.judge(rerunHistory, []*earlyEnd{other}); !got.sameOverlap && got.grantingNode == "" {
+				confirmed++
 			}
 		}
 	}
-	return tried, passed
+	return tried, confirmed
 }

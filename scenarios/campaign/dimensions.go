@@ -10,57 +10,57 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// Dimensions lists all dimensions. Their predictions follow the specification
+// Dimensions lists all dimensions. The predictions are derived from the specification
 // (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/): a lease is valid for
-// the TTL minus the allowed drift, counted from the start of the attempt.
+// the TTL minus the drift allowance, starting when the client begins its attempt.
 var Dimensions = []Dimension{
 	{
 		Name: "pause", Doc: "pauses of a holder before its write", Property: verdict.MutualExclusion,
-		Unit: seconds, Span: tenTTLRange, Edge: neverBreaks, base: contestedScenario(holdNone), plan: pausePlan,
+		Unit: seconds, Range: tenTTLRange, Edge: neverBreaks, base: contestedScenario(holdNone), plan: pausePlan,
 	},
 	{
 		Name: "pause", Doc: "pauses of a holder before its write", Property: verdict.ResourceSafety,
-		Unit: seconds, Span: tenTTLRange, Edge: lateWriteEdge, base: contestedScenario(holdNone), plan: pausePlan,
+		Unit: seconds, Range: tenTTLRange, Edge: lateWriteEdge, base: contestedScenario(holdNone), plan: pausePlan,
 	},
 	{
 		Name: "delay", Doc: "delays of the requests that set the lock", Property: verdict.MutualExclusion,
-		Unit: seconds, Span: tenTTLRange, Edge: neverBreaks, base: contestedScenario(holdPastLease), plan: delaySetsPlan,
+		Unit: seconds, Range: tenTTLRange, Edge: neverBreaks, base: contestedScenario(holdPastLease), plan: delaySetsPlan,
 	},
 	{
 		Name: "delay", Doc: "delays of a holder's write", Property: verdict.ResourceSafety,
-		Unit: seconds, Span: tenTTLRange, Edge: delayedWriteEdge, base: contestedScenario(holdNone), plan: delayWritePlan,
+		Unit: seconds, Range: tenTTLRange, Edge: delayedWriteEdge, base: contestedScenario(holdNone), plan: delayWritePlan,
 	},
 	{
 		Name: "clock-jump", Doc: "clock jumps of a node", Property: verdict.MutualExclusion,
-		Unit: seconds, Span: oneTTLRange, Edge: jumpEdge, base: contestedScenario(holdPastLease), plan: jumpPlan,
+		Unit: seconds, Range: oneTTLRange, Edge: jumpEdge, base: contestedScenario(holdPastLease), plan: jumpPlan,
 	},
 	{
-		Name: "drift", Doc: "fast node clocks, with a rate", Property: verdict.MutualExclusion,
-		Unit: rate, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 1, 1 + 4*s.margin()/s.ttl() + 0.02, 1e-4 }, Edge: driftEdge, base: contestedScenario(holdPastLease), plan: driftPlan,
+		Name: "drift", Doc: "fast node clocks, at rates", Property: verdict.MutualExclusion,
+		Unit: rate, Range: func(s EnvelopeSetting) (float64, float64, float64) { return 1, 1 + 4*s.margin()/s.ttl() + 0.02, 1e-4 }, Edge: driftEdge, base: contestedScenario(holdPastLease), plan: driftPlan,
 	},
 	{
 		Name: "restart-delay", Doc: "downtimes of crashed nodes without persistence", Property: verdict.MutualExclusion, LessIsWorse: true,
-		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 0, 1.2 * s.ttl(), s.resolution() }, Edge: returnEdge(faultDelay, "the age of the lock at the crash"), base: contestedScenario(holdPastLease), plan: restartPlan,
+		Unit: seconds, Range: func(s EnvelopeSetting) (float64, float64, float64) { return 0, 1.2 * s.ttl(), s.resolution() }, Edge: returnEdge(faultDelay, "the age of the lock at the crash"), base: contestedScenario(holdPastLease), plan: restartPlan,
 	},
 	{
 		Name: "crashes", Doc: "crashed nodes that lose the holder's key", Property: verdict.MutualExclusion,
-		Unit: nodeCount, Span: nodeCountRange, Edge: func(s EnvelopeSetting) *predictedEdge { return exactEdge(s.quorum(), "the quorum") }, base: uncontestedScenario, plan: crashPlan,
+		Unit: nodeCount, Range: nodeCountRange, Edge: func(s EnvelopeSetting) *predictedEdge { return exactEdge(s.quorum(), "the quorum") }, base: uncontestedScenario, plan: crashPlan,
 	},
 	{
 		Name: "crashes", Doc: "stopped nodes", Property: availability,
-		Unit: nodeCount, Span: nodeCountRange, Edge: func(s EnvelopeSetting) *predictedEdge { return exactEdge(s.Nodes-s.quorum()+1, "nodes - quorum + 1") }, base: briefScenario, plan: downPlan,
+		Unit: nodeCount, Range: nodeCountRange, Edge: func(s EnvelopeSetting) *predictedEdge { return exactEdge(s.Nodes-s.quorum()+1, "nodes - quorum + 1") }, base: briefScenario, plan: downPlan,
 	},
 	{
 		Name: "fsync-always", Doc: "power losses with fsync always, by age of the lock,", Property: verdict.MutualExclusion, LessIsWorse: true,
-		Unit: seconds, Span: shortAgeRange, Edge: neverBreaks, base: afterSyncScenario("always"), plan: powerLossPlan,
+		Unit: seconds, Range: shortAgeRange, Edge: neverBreaks, base: afterSyncScenario("always"), plan: powerLossPlan,
 	},
 	{
 		Name: "fsync-everysec", Doc: "power losses with fsync everysec, by age of the lock,", Property: verdict.MutualExclusion, LessIsWorse: true,
-		Unit: seconds, Span: shortAgeRange, Edge: unsyncedEdge, base: afterSyncScenario("everysec"), plan: powerLossPlan,
+		Unit: seconds, Range: shortAgeRange, Edge: unsyncedEdge, base: afterSyncScenario("everysec"), plan: powerLossPlan,
 	},
 	{
 		Name: "fsync-no", Doc: "power losses with fsync no, by age of the lock,", Property: verdict.MutualExclusion, LessIsWorse: true,
-		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return s.resolution(), s.lease(), s.resolution() }, Edge: returnEdge(outage, "the outage"), base: afterSyncScenario(`"no"`), plan: powerLossPlan,
+		Unit: seconds, Range: func(s EnvelopeSetting) (float64, float64, float64) { return s.resolution(), s.lease(), s.resolution() }, Edge: returnEdge(outage, "the outage"), base: afterSyncScenario(`"no"`), plan: powerLossPlan,
 	},
 }
 
@@ -74,8 +74,8 @@ func DimensionNames() (names []string) {
 	return names
 }
 
-// Scenario returns the scenario that tests the given value. Its expectations allow any outcome.
-func (d Dimension) Scenario(s EnvelopeSetting, value float64, known scenario.Known) (scenario.Scenario, error) {
+// Scenario returns a scenario that tests the given value and expects nothing of the lock.
+func (d Dimension) Scenario(s EnvelopeSetting, value float64, known scenario.KnownNames) (scenario.Scenario, error) {
 	name := "envelope-" + d.Name
 	text := fmt.Sprintf("name: %s\nclaim: The lock tolerates %s.\nsource: lockpick envelope\n%s", name, d.Doc, d.base(s))
 	if value != d.noFault() {
@@ -93,8 +93,8 @@ func (s EnvelopeSetting) ttl() float64    { return s.TTL.Seconds() }
 func (s EnvelopeSetting) margin() float64 { return s.Drift*s.ttl() + 0.002 }
 func (s EnvelopeSetting) lease() float64  { return s.ttl() - s.margin() }
 
-// resolution is the smallest difference in time that a search resolves: a ten-thousandth of the
-// TTL, but no less than the resolution of expiry in Redis.
+// resolution is the precision of a search for a time, in seconds: 1/10,000 of the TTL, but at least
+// 1 ms, because Redis expires keys in whole milliseconds.
 func (s EnvelopeSetting) resolution() float64 { return max(0.001, math.Round(s.ttl()/10)/1000) }
 
 func tenTTLRange(s EnvelopeSetting) (low, high, step float64) { return 0, 10 * s.ttl(), s.resolution() }
@@ -104,24 +104,24 @@ func shortAgeRange(s EnvelopeSetting) (low, high, step float64) {
 }
 func nodeCountRange(s EnvelopeSetting) (low, high, step float64) { return 0, float64(s.Nodes), 1 }
 
-// faultDelay is the time between a grant and a fault that should affect the new lock. outage is the
-// downtime of a node that restarts immediately.
+// faultDelay is how long after the grant a fault strikes. outage is the downtime of a node that
+// restarts immediately.
 const faultDelay, outage = 10 * time.Millisecond, 10 * time.Millisecond
 
-// startLead is how long before the end of the first client's lease the other client makes its first
-// attempt. Earlier attempts would only fail.
+// startLead is how long before the first client's lease ends the second client starts trying.
+// Earlier attempts would only fail.
 const startLead = 250 * time.Millisecond
 
-// firstSync is the time of a node's first sync in runs with a power loss, just after its clock
-// begins a new second.
+// firstSync is when a node first syncs in a run with a power loss: just after its clock reaches a
+// full second.
 const firstSync = 5001 * time.Millisecond
 
-// formatDuration formats seconds for a scenario file, in whole microseconds.
+// formatDuration formats seconds for a scenario file, rounded to microseconds.
 func formatDuration(seconds float64) string {
 	return fmt.Sprintf("%dus", int64(math.Round(seconds*1e6)))
 }
 
-// nodeList returns a YAML list of the nodes from i to j.
+// nodeList returns the YAML list [ni, …, nj].
 func nodeList(i, j int) string {
 	var out []string
 	for ; i <= j; i++ {
@@ -130,19 +130,18 @@ func nodeList(i, j int) string {
 	return "[" + strings.Join(out, ", ") + "]"
 }
 
-// sharedNodes lists the nodes that both clients can reach if each can reach only a quorum. These
-// nodes decide which client gets the lock.
+// sharedNodes lists the nodes that both clients reach when each reaches only a quorum. They decide
+// who gets the lock.
 func (s EnvelopeSetting) sharedNodes() string { return nodeList(s.Nodes-s.quorum()+1, s.quorum()) }
 
-// baseScenario returns the part that all scenarios share. There are two clients. The first acquires
-// the lock at begin and works for hold. The second starts trying to acquire it shortly before the
-// first client's lease ends.
-func (s EnvelopeSetting) baseScenario(persistence string, begin time.Duration, reach1, reach2, hold string) string {
+// baseScenario returns everything but the plan. Client c1 acquires the lock at start and works for
+// hold. Client c2 starts trying shortly before c1's lease ends.
+func (s EnvelopeSetting) baseScenario(persistence string, start time.Duration, reach1, reach2, hold string) string {
 	fence := "none"
 	if s.Fence {
 		fence = "token"
 	}
-	second := begin.Seconds() + max(s.lease()-startLead.Seconds(), s.lease()/2)
+	secondStart := start.Seconds() + max(s.lease()-startLead.Seconds(), s.lease()/2)
 	return fmt.Sprintf(`topology: {nodes: %d, persistence: %s}
 lock: {kind: redlock, ttl: %v, drift: %g%%, timeout: %v, retry: %v..%v, fence: %t}
 clients:
@@ -150,40 +149,40 @@ clients:
   c2: {reach: %s, hold: 0s, start: %s}
 workload: {kind: read-modify-write, keys: 1, fence: %s, think: 0s, cycles: 1}
 expect: {mutual-exclusion: any, resource-safety: any}
-`, s.Nodes, persistence, s.TTL, 100*s.Drift, s.Timeout, s.Retry.Min, s.Retry.Max, s.Fence, reach1, hold, begin, reach2, formatDuration(second), fence)
+`, s.Nodes, persistence, s.TTL, 100*s.Drift, s.Timeout, s.Retry.Min, s.Retry.Max, s.Fence, reach1, hold, start, reach2, formatDuration(secondStart), fence)
 }
 
-// contestedScenario returns a function that builds a scenario in which each client can reach only a
-// quorum, so the shared nodes decide which client gets the lock.
+// contestedScenario returns a base scenario where each client reaches only a quorum, so the shared
+// nodes decide who gets the lock.
 func contestedScenario(hold func(EnvelopeSetting) string) func(EnvelopeSetting) string {
 	return func(s EnvelopeSetting) string {
 		return s.baseScenario("none", 0, nodeList(1, s.quorum()), nodeList(s.Nodes-s.quorum()+1, s.Nodes), hold(s))
 	}
 }
 
-// afterSyncScenario is like contestedScenario, but the first client acquires the lock just after
-// the nodes have synced, so that with fsync everysec the grant is synced as late as possible.
+// afterSyncScenario is like contestedScenario, but the first client acquires the lock right after a
+// sync, so that with fsync everysec the grant stays unsynced as long as possible.
 func afterSyncScenario(persistence string) func(EnvelopeSetting) string {
 	return func(s EnvelopeSetting) string {
 		return s.baseScenario(persistence, firstSync+faultDelay, nodeList(1, s.quorum()), nodeList(s.Nodes-s.quorum()+1, s.Nodes), holdPastLease(s))
 	}
 }
 
-// uncontestedScenario returns a scenario in which both clients can reach all nodes. briefScenario
-// does too, but in it the clients stop trying after a second.
+// uncontestedScenario lets both clients reach all nodes.
 func uncontestedScenario(s EnvelopeSetting) string {
 	all := nodeList(1, s.Nodes)
 	return s.baseScenario("none", 0, all, all, holdPastLease(s))
 }
 
+// briefScenario is like uncontestedScenario, but the clients stop trying after a second.
 func briefScenario(s EnvelopeSetting) string {
 	all := nodeList(1, s.Nodes)
 	text := strings.Replace(s.baseScenario("none", 100*time.Millisecond, all, all, holdNone(s)), "cycles: 1}", "for: 1s}", 1)
 	return strings.Replace(text, "resource-safety: any}", "resource-safety: any, vacuous: allowed}", 1)
 }
 
-// holdPastLease is long enough for a client to consider itself the holder until its lease ends.
-// holdNone is for clients that release the lock immediately.
+// holdPastLease makes a client work until after its lease ends. holdNone makes it release the lock
+// at once.
 func holdPastLease(s EnvelopeSetting) string { return formatDuration(s.ttl() + 1) }
 func holdNone(EnvelopeSetting) string        { return "0s" }
 
@@ -228,8 +227,8 @@ func downPlan(s EnvelopeSetting, v float64) string {
 	return planStep("at: 0s", fmt.Sprintf("kind: kill, targets: %s", nodeList(1, int(v))))
 }
 
-// powerLossPlan makes the shared nodes lose power at the given time after the grant. It writes
-// another key just before, because a power loss that loses no data tests nothing.
+// powerLossPlan cuts the power of the shared nodes v seconds after the grant. It writes another key
+// just before, because a power loss that loses no data tests nothing.
 func powerLossPlan(s EnvelopeSetting, v float64) string {
 	return planStep(fmt.Sprintf("at: %v", firstSync), "kind: touch, targets: "+s.sharedNodes()) +
 		planStep("client: c1, event: acquired, after: "+formatDuration(v-0.0001), "kind: touch, targets: "+s.sharedNodes()) +

@@ -20,12 +20,12 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-var engineSeeds = flag.Int("engine-seeds", 800, "seeds of the engines' sweeps; each of eight shards takes some seconds")
+var engineSeeds = flag.Int("engine-seeds", 800, "number of seeds in a sweep; the default takes each of the eight shards a few seconds")
 
-// sweepArgs returns the arguments for the sweep that the engines run.
+// sweepArgs returns the arguments of the sweep that each engine runs.
 func sweepArgs() []string { return []string{"random-faults/", "--seeds", fmt.Sprint(*engineSeeds)} }
 
-// buildLockpick builds the binary and returns its path.
+// buildLockpick builds lockpick and returns the binary's path.
 func buildLockpick(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "lockpick")
@@ -36,15 +36,15 @@ func buildLockpick(t *testing.T) string {
 	return path
 }
 
-// requireRoot skips a test unless it runs as root, as it does in make engines.
+// requireRoot skips the test unless it runs as root, as in make engines.
 func requireRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("needs root: sudo -E env PATH=$PATH make engines")
+		t.Skip("requires root: sudo -E env PATH=$PATH make engines")
 	}
 }
 
-// requirePrograms skips a test if any of the programs is missing. In CI it fails the test instead.
+// requirePrograms skips the test if a program is missing. In CI, it fails the test instead.
 func requirePrograms(t *testing.T, remedy string, programs ...string) {
 	t.Helper()
 	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin")
@@ -61,7 +61,7 @@ func requirePrograms(t *testing.T, remedy string, programs ...string) {
 	}
 }
 
-// outputOf runs a command, which must succeed, and returns its output.
+// outputOf runs a command and returns its standard output. The command must succeed.
 func outputOf(t *testing.T, c *exec.Cmd) string {
 	t.Helper()
 	var errs strings.Builder
@@ -73,8 +73,8 @@ func outputOf(t *testing.T, c *exec.Cmd) string {
 	return string(text)
 }
 
-// startServer starts a server and stops it at the end of the test. If the test fails, it logs the
-// server's last output.
+// startServer starts a server and stops it at the end of the test. If the test failed, it logs the
+// end of the server's output.
 func startServer(t *testing.T, name string, args ...string) {
 	t.Helper()
 	var output bytes.Buffer
@@ -95,18 +95,18 @@ func startServer(t *testing.T, name string, args ...string) {
 	})
 }
 
-// waitFor polls until the condition holds.
+// waitFor fails the test unless the condition becomes true within the given time.
 func waitFor(t *testing.T, what string, within time.Duration, condition func() bool) {
 	t.Helper()
 	for end := time.Now().Add(within); !condition(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", within, what)
+			t.Fatalf("timed out after %v waiting until %s", within, what)
 		}
 	}
 }
 
 // killMidway waits until a lockpick process has written some outcomes of a shard, then kills it. It
-// identifies the process by the store and a variable in its environment.
+// finds the process by the store and an environment variable.
 func killMidway(t *testing.T, store, variable string) {
 	t.Helper()
 	waitFor(t, "a process with "+variable+" is running", 3*time.Minute, func() bool {
@@ -119,9 +119,9 @@ func killMidway(t *testing.T, store, variable string) {
 			process := filepath.Dir(filepath.Dir(f))
 			environment, _ := os.ReadFile(filepath.Join(process, "environ"))
 			text, _ := os.ReadFile(f)
-			there, err := os.Stat(f)
-			here, missing := os.Stat(filepath.Join(store, shardFolder, filepath.Base(to)))
-			if err != nil || missing != nil || !os.SameFile(there, here) || bytes.Count(text, []byte("\n")) < 3 ||
+			openFile, err := os.Stat(f)
+			storeFile, statErr := os.Stat(filepath.Join(store, shardFolder, filepath.Base(to)))
+			if err != nil || statErr != nil || !os.SameFile(openFile, storeFile) || bytes.Count(text, []byte("\n")) < 3 ||
 				!bytes.Contains(append([]byte{0}, environment...), []byte("\x00"+variable+"\x00")) {
 				continue
 			}
@@ -139,8 +139,8 @@ func killMidway(t *testing.T, store, variable string) {
 	})
 }
 
-// jsonOutcomes returns the outcomes that lockpick prints with --json, without each run's duration
-// and directory.
+// jsonOutcomes returns the outcomes that lockpick prints with --json, without durations and
+// directories.
 func jsonOutcomes(t *testing.T, lockpick string, args ...string) (all []outcome.Outcome) {
 	t.Helper()
 	var answer struct{ Outcomes []outcome.Outcome }
@@ -155,23 +155,22 @@ func jsonOutcomes(t *testing.T, lockpick string, args ...string) (all []outcome.
 	return all
 }
 
-// checkMerged checks that the merged outcomes are the same, seed for seed, as those of a sweep on
-// one machine.
+// checkMerged checks that a store's merged outcomes equal those of the same sweep on one machine.
 func checkMerged(t *testing.T, lockpick, store string) {
 	t.Helper()
 	one := jsonOutcomes(t, lockpick, append([]string{"run"}, sweepArgs()...)...)
 	merged := jsonOutcomes(t, lockpick, "merge", store)
 	if len(one) != *engineSeeds || len(merged) != len(one) {
-		t.Fatalf("one machine has %d outcomes, the merged shards %d", len(one), len(merged))
+		t.Fatalf("%d outcomes on one machine, %d in the merged shards", len(one), len(merged))
 	}
 	for i := range one {
 		if !reflect.DeepEqual(one[i], merged[i]) {
-			t.Errorf("seed %d: one machine has %+v, the merged shards %+v", one[i].Seed, one[i], merged[i])
+			t.Errorf("seed %d: on one machine %+v, in the merged shards %+v", one[i].Seed, one[i], merged[i])
 		}
 	}
 }
 
-// shortContext returns a context for a command that should finish quickly.
+// shortContext returns a context with a timeout of a minute.
 func shortContext(t *testing.T) context.Context {
 	ctx, end := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(end)

@@ -28,84 +28,81 @@ import (
 type EnvelopeSetting struct {
 	TTL   time.Duration `json:"ttl"`
 	Nodes int           `json:"nodes"`
-	Drift float64       `json:"drift"` // share of the TTL allowed for clock drift, in addition to 2 ms
-	Fence bool          `json:"fence"` // the resource rejects tokens lower than the highest one it has seen
-	// Retry is the time between two attempts. Timeout is the time limit for a request to one node.
+	Drift float64       `json:"drift"` // drift allowance as a share of the TTL; the lock adds 2 ms
+	Fence bool          `json:"fence"` // the resource rejects a token lower than the highest it has seen
+	// Retry is the wait between two attempts. Timeout limits a request to one node.
 	Retry   client.Range  `json:"retry"`
 	Timeout time.Duration `json:"timeout"`
-	// OneWay is the one-way latency of a message.
+	// OneWay is the message latency in one direction.
 	OneWay client.Range `json:"oneWay"`
 }
 
-// unit is the unit of a dimension's values.
 type unit string
 
 const (
 	seconds   unit = "s"
-	rate      unit = "rate" // of a clock, where 1 is right
+	rate      unit = "rate" // clock rate; 1 is correct
 	nodeCount unit = "nodes"
 )
 
-// Dimension is a kind of fault with a variable magnitude.
+// Dimension is a kind of fault whose magnitude can be varied.
 type Dimension struct {
 	Name        string
-	Doc         string // describes the value, as in "… up to X"
-	Property    string // a property of the checker, or availability
+	Doc         string // completes "The lock tolerates …"
+	Property    string // a checker property or availability
 	Unit        unit
-	LessIsWorse bool // lower values are worse, as for the time a node stays away
-	// Span returns the range of values to try, and the resolution of the search.
-	Span func(EnvelopeSetting) (low, high, step float64)
-	// Edge returns the value at which the property should break in theory, or nil if it should
-	// never break.
+	LessIsWorse bool // lower values are worse, as for a node's downtime
+	// Range returns the range of values to try and the search resolution.
+	Range func(EnvelopeSetting) (low, high, step float64)
+	// Edge predicts where the property breaks, or returns nil if it should never break.
 	Edge func(EnvelopeSetting) *predictedEdge
-	// base returns the scenario without its faults, and plan returns its plan, both in the format
-	// of a scenario file.
+	// base returns the scenario without faults, and plan returns the faults, both as text for a
+	// scenario file.
 	base func(EnvelopeSetting) string
 	plan func(s EnvelopeSetting, value float64) string
 }
 
-// noFault returns the value that stands for no fault at all.
+// noFault returns the value that means no fault.
 func (d Dimension) noFault() float64 {
 	switch {
 	case d.Unit == rate:
 		return 1
 	case d.LessIsWorse:
-		return -1 // 0 is a node that returns at once, which is a fault
+		return -1 // 0 is a fault: the node restarts at once
 	}
 	return 0
 }
 
-// availability means that some client acquires the lock. The checker has no such property.
+// availability means that some client acquires the lock. The checker does not judge it.
 const availability = "availability"
 
-// predictedEdge is the range of values in which a property should start to break in theory. The
-// property should hold in every run up to Safe, and break in every run from AlwaysBreaks on. If
-// lower values are worse, AlwaysBreaks is less than Safe.
+// predictedEdge predicts where a property starts to break: it holds in every run up to SafeLimit
+// and breaks in every run from FailureLimit on. If lower values are worse, FailureLimit is less than
+// SafeLimit.
 type predictedEdge struct {
-	// Nominal is the edge with zero message latency and no waiting between attempts.
+	// Nominal is the edge if messages took no time and clients retried without waiting.
 	Nominal      float64 `json:"sum"`
-	Safe         float64 `json:"safe"`
-	AlwaysBreaks float64 `json:"certain"`
-	Formula      string  `json:"formula"` // formula of Nominal, for people
+	SafeLimit    float64 `json:"safe"`
+	FailureLimit float64 `json:"certain"`
+	Formula      string  `json:"formula"` // formula for Nominal, as shown to people
 }
 
-// envelopePoint is the result for one value.
+// envelopePoint holds the results of the runs with one value.
 type envelopePoint struct {
-	Value  float64 `json:"value"`
-	Runs   int     `json:"runs"`
-	Broken int     `json:"broke"`
-	// NotExercised counts the runs in which the property had no chance to break. Failed counts the
-	// runs that could not be judged.
-	NotExercised int `json:"idle,omitempty"`
-	Failed       int `json:"failed,omitempty"`
-	// Seed is the first seed that broke the property, or 0 if none did. Cause is the cause in that
-	// run.
+	Value       float64 `json:"value"`
+	NumRuns     int     `json:"runs"`
+	NumViolated int     `json:"broke"`
+	// NumUnexercised counts the runs that gave the property no chance to break. NumFailed counts
+	// the runs that could not be judged.
+	NumUnexercised int `json:"idle,omitempty"`
+	NumFailed      int `json:"failed,omitempty"`
+	// Seed is the first seed that broke the property, or 0. Cause is the cause reported for it.
 	Seed  uint64 `json:"seed,omitempty"`
 	Cause string `json:"cause,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
-// Envelope is the result in one dimension.
+// Envelope is the measured limit of a lock in one dimension.
 type Envelope struct {
 	Dimension   string          `json:"dimension"`
 	Doc         string          `json:"doc"`
@@ -114,40 +111,39 @@ type Envelope struct {
 	LessIsWorse bool            `json:"less,omitempty"`
 	Setting     EnvelopeSetting `json:"setting"`
 	Seeds       int             `json:"seeds"`
-	// HoldsAt and BreaksAt are adjacent values: the last one at which the property held with all
-	// seeds, and the first one at which it did not. Either is nil if no such value was tried.
-	HoldsAt      *float64        `json:"held"`
-	BreaksAt     *float64        `json:"broke"`
-	Edge         *predictedEdge  `json:"edge"` // nil if the property must not break
-	Agrees       bool            `json:"agrees"`
+	// FirstUnsafe is the mildest value that broke the property with some seed. LastSafe is the value
+	// before it, where the property held with all seeds. Either is nil if there is none.
+	LastSafe     *float64        `json:"held"`
+	FirstUnsafe  *float64        `json:"broke"`
+	Edge         *predictedEdge  `json:"edge"` // nil if the property should never break
+	AsPredicted  bool            `json:"agrees"`
 	Points       []envelopePoint `json:"points"`          // sorted by value
-	Minimized    *MinimizedRun   `json:"small,omitempty"` // counterexample at the first value that breaks; nil if there is none
-	NotMinimized string          `json:"why,omitempty"`   // why there is no minimized counterexample
+	Minimized    *MinimizedRun   `json:"small,omitempty"` // counterexample for FirstUnsafe, or nil
+	NotMinimized string          `json:"why,omitempty"`   // why Minimized is nil
 }
 
-// envelopeSearch finds the largest value of a dimension at which a property still holds.
+// envelopeSearch finds the worst value at which a property still holds.
 type envelopeSearch struct {
-	Known scenario.Known
-	// Run runs a scenario with a seed. It is called concurrently.
+	Known scenario.KnownNames
+	// Run runs a scenario. It must be safe for concurrent use.
 	Run     func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome
 	Workers int
 	Seed    uint64 // the first seed
 	Seeds   int
-	// Prepare changes the scenario before a run, for example to use another lock; nil means no
-	// change.
+	// Prepare adapts the scenario, for example to another lock. It may be nil.
 	Prepare func(scenario.Scenario) (scenario.Scenario, error)
 }
 
-// gridSize is the number of evenly spaced values to try first. They reveal a property that breaks
-// at some value but holds again at a worse one.
+// gridSize is the number of evenly spaced values to try first. They reveal a property that breaks at
+// one value but holds at a worse one, which bisection alone would miss.
 const gridSize = 9
 
-// find finds the edge in one dimension. It calls report with the result for each value tried.
+// find measures the edge in one dimension and reports each value it tries.
 func (x envelopeSearch) find(ctx context.Context, d Dimension, s EnvelopeSetting, report func(envelopePoint)) (Envelope, error) {
 	r := Envelope{Dimension: d.Name, Doc: d.Doc, Property: d.Property, Unit: d.Unit, LessIsWorse: d.LessIsWorse, Setting: s, Seeds: x.Seeds, Edge: d.Edge(s)}
-	low, high, step := d.Span(s)
+	low, high, step := d.Range(s)
 	snap := func(v float64) float64 { return math.Round(math.Round(v/step)*step*1e6) / 1e6 }
-	try := func(v float64) error {
+	measure := func(v float64) error {
 		if slices.ContainsFunc(r.Points, func(p envelopePoint) bool { return math.Abs(p.Value-v) < step/2 }) {
 			return nil
 		}
@@ -160,36 +156,36 @@ func (x envelopeSearch) find(ctx context.Context, d Dimension, s EnvelopeSetting
 		}
 		return err
 	}
-	n := min(gridSize-1, int(math.Round((high-low)/step)))
-	for i := range n + 1 {
-		if err := try(snap(low + (high-low)*float64(i)/float64(n))); err != nil {
+	intervals := min(gridSize-1, int(math.Round((high-low)/step)))
+	for i := range intervals + 1 {
+		if err := measure(snap(low + (high-low)*float64(i)/float64(intervals))); err != nil {
 			return r, err
 		}
 	}
-	// The search ends early if no run at the value in the middle exercised the property.
-	for tried := 0; len(r.Points) > tried && r.HoldsAt != nil && r.BreaksAt != nil && math.Abs(*r.BreaksAt-*r.HoldsAt) > 1.5*step; {
-		tried = len(r.Points)
-		if err := try(snap((*r.HoldsAt + *r.BreaksAt) / 2)); err != nil {
+	// Stop when the middle value adds nothing, because no run exercised the property.
+	for numPoints := 0; len(r.Points) > numPoints && r.LastSafe != nil && r.FirstUnsafe != nil && math.Abs(*r.FirstUnsafe-*r.LastSafe) > 1.5*step; {
+		numPoints = len(r.Points)
+		if err := measure(snap((*r.LastSafe + *r.FirstUnsafe) / 2)); err != nil {
 			return r, err
 		}
 	}
-	if r.BreaksAt != nil { // sample beyond the edge, where violations turn from occasional to certain
+	if r.FirstUnsafe != nil { // sample beyond the edge, where violations become certain
 		for i := range 6 {
-			v := snap(*r.BreaksAt + d.direction()*step*math.Pow(2, float64(i)))
+			v := snap(*r.FirstUnsafe + d.direction()*step*math.Pow(2, float64(i)))
 			if v < low || v > high {
 				break
 			}
-			if err := try(v); err != nil {
+			if err := measure(v); err != nil {
 				return r, err
 			}
 		}
 	}
-	r.Agrees = r.matchesPrediction(step)
+	r.AsPredicted = r.matchesPrediction(step)
 	slices.SortFunc(r.Points, func(a, b envelopePoint) int { return int(math.Copysign(1, a.Value-b.Value)) })
 	return r, nil
 }
 
-// direction is the sign of the change that makes the fault worse.
+// direction returns 1 if higher values are worse, otherwise -1.
 func (d Dimension) direction() float64 {
 	if d.LessIsWorse {
 		return -1
@@ -197,66 +193,63 @@ func (d Dimension) direction() float64 {
 	return 1
 }
 
-// compareSeverity orders values by severity, the mildest first.
+// compareSeverity orders values from mildest to worst.
 func (d Dimension) compareSeverity(a, b float64) int {
 	return int(math.Copysign(1, d.direction()*(a-b)))
 }
 
-// locateEdge finds the first value at which the property breaks, and the last value before that at
-// which it holds. The points must be sorted by severity.
+// locateEdge sets LastSafe and FirstUnsafe. The points must be sorted by severity.
 func (r *Envelope) locateEdge() {
-	r.HoldsAt, r.BreaksAt = nil, nil
+	r.LastSafe, r.FirstUnsafe = nil, nil
 	for _, p := range r.Points {
 		switch {
-		case p.Broken > 0:
-			r.BreaksAt = &p.Value
+		case p.NumViolated > 0:
+			r.FirstUnsafe = &p.Value
 			return
 		case p.decided():
-			r.HoldsAt = &p.Value
+			r.LastSafe = &p.Value
 		}
 	}
 }
 
 // decided reports whether any run exercised the property and could be judged.
-func (p envelopePoint) decided() bool { return p.Runs > p.NotExercised+p.Failed }
+func (p envelopePoint) decided() bool { return p.NumRuns > p.NumUnexercised+p.NumFailed }
 
-// matchesPrediction reports whether the measured edge matches the predicted one, within a step.
+// matchesPrediction reports whether the measured edge is within a step of the predicted one.
 func (r *Envelope) matchesPrediction(step float64) bool {
 	d := Dimension{LessIsWorse: r.LessIsWorse}
 	switch sign := d.direction(); {
 	case r.Edge == nil:
-		return r.BreaksAt == nil
-	case r.BreaksAt == nil: // the edge may be beyond the values tried
-		return sign*(r.worstPoint().Value-r.Edge.AlwaysBreaks) < step*1.5
-	default: // also if the property holds at no value
-		return sign*(*r.BreaksAt-r.Edge.Safe) > -step/2 && (r.HoldsAt == nil || sign*(*r.BreaksAt-r.Edge.AlwaysBreaks) < step*1.5)
+		return r.FirstUnsafe == nil
+	case r.FirstUnsafe == nil: // the predicted edge may be beyond the values tried
+		return sign*(r.worstPoint().Value-r.Edge.FailureLimit) < step*1.5
+	default: // including a property that holds at no value
+		return sign*(*r.FirstUnsafe-r.Edge.SafeLimit) > -step/2 && (r.LastSafe == nil || sign*(*r.FirstUnsafe-r.Edge.FailureLimit) < step*1.5)
 	}
 }
 
-// worstPoint returns the result for the most severe value tried.
 func (r *Envelope) worstPoint() envelopePoint {
 	return slices.MaxFunc(r.Points, func(a, b envelopePoint) int {
 		return Dimension{LessIsWorse: r.LessIsWorse}.compareSeverity(a.Value, b.Value)
 	})
 }
 
-// undecided reports whether no value broke the property and the most severe value did not exercise
-// it.
+// undecided reports whether no value broke the property and the worst value did not exercise it.
 func (r *Envelope) undecided() bool {
-	return r.BreaksAt == nil && !r.worstPoint().decided()
+	return r.FirstUnsafe == nil && !r.worstPoint().decided()
 }
 
 func (r *Envelope) pointAt(value float64) envelopePoint {
 	return r.Points[slices.IndexFunc(r.Points, func(p envelopePoint) bool { return p.Value == value })]
 }
 
-// runAt runs the scenario for a value with all seeds.
+// runAt runs the scenario for one value with all seeds.
 func (x envelopeSearch) runAt(ctx context.Context, d Dimension, s EnvelopeSetting, value float64) (envelopePoint, error) {
 	sc, err := d.Scenario(s, value, x.Known)
 	if err == nil && x.Prepare != nil {
 		sc, err = x.Prepare(sc)
 	}
-	p := envelopePoint{Value: value, Runs: x.Seeds}
+	p := envelopePoint{Value: value, NumRuns: x.Seeds}
 	if err != nil {
 		return p, err
 	}
@@ -271,101 +264,101 @@ func (x envelopeSearch) runAt(ctx context.Context, d Dimension, s EnvelopeSettin
 	return p, nil
 }
 
-// Predicted edges. In each, times count from the start of the holder's attempt. Before the grant,
-// it may open a new connection, so its request is applied after one to three one-way latencies and
-// answered after at most four. The lease ends at TTL - margin, where margin is drift·TTL + 2 ms.
-// The holder's key ends a TTL after it was applied, by the clock of its node, in whole
-// milliseconds. The other client has the lock when it receives the reply to its first attempt that
-// finds the key gone.
+// Predicted edges. All times count from the start of the holder's attempt. The holder may have to
+// open a connection first, so a node applies its request after one to three one-way latencies, and
+// the reply arrives after at most four. The lease ends at TTL - margin, where margin is
+// drift·TTL + 2 ms. The key expires one TTL after the request was applied, by the node's clock and
+// in whole milliseconds. The other client has the lock once it receives the reply to its first
+// attempt after that.
 
-// expiryTick is the resolution of expiry in Redis, in seconds.
+// expiryTick is the precision of key expiry in Redis, in seconds.
 const expiryTick = 0.001
 
 func (s EnvelopeSetting) minOneWay() float64 { return s.OneWay.Min.Seconds() }
 func (s EnvelopeSetting) maxOneWay() float64 { return s.OneWay.Max.Seconds() }
 
-// retryGap is the longest time between two attempts of the other client. In between, the client
-// learns that the first attempt failed, releases the nodes that voted for it, and waits.
+// retryGap is the longest time between two attempts of the other client: it learns that the first
+// one failed, releases the nodes that voted for it, and waits.
 func (s EnvelopeSetting) retryGap() float64 { return s.Retry.Max.Seconds() + 4*s.maxOneWay() }
 
 func neverBreaks(EnvelopeSetting) *predictedEdge { return nil }
 
 func exactEdge(n int, formula string) *predictedEdge {
-	return &predictedEdge{Nominal: float64(n), Safe: float64(n) - 0.5, AlwaysBreaks: float64(n), Formula: formula}
+	return &predictedEdge{Nominal: float64(n), SafeLimit: float64(n) - 0.5, FailureLimit: float64(n), Formula: formula}
 }
 
-// jumpEdge: the key expires at applied + TTL - v. Both clients hold the lock if the other one
-// receives its reply before the first one's lease ends: v > margin + applied + wait + reply.
+// jumpEdge: the key expires at applied + TTL - v. Both clients hold the lock if the second receives
+// its reply before the first one's lease ends: v > margin + applied + wait + reply.
 func jumpEdge(s EnvelopeSetting) *predictedEdge {
 	return &predictedEdge{Nominal: s.margin(), Formula: "drift·TTL + 2 ms",
-		Safe: s.margin() + 2*s.minOneWay() - expiryTick, AlwaysBreaks: s.margin() + s.retryGap() + 4*s.maxOneWay() + expiryTick}
+		SafeLimit: s.margin() + 2*s.minOneWay() - expiryTick, FailureLimit: s.margin() + s.retryGap() + 4*s.maxOneWay() + expiryTick}
 }
 
-// driftEdge: the key expires at applied + TTL/v. Both clients hold the lock if the other one
-// receives its reply before the first one's lease ends.
+// driftEdge: the key expires at applied + TTL/v. Both clients hold the lock if the second receives
+// its reply before the first one's lease ends.
 func driftEdge(s EnvelopeSetting) *predictedEdge {
 	return &predictedEdge{Nominal: s.ttl() / s.lease(), Formula: "TTL ÷ (TTL − drift·TTL − 2 ms)",
-		Safe: s.ttl() / (s.lease() - 2*s.minOneWay() + expiryTick), AlwaysBreaks: s.ttl() / (s.lease() - s.retryGap() - 4*s.maxOneWay() - expiryTick)}
+		SafeLimit: s.ttl() / (s.lease() - 2*s.minOneWay() + expiryTick), FailureLimit: s.ttl() / (s.lease() - s.retryGap() - 4*s.maxOneWay() - expiryTick)}
 }
 
-// returnEdge: the node is back, without data, at granted + v + delay. After its absence it answers
-// attempts late, because clients need a new connection. The specification requires an outage of one
-// TTL, but an outage for the rest of the lease is sufficient.
-func returnEdge(delay time.Duration, what string) func(EnvelopeSetting) *predictedEdge {
+// returnEdge: the node is back, without data, at granted + v + delay. Its first answers come late,
+// because clients must reconnect. The specification requires a node to stay down for a TTL, but the
+// rest of the lease is enough.
+func returnEdge(delay time.Duration, subtrahend string) func(EnvelopeSetting) *predictedEdge {
 	return func(s EnvelopeSetting) *predictedEdge {
-		left := s.lease() - delay.Seconds()
-		return &predictedEdge{Nominal: left, Formula: "TTL − drift·TTL − 2 ms − " + what,
-			Safe: left - 3*s.minOneWay(), AlwaysBreaks: left - s.retryGap() - s.Timeout.Seconds() - 7*s.maxOneWay()}
+		remaining := s.lease() - delay.Seconds()
+		return &predictedEdge{Nominal: remaining, Formula: "TTL − drift·TTL − 2 ms − " + subtrahend,
+			SafeLimit: remaining - 3*s.minOneWay(), FailureLimit: remaining - s.retryGap() - s.Timeout.Seconds() - 7*s.maxOneWay()}
 	}
 }
 
-// lateWriteEdge: the holder checked its lease at most 8 one-way latencies after its start, and
-// writes as soon as it resumes. The write does damage if the next holder has already read the
-// resource. The next holder acquires the lock when the key has expired, and may need a new
-// connection to read.
+// lateWriteEdge: the holder checks its lease at most 8 one-way latencies after its start, pauses,
+// and writes as soon as it resumes. The write does damage if the next holder has already read the
+// resource. That holder acquires the lock after the key expires, and may need a new connection to
+// read.
 func lateWriteEdge(s EnvelopeSetting) *predictedEdge {
 	if s.Fence {
 		return nil
 	}
-	return &predictedEdge{Nominal: s.ttl(), Formula: "TTL", Safe: s.ttl() - 9*s.maxOneWay() - expiryTick, AlwaysBreaks: s.ttl() + s.retryGap() + 8*s.maxOneWay() + expiryTick}
+	return &predictedEdge{Nominal: s.ttl(), Formula: "TTL", SafeLimit: s.ttl() - 9*s.maxOneWay() - expiryTick, FailureLimit: s.ttl() + s.retryGap() + 8*s.maxOneWay() + expiryTick}
 }
 
-// delayedWriteEdge is like lateWriteEdge, but the holder still runs when its lease ends, and
-// releases the lock.
+// delayedWriteEdge is like lateWriteEdge, but the holder is running when its lease ends, so it
+// releases the lock then.
 func delayedWriteEdge(s EnvelopeSetting) *predictedEdge {
 	if s.Fence {
 		return nil
 	}
-	return &predictedEdge{Nominal: s.lease(), Formula: "TTL − drift·TTL − 2 ms", Safe: s.lease() - 9*s.maxOneWay(), AlwaysBreaks: s.lease() + s.retryGap() + 8*s.maxOneWay()}
+	return &predictedEdge{Nominal: s.lease(), Formula: "TTL − drift·TTL − 2 ms", SafeLimit: s.lease() - 9*s.maxOneWay(), FailureLimit: s.lease() + s.retryGap() + 8*s.maxOneWay()}
 }
 
-// unsyncedEdge: with fsync everysec, Redis syncs a write at the first of its ten ticks per second
-// that is at least a second after the last sync. The time that the disk takes comes on top (Redis
-// documentation, "Redis persistence": you may lose one second of data).
+// unsyncedEdge: with fsync everysec, Redis checks ten times per second whether the last sync was at
+// least a second ago, and then syncs, which takes the disk some more time (Redis documentation,
+// "Redis persistence": you may lose one second of data).
 func unsyncedEdge(s EnvelopeSetting) *predictedEdge {
-	return &predictedEdge{Nominal: 1, Formula: "1 s", Safe: 1.11, AlwaysBreaks: 1 - faultDelay.Seconds() - 8*s.maxOneWay()}
+	return &predictedEdge{Nominal: 1, Formula: "1 s", SafeLimit: 1.11, FailureLimit: 1 - faultDelay.Seconds() - 8*s.maxOneWay()}
 }
 
 func (p *envelopePoint) add(property string, seed uint64, o outcome.Outcome) {
 	got, cause := propertyOutcome(property, o)
 	switch got {
 	case verdict.Violated:
-		p.Broken++
-		if p.Broken == 1 {
+		p.NumViolated++
+		if p.NumViolated == 1 {
 			p.Seed, p.Cause = seed, cause
 		}
 	case verdict.NotExercised:
-		p.NotExercised++
+		p.NumUnexercised++
 	case verdict.Holds:
 	default:
-		p.Failed++
+		p.NumFailed++
 		if p.Error == "" {
 			p.Error = o.Error
 		}
 	}
 }
 
-// propertyOutcome returns the outcome of a property in a run.
+// propertyOutcome returns a property's outcome in a run and the cause of its violation.
 func propertyOutcome(property string, o outcome.Outcome) (got verdict.Outcome, cause string) {
 	if property == availability {
 		grants, measured := o.Numbers["grants"]
@@ -385,7 +378,6 @@ func propertyOutcome(property string, o outcome.Outcome) (got verdict.Outcome, c
 	return verdict.Undecided, ""
 }
 
-// format formats a value with its unit.
 func (u unit) format(v float64) string {
 	switch u {
 	case seconds:
@@ -405,74 +397,73 @@ func (s EnvelopeSetting) String() string {
 		s.TTL, 100*s.Drift, s.Nodes, fence, s.Retry.Min, s.Retry.Max, s.OneWay.Min, s.OneWay.Max)
 }
 
-// String summarizes the measurement in a sentence.
 func (r Envelope) String() string {
-	of := " at TTL " + r.Setting.TTL.String()
+	suffix := " at TTL " + r.Setting.TTL.String()
 	if r.Unit == nodeCount {
-		of = fmt.Sprintf(" of %d", r.Setting.Nodes)
+		suffix = fmt.Sprintf(" of %d", r.Setting.Nodes)
 	}
 	if r.undecided() {
 		return fmt.Sprintf("%s: inconclusive for the largest %s", r.Property, strings.TrimSuffix(r.Doc, ","))
 	}
-	if r.BreaksAt == nil {
-		return fmt.Sprintf("%s holds for %s, with all values tried: %s to %s%s", r.Property, strings.TrimSuffix(r.Doc, ","), r.Unit.format(r.Points[0].Value), r.Unit.format(r.Points[len(r.Points)-1].Value), of)
+	if r.FirstUnsafe == nil {
+		return fmt.Sprintf("%s holds for %s at all values tried: %s to %s%s", r.Property, strings.TrimSuffix(r.Doc, ","), r.Unit.format(r.Points[0].Value), r.Unit.format(r.Points[len(r.Points)-1].Value), suffix)
 	}
-	holds, broke := "holds for no "+r.Doc, r.pointAt(*r.BreaksAt)
-	if r.HoldsAt != nil {
-		holds = fmt.Sprintf("holds for %s up to %s%s", r.Doc, r.Unit.format(*r.HoldsAt), of)
+	holds, firstUnsafe := "holds for no "+r.Doc, r.pointAt(*r.FirstUnsafe)
+	if r.LastSafe != nil {
+		holds = fmt.Sprintf("holds for %s up to %s%s", r.Doc, r.Unit.format(*r.LastSafe), suffix)
 		if r.LessIsWorse {
-			holds = fmt.Sprintf("holds for %s from %s on%s", r.Doc, r.Unit.format(*r.HoldsAt), of)
+			holds = fmt.Sprintf("holds for %s from %s on%s", r.Doc, r.Unit.format(*r.LastSafe), suffix)
 		}
 	}
 	cause := ""
-	if broke.Cause != "" {
-		cause = " (" + broke.Cause + ")"
+	if firstUnsafe.Cause != "" {
+		cause = " (" + firstUnsafe.Cause + ")"
 	}
-	return fmt.Sprintf("%s %s; breaks at %s%s, with %d of %d seeds", r.Property, holds, r.Unit.format(broke.Value), cause, broke.Broken, broke.Runs)
+	return fmt.Sprintf("%s %s; breaks at %s%s, with %d of %d seeds", r.Property, holds, r.Unit.format(firstUnsafe.Value), cause, firstUnsafe.NumViolated, firstUnsafe.NumRuns)
 }
 
-// describePrediction describes the predicted edge and whether the measurement agrees.
+// describePrediction describes the predicted edge and says whether the measurement agrees with it.
 func (r Envelope) describePrediction() string {
-	text := "it never breaks"
+	prediction := "it never breaks"
 	if e := r.Edge; e != nil {
-		low, high := e.Safe, e.AlwaysBreaks
+		low, high := e.SafeLimit, e.FailureLimit
 		if r.LessIsWorse {
 			low, high = high, low
 		}
-		text = fmt.Sprintf("it breaks at %s (%s)", r.Unit.format(e.Nominal), e.Formula)
+		prediction = fmt.Sprintf("it breaks at %s (%s)", r.Unit.format(e.Nominal), e.Formula)
 		if r.Unit != nodeCount {
-			text += fmt.Sprintf(", with messages and retries between %s and %s", r.Unit.format(low), r.Unit.format(high))
+			prediction += fmt.Sprintf(", with messages and retries between %s and %s", r.Unit.format(low), r.Unit.format(high))
 		}
 	}
-	if r.Agrees {
-		return "theory agrees: " + text
+	if r.AsPredicted {
+		return "theory agrees: " + prediction
 	}
-	return "THEORY DISAGREES: " + text
+	return "THEORY DISAGREES: " + prediction
 }
 
-// fileName is the base name of the result's files.
+// fileName returns the name of the result's files, without extension.
 func (r Envelope) fileName() string { return r.Dimension + "-" + r.Property }
 
-// EnvelopeFinder measures the envelope of a lock in several dimensions.
+// EnvelopeFinder measures how much of each fault a lock tolerates.
 type EnvelopeFinder struct {
 	Simulator
-	Store   string // for the results
-	Lock    string // the user's name for the lock
+	Store   string // folder for the results
+	Lock    string // the lock, as the user named it
 	Setting EnvelopeSetting
 	Seed    uint64 // the first seed
 	Seeds   int
-	Prepare func(scenario.Scenario) (scenario.Scenario, error) // see envelopeSearch
-	Log     io.Writer                                          // for progress output
+	Prepare func(scenario.Scenario) (scenario.Scenario, error) // see envelopeSearch.Prepare
+	Log     io.Writer                                          // receives progress messages
 
-	mu     sync.Mutex // protects the fields below
-	live   *display.Progress
-	status string
-	runs   int
+	mu           sync.Mutex // protects the fields below
+	liveProgress *display.Progress
+	status       string
+	runs         int
 }
 
-// EnvelopeResult is the content of a lock's envelope.json.
+// EnvelopeResult is stored as envelope.json.
 type EnvelopeResult struct {
-	Code    int             `json:"code"` // exit code of the whole search
+	Code    int             `json:"code"` // exit code of the search
 	Lock    string          `json:"lock"`
 	Results []*Envelope     `json:"results"`
 	Schema  int             `json:"schema"`
@@ -484,24 +475,24 @@ type EnvelopeResult struct {
 	folder string
 }
 
-// Run measures the envelopes, calls found with each one, and writes the result to a new folder in
-// the store.
+// Run measures an envelope in each dimension and calls found with each. It writes the results to a
+// new folder in the store.
 func (x *EnvelopeFinder) Run(ctx context.Context, dimensions []Dimension, found func(*Envelope)) (*EnvelopeResult, error) {
-	all := &EnvelopeResult{Lock: x.Lock, Schema: 1, Seed: x.Seed, Seeds: x.Seeds, Setting: x.Setting, Version: x.Version,
+	result := &EnvelopeResult{Lock: x.Lock, Schema: 1, Seed: x.Seed, Seeds: x.Seeds, Setting: x.Setting, Version: x.Version,
 		folder: filepath.Join(x.Store, envelopesFolder, suites.Stamp(time.Now()))}
-	if err := os.MkdirAll(all.folder, 0o755); err != nil {
+	if err := os.MkdirAll(result.folder, 0o755); err != nil {
 		return nil, withKind(storeFailed, err)
 	}
-	x.live = &display.Progress{W: x.Log, Mu: &x.mu, Started: time.Now(), Text: func(passed time.Duration) string {
-		return fmt.Sprintf("%s, %s, %.0f s", x.status, display.Plural(x.runs, "run"), passed.Seconds())
+	x.liveProgress = &display.Progress{W: x.Log, Mu: &x.mu, StartTime: time.Now(), Text: func(elapsed time.Duration) string {
+		return fmt.Sprintf("%s, %s, %.0f s", x.status, display.Plural(x.runs, "run"), elapsed.Seconds())
 	}}
-	defer x.live.Start()()
+	defer x.liveProgress.Start()()
 	search := envelopeSearch{Known: x.Known, Run: x.Simulator.Run, Workers: cap(x.Idle), Seed: x.Seed, Seeds: x.Seeds, Prepare: x.Prepare}
 	for _, d := range dimensions {
 		r, err := search.find(ctx, d, x.Setting, func(p envelopePoint) {
 			x.mu.Lock()
 			defer x.mu.Unlock()
-			x.runs += p.Runs
+			x.runs += p.NumRuns
 			x.status = fmt.Sprintf("%s: %s", d.Name, d.Unit.format(p.Value))
 		})
 		switch {
@@ -513,35 +504,35 @@ func (x *EnvelopeFinder) Run(ctx context.Context, dimensions []Dimension, found 
 		x.mu.Lock()
 		x.status = d.Name + ": minimizing the counterexample"
 		x.mu.Unlock()
-		x.minimize(ctx, &r, d, all.folder)
+		x.minimize(ctx, &r, d, result.folder)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if err := r.writeFigure(all.folder); err != nil {
+		if err := r.writeFigure(result.folder); err != nil {
 			return nil, withKind(storeFailed, err)
 		}
 		x.mu.Lock()
-		x.live.Erase()
+		x.liveProgress.Erase()
 		found(&r)
 		x.mu.Unlock()
-		all.Results, all.Code = append(all.Results, &r), outcome.WorseCode(all.Code, r.Code())
+		result.Results, result.Code = append(result.Results, &r), outcome.WorseCode(result.Code, r.Code())
 	}
-	return all, withKind(storeFailed, writeJSON(all.folder, "envelope.json", all))
+	return result, withKind(storeFailed, writeJSON(result.folder, "envelope.json", result))
 }
 
-// Print prints a summary.
+// Print prints the settings, the number of edges that match theory, and the folder of the results.
 func (r *EnvelopeResult) Print(w io.Writer) {
-	agree := slices.DeleteFunc(slices.Clone(r.Results), func(e *Envelope) bool { return e.Code() != outcome.ExitOK })
-	fmt.Fprintf(w, "%s; %s for each value\n%d of %d match theory: %s\n", r.Setting, display.Plural(r.Seeds, "seed"), len(agree), len(r.Results), r.folder)
+	matching := slices.DeleteFunc(slices.Clone(r.Results), func(e *Envelope) bool { return e.Code() != outcome.ExitOK })
+	fmt.Fprintf(w, "%s; %s for each value\n%d of %d match theory: %s\n", r.Setting, display.Plural(r.Seeds, "seed"), len(matching), len(r.Results), r.folder)
 }
 
-// minimize minimizes the scenario for the first value that broke the property. It skips
+// minimize minimizes the scenario for the mildest value that broke the property. It skips
 // availability, which the checker does not judge.
 func (x *EnvelopeFinder) minimize(ctx context.Context, r *Envelope, d Dimension, folder string) {
-	if r.BreaksAt == nil || r.Property == availability {
+	if r.FirstUnsafe == nil || r.Property == availability {
 		return
 	}
-	p := r.pointAt(*r.BreaksAt)
+	p := r.pointAt(*r.FirstUnsafe)
 	s, err := d.Scenario(r.Setting, p.Value, x.Known)
 	if err == nil {
 		s, err = x.Prepare(s)
@@ -557,18 +548,18 @@ func (x *EnvelopeFinder) minimize(ctx context.Context, r *Envelope, d Dimension,
 	}
 }
 
-// writeFigure writes the figure to a folder as SVG and PNG.
+// writeFigure writes the figure as SVG and PNG.
 func (r *Envelope) writeFigure(folder string) error {
 	var values []float64
 	var rates []figures.Rate
 	for _, p := range r.Points {
-		values, rates = append(values, p.Value), append(rates, figures.Rate{K: p.Broken, N: p.Runs})
+		values, rates = append(values, p.Value), append(rates, figures.Rate{K: p.NumViolated, N: p.NumRuns})
 	}
-	var must *figures.Limits
+	var limits *figures.Limits
 	if e := r.Edge; e != nil {
-		must = &figures.Limits{Nominal: e.Nominal, AlwaysSafe: e.Safe, AlwaysBreaks: e.AlwaysBreaks}
+		limits = &figures.Limits{Nominal: e.Nominal, AlwaysSafe: e.SafeLimit, AlwaysBreaks: e.FailureLimit}
 	}
-	fig := figures.Edge(r.fileName(), fmt.Sprintf("%s: %s", r.Property, strings.TrimSuffix(r.Doc, ",")), fmt.Sprintf("%s (%s)", r.Dimension, r.Unit), r.Unit == nodeCount, values, rates, must)
+	fig := figures.ThresholdFigure(r.fileName(), fmt.Sprintf("%s: %s", r.Property, strings.TrimSuffix(r.Doc, ",")), fmt.Sprintf("%s (%s)", r.Dimension, r.Unit), r.Unit == nodeCount, values, rates, limits)
 	if fig == nil {
 		return nil
 	}
@@ -579,7 +570,7 @@ func (r *Envelope) writeFigure(folder string) error {
 	return errors.Join(files.WriteIn(folder, fig.Name+".svg", fig.SVG()), files.WriteIn(folder, fig.Name+".png", image))
 }
 
-// firstFailure returns the first point that has a failed run, or nil.
+// firstFailure returns the first point with a failed run, or nil.
 func (r *Envelope) firstFailure() *envelopePoint {
 	if i := slices.IndexFunc(r.Points, func(p envelopePoint) bool { return p.Error != "" }); i >= 0 {
 		return &r.Points[i]
@@ -587,27 +578,27 @@ func (r *Envelope) firstFailure() *envelopePoint {
 	return nil
 }
 
-// Code returns the exit code of a result.
+// Code returns the exit code for this dimension.
 func (r *Envelope) Code() int {
 	switch {
 	case r.firstFailure() != nil:
 		return outcome.ExitBackend
 	case r.undecided():
 		return outcome.ExitUndecided
-	case !r.Agrees:
+	case !r.AsPredicted:
 		return outcome.ExitUnexpected
 	}
 	return outcome.ExitOK
 }
 
-// Print prints the measured and the predicted edge.
+// Print prints the measured and the predicted edge, and how to reproduce the violation.
 func (r *Envelope) Print(w io.Writer) {
-	in := display.Good
+	style := display.GoodText
 	if r.Code() != outcome.ExitOK {
-		in = display.Bad
+		style = display.BadText
 	}
 	fmt.Fprintln(w, display.Wrap(display.Width(w), 0, 2, r.String()))
-	fmt.Fprintln(w, "  "+display.Paint(w, in, display.Wrap(display.Width(w), 2, 4, r.describePrediction())))
+	fmt.Fprintln(w, "  "+display.Paint(w, style, display.Wrap(display.Width(w), 2, 4, r.describePrediction())))
 	if p := r.firstFailure(); p != nil {
 		fmt.Fprintf(w, "  a run failed at %s: %s\n", r.Unit.format(p.Value), display.FirstLine(p.Error))
 	}

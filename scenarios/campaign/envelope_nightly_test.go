@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// The lock also breaks where theory predicts under other settings. This test uses more seeds than
-// TestMeasuredEdgesMatchPredictions.
+// This is like TestMeasuredEdgesMatchPredictions, but with other settings and more seeds.
 func TestEnvelopes(t *testing.T) {
 	settings := []EnvelopeSetting{defaultSetting()}
 	for _, change := range []func(*EnvelopeSetting){
@@ -33,7 +32,7 @@ func TestEnvelopes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !r.Agrees || r.undecided() {
+				if !r.AsPredicted || r.undecided() {
 					t.Errorf("%s; %s", r, r.describePrediction())
 				}
 			})

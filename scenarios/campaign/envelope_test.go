@@ -16,7 +16,7 @@ import (
 
 var known = KnownLocks(kinds.All)
 
-// defaultSetting returns the settings that the catalog uses for the redlock lock.
+// defaultSetting returns the catalog's settings for the redlock lock.
 func defaultSetting() EnvelopeSetting {
 	minLatency, maxLatency := sim.Latency()
 	return EnvelopeSetting{TTL: 10 * time.Second, Nodes: 5, Drift: 0.01, Timeout: 50 * time.Millisecond,
@@ -25,39 +25,38 @@ func defaultSetting() EnvelopeSetting {
 
 var backend = sim.New(kinds.All)
 
-// testSearch runs scenarios in the simulation.
+// testSearch returns a search that runs in the simulation.
 func testSearch(seeds int) envelopeSearch {
 	return envelopeSearch{Known: known, Workers: 1, Seed: 1, Seeds: seeds, Run: func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
 		return Execute(ctx, backend, Job{Scenario: s, Seed: seed, Backend: backend.Name(), Keep: KeepNone})
 	}}
 }
 
-// The lock breaks where theory predicts and nowhere else. Measured times are within one retry and
-// one round trip of the nominal edge, and measured rates within 0.1 %.
+// Measured times are within one retry and one round trip of the nominal edge, and measured rates
+// within 0.1 %.
 func TestMeasuredEdgesMatchPredictions(t *testing.T) {
 	s := defaultSetting()
-	within := map[unit]float64{seconds: s.Retry.Max.Seconds() + 2*s.maxOneWay(), rate: 0.001, nodeCount: 0}
+	tolerances := map[unit]float64{seconds: s.Retry.Max.Seconds() + 2*s.maxOneWay(), rate: 0.001, nodeCount: 0}
 	for _, d := range Dimensions {
 		t.Run(d.Name+"/"+d.Property, func(t *testing.T) {
 			r, err := testSearch(1).find(t.Context(), d, s, func(envelopePoint) {})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !r.Agrees || r.undecided() {
+			if !r.AsPredicted || r.undecided() {
 				t.Fatalf("%s; %s", r, r.describePrediction())
 			}
-			far := within[d.Unit]
+			tolerance := tolerances[d.Unit]
 			if d.Name == "fsync-everysec" {
-				far = 0.11 // a Redis tick and a sync
+				tolerance = 0.11 // a Redis tick and a sync
 			}
-			if r.Edge != nil && math.Abs(*r.BreaksAt-r.Edge.Nominal) > far+1e-9 {
+			if r.Edge != nil && math.Abs(*r.FirstUnsafe-r.Edge.Nominal) > tolerance+1e-9 {
 				t.Errorf("%s; %s", r, r.describePrediction())
 			}
 		})
 	}
 }
 
-// A lock without a drift margin breaks at values that theory rules out.
 func TestLockWithoutDriftMarginDisagrees(t *testing.T) {
 	x := testSearch(3)
 	x.Prepare = func(s scenario.Scenario) (scenario.Scenario, error) {
@@ -68,16 +67,15 @@ func TestLockWithoutDriftMarginDisagrees(t *testing.T) {
 		if d.Name != "clock-jump" {
 			continue
 		}
-		if r, err := x.find(t.Context(), d, defaultSetting(), func(envelopePoint) {}); err != nil || r.Agrees {
+		if r, err := x.find(t.Context(), d, defaultSetting(), func(envelopePoint) {}); err != nil || r.AsPredicted {
 			t.Errorf("%s; %v", r, err)
 		}
 	}
 }
 
-// A predicted edge beyond all values tried does not contradict the measurement.
 func TestMatchesPrediction(t *testing.T) {
 	for _, c := range []struct {
-		of     string
+		name   string
 		less   bool
 		tried  string // results in order of value: h for holds, b for breaks
 		agrees bool
@@ -86,22 +84,22 @@ func TestMatchesPrediction(t *testing.T) {
 		{"too early", false, "hhbbbb", false},
 		{"too late", false, "hhhhhhhb", false},
 		{"beyond the tried values", false, "hhh", true},
-		{"never, though it must break", false, "hhhhhhhh", false},
-		{"at the first value, though it can't break there", false, "bbbbbb", false},
+		{"never, though it should break", false, "hhhhhhhh", false},
+		{"at the first value, though it should hold there", false, "bbbbbb", false},
 		{"at the edge, lower is worse", true, "bbbbhhh", true},
 		{"too early, lower is worse", true, "bbbbbbbh", false},
 		{"everywhere, lower is worse", true, "bbb", true},
-		{"everywhere, though the mildest can't break", true, "bbbbbbbb", false},
+		{"everywhere, though it should hold at the mildest value", true, "bbbbbbbb", false},
 	} {
-		edge := &predictedEdge{Safe: 3.5, AlwaysBreaks: 4.5}
+		edge := &predictedEdge{SafeLimit: 3.5, FailureLimit: 4.5}
 		if c.less {
-			edge = &predictedEdge{Safe: 4.5, AlwaysBreaks: 3.5}
+			edge = &predictedEdge{SafeLimit: 4.5, FailureLimit: 3.5}
 		}
 		r := Envelope{LessIsWorse: c.less, Edge: edge}
 		for i, outcome := range c.tried {
-			p := envelopePoint{Value: float64(i), Runs: 5}
+			p := envelopePoint{Value: float64(i), NumRuns: 5}
 			if outcome == 'b' {
-				p.Broken = 5
+				p.NumViolated = 5
 			}
 			r.Points = append(r.Points, p)
 		}
@@ -110,29 +108,28 @@ func TestMatchesPrediction(t *testing.T) {
 		}
 		r.locateEdge()
 		if got := r.matchesPrediction(1); got != c.agrees {
-			t.Errorf("%s: %v, want %v", c.of, got, c.agrees)
+			t.Errorf("%s: %v, want %v", c.name, got, c.agrees)
 		}
 	}
-	if r := (Envelope{Points: []envelopePoint{{Value: 1, Runs: 5}}}); !r.matchesPrediction(1) {
-		t.Error("disagrees, though nothing broke and no edge is predicted")
+	if r := (Envelope{Points: []envelopePoint{{Value: 1, NumRuns: 5}}}); !r.matchesPrediction(1) {
+		t.Error("nothing breaks and no edge is predicted: got no match")
 	}
 }
 
-// Undecided or failed points do not count as agreement with theory.
 func TestEnvelopeExitCodes(t *testing.T) {
 	at := func(v float64) *float64 { return &v }
-	edge := &predictedEdge{Nominal: 2, Safe: 1.5, AlwaysBreaks: 2}
+	edge := &predictedEdge{Nominal: 2, SafeLimit: 1.5, FailureLimit: 2}
 	for name, x := range map[string]struct {
 		Envelope
 		code int
 	}{
-		"agrees":              {Envelope{HoldsAt: at(1), BreaksAt: at(2), Edge: edge, Agrees: true, Points: []envelopePoint{{Value: 1, Runs: 2}, {Value: 2, Runs: 2, Broken: 1}}}, outcome.ExitOK},
-		"disagrees":           {Envelope{HoldsAt: at(0), BreaksAt: at(1), Edge: edge, Points: []envelopePoint{{Value: 0, Runs: 2}, {Value: 1, Runs: 2, Broken: 1}}}, outcome.ExitUnexpected},
-		"not exercised":       {Envelope{Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2, NotExercised: 2}, {Value: 1, Runs: 2, NotExercised: 2}}}, outcome.ExitUndecided},
-		"worst not exercised": {Envelope{HoldsAt: at(0), Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2}, {Value: 1, Runs: 2, NotExercised: 2}}}, outcome.ExitUndecided},
-		"worst not exercised, lower is worse": {Envelope{HoldsAt: at(1), LessIsWorse: true, Agrees: true,
-			Points: []envelopePoint{{Value: 0, Runs: 2, NotExercised: 2}, {Value: 1, Runs: 2}}}, outcome.ExitUndecided},
-		"failed": {Envelope{HoldsAt: at(0), BreaksAt: at(1), Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2, Failed: 1, Error: "no"}, {Value: 1, Runs: 2, Broken: 1}}}, outcome.ExitBackend},
+		"agrees":              {Envelope{LastSafe: at(1), FirstUnsafe: at(2), Edge: edge, AsPredicted: true, Points: []envelopePoint{{Value: 1, NumRuns: 2}, {Value: 2, NumRuns: 2, NumViolated: 1}}}, outcome.ExitOK},
+		"disagrees":           {Envelope{LastSafe: at(0), FirstUnsafe: at(1), Edge: edge, Points: []envelopePoint{{Value: 0, NumRuns: 2}, {Value: 1, NumRuns: 2, NumViolated: 1}}}, outcome.ExitUnexpected},
+		"not exercised":       {Envelope{AsPredicted: true, Points: []envelopePoint{{Value: 0, NumRuns: 2, NumUnexercised: 2}, {Value: 1, NumRuns: 2, NumUnexercised: 2}}}, outcome.ExitUndecided},
+		"worst not exercised": {Envelope{LastSafe: at(0), AsPredicted: true, Points: []envelopePoint{{Value: 0, NumRuns: 2}, {Value: 1, NumRuns: 2, NumUnexercised: 2}}}, outcome.ExitUndecided},
+		"worst not exercised, lower is worse": {Envelope{LastSafe: at(1), LessIsWorse: true, AsPredicted: true,
+			Points: []envelopePoint{{Value: 0, NumRuns: 2, NumUnexercised: 2}, {Value: 1, NumRuns: 2}}}, outcome.ExitUndecided},
+		"failed": {Envelope{LastSafe: at(0), FirstUnsafe: at(1), AsPredicted: true, Points: []envelopePoint{{Value: 0, NumRuns: 2, NumFailed: 1, Error: "no"}, {Value: 1, NumRuns: 2, NumViolated: 1}}}, outcome.ExitBackend},
 	} {
 		if got := x.Code(); got != x.code {
 			t.Errorf("%s: exit code %d, want %d", name, got, x.code)

@@ -4,18 +4,18 @@ package campaign
 type ErrorKind int
 
 const (
-	storeFailed   ErrorKind = iota // the store is not writable
-	CorpusFailed                   // the corpus or one of its files is not readable
+	storeFailed   ErrorKind = iota // can't write to the store
+	CorpusFailed                   // can't read the corpus or one of its files
 	InUse                          // another process runs the same search
 	NotResumable                   // the state in the folder is invalid, or belongs to another search
-	NotMeasurable                  // a setting is out of a dimension's range
-	NotReproduced                  // a minimized scenario does not show its bug: a bug in lockpick
+	NotMeasurable                  // a setting is outside a dimension's range
+	NotReproduced                  // a minimized scenario does not show its bug, which is a bug in lockpick
 )
 
-// Error is an error of a campaign.
+// Error is an error in a campaign.
 type Error struct {
 	Kind ErrorKind
-	Path string // the file or folder with the problem, if removing it helps
+	Path string // the file or folder to remove, if removing it helps
 	Err  error
 }
 

@@ -30,64 +30,65 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// fuzzFile is the name of the state file in a search's folder.
+// fuzzFile is the state file in a search's folder.
 const fuzzFile = "hunt.json"
 
-// maxFuzzFile is the maximum size of the state file, which contains only a few findings and a few
-// runs that finished out of order.
+// maxFuzzFile limits the size of the state file, which holds only a few findings and the numbers of
+// a few runs.
 const maxFuzzFile = 16 << 20
 
-// fuzzSchema is the version of the state file.
+// fuzzSchema is the version of the state file format.
 const fuzzSchema = 1
 
-// FuzzState is the state of a search. It is not safe for concurrent use.
+// FuzzState is the progress of a search, as saved in the state file. It is not safe for concurrent
+// use.
 type FuzzState struct {
-	Schema    int            `json:"schema"`
-	Digest    string         `json:"of"`              // digest of the scenarios, the lock and the version
-	Scenarios []string       `json:"scenarios"`       // each seed runs all of them, in this order
-	Seed      uint64         `json:"seed"`            // the first seed
-	Next      int            `json:"next"`            // all runs with lower numbers are done
-	DoneAhead []int          `json:"ahead,omitempty"` // numbers of other finished runs, sorted
-	Runs      int            `json:"runs"`
-	Failed    int            `json:"failed,omitempty"` // finished runs that could not be judged
-	Error     string         `json:"error,omitempty"`  // error of the first failed run
-	Findings  []*FuzzFinding `json:"finds"`
-	Owner     string         `json:"owner,omitempty"` // the process that runs the search; "" if none does
-	// Session is the current invocation, or an interrupted one that the next invocation resumes.
+	Schema          int            `json:"schema"`
+	Digest          string         `json:"of"`              // digest of the scenarios and lockpick's version
+	Scenarios       []string       `json:"scenarios"`       // run in this order with each seed
+	Seed            uint64         `json:"seed"`            // the first seed
+	FirstUnfinished int            `json:"next"`            // every run with a lower number is done
+	OutOfOrder      []int          `json:"ahead,omitempty"` // sorted numbers of the other runs that are done
+	Runs            int            `json:"runs"`
+	FailedRuns      int            `json:"failed,omitempty"` // finished runs that could not be judged
+	Error           string         `json:"error,omitempty"`  // error of the first such run
+	Findings        []*FuzzFinding `json:"finds"`
+	Owner           string         `json:"owner,omitempty"` // the process running the search, or ""
+	// Session is the current invocation or, after an interruption, the one to resume.
 	Session fuzzSession `json:"leg"`
 
-	folder   string
-	assigned int
+	folder       string
+	nextToAssign int
 }
 
-// fuzzSession is one invocation's share of a search.
+// fuzzSession is the part of a search done by one invocation, including resumptions.
 type fuzzSession struct {
-	RunsBefore int     `json:"begun"`   // runs done before it started
-	Seconds    float64 `json:"seconds"` // time it has taken
+	RunsBefore int     `json:"begun"`   // runs done before the session started
+	Seconds    float64 `json:"seconds"` // search time so far
 	Done       bool    `json:"over"`
 }
 
-// FuzzFinding is a property and a cause of its violation.
+// FuzzFinding is a violation found by a search: a property and a cause.
 type FuzzFinding struct {
 	Bug
-	Required bool        `json:"held"` // whether the property was required
-	Runs     int         `json:"runs"`
-	First    fuzzExample `json:"first"`
-	Shortest fuzzExample `json:"shortest"`
-	// RunsBefore is the number of runs before the finding's first run, and Seconds is the search
-	// time until then. MinimizeSeconds is how long minimizing took.
+	Required    bool        `json:"held"` // whether the property was required
+	Runs        int         `json:"runs"`
+	FirstRun    fuzzExample `json:"first"`
+	ShortestRun fuzzExample `json:"shortest"`
+	// RunsBefore and Seconds are the number of runs and the search time up to the first run that
+	// showed the finding. MinimizeSeconds is how long minimizing took.
 	RunsBefore      int     `json:"after"`
 	Seconds         float64 `json:"seconds"`
 	MinimizeSeconds float64 `json:"took,omitempty"`
-	// First is the lowest-numbered run that had shown the finding when it was processed, and Dir is
-	// its directory. File is the minimized scenario, and Minimized describes it. If there is none,
-	// NotMinimized explains why. Settled is set as soon as File or NotMinimized is.
+	// FirstRun is the lowest-numbered run known to show the finding when the finding was settled,
+	// and Dir is its directory. File is the minimized scenario, described by Minimized. If there is
+	// none, NotMinimized says why. Settled means that File or NotMinimized is final.
 	Dir          string     `json:"dir,omitempty"`
 	File         string     `json:"file,omitempty"`
 	Minimized    *Minimized `json:"small,omitempty"`
 	Command      string     `json:"command,omitempty"` // runs the minimized scenario
 	NotMinimized string     `json:"why,omitempty"`
-	Known        bool       `json:"known,omitempty"` // the finding was already in the corpus
+	Known        bool       `json:"known,omitempty"` // whether the finding was already in the corpus
 	Settled      bool       `json:"settled"`
 }
 
@@ -97,12 +98,12 @@ type fuzzExample struct {
 	outcome.Example
 }
 
-// errFuzzInUse means that another process runs the same search.
+// errFuzzInUse is returned if another process is running the same search.
 var errFuzzInUse = errors.New("another lockpick process is running this search")
 
-// openFuzz starts a search in a folder, or resumes the search if the folder contains its state.
-func openFuzz(folder, of string, scenarios []string, seed uint64) (*FuzzState, error) {
-	h := &FuzzState{Schema: fuzzSchema, Digest: of, Scenarios: scenarios, Seed: seed, Findings: []*FuzzFinding{}, Session: fuzzSession{Done: true}}
+// openFuzz resumes the search stored in a folder, or starts a new one.
+func openFuzz(folder, digest string, scenarios []string, seed uint64) (*FuzzState, error) {
+	h := &FuzzState{Schema: fuzzSchema, Digest: digest, Scenarios: scenarios, Seed: seed, Findings: []*FuzzFinding{}, Session: fuzzSession{Done: true}}
 	text, err := files.ReadIn(folder, fuzzFile, maxFuzzFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -112,15 +113,15 @@ func openFuzz(folder, of string, scenarios []string, seed uint64) (*FuzzState, e
 		if h, err = parseFuzz(text); err != nil {
 			return nil, fmt.Errorf("read %s: %w", filepath.Join(folder, fuzzFile), err)
 		}
-		if h.Digest != of || !slices.Equal(h.Scenarios, scenarios) {
+		if h.Digest != digest || !slices.Equal(h.Scenarios, scenarios) {
 			return nil, fmt.Errorf("read %s: it belongs to another search", filepath.Join(folder, fuzzFile))
 		}
 	}
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		return nil, fmt.Errorf("open search: %w", err)
 	}
-	if other, ok := files.ParseOwner(h.Owner); ok && other != self && !other.Ended(self, time.Time{}) {
+	if owner, ok := files.ParseOwner(h.Owner); ok && owner != self && !owner.Ended(self, time.Time{}) {
 		return nil, errFuzzInUse
 	}
 	h.folder, h.Owner = folder, self.String()
@@ -130,118 +131,118 @@ func openFuzz(folder, of string, scenarios []string, seed uint64) (*FuzzState, e
 	return h, nil
 }
 
-// parseFuzz parses a state file and rejects an invalid one.
+// parseFuzz parses and validates a state file.
 func parseFuzz(text []byte) (*FuzzState, error) {
 	h := &FuzzState{}
 	if err := files.JSON(verdict.CanonicalJSON(text), h); err != nil {
 		return nil, err
 	}
-	slices.Sort(h.DoneAhead)
-	for k, i := range h.DoneAhead {
-		if i < h.Next || k > 0 && i == h.DoneAhead[k-1] {
+	slices.Sort(h.OutOfOrder)
+	for k, i := range h.OutOfOrder {
+		if i < h.FirstUnfinished || k > 0 && i == h.OutOfOrder[k-1] {
 			return nil, fmt.Errorf("run %d is counted twice", i)
 		}
 	}
 	switch {
 	case h.Schema != fuzzSchema:
 		return nil, fmt.Errorf("schema %d is not supported; this version reads schema %d", h.Schema, fuzzSchema)
-	case h.Next < 0 || h.Runs != h.Next+len(h.DoneAhead):
-		return nil, fmt.Errorf("runs is %d, but %d runs are marked as done", h.Runs, h.Next+len(h.DoneAhead))
+	case h.FirstUnfinished < 0 || h.Runs != h.FirstUnfinished+len(h.OutOfOrder):
+		return nil, fmt.Errorf("runs is %d, but %d runs are marked as done", h.Runs, h.FirstUnfinished+len(h.OutOfOrder))
 	case len(h.Scenarios) == 0:
 		return nil, errors.New("no scenarios")
 	case h.Session.RunsBefore < 0 || h.Session.RunsBefore > h.Runs || !(h.Session.Seconds >= 0):
 		return nil, errors.New("leg: begun or seconds is out of range")
 	}
 	for i, f := range h.Findings {
-		if f == nil || f.Runs < 1 || f.First.Scenario < 0 || f.First.Scenario >= len(h.Scenarios) {
-			return nil, fmt.Errorf("finding %d has no run", i+1)
+		if f == nil || f.Runs < 1 || f.FirstRun.Scenario < 0 || f.FirstRun.Scenario >= len(h.Scenarios) {
+			return nil, fmt.Errorf("finding %d has no valid run", i+1)
 		}
 	}
-	h.assigned = h.Next
+	h.nextToAssign = h.FirstUnfinished
 	return h, nil
 }
 
-// resumes reports whether the search continues an interrupted invocation.
+// resumes reports whether the session was interrupted before.
 func (h *FuzzState) resumes() bool { return h.Session.Seconds > 0 }
 
-// nextRun returns the number of the next unassigned run.
+// nextRun assigns the next run that is not done and returns its number.
 func (h *FuzzState) nextRun() int {
-	for h.isDone(h.assigned) {
-		h.assigned++
+	for h.isDone(h.nextToAssign) {
+		h.nextToAssign++
 	}
-	h.assigned++
-	return h.assigned - 1
+	h.nextToAssign++
+	return h.nextToAssign - 1
 }
 
 func (h *FuzzState) isDone(i int) bool {
-	_, ahead := slices.BinarySearch(h.DoneAhead, i)
-	return i < h.Next || ahead
+	_, outOfOrder := slices.BinarySearch(h.OutOfOrder, i)
+	return i < h.FirstUnfinished || outOfOrder
 }
 
-// runOf returns the scenario and the seed of a run.
+// runOf returns the index of a run's scenario and the run's seed.
 func (h *FuzzState) runOf(i int) (scenario int, seed uint64) {
 	return i % len(h.Scenarios), h.Seed + uint64(i/len(h.Scenarios))
 }
 
-// record adds the outcome of run i. It returns the new findings, and whether a required property
-// was violated. Recording a run twice has no further effect.
-func (h *FuzzState) record(i int, o outcome.Outcome) (fresh []*FuzzFinding, requiredViolated bool) {
+// record adds the outcome of run i, unless it was added before. It returns the new findings and
+// whether a required property was violated.
+func (h *FuzzState) record(i int, o outcome.Outcome) (newFindings []*FuzzFinding, requiredViolated bool) {
 	if h.isDone(i) {
 		return nil, false
 	}
-	at, _ := slices.BinarySearch(h.DoneAhead, i)
-	h.DoneAhead = slices.Insert(h.DoneAhead, at, i)
-	for len(h.DoneAhead) > 0 && h.DoneAhead[0] == h.Next {
-		h.DoneAhead = h.DoneAhead[1:]
-		h.Next++
+	insertAt, _ := slices.BinarySearch(h.OutOfOrder, i)
+	h.OutOfOrder = slices.Insert(h.OutOfOrder, insertAt, i)
+	for len(h.OutOfOrder) > 0 && h.OutOfOrder[0] == h.FirstUnfinished {
+		h.OutOfOrder = h.OutOfOrder[1:]
+		h.FirstUnfinished++
 	}
 	h.Runs++
 	if o.Error != "" {
-		h.Failed++
+		h.FailedRuns++
 		h.Error = cmp.Or(h.Error, o.Error)
 	}
 	scenario, seed := h.runOf(i)
 	for _, j := range o.Violations() {
-		this := fuzzExample{scenario, outcome.Example{Seed: seed, Events: j.Length, Command: o.Command}}
+		example := fuzzExample{scenario, outcome.Example{Seed: seed, Events: j.Length, Command: o.Command}}
 		b := Bug{Property: j.Property, Cause: j.Cause}
-		f := outcome.GetOrAdd(&h.Findings, func(f *FuzzFinding) bool { return f.Bug == b }, FuzzFinding{Bug: b, First: this, Shortest: this, RunsBefore: h.Runs})
+		f := outcome.GetOrAdd(&h.Findings, func(f *FuzzFinding) bool { return f.Bug == b }, FuzzFinding{Bug: b, FirstRun: example, ShortestRun: example, RunsBefore: h.Runs})
 		if f.Runs++; f.Runs == 1 {
-			fresh = append(fresh, f)
+			newFindings = append(newFindings, f)
 		}
 		required := j.Expected == string(verdict.Holds)
 		f.Required, requiredViolated = f.Required || required, requiredViolated || required
-		if !f.Settled && runsBefore(this, f.First) {
-			f.First = this
+		if !f.Settled && hasLowerNumber(example, f.FirstRun) {
+			f.FirstRun = example
 		}
-		if this.Events < f.Shortest.Events || this.Events == f.Shortest.Events && runsBefore(this, f.Shortest) {
-			f.Shortest = this
+		if example.Events < f.ShortestRun.Events || example.Events == f.ShortestRun.Events && hasLowerNumber(example, f.ShortestRun) {
+			f.ShortestRun = example
 		}
 	}
-	return fresh, requiredViolated
+	return newFindings, requiredViolated
 }
 
-// runsBefore reports whether run a has a lower number than run b.
-func runsBefore(a, b fuzzExample) bool {
+// hasLowerNumber reports whether a has a lower run number than b.
+func hasLowerNumber(a, b fuzzExample) bool {
 	return cmp.Or(cmp.Compare(a.Seed, b.Seed), cmp.Compare(a.Scenario, b.Scenario)) < 0
 }
 
-// finish sorts the findings for output and returns the exit code.
+// finish sorts the findings for printing and returns the exit code.
 func (h *FuzzState) finish() int {
 	slices.SortFunc(h.Findings, func(a, b *FuzzFinding) int {
-		at := func(f *FuzzFinding) int { return slices.Index(checker.Properties(), f.Property) }
+		propertyIndex := func(f *FuzzFinding) int { return slices.Index(checker.Properties(), f.Property) }
 		requiredFirst := func(f *FuzzFinding) int {
 			if f.Required {
 				return 0
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(requiredFirst(a), requiredFirst(b)), cmp.Compare(at(a), at(b)), cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Cause, b.Cause))
+		return cmp.Or(cmp.Compare(requiredFirst(a), requiredFirst(b)), cmp.Compare(propertyIndex(a), propertyIndex(b)), cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Cause, b.Cause))
 	})
 	code := outcome.ExitOK
 	if len(h.Findings) > 0 && h.Findings[0].Required {
 		code = outcome.ExitUnexpected
 	}
-	if h.Failed > 0 {
+	if h.FailedRuns > 0 {
 		code = outcome.WorseCode(code, outcome.ExitBackend)
 	}
 	return code
@@ -258,42 +259,44 @@ func (h *FuzzState) save() error {
 	return nil
 }
 
-// close writes the final state file, which no longer names an owner.
+// close saves the state without an owner.
 func (h *FuzzState) close() error {
 	h.Owner = ""
 	return h.save()
 }
 
-// Fuzzer runs scenarios with one new seed after another and minimizes the violations it finds.
+// Fuzzer runs scenarios with new seeds and minimizes the violations it finds.
 type Fuzzer struct {
 	Simulator
-	Store     string // for the findings
+	Store     string // folder for the findings
 	Scenarios []scenario.Scenario
-	Job       func(n int, seed uint64) Job // returns the job of the n-th scenario
-	Corpus    string                       // folder of minimized scenarios; "" means the one in the store
-	Time      time.Duration                // time limit of the search; 0 means none
+	NewJob    func(n int, seed uint64) Job // returns the job of the n-th scenario
+	Corpus    string                       // folder of minimized scenarios; defaults to a folder in Store
+	TimeLimit time.Duration                // 0 means no limit
 	Seed      uint64                       // the first seed of a new search
 	Seeds     int                          // per scenario
-	Restart   bool                         // start a new search even if there is one to resume
-	FailFast  bool                         // stop after the first violation of a required property
-	Log       io.Writer                    // for messages during the search
+	Restart   bool                         // discard the stored search and start a new one
+	FailFast  bool                         // stop when a required property is violated
+	Log       io.Writer                    // receives progress messages
 	Result    *FuzzState
 
-	started   time.Time
-	resumed   int                 // runs done before this call began
-	knownBugs map[Bug]FuzzFinding // the findings that the corpus still reproduces
+	startTime   time.Time
+	resumedRuns int                 // runs done before Open
+	knownBugs   map[Bug]FuzzFinding // violations that the corpus still shows
 
-	running    sync.WaitGroup // runs in progress
-	mu         sync.Mutex     // protects Result and the fields below
-	live       *display.Progress
-	saved      time.Time
-	saveErr    error  // error from saving the state
-	minimizing string // the finding that is being minimized
-	stopped    bool   // no more runs should start
+	running        sync.WaitGroup // runs in progress
+	mu             sync.Mutex     // protects Result and the fields below
+	liveProgress   *display.Progress
+	lastSave       time.Time
+	saveErr        error  // from saving the state
+	currentFinding string // the finding being minimized
+	stopped        bool   // start no more runs
 }
 
+// Open prepares the folders and resumes the search if the store contains it. Otherwise it starts a
+// new one.
 func (x *Fuzzer) Open() error {
-	x.started = time.Now()
+	x.startTime = time.Now()
 	if x.Corpus == "" {
 		x.Corpus = filepath.Join(x.Store, CorpusFolder)
 	} else if err := CanWrite(x.Corpus); err != nil {
@@ -306,14 +309,14 @@ func (x *Fuzzer) Open() error {
 	if err != nil {
 		return err
 	}
-	of := fmt.Sprintf("%x", sha256.Sum256(append(text, x.Version...)))
+	digest := fmt.Sprintf("%x", sha256.Sum256(append(text, x.Version...)))
 	var names []string
 	for _, s := range x.Scenarios {
 		names = append(names, s.ID())
 	}
 	l := x.Scenarios[0].Lock
 	name := display.Join("-", x.Scenarios[0].Name, l.Kind, l.Mistake)
-	folder := filepath.Join(x.Store, huntsFolder, name[:min(len(name), 80)]+"-"+of[:8])
+	folder := filepath.Join(x.Store, huntsFolder, name[:min(len(name), 80)]+"-"+digest[:8])
 	err = os.MkdirAll(folder, 0o755)
 	if err == nil && x.Restart {
 		if err = os.Remove(filepath.Join(folder, fuzzFile)); errors.Is(err, fs.ErrNotExist) {
@@ -323,7 +326,7 @@ func (x *Fuzzer) Open() error {
 	if err != nil {
 		return withKind(storeFailed, err)
 	}
-	switch x.Result, err = openFuzz(folder, of[:16], names, x.Seed); {
+	switch x.Result, err = openFuzz(folder, digest[:16], names, x.Seed); {
 	case errors.Is(err, errFuzzInUse):
 		return withKind(InUse, err)
 	case err != nil:
@@ -333,60 +336,62 @@ func (x *Fuzzer) Open() error {
 	case x.Result.Runs > 0:
 		fmt.Fprintf(x.Log, "continuing with new seeds: %d runs done\n", x.Result.Runs)
 	}
-	x.resumed = x.Result.Runs
+	x.resumedRuns = x.Result.Runs
 	return x.Result.save()
 }
 
-// Run first runs the scenarios of the corpus. It then searches until the time limit or the last
-// seed is reached, or ctx is done. It returns the exit code for the findings.
+// Run runs the scenarios in the corpus and then searches until ctx is done or the search reaches
+// its time limit or its last seed. It returns the exit code for the findings.
 func (x *Fuzzer) Run(ctx context.Context) (code int, err error) {
 	if err = x.runCorpus(ctx); err == nil {
 		err = x.search(ctx)
 	}
 	x.Result.Session.Seconds = x.elapsed()
 	x.Result.Session.Done = err == nil && ctx.Err() == nil
-	if lost := x.Result.close(); err == nil {
-		err = withKind(storeFailed, lost)
+	if closeErr := x.Result.close(); err == nil {
+		err = withKind(storeFailed, closeErr)
 	}
 	return x.Result.finish(), cmp.Or(ctx.Err(), err)
 }
 
-// elapsed returns the search time in seconds, including that of interrupted invocations.
-func (x *Fuzzer) elapsed() float64 { return x.Result.Session.Seconds + time.Since(x.started).Seconds() }
+// elapsed returns the session's search time in seconds, including the time before an interruption.
+func (x *Fuzzer) elapsed() float64 {
+	return x.Result.Session.Seconds + time.Since(x.startTime).Seconds()
+}
 
 func (x *Fuzzer) search(ctx context.Context) error {
 	session := x.Result.Session
 	var timeUp <-chan time.Time
-	if x.Time > 0 {
-		timeUp = time.After(x.Time - time.Duration(session.Seconds*float64(time.Second)))
+	if x.TimeLimit > 0 {
+		timeUp = time.After(x.TimeLimit - time.Duration(session.Seconds*float64(time.Second)))
 	}
-	x.live = &display.Progress{W: x.Log, Mu: &x.mu, Started: x.started, Text: x.progress}
-	defer x.live.Start()()
+	x.liveProgress = &display.Progress{W: x.Log, Mu: &x.mu, StartTime: x.startTime, Text: x.progress}
+	defer x.liveProgress.Start()()
 	defer x.running.Wait()
 	for {
 		if err := x.settle(ctx); err != nil {
 			return err
 		}
-		i, last := 0, session.RunsBefore+x.Seeds*len(x.Scenarios) // no run starts when i reaches last
+		i, end := 0, session.RunsBefore+x.Seeds*len(x.Scenarios) // stop when i reaches end
 		var w *Worker
-		select { // check the limit first: if several cases are ready, the select below may choose any
+		select { // check the time limit first, because the select below chooses at random
 		case <-timeUp:
-			i = last
+			i = end
 		default:
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
 			case <-timeUp:
-				i = last
+				i = end
 			case w = <-x.Idle:
 				x.mu.Lock()
 				if i = x.Result.nextRun(); x.stopped {
-					i = last
+					i = end
 				}
 				x.mu.Unlock()
 			}
 		}
-		if i >= last {
+		if i >= end {
 			if w != nil {
 				x.Idle <- w
 			}
@@ -403,129 +408,128 @@ func (x *Fuzzer) search(ctx context.Context) error {
 	}
 }
 
-// job returns the job for a run that is not stored.
+// job returns a job that does not store its run.
 func (x *Fuzzer) job(n int, seed uint64) Job {
-	j := x.Job(n, seed)
+	j := x.NewJob(n, seed)
 	j.Keep = KeepNone
 	return j
 }
 
-// saveInterval is how often the state is saved while nothing is found. If lockpick is killed, the
-// runs since the last save are lost and have to be repeated.
+// saveInterval is how often the state is saved if nothing is found. A killed search repeats the runs
+// since the last save.
 const saveInterval = time.Second
 
-// recordRun adds the outcome of a run and reports new findings.
+// recordRun adds the outcome of a run, prints new findings, and regularly saves the state.
 func (x *Fuzzer) recordRun(i int, o outcome.Outcome) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	fresh, requiredViolated := x.Result.record(i, o)
+	newFindings, requiredViolated := x.Result.record(i, o)
 	x.stopped = x.stopped || requiredViolated && x.FailFast
-	for _, f := range fresh {
+	for _, f := range newFindings {
 		f.Seconds = x.elapsed()
-		x.live.Erase()
-		fmt.Fprintf(x.Log, "found: %s, shown by %s\n", f.Bug, f.First.Command)
-		if k, inCorpus := x.knownBugs[f.Bug]; inCorpus {
-			f.Known, f.File, f.Command = true, k.File, k.Command
+		x.liveProgress.Erase()
+		fmt.Fprintf(x.Log, "found: %s, shown by %s\n", f.Bug, f.FirstRun.Command)
+		if corpusFinding, inCorpus := x.knownBugs[f.Bug]; inCorpus {
+			f.Known, f.File, f.Command = true, corpusFinding.File, corpusFinding.Command
 		}
 	}
-	if len(fresh) > 0 || time.Since(x.saved) > saveInterval {
+	if len(newFindings) > 0 || time.Since(x.lastSave) > saveInterval {
 		x.saveErr = errors.Join(x.saveErr, x.Result.save())
-		x.saved = time.Now()
+		x.lastSave = time.Now()
 	}
 }
 
-// settle stores a run for each new finding and minimizes that run's scenario.
+// settle stores a run of each new finding and minimizes its scenario.
 func (x *Fuzzer) settle(ctx context.Context) error {
 	for {
 		x.mu.Lock()
 		i := slices.IndexFunc(x.Result.Findings, func(f *FuzzFinding) bool { return !f.Settled })
 		if i >= 0 {
-			x.minimizing = x.Result.Findings[i].Bug.String()
+			x.currentFinding = x.Result.Findings[i].Bug.String()
 		}
-		lost := x.saveErr
+		saveErr := x.saveErr
 		x.mu.Unlock()
-		if lost != nil || i < 0 {
-			return withKind(storeFailed, lost)
+		if saveErr != nil || i < 0 {
+			return withKind(storeFailed, saveErr)
 		}
-		x.running.Wait() // so that the first run of the finding is known and all processors are free
+		x.running.Wait() // so that the lowest-numbered run is known and all processors are free
 		f := x.Result.Findings[i]
-		j := x.Job(f.First.Scenario, f.First.Seed)
+		j := x.NewJob(f.FirstRun.Scenario, f.FirstRun.Seed)
 		j.Keep = KeepAll
 		o := x.Do(ctx, j)
-		begun, k, why := time.Now(), (*MinimizedRun)(nil), error(nil)
+		start, minimized, minimizeErr := time.Now(), (*MinimizedRun)(nil), error(nil)
 		if !f.Known {
-			k, why = x.minimize(ctx, f)
+			minimized, minimizeErr = x.minimize(ctx, f)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		x.mu.Lock()
-		x.minimizing = ""
-		f.Dir, f.Settled, f.MinimizeSeconds = o.Dir, true, time.Since(begun).Seconds()
-		if why != nil {
-			f.NotMinimized = display.FirstLine(why.Error())
-		} else if k != nil {
-			f.File, f.Minimized, f.Command = k.File, &k.Minimized, k.Command
+		x.currentFinding = ""
+		f.Dir, f.Settled, f.MinimizeSeconds = o.Dir, true, time.Since(start).Seconds()
+		if minimizeErr != nil {
+			f.NotMinimized = display.FirstLine(minimizeErr.Error())
+		} else if minimized != nil {
+			f.File, f.Minimized, f.Command = minimized.File, &minimized.Minimized, minimized.Command
 		}
 		x.saveErr = errors.Join(x.saveErr, x.Result.save())
 		x.mu.Unlock()
 	}
 }
 
-// minimize minimizes the scenario of a finding. A run often violates several properties, so if the
-// minimized scenario of another finding also shows this one, minimize starts from there.
+// minimize minimizes the scenario of a finding. A run often violates several properties, so it
+// starts from another finding's minimized scenario if that shows this finding too.
 func (x *Fuzzer) minimize(ctx context.Context, f *FuzzFinding) (*MinimizedRun, error) {
-	s := x.Scenarios[f.First.Scenario]
-	from, seed := s, f.First.Seed
+	s := x.Scenarios[f.FirstRun.Scenario]
+	original, seed := s, f.FirstRun.Seed
 	for _, other := range x.Result.Findings {
 		if r := other.Minimized; r != nil && x.Simulator.Run(ctx, ExpectBug(r.Scenario, f.Bug), r.Seed).Code == outcome.ExitOK {
-			from, seed = r.Scenario, r.Seed
+			original, seed = r.Scenario, r.Seed
 			break
 		}
 	}
-	r, err := x.Minimizer(0).Minimize(ctx, from, seed, f.Bug)
+	r, err := x.Minimizer(0).Minimize(ctx, original, seed, f.Bug)
 	if err != nil {
 		return nil, err
 	}
-	r.From, r.OriginalSeed, r.Before = s.ID(), f.First.Seed, SizeOf(s.WithRandomPlan(f.First.Seed))
+	r.OriginalID, r.OriginalSeed, r.SizeBefore = s.ID(), f.FirstRun.Seed, SizeOf(s.WithRandomPlan(f.FirstRun.Seed))
 	name := corpusName(r)
 	return x.SaveMinimized(ctx, r, name, filepath.Join(x.Corpus, name+".yaml"), x.Store)
 }
 
-// progress describes the progress of the search.
-func (x *Fuzzer) progress(passed time.Duration) string {
-	h, violated := x.Result, 0
+func (x *Fuzzer) progress(elapsed time.Duration) string {
+	h, violations := x.Result, 0
 	for _, f := range h.Findings {
-		violated += f.Runs
+		violations += f.Runs
 	}
-	runs, fresh, spent := h.Runs-h.Session.RunsBefore, h.Runs-x.resumed, passed.Seconds()
-	parts := []string{display.Plural(runs, "run"), fmt.Sprintf("%s, %s", display.Plural(len(h.Findings), "finding"), display.Plural(violated, "violation"))}
-	if h.Failed > 0 {
-		parts = append(parts, fmt.Sprintf("%d failed", h.Failed))
+	runs, newRuns, seconds := h.Runs-h.Session.RunsBefore, h.Runs-x.resumedRuns, elapsed.Seconds()
+	parts := []string{display.Plural(runs, "run"), fmt.Sprintf("%s, %s", display.Plural(len(h.Findings), "finding"), display.Plural(violations, "violation"))}
+	if h.FailedRuns > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", h.FailedRuns))
 	}
-	parts = append(parts, fmt.Sprintf("%.0f s, %.3g per second", spent, float64(fresh)/max(spent, 1e-3)))
-	left := math.Inf(1)
-	if x.Time > 0 {
-		left = max(0, x.Time.Seconds()-h.Session.Seconds-spent)
+	parts = append(parts, fmt.Sprintf("%.0f s, %.3g per second", seconds, float64(newRuns)/max(seconds, 1e-3)))
+	remaining := math.Inf(1)
+	if x.TimeLimit > 0 {
+		remaining = max(0, x.TimeLimit.Seconds()-h.Session.Seconds-seconds)
 	}
-	if x.Seeds < MaxSeeds && fresh > 0 {
-		left = min(left, float64(x.Seeds*len(x.Scenarios)-runs)*spent/float64(fresh))
+	if x.Seeds < MaxSeeds && newRuns > 0 {
+		remaining = min(remaining, float64(x.Seeds*len(x.Scenarios)-runs)*seconds/float64(newRuns))
 	}
-	if !math.IsInf(left, 1) {
-		parts = append(parts, fmt.Sprintf("about %.0f s left", left))
+	if !math.IsInf(remaining, 1) {
+		parts = append(parts, fmt.Sprintf("about %.0f s left", remaining))
 	}
-	if x.minimizing != "" {
-		parts = append(parts, "minimizing "+x.minimizing)
+	if x.currentFinding != "" {
+		parts = append(parts, "minimizing "+x.currentFinding)
 	}
 	return strings.Join(parts, ", ")
 }
 
-// Print prints the result, then a table of the findings with their frequency, then each finding.
+// Print prints a summary, a table of the findings, and the details of each finding.
 func (h *FuzzState) Print(w io.Writer) {
 	h.printResult(w)
 	t := display.Table{{"property", "cause", "runs", "first"}}
 	for _, f := range h.Findings {
-		t = append(t, []string{f.Property, f.Cause, fmt.Sprint(f.Runs), fmt.Sprintf("%s, seed %d", h.Scenarios[f.First.Scenario], f.First.Seed)})
+		t = append(t, []string{f.Property, f.Cause, fmt.Sprint(f.Runs), fmt.Sprintf("%s, seed %d", h.Scenarios[f.FirstRun.Scenario], f.FirstRun.Seed)})
 	}
 	if len(h.Findings) > 0 {
 		fmt.Fprintln(w)
@@ -536,38 +540,38 @@ func (h *FuzzState) Print(w io.Writer) {
 	}
 }
 
-// printResult prints a one-line summary of the search.
+// printResult prints a one-line summary.
 func (h *FuzzState) printResult(w io.Writer) {
-	required := 0
+	numRequired := 0
 	for _, f := range h.Findings {
 		if f.Required {
-			required++
+			numRequired++
 		}
 	}
-	in, text := display.Good, "no violation found under these faults"
+	style, text := display.GoodText, "no violation found under these faults"
 	switch {
-	case required > 0:
-		in, text = display.Bad, display.Plural(required, "violation")+" of required properties"
+	case numRequired > 0:
+		style, text = display.BadText, display.Plural(numRequired, "violation")+" of required properties"
 	case len(h.Findings) > 0:
-		in, text = display.Plain, "no required property violated"
+		style, text = display.PlainText, "no required property violated"
 	case h.Runs > 0:
 		_, high := outcome.Wilson(0, h.Runs)
 		text += fmt.Sprintf("; at most %.2g %% of such runs violate a property", 100*high)
 	}
-	if h.Failed > 0 {
-		in = display.Bad
-		text += fmt.Sprintf("; %d could not be judged, first error: %s", h.Failed, display.FirstLine(h.Error))
+	if h.FailedRuns > 0 {
+		style = display.BadText
+		text += fmt.Sprintf("; %d could not be judged, first error: %s", h.FailedRuns, display.FirstLine(h.Error))
 	}
-	fmt.Fprintln(w, display.Paint(w, in, fmt.Sprintf("%s of %s, %s: %s", display.Plural(h.Runs, "run"), display.Plural(len(h.Scenarios), "scenario"),
+	fmt.Fprintln(w, display.Paint(w, style, fmt.Sprintf("%s of %s, %s: %s", display.Plural(h.Runs, "run"), display.Plural(len(h.Scenarios), "scenario"),
 		time.Duration(h.Session.Seconds*float64(time.Second)).Round(time.Second), text)))
 }
 
 func (f *FuzzFinding) print(w io.Writer, runs int) {
-	in, requirement := display.Doubt, "not required to hold"
+	style, requirement := display.DoubtText, "not required"
 	if f.Required {
-		in, requirement = display.Bad, "required to hold"
+		style, requirement = display.BadText, "required"
 	}
-	fmt.Fprintf(w, "\n%s, in %s; %s\n", display.Paint(w, in, f.Bug.String()), outcome.Rate(f.Runs, runs), requirement)
+	fmt.Fprintf(w, "\n%s, in %s; %s\n", display.Paint(w, style, f.Bug.String()), outcome.Rate(f.Runs, runs), requirement)
 	if f.Minimized != nil {
 		for _, st := range f.Minimized.Scenario.Plan {
 			display.PrintWrapped(w, 2, 4, DescribeStep(st))
@@ -575,35 +579,33 @@ func (f *FuzzFinding) print(w io.Writer, runs int) {
 		display.PrintWrapped(w, 2, 4, f.Minimized.Summary())
 	}
 	if f.Known {
-		fmt.Fprintln(w, "  known from the corpus")
+		fmt.Fprintln(w, "  already in the corpus")
 	}
 	if f.NotMinimized != "" {
 		display.PrintWrapped(w, 2, 4, "not minimized: "+f.NotMinimized)
 	}
-	for _, l := range [][2]string{{"scenario:  ", f.File}, {"record:    ", f.Dir}, {"run again: ", cmp.Or(f.Command, f.First.Command)}} {
+	for _, l := range [][2]string{{"scenario:  ", f.File}, {"record:    ", f.Dir}, {"run again: ", cmp.Or(f.Command, f.FirstRun.Command)}} {
 		if l[1] != "" {
 			fmt.Fprintln(w, strings.TrimRight("    "+l[0]+l[1], " "))
 		}
 	}
 }
 
-// seedSuffix matches the end of a name in the corpus that gives the scenario's seed, if that is not
-// 1.
+// seedSuffix matches the seed at the end of a file name in the corpus. Without it, the seed is 1.
 var seedSuffix = regexp.MustCompile(`-seed-([0-9]+)$`)
 
-// corpusName returns the name of a minimized scenario in the corpus, made up of its lock and the
-// violation it shows.
+// corpusName names a minimized scenario after its lock, its violation and, unless it is 1, its seed.
 func corpusName(r Minimized) string {
 	l := r.Scenario.Lock
 	name := strings.Join([]string{cmp.Or(l.Mistake, l.Kind), r.Property, cmp.Or(r.Cause, "violated")}, "-")
-	end := ""
+	suffix := ""
 	if r.Seed != 1 {
-		end = fmt.Sprintf("-seed-%d", r.Seed)
+		suffix = fmt.Sprintf("-seed-%d", r.Seed)
 	}
-	return clipName(name, 64-len(end)) + end
+	return clipName(name, 64-len(suffix)) + suffix
 }
 
-// clipName shortens a name to maxLen characters. Different names remain different.
+// clipName shortens a name to maxLen bytes and keeps different names different.
 func clipName(name string, maxLen int) string {
 	if len(name) <= maxLen {
 		return name
@@ -611,7 +613,7 @@ func clipName(name string, maxLen int) string {
 	return fmt.Sprintf("%s-%x", strings.TrimRight(name[:maxLen-9], "-"), sha256.Sum256([]byte(name)))[:maxLen]
 }
 
-// runCorpus runs the scenarios of the corpus that use the lock under test.
+// runCorpus reruns the scenarios in the corpus that use the lock under test.
 func (x *Fuzzer) runCorpus(ctx context.Context) error {
 	dir, err := files.OpenFolder(x.Corpus)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -625,7 +627,7 @@ func (x *Fuzzer) runCorpus(ctx context.Context) error {
 	if err != nil {
 		return withKind(CorpusFailed, fmt.Errorf("open corpus: %w", err))
 	}
-	ran, shown := 0, 0
+	numRun, numReproduced := 0, 0
 	x.knownBugs = map[Bug]FuzzFinding{}
 	for _, e := range entries {
 		base, isYAML := strings.CutSuffix(e.Name(), ".yaml")
@@ -652,24 +654,24 @@ func (x *Fuzzer) runCorpus(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if ran++; o.Code != outcome.ExitOK {
-			fmt.Fprintf(x.Log, "corpus: %s no longer shows its violation: %s\n", path, display.FirstLine(cmp.Or(o.Error, strings.Join(suites.Brief(o), "; "))))
+		if numRun++; o.Code != outcome.ExitOK {
+			fmt.Fprintf(x.Log, "corpus: %s no longer reproduces its violation: %s\n", path, display.FirstLine(cmp.Or(o.Error, strings.Join(suites.DescribeResults(o), "; "))))
 			continue
 		}
-		shown++
+		numReproduced++
 		for property, e := range all[0].Expect {
-			if e.Want == wantViolated && e.Follows == "" {
+			if e.Want == wantViolated && e.LeadProperty == "" {
 				x.knownBugs[Bug{property, e.Cause}] = FuzzFinding{File: path, Command: x.Command(path, seed)}
 			}
 		}
 	}
-	if ran > 0 {
-		fmt.Fprintf(x.Log, "corpus: %d of %d scenarios still show their violation\n", shown, ran)
+	if numRun > 0 {
+		fmt.Fprintf(x.Log, "corpus: %d of %d scenarios still reproduce their violations\n", numReproduced, numRun)
 	}
 	return nil
 }
 
-// sameLock reports whether the search is testing the lock with settings l.
+// sameLock reports whether the search tests a lock with the kind, mistake and options of l.
 func (x *Fuzzer) sameLock(l lock.Settings) bool {
 	return slices.ContainsFunc(x.Scenarios, func(s scenario.Scenario) bool {
 		return l.Kind == s.Lock.Kind && l.Mistake == s.Lock.Mistake && maps.Equal(l.Options, s.Lock.Options)

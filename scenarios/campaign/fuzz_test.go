@@ -8,15 +8,15 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// An outcome.json that is accepted has a state, and so does each of its judgements.
+// An accepted outcome.json yields valid values.
 func FuzzOutcome(f *testing.F) {
-	whole, err := json.Marshal(outcome.Outcome{Schema: 1, Scenario: "a/b", Backend: "sim", Seed: 1, Code: 1, Error: "e", Retried: []string{"r"}, Seconds: 1.5, Events: 3,
+	valid, err := json.Marshal(outcome.Outcome{Schema: 1, Scenario: "a/b", Backend: "sim", Seed: 1, Code: 1, Error: "e", RetryReasons: []string{"r"}, Seconds: 1.5, Events: 3,
 		Numbers:    map[string]float64{"grants": 3},
 		Judgements: []outcome.Judgement{{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Violated}, {Property: "grants", Number: &outcome.Number{Value: 2}}}})
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(whole)
+	f.Add(valid)
 	for _, text := range []string{"", "{}", "null", `{"schema":1,"code":-1}`, `{"schema":1,"seconds":1e308}`, `{"schema":1,"judgements":[{}]}`} {
 		f.Add([]byte(text))
 	}

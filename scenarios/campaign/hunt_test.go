@@ -25,8 +25,8 @@ func openTestFuzz(t *testing.T, folder string) *FuzzState {
 	return h
 }
 
-// testOutcome returns the outcome of run i: every seventh run violates one property, and every
-// fifth violates another.
+// testOutcome returns the outcome of run i. Every seventh run violates one property and every fifth
+// another.
 func testOutcome(i int) outcome.Outcome {
 	o := outcome.Outcome{Command: fmt.Sprintf("run %d", i)}
 	add := func(property, cause, expected string) {
@@ -41,7 +41,7 @@ func testOutcome(i int) outcome.Outcome {
 	return o
 }
 
-// Runs are numbered seed by seed, and each number is assigned once.
+// Run numbers go through all scenarios before the next seed, and each is assigned once.
 func TestNextRun(t *testing.T) {
 	h := openTestFuzz(t, t.TempDir())
 	for i := range 10 {
@@ -50,58 +50,58 @@ func TestNextRun(t *testing.T) {
 		}
 	}
 	if s, seed := h.runOf(7); s != 1 || seed != 7 {
-		t.Errorf("run 7 has scenario %d and seed %d", s, seed)
+		t.Errorf("run 7 is scenario %d with seed %d", s, seed)
 	}
 }
 
-// A search that is killed at any time and then resumed counts each run once, and its result is the
-// same as that of an uninterrupted search.
+// A search that is killed and resumed counts each run once and ends with the same findings as an
+// uninterrupted search.
 func TestKilledSearchCountsRunsOnce(t *testing.T) {
-	const all = 300
+	const total = 300
 	r := rand.New(rand.NewPCG(3, 4))
 	folder := t.TempDir()
 	h := openTestFuzz(t, folder)
-	var under []int // runs that are assigned but not done
+	var running []int // assigned runs that are not done
 	kills := 0
-	for h.Runs < all {
+	for h.Runs < total {
 		switch {
 		case r.IntN(40) == 0: // runs since the last save and runs in progress are lost
 			kills++
-			h, under = openTestFuzz(t, folder), nil
+			h, running = openTestFuzz(t, folder), nil
 		case r.IntN(6) == 0:
 			if err := h.save(); err != nil {
 				t.Fatal(err)
 			}
-		case len(under) < 8:
-			if i := h.nextRun(); i < all {
-				under = append(under, i)
+		case len(running) < 8:
+			if i := h.nextRun(); i < total {
+				running = append(running, i)
 				continue
 			}
 			fallthrough
 		default:
-			if len(under) == 0 {
+			if len(running) == 0 {
 				continue
 			}
-			k := r.IntN(len(under))
-			i := under[k]
-			under = append(under[:k], under[k+1:]...)
+			k := r.IntN(len(running))
+			i := running[k]
+			running = append(running[:k], running[k+1:]...)
 			h.record(i, testOutcome(i))
 			h.record(i, testOutcome(i)) // a run that is recorded twice counts once
 		}
 	}
-	if kills < 5 || h.Next != all || h.Runs != all || len(h.DoneAhead) != 0 {
-		t.Errorf("after %d kills, next is %d, runs %d, %d ahead", kills, h.Next, h.Runs, len(h.DoneAhead))
+	if kills < 5 || h.FirstUnfinished != total || h.Runs != total || len(h.OutOfOrder) != 0 {
+		t.Errorf("after %d kills: first unfinished run %d, %d runs done, %d out of order", kills, h.FirstUnfinished, h.Runs, len(h.OutOfOrder))
 	}
-	whole := openTestFuzz(t, t.TempDir())
-	for i := range all {
-		whole.record(whole.nextRun(), testOutcome(i))
+	uninterrupted := openTestFuzz(t, t.TempDir())
+	for i := range total {
+		uninterrupted.record(uninterrupted.nextRun(), testOutcome(i))
 	}
-	for _, f := range whole.Findings {
+	for _, f := range uninterrupted.Findings {
 		found := false
 		for _, g := range h.Findings {
 			if g.Bug == f.Bug {
 				found = true
-				if g.Runs != f.Runs || g.Required != f.Required || g.Shortest != f.Shortest {
+				if g.Runs != f.Runs || g.Required != f.Required || g.ShortestRun != f.ShortestRun {
 					t.Errorf("%s: killed search %+v, uninterrupted search %+v", f.Bug, g, f)
 				}
 			}
@@ -110,37 +110,35 @@ func TestKilledSearchCountsRunsOnce(t *testing.T) {
 			t.Errorf("the killed search did not find %s", f.Bug)
 		}
 	}
-	if len(whole.Findings) != 2 || len(h.Findings) != 2 {
-		t.Errorf("%d and %d findings, want 2 each", len(whole.Findings), len(h.Findings))
+	if len(uninterrupted.Findings) != 2 || len(h.Findings) != 2 {
+		t.Errorf("%d and %d findings, want 2 each", len(uninterrupted.Findings), len(h.Findings))
 	}
 }
 
-// Each finding is returned as new only once.
 func TestRecordReturnsNewFindings(t *testing.T) {
 	h := openTestFuzz(t, t.TempDir())
 	for i, want := range []int{2, 0, 0, 0, 0, 0, 0, 0} {
-		if fresh, _ := h.record(h.nextRun(), testOutcome(i)); len(fresh) != want {
-			t.Errorf("run %d: %d new findings, want %d", i, len(fresh), want)
+		if newFindings, _ := h.record(h.nextRun(), testOutcome(i)); len(newFindings) != want {
+			t.Errorf("run %d: %d new findings, want %d", i, len(newFindings), want)
 		}
 	}
-	if f := h.Findings[0]; !f.Required || f.Runs != 2 || f.First.Seed != 5 || f.Shortest.Events != 93 {
+	if f := h.Findings[0]; !f.Required || f.Runs != 2 || f.FirstRun.Seed != 5 || f.ShortestRun.Events != 93 {
 		t.Errorf("%+v", f)
 	}
 }
 
-// A violation of a required property is reported every time, even if the same violation was found
-// earlier in a scenario that did not require the property.
+// A violation of a required property is reported every time, even if the finding is not new.
 func TestRecordReportsRequiredViolations(t *testing.T) {
 	h := openTestFuzz(t, t.TempDir())
 	for i, expected := range []string{"any", "holds", "any", "holds"} {
 		o := outcome.Outcome{Judgements: []outcome.Judgement{{Property: verdict.FencingOrder, Cause: "holder-refused", Got: verdict.Violated, Expected: expected}}}
-		if fresh, requiredViolated := h.record(h.nextRun(), o); requiredViolated != (expected == "holds") || len(fresh) > 0 != (i == 0) {
-			t.Errorf("run %d, expected %s: required violation %v, %d new findings", i, expected, requiredViolated, len(fresh))
+		if newFindings, requiredViolated := h.record(h.nextRun(), o); requiredViolated != (expected == "holds") || len(newFindings) > 0 != (i == 0) {
+			t.Errorf("run %d, expected %s: required violation %v, %d new findings", i, expected, requiredViolated, len(newFindings))
 		}
 	}
 }
 
-// An unfinished session is resumed, and a finished one is followed by another.
+// An unfinished session is resumed. A finished one is followed by a new session.
 func TestSessions(t *testing.T) {
 	folder := t.TempDir()
 	h := openTestFuzz(t, folder)
@@ -161,7 +159,6 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// A state file that no search could have written is rejected.
 func TestOpenFuzzRejectsInvalidState(t *testing.T) {
 	folder := t.TempDir()
 	h := openTestFuzz(t, folder)
@@ -197,10 +194,9 @@ func TestOpenFuzzRejectsInvalidState(t *testing.T) {
 	}
 }
 
-// Two processes can't run the same search at once, but a search no longer has an owner when its
-// process has exited.
+// A search whose owner has exited can be resumed.
 func TestSearchOwner(t *testing.T) {
-	self, err := files.Self()
+	self, err := files.CurrentOwner()
 	if err != nil {
 		t.Skip(err)
 	}
@@ -211,7 +207,7 @@ func TestSearchOwner(t *testing.T) {
 	for _, x := range []struct {
 		owner files.Owner
 		taken bool
-	}{{self, false}, {parent, false}} { // no process with this PID started at that time
+	}{{self, false}, {parent, false}} { // a running process, but it did not start at that time
 		h.Owner = x.owner.String()
 		if err := h.save(); err != nil {
 			t.Fatal(err)
@@ -222,7 +218,7 @@ func TestSearchOwner(t *testing.T) {
 	}
 }
 
-// Every state file is either rejected or allows the search to be resumed.
+// An accepted state file can be resumed.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"schema": 1, "of": "this", "scenarios": ["a"], "seed": 1, "next": 2, "ahead": [3], "runs": 3, "finds": [{"property": "p", "held": true, "runs": 1, "first": {"scenario": 0, "seed": 1}, "shortest": {}}], "leg": {"begun": 0}}`))
 	f.Add([]byte(`{"schema": 1, "scenarios": ["a"], "finds": [null]}`))
@@ -235,12 +231,11 @@ func FuzzParse(f *testing.F) {
 		i := h.nextRun()
 		h.record(i, testOutcome(35))
 		if h.Runs != before+1 {
-			t.Errorf("run %d was assigned although it was done: %s", i, text)
+			t.Errorf("run %d was assigned although it is done: %s", i, text)
 		}
 	})
 }
 
-// Different long names stay different when clipped.
 func TestClipName(t *testing.T) {
 	long := strings.Repeat("extension-", 8)
 	a, b := clipName(long+"a", 64), clipName(long+"b", 64)

@@ -21,8 +21,8 @@ const (
 	wantViolated = string(verdict.Violated)
 )
 
-// Judge compares a verdict with the expectations. No other code in lockpick does this. A property
-// without an expectation is always as expected.
+// Judge compares a verdict with the expectations. Nothing else in lockpick does. A property without
+// an expectation is always as expected.
 func Judge(expect map[string]scenario.Expectation, v verdict.Verdict) []outcome.Judgement {
 	var out []outcome.Judgement
 	for _, r := range v.Results {
@@ -54,7 +54,8 @@ func Judge(expect map[string]scenario.Expectation, v verdict.Verdict) []outcome.
 	return out
 }
 
-// violationLength returns the number of events up to the last one needed to prove the violation.
+// violationLength returns how many events it takes to prove the violation, counted from the start
+// of the history.
 func violationLength(r verdict.Result) int {
 	if r.Witness == nil || len(r.Witness.Events) == 0 {
 		return 0
@@ -62,9 +63,9 @@ func violationLength(r verdict.Result) int {
 	return int(slices.Max(r.Witness.Events))
 }
 
-// judgements judges a stored run by its scenario's expectations, and a Jepsen history by the
-// guarantees of its model. It judges a bare history by those guarantees required of every lock that
-// can be checked without a scenario.
+// judgements judges a stored run by its scenario's expectations and a Jepsen history by its model's
+// guarantees. A bare history is judged by the guarantees that every lock must give, except those
+// that can't be checked without a scenario.
 func (s StoredRun) judgements(v verdict.Verdict) []outcome.Judgement {
 	switch {
 	case s.Manifest != nil:
@@ -79,8 +80,7 @@ func (s StoredRun) judgements(v verdict.Verdict) []outcome.Judgement {
 	return Judge(expect, v)
 }
 
-// defaultExpectations returns the expectations to use if the user sets none: safety properties must
-// hold.
+// defaultExpectations requires the safety properties.
 func defaultExpectations() map[string]scenario.Expectation {
 	expect := map[string]scenario.Expectation{
 		verdict.MutualExclusion: {Want: wantHolds, Implied: true},
@@ -92,25 +92,25 @@ func defaultExpectations() map[string]scenario.Expectation {
 
 // judgeResult compares one result with its expectation.
 func judgeResult(j *outcome.Judgement, want scenario.Expectation, r verdict.Result) {
-	j.Expected, j.Follows = want.String(), want.Follows
+	j.Expected, j.ImpliedBy = want.String(), want.LeadProperty
 	switch want.Want {
 	case wantAny:
 		return
 	case wantHolds:
-		// A property that the scenario names must have been exercised, unless the lock makes that
+		// If the scenario names the property, the run must exercise it, unless the lock makes that
 		// impossible.
 		j.AsExpected = r.Outcome == verdict.Holds || r.Outcome == verdict.NotExercised && (want.Implied || r.NotApplicable)
 	case wantViolated:
 		j.Missed = r.Outcome == verdict.Holds || r.Outcome == verdict.NotExercised
-		// A violation with another cause is not the expected one.
+		// A violation with another cause does not count.
 		j.AsExpected = r.Outcome == verdict.Violated &&
 			(want.Cause == "" || want.Cause == r.Cause) && (want.Node == "" || want.Node == r.Node)
 	}
 }
 
-// excuseStalled marks a property as undecided if its expected violation was missed, or had another
-// cause, and a host stall that delayed the plan may be the reason. The checker itself makes sure
-// that a stall is not reported as the cause of a violation.
+// excuseStalled marks a property as undecided if a violation was expected but did not occur, or had
+// another cause, and the host stalled: the stall may have delayed the plan. Unexpected violations
+// need no excuse, because the checker accounts for stalls itself.
 func excuseStalled(j *outcome.Judgement, want scenario.Expectation, r verdict.Result) {
 	if j.AsExpected || r.Stalled == 0 || want.Want != wantViolated {
 		return
@@ -126,16 +126,16 @@ func excuseStalled(j *outcome.Judgement, want scenario.Expectation, r verdict.Re
 	j.Got = verdict.Undecided
 }
 
-// judgeNumbers compares measured numbers with their bounds. A number that has no meaning in the run
-// is missing, and its judgement is undecided. A number that is compared with another variant stays
-// pending until VariantComparer.Settle.
+// judgeNumbers compares measured numbers with their bounds. A number that the run could not measure
+// is undecided. A number bounded by another variant's number is pending until VariantComparer.Settle
+// decides it.
 func judgeNumbers(bounds map[string]scenario.Bound, v verdict.Verdict) []outcome.Judgement {
 	var out []outcome.Judgement
 	for _, name := range slices.Sorted(maps.Keys(bounds)) {
 		b := bounds[name]
 		j := outcome.Judgement{Property: name, Expected: b.String(), Number: &outcome.Number{Bound: b}}
-		x, measured := v.Numbers[name]
-		j.Number.Value = x
+		value, measured := v.Numbers[name]
+		j.Number.Value = value
 		switch {
 		case v.Assumption != "":
 			markUndecided(&j, v.Assumption)
@@ -147,8 +147,8 @@ func judgeNumbers(bounds map[string]scenario.Bound, v verdict.Verdict) []outcome
 			markUndecided(&j, "it is compared with "+b.Variant+", which must run in the same campaign")
 			j.Number.Pending = true
 		default:
-			judgeNumber(&j, x, 0)
-			if !j.AsExpected && stallMayExplain(name, x-b.Value, v) {
+			judgeNumber(&j, value, 0)
+			if !j.AsExpected && stallMayExplain(name, value-b.Value, v) {
 				markUndecided(&j, "the host stalled, which may be why "+j.Because)
 			}
 		}
@@ -157,67 +157,68 @@ func judgeNumbers(bounds map[string]scenario.Bound, v verdict.Verdict) []outcome
 	return out
 }
 
-// stallMayExplain reports whether host stalls may be the reason why a number misses its bound by
-// the given amount. If the number is a time, the stalls must be at least that long.
-func stallMayExplain(name string, by float64, v verdict.Verdict) bool {
+// stallMayExplain reports whether host stalls may be why a number misses its bound by the given
+// amount. If the number is a time, the stalls must be at least that long.
+func stallMayExplain(name string, excess float64, v verdict.Verdict) bool {
 	stalled := v.Numbers[verdict.StalledSeconds]
 	isTime := slices.ContainsFunc(verdict.Numbers, func(n verdict.Number) bool { return n.Name == name && n.AffectedByStalls })
-	return stalled > 0 && (!isTime || math.Abs(by) <= stalled)
+	return stalled > 0 && (!isTime || math.Abs(excess) <= stalled)
 }
 
 func markUndecided(j *outcome.Judgement, because string) {
 	j.AsExpected, j.Got, j.Because = false, verdict.Undecided, because
 }
 
-// judgeNumber compares the number x with its bound.
-func judgeNumber(j *outcome.Judgement, x, other float64) {
+// judgeNumber compares a number with its bound, which may depend on another variant's number.
+func judgeNumber(j *outcome.Judgement, value, otherValue float64) {
 	b := j.Number.Bound
-	j.Got, j.AsExpected = verdict.Violated, b.Allows(x, other)
+	j.Got, j.AsExpected = verdict.Violated, b.Allows(value, otherValue)
 	if j.AsExpected {
 		j.Got = verdict.Holds
 	}
-	j.Because = fmt.Sprintf("%s is %s", j.Property, outcome.FormatNumber(x))
+	j.Because = fmt.Sprintf("%s is %s", j.Property, outcome.FormatNumber(value))
 	if b.Variant != "" {
-		j.Because += fmt.Sprintf("; in %s it is %s", b.Variant, outcome.FormatNumber(other))
+		j.Because += fmt.Sprintf("; in %s it is %s", b.Variant, outcome.FormatNumber(otherValue))
 	}
 }
 
-// withoutPending returns the judgements that do not wait for another variant.
+// withoutPending drops the judgements that need another variant's number.
 func withoutPending(js []outcome.Judgement) []outcome.Judgement {
 	return slices.DeleteFunc(slices.Clone(js), outcome.Judgement.Pending)
 }
 
-// settle decides the judgements that were waiting for the numbers of the variant than, and rewrites
-// the stored outcome. numbers is nil if this campaign does not include that variant.
-func settle(o *outcome.Outcome, than string, numbers map[string]float64) {
+// settle decides the judgements that need the given variant's numbers, and rewrites the stored
+// outcome. numbers is nil if the campaign does not include the variant.
+func settle(o *outcome.Outcome, variant string, numbers map[string]float64) {
 	for i := range o.Judgements {
 		j := &o.Judgements[i]
-		if !j.Pending() || j.Number.Bound.Variant != than {
+		if !j.Pending() || j.Number.Bound.Variant != variant {
 			continue
 		}
 		j.Number.Pending = false
-		if other, measured := numbers[j.Property]; measured {
-			judgeNumber(j, j.Number.Value, other)
+		if otherValue, measured := numbers[j.Property]; measured {
+			judgeNumber(j, j.Number.Value, otherValue)
 		} else if numbers != nil {
-			markUndecided(j, "the run of "+than+" has no "+j.Property)
+			markUndecided(j, "the run of "+variant+" has no "+j.Property)
 		}
 	}
 	o.Code = outcome.WorseCode(o.Code, outcome.CodeOf(withoutPending(o.Judgements)))
 	writeOutcome(o)
 }
 
-// VariantComparer holds back outcomes that must be compared with numbers of another variant, run
-// with the same seed, until those numbers are available.
+// VariantComparer decides outcomes that depend on numbers of another variant run with the same seed.
+// It holds them back until those numbers are available.
 type VariantComparer struct {
 	Scenarios []Pick
 	Seeds     int // per scenario
 
-	numbers map[int]map[string]float64 // numbers of finished runs, by run number
-	waiting []int
+	numbers     map[int]map[string]float64 // numbers of finished runs, by run number
+	waitingRuns []int
 }
 
-// Settle adds the outcome of run i, and returns the runs that this decides.
-func (c *VariantComparer) Settle(outcomes map[int]outcome.Outcome, i int) (decided []int) {
+// Settle adds the outcome of run i. It returns the runs that can be decided now, after updating
+// their outcomes.
+func (c *VariantComparer) Settle(outcomes map[int]outcome.Outcome, i int) (decidedRuns []int) {
 	if slices.ContainsFunc(c.Scenarios, func(p Pick) bool { return len(p.Numbers) > 0 }) {
 		if c.numbers == nil {
 			c.numbers = map[int]map[string]float64{}
@@ -227,39 +228,38 @@ func (c *VariantComparer) Settle(outcomes map[int]outcome.Outcome, i int) (decid
 			c.numbers[i] = n
 		}
 	}
-	c.waiting = slices.DeleteFunc(append(c.waiting, i), func(i int) bool {
+	c.waitingRuns = slices.DeleteFunc(append(c.waitingRuns, i), func(i int) bool {
 		o := outcomes[i]
-		for _, than := range o.PendingVariants() {
-			other, chosen := c.runOfVariant(i, than)
-			numbers, there := c.numbers[other]
-			if chosen && !there {
+		for _, variant := range o.PendingVariants() {
+			otherRun, selected := c.runOfVariant(i, variant)
+			numbers, finished := c.numbers[otherRun]
+			if selected && !finished {
 				return false
 			}
-			settle(&o, than, numbers)
+			settle(&o, variant, numbers)
 		}
 		outcomes[i] = o
-		decided = append(decided, i)
+		decidedRuns = append(decidedRuns, i)
 		return true
 	})
-	return decided
+	return decidedRuns
 }
 
-// IsWaiting reports whether a run's outcome is waiting for the outcome of another run.
-func (c *VariantComparer) IsWaiting(i int) bool { return slices.Contains(c.waiting, i) }
+// IsWaiting reports whether a run's outcome depends on a run that has not finished.
+func (c *VariantComparer) IsWaiting(i int) bool { return slices.Contains(c.waitingRuns, i) }
 
-// runOfVariant returns the run of another variant of the same scenario with the same seed. ok is
-// false if there is none.
+// runOfVariant returns the run of another variant of run i's scenario, with the same seed. ok is
+// false if that variant was not selected.
 func (c *VariantComparer) runOfVariant(i int, name string) (run int, ok bool) {
 	if name == scenario.BaseVariant {
 		name = ""
 	}
-	this := c.Scenarios[i/c.Seeds]
-	k := slices.IndexFunc(c.Scenarios, func(p Pick) bool { return p.From == this.From && p.Variant == name })
+	pick := c.Scenarios[i/c.Seeds]
+	k := slices.IndexFunc(c.Scenarios, func(p Pick) bool { return p.File == pick.File && p.Variant == name })
 	return k*c.Seeds + i%c.Seeds, k >= 0
 }
 
-// withoutStepNumbers leaves out the numbers of individual steps, which are meaningful only for the
-// same plan.
+// withoutStepNumbers drops the numbers of individual steps, which can't be compared across plans.
 func withoutStepNumbers(numbers map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for _, name := range checker.Numbers() {
@@ -270,9 +270,9 @@ func withoutStepNumbers(numbers map[string]float64) map[string]float64 {
 	return out
 }
 
-// KnownLocks returns the names that a scenario may use, given the kinds of locks.
-func KnownLocks(locks map[string]lock.Kind) scenario.Known {
-	k := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), CanonicalCause: verdict.CanonicalCause, Numbers: checker.Numbers()}.With(locks)
+// KnownLocks returns the names that scenarios may use, given the lock kinds.
+func KnownLocks(locks map[string]lock.Kind) scenario.KnownNames {
+	k := scenario.KnownNames{Properties: checker.Properties(), Causes: verdict.Causes(), CanonicalCause: verdict.CanonicalCause, Numbers: checker.Numbers()}.WithKinds(locks)
 	for _, m := range broken.Mistakes() {
 		k.Mistakes = append(k.Mistakes, m.Name)
 	}

@@ -14,8 +14,7 @@ import (
 	"testing"
 )
 
-// fakeAWS adds a program called aws to PATH. It copies files between folders, one of which plays
-// the role of a bucket.
+// fakeAWS adds a program aws to PATH that uses a local folder as the bucket.
 func fakeAWS(t *testing.T) {
 	t.Helper()
 	bin, bucket := t.TempDir(), t.TempDir()
@@ -32,10 +31,10 @@ cp -r "$(at "$4")/." "$(at "$5")"
 }
 
 // Kubernetes' own decoder accepts the manifest, and its command works for each index. The sweep is
-// smaller here.
+// smaller than in the manifest.
 func TestKubernetes(t *testing.T) {
-	binary, reader := buildLockpick(t), filepath.Join(t.TempDir(), "job")
-	outputOf(t, exec.Command("go", "build", "-C", "../../.ci/engines", "-o", reader, "./job"))
+	binary, decoder := buildLockpick(t), filepath.Join(t.TempDir(), "job")
+	outputOf(t, exec.Command("go", "build", "-C", "../../.ci/engines", "-o", decoder, "./job"))
 	manifest, err := filepath.Abs("engines/kubernetes.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -44,18 +43,18 @@ func TestKubernetes(t *testing.T) {
 		Completions   int
 		Command, Args []string
 	}
-	if err := json.Unmarshal([]byte(outputOf(t, exec.Command(reader, manifest))), &job); err != nil {
+	if err := json.Unmarshal([]byte(outputOf(t, exec.Command(decoder, manifest))), &job); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(job.Command, []string{"sh", "-ec"}) || len(job.Args) != 1 || !strings.Contains(job.Args[0], fmt.Sprintf("--shard $k/%d ", job.Completions)) {
 		t.Fatalf("%+v", job)
 	}
 	fakeAWS(t)
-	in := t.TempDir()
+	dir := t.TempDir()
 	for index := range job.Completions {
 		script := strings.ReplaceAll(job.Args[0], "baseline/ --seeds 10000", strings.Join(sweepArgs(), " "))
 		script = strings.ReplaceAll(script, "/tmp/store", filepath.Join(t.TempDir(), "store"))
-		outputOf(t, shellCommand(t, in, binary, script, fmt.Sprint("JOB_COMPLETION_INDEX=", index)))
+		outputOf(t, shellCommand(t, dir, binary, script, fmt.Sprint("JOB_COMPLETION_INDEX=", index)))
 	}
 	text, err := os.ReadFile(manifest)
 	if err != nil {
@@ -65,16 +64,16 @@ func TestKubernetes(t *testing.T) {
 		if !bytes.Contains(text, []byte("#   "+line+"\n")) {
 			t.Fatalf("the manifest does not contain %q", line)
 		}
-		outputOf(t, shellCommand(t, in, binary, line))
+		outputOf(t, shellCommand(t, dir, binary, line))
 	}
-	checkMerged(t, binary, filepath.Join(in, "results"))
+	checkMerged(t, binary, filepath.Join(dir, "results"))
 
 	for old, wrong := range map[string]string{"completionMode: Indexed": "completionMode: NonIndexed", "parallelism:": "paralelism:", "Never": "OnFailure"} {
 		path := filepath.Join(t.TempDir(), "wrong.yaml")
 		if err := os.WriteFile(path, bytes.Replace(text, []byte(old), []byte(wrong), 1), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c := exec.Command(reader, path)
+		c := exec.Command(decoder, path)
 		if output, _ := c.CombinedOutput(); c.ProcessState.ExitCode() != 1 || !bytes.Contains(output, []byte("error: ")) {
 			t.Errorf("with %s: %v: %s", wrong, c.ProcessState, output)
 		}

@@ -9,7 +9,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// A run that was stopped because it recorded too many events is undecided, and is not retried.
+// A run stopped because of too many events is undecided and is not retried.
 func TestStoppedRunIsUndecided(t *testing.T) {
 	const why = "stopped at event 2: too many"
 	params := &history.Params{Schema: history.Schema, Clients: []string{"c1"}, Nodes: []string{"n1"}, Resource: "r1"}

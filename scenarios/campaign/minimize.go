@@ -19,7 +19,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Bug is a property and the cause of its violation.
+// Bug is a violated property and the cause of the violation.
 type Bug struct {
 	Property string `json:"property"`
 	Cause    string `json:"cause,omitempty"`
@@ -32,9 +32,9 @@ func (b Bug) String() string {
 	return fmt.Sprintf("%s (%s)", b.Property, b.Cause)
 }
 
-// BugOf chooses which violation in a run to minimize: the one of the named property if there is
-// one, otherwise one of a required property, otherwise the first. It returns false if there is
-// none.
+// BugOf chooses the violation to minimize. If a property is named, it is that property's violation,
+// otherwise the first unexpected violation or, without any, the first violation. BugOf returns false
+// if there is none.
 func BugOf(o outcome.Outcome, property string) (Bug, bool) {
 	for _, required := range []bool{true, false} {
 		for _, j := range o.Violations() {
@@ -46,51 +46,50 @@ func BugOf(o outcome.Outcome, property string) (Bug, bool) {
 	return Bug{}, false
 }
 
-// Minimizer minimizes scenarios.
+// Minimizer reduces a scenario to what it takes to show a bug.
 type Minimizer struct {
-	Known scenario.Known
-	// Run runs a scenario with a seed, and reports whether the result is as the scenario expects.
-	// It is called concurrently.
+	Known scenario.KnownNames
+	// Run runs a scenario and reports whether the result is as expected. It must be safe for
+	// concurrent use.
 	Run func(ctx context.Context, s scenario.Scenario, seed uint64) (asExpected bool)
-	// Record runs a scenario and returns its history and verdict. If Record is nil, long plans are
-	// reduced only by trial and error.
+	// Record runs a scenario and returns its history and verdict. Without it, long plans are reduced
+	// by trial and error alone.
 	Record  func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, verdict.Verdict, error)
 	Workers int
-	// MaxRuns is the maximum number of runs; 0 means defaultMaxRuns.
+	// MaxRuns limits the number of runs; 0 means defaultMaxRuns.
 	MaxRuns int
 }
 
-// defaultMaxRuns is the default limit on the runs of one call to Minimize. A plan of a hundred
-// steps takes about a hundred runs, at worst four hundred.
+// defaultMaxRuns limits the runs of one call to Minimize. A plan of a hundred steps takes about a
+// hundred runs, at worst four hundred.
 const defaultMaxRuns = 2000
 
-// maxRounds is the maximum number of rounds in which all edits are tried. Every round but the last
-// makes the scenario smaller.
+// maxRounds limits how often all edits are tried. Every round but the last makes the scenario
+// smaller.
 const maxRounds = 20
 
-// robustnessSeeds is the number of seeds with which the minimized scenario is finally run, to see
-// how often it shows the bug. The bug may depend on one seed's timing.
+// robustnessSeeds is the number of seeds used to measure how often the minimized scenario shows the
+// bug, which may depend on one seed's timing.
 const robustnessSeeds = 100
 
-// Minimized is a minimized scenario.
+// Minimized is the result of minimizing a scenario.
 type Minimized struct {
 	Bug
 	Scenario scenario.Scenario `json:"scenario"`
-	// Seed is a seed that shows the bug: the lowest of those tried, or the original seed if none of
-	// those shows it.
-	Seed         uint64       `json:"seed"`
-	From         string       `json:"from"` // the original scenario
-	OriginalSeed uint64       `json:"given"`
-	Before       scenarioSize `json:"before"`
-	After        scenarioSize `json:"after"`
-	Runs         int          `json:"runs"`  // number of runs that minimizing took
-	SeedsShowing int          `json:"shows"` // seeds that show the bug, out of SeedsTried
-	SeedsTried   int          `json:"others"`
-	// Complete is set if no edit was left to try. Otherwise the limit on runs was reached.
+	// Seed shows the bug. It is the lowest such seed of those tried or, if none of them shows it,
+	// the seed that minimizing ended with.
+	Seed             uint64       `json:"seed"`
+	OriginalID       string       `json:"from"` // the original scenario's ID
+	OriginalSeed     uint64       `json:"given"`
+	SizeBefore       scenarioSize `json:"before"`
+	SizeAfter        scenarioSize `json:"after"`
+	Runs             int          `json:"runs"`  // runs it took to minimize
+	ReproducingSeeds int          `json:"shows"` // how many of the SeedsTried seeds show the bug
+	SeedsTried       int          `json:"others"`
+	// Complete means that all edits were tried. Otherwise the run limit was reached.
 	Complete bool `json:"whole"`
 }
 
-// scenarioSize measures the size of a scenario.
 type scenarioSize struct {
 	Steps   int `json:"steps"`
 	Targets int `json:"targets"`
@@ -107,23 +106,23 @@ func SizeOf(s scenario.Scenario) scenarioSize {
 	return z
 }
 
-// Minimize minimizes a scenario that shows bug b with the given seed. It fails if the scenario does
+// Minimize minimizes a scenario that shows a bug with the given seed. It fails if the scenario does
 // not show the bug, or if ctx is done.
 func (k Minimizer) Minimize(ctx context.Context, s scenario.Scenario, seed uint64, b Bug) (Minimized, error) {
-	r := Minimized{Bug: b, From: s.ID(), OriginalSeed: seed}
+	r := Minimized{Bug: b, OriginalID: s.ID(), OriginalSeed: seed}
 	s = s.WithRandomPlan(seed)
-	r.Before = SizeOf(s)
-	x := &minimization{Minimizer: k, ctx: ctx, bug: b, seed: seed, best: deepCopy(ExpectBug(s, b)), seen: map[string]bool{}, slots: make(chan struct{}, max(k.Workers, 1)), runsLeft: k.MaxRuns}
+	r.SizeBefore = SizeOf(s)
+	x := &minimization{Minimizer: k, ctx: ctx, bug: b, seed: seed, best: deepCopy(ExpectBug(s, b)), triedRuns: map[string]bool{}, slots: make(chan struct{}, max(k.Workers, 1)), runsLeft: k.MaxRuns}
 	if x.runsLeft == 0 {
 		x.runsLeft = defaultMaxRuns
 	}
-	x.seen[digestOf(x.best, seed)] = true
+	x.triedRuns[digestOf(x.best, seed)] = true
 	x.runs, x.runsLeft = 1, x.runsLeft-1
-	shows := x.best.Check(k.Known) == nil && k.Run(ctx, x.best, seed)
+	showsBug := x.best.Check(k.Known) == nil && k.Run(ctx, x.best, seed)
 	switch {
 	case ctx.Err() != nil:
 		return r, ctx.Err()
-	case !shows:
+	case !showsBug:
 		return r, fmt.Errorf("%s does not violate %s with seed %d", s.ID(), b, seed)
 	}
 	x.minimizeAll()
@@ -131,68 +130,67 @@ func (k Minimizer) Minimize(ctx context.Context, s scenario.Scenario, seed uint6
 		return r, ctx.Err()
 	}
 	r.Scenario, r.Runs, r.Complete = x.best, x.runs, x.runsLeft > 0
-	r.After = SizeOf(x.best)
+	r.SizeAfter = SizeOf(x.best)
 	r.Seed, r.SeedsTried = x.seed, robustnessSeeds
-	shown := x.seedsShowing(robustnessSeeds)
-	r.SeedsShowing = len(shown)
-	if len(shown) > 0 {
-		r.Seed = shown[0]
+	reproducing := x.seedsShowing(robustnessSeeds)
+	r.ReproducingSeeds = len(reproducing)
+	if len(reproducing) > 0 {
+		r.Seed = reproducing[0]
 	}
 	return r, ctx.Err()
 }
 
-// MinimizedRun is a minimized scenario, the file it was written to, and a run of that file.
+// MinimizedRun is a minimized scenario with its file and a run of that file.
 type MinimizedRun struct {
 	Minimized
-	File    string                `json:"file"`
-	Dir     string                `json:"dir"` // of the run
-	Command string                `json:"command"`
-	Try     *outcome.Reproduction `json:"try,omitempty"` // nil if the scenario was not tried on another backend
+	File         string                `json:"file"`
+	Dir          string                `json:"dir"` // run directory
+	Command      string                `json:"command"`
+	Reproduction *outcome.Reproduction `json:"try,omitempty"` // on another backend; nil if not tried
 }
 
-// SaveMinimized writes a minimized scenario to a file, runs the file, and stores the run with its
-// reports.
+// SaveMinimized writes a minimized scenario to a file, runs it, and stores the run with its reports.
 func (x Simulator) SaveMinimized(ctx context.Context, r Minimized, name, file, store string) (*MinimizedRun, error) {
 	text, err := r.Write(name, x.Known)
 	if err != nil {
 		return nil, err
 	}
-	written, err := scenario.Parse(file, text, x.Known)
+	parsed, err := scenario.Parse(file, text, x.Known)
 	if err != nil {
 		return nil, err
 	}
-	o, err := x.Save(ctx, written[0], r.Seed, file, text, store, x.Command(file, r.Seed))
+	o, err := x.Save(ctx, parsed[0], r.Seed, file, text, store, x.Command(file, r.Seed))
 	switch {
 	case err != nil:
 		return nil, err
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case o.Code != outcome.ExitOK:
-		return nil, withKind(NotReproduced, fmt.Errorf("%s does not show %s when it runs: %s", file, r.Bug, display.FirstLine(o.Error)))
+		return nil, withKind(NotReproduced, fmt.Errorf("%s does not reproduce %s: %s", file, r.Bug, display.FirstLine(o.Error)))
 	}
 	return &MinimizedRun{Minimized: r, File: file, Dir: o.Dir, Command: o.Command}, nil
 }
 
-// TryOn retries the scenario on another backend until it violates the same property there.
-func (k *MinimizedRun) TryOn(ctx context.Context, r *Runner, known scenario.Known, store string) {
-	k.Try = &outcome.Reproduction{Backend: r.Name(), State: outcome.CannotRun}
-	there := &Selection{Scenarios: []scenarios.Found{{From: k.File, Scenario: k.Scenario}}, Backend: r.Name(), Expects: []string{k.Property + "=" + wantViolated}}
-	c, err := r.choose(there, known)
+// TryOn runs the scenario on another backend until it violates the same property there, or gives up.
+func (k *MinimizedRun) TryOn(ctx context.Context, r *Runner, known scenario.KnownNames, store string) {
+	k.Reproduction = &outcome.Reproduction{Backend: r.Name(), State: outcome.ReproductionImpossible}
+	selection := &Selection{Scenarios: []scenarios.Found{{File: k.File, Scenario: k.Scenario}}, Backend: r.Name(), Expectations: []string{k.Property + "=" + wantViolated}}
+	c, err := r.choose(selection, known)
 	switch {
 	case err != nil:
-		k.Try.Why = display.FirstLine(err.Error())
+		k.Reproduction.Why = display.FirstLine(err.Error())
 	case len(c.Picks) == 0:
-		k.Try.Why = display.FirstLine(c.Skipped[0].Why.Error())
+		k.Reproduction.Why = display.FirstLine(c.Skipped[0].Reason.Error())
 	default:
-		*k.Try, _ = reproduce(ctx, r.Backend, r.job(there, c.Picks[0], k.Seed, store, KeepAll), k.Property)
+		*k.Reproduction, _ = reproduce(ctx, r.Backend, r.job(selection, c.Picks[0], k.Seed, store, KeepAll), k.Property)
 	}
 }
 
-// ExpectBug returns a copy of the scenario that expects only the bug, so that a run is as expected
-// if it shows the bug. The copy has a name of its own.
+// ExpectBug returns a copy of the scenario that expects the bug and nothing else. The copy has a
+// name of its own.
 func ExpectBug(s scenario.Scenario, b Bug) scenario.Scenario {
 	s.Name, s.Variant, s.Tags, s.Debate, s.Tier, s.Cures, s.Numbers = "small", "", nil, nil, "", nil, nil
-	s.Expect = map[string]scenario.Expectation{ // these two are required unless the scenario says otherwise
+	s.Expect = map[string]scenario.Expectation{ // required by default
 		verdict.MutualExclusion: {Want: outcome.AnyOutcome}, verdict.ResourceSafety: {Want: outcome.AnyOutcome},
 	}
 	s.Expect[b.Property] = scenario.Expectation{Want: string(verdict.Violated), Cause: b.Cause}
@@ -200,44 +198,44 @@ func ExpectBug(s scenario.Scenario, b Bug) scenario.Scenario {
 	return s
 }
 
-// minimizeAll tries all edits until none of them preserves the bug.
+// minimizeAll applies edits until none of them preserves the bug.
 func (x *minimization) minimizeAll() {
 	for range maxRounds {
-		before := x.accepted
+		before := x.acceptedEdits
 		x.distillPlan()
 		x.tryEdits(shortenRun(x.best))
-		x.tryEdits(shrinkTopology(x.best)) // before the steps, because it makes them cheaper, and again after them
+		x.tryEdits(shrinkTopology(x.best)) // before removing steps, because it makes that cheaper, and again after it
 		x.removeSteps()
-		x.removePartsOtherSeeds()
-		x.tryEdits(makeCertain(x.best))
+		x.removePartsWithOtherSeeds()
+		x.tryEdits(makeStepsMandatory(x.best))
 		x.tryEdits(reduceTargets(x.best))
 		x.tryEdits(shrinkTopology(x.best))
 		x.tryEdits(reduceCycles(x.best))
 		x.tryEdits(dropSettings(x.best))
 		x.tryEdits(shareTrigger(x.best))
 		x.tryEdits(roundValues(x.best))
-		if x.accepted == before {
-			x.removeOtherSeeds()
+		if x.acceptedEdits == before {
+			x.removeWithOtherSeeds()
 		}
-		if x.accepted == before || x.stopped() {
+		if x.acceptedEdits == before || x.stopped() {
 			return
 		}
 	}
 }
 
-// maxAnchors is the number of triggers to try for a step that was scheduled at a fixed time.
+// maxAnchors is how many triggers to try in place of a fixed time.
 const maxAnchors = 6
 
 // distillPlan replaces a long plan with the faults that were active during the violation, each
-// triggered by its victim's last actions before the fault. A fault scheduled at a fixed time has
-// its effect by chance, and most steps of a long plan only shift the timing of others.
+// triggered by what its victim did just before. Most steps of a long plan only shift the timing of
+// others, so without them, a fault at a fixed time would strike its victim at a different point.
 func (x *minimization) distillPlan() {
-	if x.Record == nil || len(x.best.Plan) <= fewSteps || x.stopped() {
+	if x.Record == nil || len(x.best.Plan) <= smallPlanSize || x.stopped() {
 		return
 	}
 	h, v, err := x.Record(x.ctx, x.best, x.seed)
 	if err != nil {
-		return // minimizing without the record only takes longer
+		return // without the record, minimizing just takes longer
 	}
 	r := v.Result(x.bug.Property)
 	if r == nil || r.Witness == nil || len(r.Witness.Sessions) == 0 {
@@ -245,8 +243,8 @@ func (x *minimization) distillPlan() {
 	}
 	rec := newViolationRecord(h, r.Witness)
 	var edits []edit
-	for nearest := range maxAnchors {
-		plan := rec.planOf(x.best, nearest)
+	for anchorIndex := range maxAnchors {
+		plan := rec.planOf(x.best, anchorIndex)
 		edits = append(edits, func(s *scenario.Scenario) {
 			if len(plan) < len(s.Plan) {
 				s.Plan = plan
@@ -258,16 +256,16 @@ func (x *minimization) distillPlan() {
 	}
 }
 
-// violationRecord is a history with the span during which a violation came about.
+// violationRecord is the history of a violation and the span of time that led to it.
 type violationRecord struct {
 	events      []history.Event
 	faults      []*facts.Fault
 	from, to    int64
-	anchorCache map[*facts.Fault][]nemesis.Trigger // caches the possible triggers of each fault
+	anchorCache map[*facts.Fault][]nemesis.Trigger // possible triggers for each fault
 }
 
-// newViolationRecord finds the span of a violation, which ends at the violation. It starts when the
-// earlier session began the attempt by which it acquired the lock.
+// newViolationRecord finds the span that led to a violation. It starts with the attempt that
+// acquired the lock for the earlier session and ends with the violation.
 func newViolationRecord(h *history.History, w *verdict.Witness) violationRecord {
 	l := violationRecord{h.Events, facts.Read(h).Faults, w.From, w.From, map[*facts.Fault][]nemesis.Trigger{}}
 	token := ""
@@ -277,20 +275,20 @@ func newViolationRecord(h *history.History, w *verdict.Witness) violationRecord 
 		}
 	}
 	for _, e := range h.Events {
-		if token != "" && e.Token == token && e.Op == history.OpSet && e.Sent > 0 {
-			l.from = min(l.from, e.Sent)
+		if token != "" && e.Token == token && e.Op == history.OpSet && e.SentAt > 0 {
+			l.from = min(l.from, e.SentAt)
 		}
 	}
 	return l
 }
 
-// planOf returns the faults that were active during the span. A fault that was scheduled at a fixed
-// time is triggered by an earlier action of its victim instead: the last one before the fault if
-// nearest is 0, the one before that if nearest is 1, and so on.
-func (l violationRecord) planOf(s scenario.Scenario, nearest int) (plan nemesis.Plan) {
-	whole := map[int]bool{} // steps copied unchanged
+// planOf returns a plan of the faults that were active during the span. A fixed time is replaced by
+// an action of the fault's victim: the last one before the fault if anchorIndex is 0, the one
+// before that if it is 1, and so on.
+func (l violationRecord) planOf(s scenario.Scenario, anchorIndex int) (plan nemesis.Plan) {
+	unchanged := map[int]bool{} // numbers of the steps copied unchanged
 	for _, f := range l.faults {
-		if f.Begin == nil || f.Step < 1 || f.Step > len(s.Plan) || f.From() > l.to || whole[f.Step] {
+		if f.Begin == nil || f.Step < 1 || f.Step > len(s.Plan) || f.From() > l.to || unchanged[f.Step] {
 			continue
 		}
 		st, end := s.Plan[f.Step-1], f.To()
@@ -300,10 +298,10 @@ func (l violationRecord) planOf(s scenario.Scenario, nearest int) (plan nemesis.
 		switch {
 		case end < l.from:
 		case f.From() < l.from && end > l.to: // active throughout the span
-			whole[f.Step] = true
+			unchanged[f.Step] = true
 			plan = append(plan, st)
 		default:
-			if when, ok := l.trigger(s, st.When, f, nearest); ok {
+			if when, ok := l.trigger(s, st.When, f, anchorIndex); ok {
 				plan = append(plan, nemesis.Step{When: when, Fault: l.faultOf(st.Fault, f, end), Drawn: st.Drawn})
 			}
 		}
@@ -311,14 +309,14 @@ func (l violationRecord) planOf(s scenario.Scenario, nearest int) (plan nemesis.
 	return plan
 }
 
-// faultOf returns a fault as it occurred on one target. Each occurrence of a repeating fault
-// becomes a separate fault.
+// faultOf turns one occurrence of a planned fault on one target into a fault of its own. end is when
+// it ended.
 func (l violationRecord) faultOf(planned nemesis.Fault, f *facts.Fault, end int64) nemesis.Fault {
-	if kind, _ := nemesis.KindOf(planned.Kind); kind.Repeats {
-		planned.Kind, planned.Every, planned.Lasts = kind.RecordedAs, nemesis.Span{}, nemesis.Span{}
+	if kind, _ := nemesis.KindOf(planned.Kind); kind.IsRepeated {
+		planned.Kind, planned.Every, planned.Lasts = kind.RecordedKind, nemesis.Span{}, nemesis.Span{}
 	}
-	if lasts := time.Duration(end - max(f.From(), l.from)); end <= l.to && lasts > 0 {
-		planned.For, planned.Until, planned.Timer = &lasts, nil, nil
+	if duration := time.Duration(end - max(f.From(), l.from)); end <= l.to && duration > 0 {
+		planned.For, planned.Until, planned.Timer = &duration, nil, nil
 	}
 	if len(planned.Targets) > 0 {
 		planned.Targets = []string{f.Target}
@@ -326,8 +324,8 @@ func (l violationRecord) faultOf(planned nemesis.Fault, f *facts.Fault, end int6
 	return planned
 }
 
-// trigger returns a trigger for a fault that began during the span.
-func (l violationRecord) trigger(s scenario.Scenario, w nemesis.Trigger, f *facts.Fault, nearest int) (nemesis.Trigger, bool) {
+// trigger returns a trigger for a fault that started during the span, or false if there is none.
+func (l violationRecord) trigger(s scenario.Scenario, w nemesis.Trigger, f *facts.Fault, anchorIndex int) (nemesis.Trigger, bool) {
 	switch {
 	case w.Message != nil:
 		m := *w.Message
@@ -340,25 +338,26 @@ func (l violationRecord) trigger(s scenario.Scenario, w nemesis.Trigger, f *fact
 		w.Point = &p
 		return w, true
 	}
-	all, ok := l.anchorCache[f]
+	anchors, ok := l.anchorCache[f]
 	if !ok {
-		all = l.anchors(s, f.Target, max(f.From(), l.from))
-		l.anchorCache[f] = all
+		anchors = l.anchors(s, f.Target, max(f.From(), l.from))
+		l.anchorCache[f] = anchors
 	}
-	if len(all) == 0 {
+	if len(anchors) == 0 {
 		return w, false
 	}
-	return all[min(nearest, len(all)-1)], true
+	return anchors[min(anchorIndex, len(anchors)-1)], true
 }
 
-// anchors returns the possible triggers of a fault: its victim's actions during the span before the
-// fault, the latest first. If the target is a node, these are the actions of all clients.
+// anchors returns triggers for a fault on a target at a time: the actions in the span up to then,
+// latest first. They are the target's own actions if it is a client or a client's link, otherwise
+// those of all clients.
 func (l violationRecord) anchors(s scenario.Scenario, target string, at int64) (all []nemesis.Trigger) {
 	type candidate struct {
 		at   int64
 		when nemesis.Trigger
 	}
-	var found []candidate
+	var candidates []candidate
 	clients := s.ClientNames()
 	if victim, _, _ := nemesis.SplitLink(target); slices.Contains(clients, victim) {
 		clients = []string{victim}
@@ -367,28 +366,28 @@ func (l violationRecord) anchors(s scenario.Scenario, target string, at int64) (
 		for _, name := range nemesis.EventNames() {
 			if e, last := l.lastEvent(nemesis.Event{Client: c, Event: name}, at); e.Nth > 0 {
 				e.After = time.Duration(at - last)
-				found = append(found, candidate{last, nemesis.Trigger{Event: &e}})
+				candidates = append(candidates, candidate{last, nemesis.Trigger{Event: &e}})
 			}
 		}
 		for m, last := range l.lastMessages(c, at) {
-			found = append(found, candidate{last, nemesis.Trigger{Message: &m}})
+			candidates = append(candidates, candidate{last, nemesis.Trigger{Message: &m}})
 		}
 	}
-	slices.SortFunc(found, func(a, b candidate) int {
+	slices.SortFunc(candidates, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.at, a.at), strings.Compare(a.when.String(), b.when.String()))
 	})
-	for _, c := range found {
+	for _, c := range candidates {
 		all = append(all, c.when)
 	}
 	return all
 }
 
-// lastEvent counts how often an event of a client occurred during the span before the given time.
-// It returns the event with that count as its ordinal, and the time of the last occurrence.
+// lastEvent finds the last occurrence of a client's event in the span up to the given time. It
+// returns the event with that occurrence's ordinal, which is 0 if there is none, and the time.
 func (l violationRecord) lastEvent(e nemesis.Event, before int64) (nemesis.Event, int64) {
 	at := int64(0)
 	for _, f := range l.events {
-		if f.Process == e.Client && f.T >= l.from && f.T <= before && e.Matches(f) { // a fault's own effects are not included
+		if f.Process == e.Client && f.T >= l.from && f.T <= before && e.Matches(f) { // excludes the fault's own effects
 			e.Nth++
 			at = f.T
 		}
@@ -396,16 +395,16 @@ func (l violationRecord) lastEvent(e nemesis.Event, before int64) (nemesis.Event
 	return e, at
 }
 
-// lastMessages returns the last message of each kind between a client and the nodes during the span
-// before the given time, with its ordinal and time.
+// lastMessages returns the last message of each kind on each of a client's links, in the span up to
+// the given time, with its ordinal and time.
 func (l violationRecord) lastMessages(client string, before int64) map[nemesis.OnMessage]int64 {
 	count, last := map[nemesis.OnMessage]int{}, map[nemesis.OnMessage]int64{}
 	for _, e := range l.events {
 		if left, _, isLink := nemesis.SplitLink(e.Process); !isLink || left != client || !slices.Contains(nemesis.MessageKinds, e.Op) {
 			continue
 		}
-		for of, t := range map[string]int64{nemesis.Request: e.Sent, nemesis.Reply: e.Applied} {
-			if m := (nemesis.OnMessage{Link: e.Process, Message: e.Op, Of: of}); t >= l.from && t <= before {
+		for direction, t := range map[string]int64{nemesis.Request: e.SentAt, nemesis.Reply: e.AppliedAt} {
+			if m := (nemesis.OnMessage{Link: e.Process, Message: e.Op, Of: direction}); t >= l.from && t <= before {
 				count[m]++
 				last[m] = max(last[m], t)
 			}
@@ -420,24 +419,24 @@ func (l violationRecord) lastMessages(client string, before int64) map[nemesis.O
 	return numbered
 }
 
-// reduceTargets reduces each step to a single target, or removes targets one at a time.
+// reduceTargets keeps a single target of a step, or removes one.
 func reduceTargets(best scenario.Scenario) (edits []edit) {
 	for i, st := range best.Plan {
 		targets := st.Fault.Targets
 		if len(targets) < 2 {
 			continue
 		}
-		for _, one := range targets {
+		for _, target := range targets {
 			edits = append(edits, func(s *scenario.Scenario) {
 				if f := &s.Plan[i].Fault; len(f.Targets) > 1 {
-					f.Targets = []string{one}
+					f.Targets = []string{target}
 				}
 			})
 		}
-		for _, gone := range targets {
+		for _, removed := range targets {
 			edits = append(edits, func(s *scenario.Scenario) {
 				if f := &s.Plan[i].Fault; len(f.Targets) > 1 {
-					f.Targets = slices.DeleteFunc(f.Targets, func(t string) bool { return t == gone })
+					f.Targets = slices.DeleteFunc(f.Targets, func(t string) bool { return t == removed })
 				}
 			})
 		}
@@ -445,14 +444,14 @@ func reduceTargets(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// shrinkTopology removes clients, nodes and keys, and renumbers the clients. Steps and settings for
-// a removed client or node are removed too, or moved to a remaining one.
+// shrinkTopology removes clients, nodes and keys, and renumbers the clients. The steps and settings
+// of a removed client or node are removed too, or moved to a remaining one.
 func shrinkTopology(best scenario.Scenario) (edits []edit) {
 	for _, c := range slices.Backward(best.Clients) {
-		this := func(name string) bool { return name == c.Name }
+		isClient := func(name string) bool { return name == c.Name }
 		edits = append(edits, func(s *scenario.Scenario) {
 			if len(s.Clients) > 1 {
-				removeNames(s, this)
+				removeNames(s, isClient)
 			}
 		}, func(s *scenario.Scenario) {
 			i := slices.IndexFunc(s.Clients, func(x scenario.Client) bool { return x.Name != c.Name })
@@ -460,16 +459,16 @@ func shrinkTopology(best scenario.Scenario) (edits []edit) {
 			if i < 0 || j < 0 {
 				return
 			}
-			heir := s.Clients[i].Name
+			replacement := s.Clients[i].Name
 			s.Clients = slices.Delete(s.Clients, j, j+1)
 			renameAll(s, func(name string) string {
 				if name == c.Name {
-					return heir
+					return replacement
 				}
 				return name
 			})
 		}, func(s *scenario.Scenario) { // two clients with one more cycle may do the same as three
-			if len(s.Clients) >= 3 && s.Workload.Cycles > 0 && removeNames(s, this) {
+			if len(s.Clients) >= 3 && s.Workload.Cycles > 0 && removeNames(s, isClient) {
 				s.Workload.Cycles++
 				for i := range s.Clients {
 					s.Clients[i].Cycles = nil
@@ -489,9 +488,9 @@ func shrinkTopology(best scenario.Scenario) (edits []edit) {
 			})
 		}, func(s *scenario.Scenario) {
 			if n < s.Topology.Nodes {
-				gone := s.NodeNames()[n:]
+				removedNodes := s.NodeNames()[n:]
 				s.Topology.Nodes = n
-				removeNames(s, func(name string) bool { return slices.Contains(gone, name) })
+				removeNames(s, func(name string) bool { return slices.Contains(removedNodes, name) })
 			}
 		})
 	}
@@ -501,12 +500,12 @@ func shrinkTopology(best scenario.Scenario) (edits []edit) {
 	return append(edits, renumberClients)
 }
 
-// longerFactor is how many times longer two clients may work than three. Two clients often show the
-// same bug, but later.
+// longerFactor is how many times longer the clients may work when one of them is removed. Fewer
+// clients often show the same bug, but later.
 const longerFactor = 16
 
-// removeClientRunLonger removes one of several clients and lets the other clients work longer.
-func removeClientRunLonger(best scenario.Scenario) (edits []edit) {
+// removeClientAndRunLonger removes one of at least three clients and lets the others work longer.
+func removeClientAndRunLonger(best scenario.Scenario) (edits []edit) {
 	for _, c := range slices.Backward(best.Clients) {
 		edits = append(edits, func(s *scenario.Scenario) {
 			if len(s.Clients) >= 3 && removeNames(s, func(name string) bool { return name == c.Name }) {
@@ -517,46 +516,45 @@ func removeClientRunLonger(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// lowerTo lowers a number to a limit. field returns nil if the scenario no longer contains the
-// number.
-func lowerTo[T cmp.Ordered](field func(*scenario.Scenario) *T, to T) edit {
+// lowerTo lowers a field to a limit. field returns nil if the scenario no longer has the field.
+func lowerTo[T cmp.Ordered](field func(*scenario.Scenario) *T, limit T) edit {
 	return func(s *scenario.Scenario) {
 		if x := field(s); x != nil {
-			*x = min(*x, to)
+			*x = min(*x, limit)
 		}
 	}
 }
 
-// removeNames removes the clients and nodes for which gone returns true, and reports whether it
-// removed a client.
-func removeNames(s *scenario.Scenario, gone func(name string) bool) bool {
-	about := func(target string) bool {
+// removeNames removes the clients and nodes with certain names, and reports whether it removed a
+// client.
+func removeNames(s *scenario.Scenario, isRemoved func(name string) bool) bool {
+	isRemovedTarget := func(target string) bool {
 		left, right, isLink := nemesis.SplitLink(target)
-		return gone(left) || isLink && gone(right)
+		return isRemoved(left) || isLink && isRemoved(right)
 	}
 	before := len(s.Clients)
-	s.Clients = slices.DeleteFunc(s.Clients, func(c scenario.Client) bool { return gone(c.Name) })
+	s.Clients = slices.DeleteFunc(s.Clients, func(c scenario.Client) bool { return isRemoved(c.Name) })
 	for i, c := range s.Clients {
-		if c.Start != nil && gone(c.Start.Client) {
+		if c.Start != nil && isRemoved(c.Start.Client) {
 			s.Clients[i].Start = nil
 		}
-		if s.Clients[i].Reach = slices.DeleteFunc(c.Reach, gone); len(s.Clients[i].Reach) == 0 {
-			s.Clients[i].Reach = nil // reach all nodes, because a client that reaches none does nothing
+		if s.Clients[i].Reach = slices.DeleteFunc(c.Reach, isRemoved); len(s.Clients[i].Reach) == 0 {
+			s.Clients[i].Reach = nil // nil means all nodes; a client that reaches none does nothing
 		}
 	}
-	s.Topology.Addresses = slices.DeleteFunc(s.Topology.Addresses, gone)
+	s.Topology.Addresses = slices.DeleteFunc(s.Topology.Addresses, isRemoved)
 	s.Plan = slices.DeleteFunc(s.Plan, func(st nemesis.Step) bool {
 		w := st.When
-		return w.Event != nil && gone(w.Event.Client) || w.Point != nil && gone(w.Point.Client) || w.Message != nil && about(w.Message.Link) ||
-			st.Fault.Until != nil && gone(st.Fault.Until.Client) || len(st.Fault.Targets) > 0 && !slices.ContainsFunc(st.Fault.Targets, func(t string) bool { return !about(t) })
+		return w.Event != nil && isRemoved(w.Event.Client) || w.Point != nil && isRemoved(w.Point.Client) || w.Message != nil && isRemovedTarget(w.Message.Link) ||
+			st.Fault.Until != nil && isRemoved(st.Fault.Until.Client) || len(st.Fault.Targets) > 0 && !slices.ContainsFunc(st.Fault.Targets, func(t string) bool { return !isRemovedTarget(t) })
 	})
 	for i := range s.Plan {
-		s.Plan[i].Fault.Targets = slices.DeleteFunc(s.Plan[i].Fault.Targets, about)
+		s.Plan[i].Fault.Targets = slices.DeleteFunc(s.Plan[i].Fault.Targets, isRemovedTarget)
 	}
 	return len(s.Clients) < before
 }
 
-// renumberClients renames the clients to c1, c2 and so on, after some were removed.
+// renumberClients renames the remaining clients to c1, c2 and so on.
 func renumberClients(s *scenario.Scenario) {
 	before := s.ClientNames()
 	renameAll(s, func(name string) string {
@@ -567,7 +565,7 @@ func renumberClients(s *scenario.Scenario) {
 	})
 }
 
-// renameAll renames clients and nodes throughout the scenario, and removes duplicates from lists.
+// renameAll renames clients and nodes everywhere, and removes duplicates from lists of names.
 func renameAll(s *scenario.Scenario, newName func(name string) string) {
 	rename := func(name *string) {
 		left, right, isLink := nemesis.SplitLink(*name)
@@ -575,15 +573,15 @@ func renameAll(s *scenario.Scenario, newName func(name string) string) {
 			*name = nemesis.LinkName(*name, newName(right))
 		}
 	}
-	list := func(names []string) (once []string) {
+	renameList := func(names []string) (unique []string) {
 		for _, n := range names {
-			if rename(&n); !slices.Contains(once, n) {
-				once = append(once, n)
+			if rename(&n); !slices.Contains(unique, n) {
+				unique = append(unique, n)
 			}
 		}
-		return once
+		return unique
 	}
-	event := func(e *nemesis.Event) {
+	renameEvent := func(e *nemesis.Event) {
 		if e != nil {
 			rename(&e.Client)
 		}
@@ -591,38 +589,37 @@ func renameAll(s *scenario.Scenario, newName func(name string) string) {
 	for i := range s.Clients {
 		c := &s.Clients[i]
 		rename(&c.Name)
-		event(c.Start)
-		c.Reach = list(c.Reach)
+		renameEvent(c.Start)
+		c.Reach = renameList(c.Reach)
 	}
 	for i := range s.Topology.Addresses {
 		rename(&s.Topology.Addresses[i])
 	}
 	for i := range s.Plan {
 		w, f := s.Plan[i].When, &s.Plan[i].Fault
-		event(w.Event)
+		renameEvent(w.Event)
 		if w.Point != nil {
 			rename(&w.Point.Client)
 		}
 		if w.Message != nil {
 			rename(&w.Message.Link)
 		}
-		event(f.Until)
-		f.Targets = list(f.Targets)
+		renameEvent(f.Until)
+		f.Targets = renameList(f.Targets)
 	}
 }
 
-// setTo sets a field to its default.
-func setTo[T any](field func(*scenario.Scenario) *T, to T) edit {
-	return func(s *scenario.Scenario) { *field(s) = to }
+func setTo[T any](field func(*scenario.Scenario) *T, value T) edit {
+	return func(s *scenario.Scenario) { *field(s) = value }
 }
 
-// clearField clears an optional field.
+// clearField sets a field to its zero value.
 func clearField[T any](field func(*scenario.Scenario) *T) edit {
 	var zero T
 	return setTo(field, zero)
 }
 
-// dropSettings removes settings.
+// dropSettings resets settings to their defaults.
 func dropSettings(best scenario.Scenario) []edit {
 	type sc = scenario.Scenario
 	edits := []edit{
@@ -637,7 +634,7 @@ func dropSettings(best scenario.Scenario) []edit {
 		setTo(func(s *sc) *int { return &s.Workload.Writes }, 1),
 		clearField(func(s *sc) *client.Range { return &s.Workload.Prepare }),
 		clearField(func(s *sc) *bool { return &s.Workload.NoCheck }),
-		clearField(func(s *sc) *bool { return &s.Vacuous }),
+		clearField(func(s *sc) *bool { return &s.MayBeVacuous }),
 	}
 	if best.Expect[verdict.BoundedHold].Want == "" {
 		edits = append(edits, clearField(func(s *sc) *scenario.Limits { return &s.Limits }))
@@ -656,23 +653,22 @@ func dropSettings(best scenario.Scenario) []edit {
 	return edits
 }
 
-// dropStepSettings removes all settings of a step except the kind of fault, the targets and the
-// trigger.
-func dropStepSettings(of func(*scenario.Scenario) *nemesis.Step) []edit {
+// dropStepSettings resets a step's settings except the fault kind, the targets and the trigger.
+func dropStepSettings(getStep func(*scenario.Scenario) *nemesis.Step) []edit {
 	type sc = scenario.Scenario
 	return []edit{
-		clearField(func(s *sc) *string { return &of(s).Fault.Way }),
-		clearField(func(s *sc) *float64 { return &of(s).Fault.Share }),
-		clearField(func(s *sc) **nemesis.Timer { return &of(s).Fault.Timer }),
-		clearField(func(s *sc) **nemesis.Event { return &of(s).Fault.Until }),
+		clearField(func(s *sc) *string { return &getStep(s).Fault.Way }),
+		clearField(func(s *sc) *float64 { return &getStep(s).Fault.Share }),
+		clearField(func(s *sc) **nemesis.Timer { return &getStep(s).Fault.Timer }),
+		clearField(func(s *sc) **nemesis.Event { return &getStep(s).Fault.Until }),
 		func(s *sc) {
-			f := &of(s).Fault
+			f := &getStep(s).Fault
 			if kind, _ := nemesis.KindOf(f.Kind); len(kind.Modes) > 0 {
 				f.Mode = kind.Modes[0]
 			}
 		},
 		lowerTo(func(s *sc) *int {
-			switch w := of(s).When; {
+			switch w := getStep(s).When; {
 			case w.Event != nil:
 				return &w.Event.Nth
 			case w.Point != nil:
@@ -685,18 +681,17 @@ func dropStepSettings(of func(*scenario.Scenario) *nemesis.Step) []edit {
 	}
 }
 
-// makeCertain makes steps that happen only with some probability certain to happen: first all of
-// them at once, then each by itself.
-func makeCertain(best scenario.Scenario) []edit {
-	surely := func(st *nemesis.Step) { st.Drawn, st.When.Before = false, 0 }
-	all := []edit{func(s *scenario.Scenario) {
+// makeStepsMandatory makes optional steps mandatory: first all of them, then one at a time.
+func makeStepsMandatory(best scenario.Scenario) []edit {
+	makeMandatory := func(st *nemesis.Step) { st.Drawn, st.When.Before = false, 0 }
+	edits := []edit{func(s *scenario.Scenario) {
 		for i := range s.Plan {
-			surely(&s.Plan[i])
+			makeMandatory(&s.Plan[i])
 		}
 	}}
 	for i := range best.Plan {
-		all = append(all, func(s *scenario.Scenario) { surely(&s.Plan[i]) },
+		edits = append(edits, func(s *scenario.Scenario) { makeMandatory(&s.Plan[i]) },
 			clearField(func(s *scenario.Scenario) *bool { return &s.Plan[i].Drawn }))
 	}
-	return all
+	return edits
 }

@@ -19,27 +19,27 @@ import (
 	"lockpick/reports/suites"
 )
 
-// edit makes a scenario smaller or leaves it unchanged. It must accept any scenario that the other
-// edits of the same pass can produce.
+// edit makes a scenario smaller or leaves it unchanged. It must cope with every scenario that the
+// other edits in its pass can produce.
 type edit func(s *scenario.Scenario)
 
-// minimization is the state of one call of Minimize.
+// minimization is the state of a call to Minimize.
 type minimization struct {
 	Minimizer
-	ctx      context.Context
-	bug      Bug
-	seed     uint64
-	best     scenario.Scenario
-	seen     map[string]bool // attempts already made
-	runs     int
-	accepted int // accepted edits
-	runsLeft int // runs still allowed
-	slots    chan struct{}
+	ctx           context.Context
+	bug           Bug
+	seed          uint64
+	best          scenario.Scenario
+	triedRuns     map[string]bool // names of the attempts already made
+	runs          int
+	acceptedEdits int // number of accepted edits
+	runsLeft      int // remaining runs
+	slots         chan struct{}
 }
 
 func (x *minimization) stopped() bool { return x.runsLeft <= 0 || x.ctx.Err() != nil }
 
-// tryEdits tries edits in order, each on the result of those accepted before it.
+// tryEdits tries the edits in order and applies those that preserve the bug.
 func (x *minimization) tryEdits(edits []edit) {
 	for len(edits) > 0 {
 		i := x.acceptFirst(edits)
@@ -50,9 +50,9 @@ func (x *minimization) tryEdits(edits []edit) {
 	}
 }
 
-// attempt is an edited scenario and the result of running it.
+// attempt is an edited scenario, run with one seed.
 type attempt struct {
-	index    int // index of the edit
+	index    int // of the edit
 	seed     uint64
 	name     string
 	edited   scenario.Scenario
@@ -60,36 +60,36 @@ type attempt struct {
 	showsBug bool
 }
 
-// acceptFirst accepts the first edit that preserves the bug and returns its index, or -1 if none
-// does. Idle workers try later edits at the same time. Their results do not count if an earlier
-// edit is accepted, so neither the result nor the number of runs depends on the number of workers.
+// acceptFirst applies the first edit that preserves the bug and returns its index, or -1 if none
+// does. Idle workers try later edits in parallel. Those do not count if an earlier edit is accepted,
+// so neither the result nor the number of runs depends on the number of workers.
 func (x *minimization) acceptFirst(edits []edit) int {
 	return x.acceptFirstWithSeeds(edits, []uint64{x.seed})
 }
 
-// acceptFirstWithSeeds is like acceptFirst, but tries each edit with each of the seeds.
+// acceptFirstWithSeeds is like acceptFirst, but tries each edit with each seed.
 func (x *minimization) acceptFirstWithSeeds(edits []edit, seeds []uint64) int {
 	if x.stopped() {
 		return -1
 	}
-	ctx, enough := context.WithCancel(x.ctx)
-	defer enough()
-	begun := make(chan *attempt, cap(x.slots))
-	go x.startAttempts(ctx, x.best, edits, seeds, begun)
-	for a := range begun {
-		if x.seen[a.name] {
+	ctx, cancel := context.WithCancel(x.ctx)
+	defer cancel()
+	started := make(chan *attempt, cap(x.slots))
+	go x.startAttempts(ctx, x.best, edits, seeds, started)
+	for a := range started {
+		if x.triedRuns[a.name] {
 			continue
 		}
 		<-a.done
 		if x.ctx.Err() != nil {
 			return -1
 		}
-		x.seen[a.name] = true
+		x.triedRuns[a.name] = true
 		x.runs++
 		x.runsLeft--
 		if a.showsBug {
 			x.best, x.seed = a.edited, a.seed
-			x.accepted++
+			x.acceptedEdits++
 			return a.index
 		}
 		if x.runsLeft <= 0 {
@@ -99,9 +99,9 @@ func (x *minimization) acceptFirstWithSeeds(edits []edit, seeds []uint64) int {
 	return -1
 }
 
-// startAttempts starts the attempts in order, until ctx is done.
-func (x *minimization) startAttempts(ctx context.Context, s scenario.Scenario, edits []edit, seeds []uint64, begun chan<- *attempt) {
-	defer close(begun)
+// startAttempts starts the attempts in order and sends them to a channel, until ctx is done.
+func (x *minimization) startAttempts(ctx context.Context, s scenario.Scenario, edits []edit, seeds []uint64, started chan<- *attempt) {
+	defer close(started)
 	before := digestOf(s, 0)
 	for i, e := range edits {
 		edited := deepCopy(s)
@@ -121,7 +121,7 @@ func (x *minimization) startAttempts(ctx context.Context, s scenario.Scenario, e
 				a.showsBug = x.Run(x.ctx, a.edited, seed)
 			}()
 			select {
-			case begun <- a:
+			case started <- a:
 			case <-ctx.Done():
 				return
 			}
@@ -129,7 +129,6 @@ func (x *minimization) startAttempts(ctx context.Context, s scenario.Scenario, e
 	}
 }
 
-// deepCopy returns a copy that shares no memory with the original.
 func deepCopy(s scenario.Scenario) (clone scenario.Scenario) {
 	text, err := json.Marshal(s)
 	if err == nil {
@@ -141,14 +140,13 @@ func deepCopy(s scenario.Scenario) (clone scenario.Scenario) {
 	return clone
 }
 
-// digestOf returns a digest that is the same for equal scenarios and seeds.
 func digestOf(s scenario.Scenario, seed uint64) string {
 	text, _ := json.Marshal(s)
 	return fmt.Sprintf("%d %x", seed, sha256.Sum256(text))
 }
 
-// removeSteps removes steps that are not needed to show the bug: halves of the plan, then quarters,
-// and so on down to single steps. Source: A. Zeller and R. Hildebrandt, "Simplifying and Isolating
+// removeSteps removes steps that the bug does not need: halves of the plan, then quarters, and so on
+// down to single steps. Source: A. Zeller and R. Hildebrandt, "Simplifying and Isolating
 // Failure-Inducing Input", IEEE Transactions on Software Engineering 28 (2002), 183–200.
 func (x *minimization) removeSteps() {
 	for parts := 2; len(x.best.Plan) > 0; {
@@ -165,7 +163,8 @@ func (x *minimization) removeSteps() {
 	}
 }
 
-// removeParts returns edits that each remove a part of the given size from the plan.
+// removeParts divides a plan of all steps into parts of the given size, and returns an edit to
+// remove each part.
 func removeParts(all, size int) (edits []edit) {
 	for from := 0; from < all; from += size {
 		edits = append(edits, func(s *scenario.Scenario) { s.Plan = slices.Delete(s.Plan, from, min(from+size, len(s.Plan))) })
@@ -173,15 +172,14 @@ func removeParts(all, size int) (edits []edit) {
 	return edits
 }
 
-// fewSteps is the length of a plan at which single steps, rather than parts of the plan, are
-// removed with other seeds.
-const fewSteps = 3
+// smallPlanSize is the plan size up to which steps are removed singly rather than in parts.
+const smallPlanSize = 3
 
-// removePartsOtherSeeds removes halves, quarters and eighths of a plan, trying other seeds, until
-// few steps are left or no part can be removed. If only one seed in a hundred shows a bug, the bug
-// depends on timing that every step shifts, so no step can be removed with the same seed.
-func (x *minimization) removePartsOtherSeeds() {
-	for parts := 2; len(x.best.Plan) > fewSteps && parts <= 8 && !x.stopped(); {
+// removePartsWithOtherSeeds removes halves, quarters and eighths of a long plan, trying other seeds
+// each time. If only one seed in a hundred shows a bug, every step shifts the timing that the bug
+// depends on, so no step can be removed without changing the seed.
+func (x *minimization) removePartsWithOtherSeeds() {
+	for parts := 2; len(x.best.Plan) > smallPlanSize && parts <= 8 && !x.stopped(); {
 		all := len(x.best.Plan)
 		if x.acceptFirstWithSeeds(removeParts(all, (all+parts-1)/parts), otherSeeds()) >= 0 {
 			x.removeSteps()
@@ -199,47 +197,47 @@ func otherSeeds() (seeds []uint64) {
 	return seeds
 }
 
-// otherSeedCount is the number of other seeds to try when removing a step, a client or a node.
-// maxSingleSteps is the maximum number of steps to try to remove in this way.
+// otherSeedCount is how many other seeds to try for each edit. maxSingleSteps limits the number of
+// steps that are tried one by one.
 const (
 	otherSeedCount = 8
 	maxSingleSteps = 12
 )
 
-// removeOtherSeeds removes steps, clients and nodes, trying other seeds. Steps often only shift the
-// timing of other steps, and another seed may produce that timing without them.
-func (x *minimization) removeOtherSeeds() {
+// removeWithOtherSeeds removes a step, a client or a node, trying other seeds. Many steps only shift
+// the timing of others, and another seed may give the same timing without them.
+func (x *minimization) removeWithOtherSeeds() {
 	var edits []edit
 	for i := range x.best.Plan[:min(len(x.best.Plan), maxSingleSteps)] {
 		edits = append(edits, func(s *scenario.Scenario) { s.Plan = slices.Delete(s.Plan, i, i+1) })
 	}
 	edits = append(edits, shrinkTopology(x.best)...)
-	edits = append(edits, removeClientRunLonger(x.best)...)
+	edits = append(edits, removeClientAndRunLonger(x.best)...)
 	x.acceptFirstWithSeeds(edits, otherSeeds())
 }
 
-// seedsShowing returns the seeds from 1 to count with which the minimized scenario shows the bug.
+// seedsShowing returns which of the seeds 1 to count show the bug in the minimized scenario.
 func (x *minimization) seedsShowing(count int) []uint64 {
-	shown := make([]bool, count)
-	Each(x.ctx, x.Workers, count, func(i int) { shown[i] = x.Run(x.ctx, x.best, uint64(i+1)) })
+	showsBug := make([]bool, count)
+	Each(x.ctx, x.Workers, count, func(i int) { showsBug[i] = x.Run(x.ctx, x.best, uint64(i+1)) })
 	var seeds []uint64
-	for i, h := range shown {
-		if h {
+	for i, shows := range showsBug {
+		if shows {
 			seeds = append(seeds, uint64(i+1))
 		}
 	}
 	return seeds
 }
 
-// shortenRun shortens the time that the clients work, and the run by the same amount. These edits
-// come first because they make all others cheaper.
+// shortenRun lets the clients work for a shorter time, and shortens the run by the same amount.
+// These edits come first because they make all others cheaper.
 func shortenRun(best scenario.Scenario) (edits []edit) {
 	tail := best.Limit - best.Workload.For
 	for d := time.Second; d < best.Workload.For; d = (d * 3 / 2).Round(time.Second / 2) {
 		edits = append(edits, func(s *scenario.Scenario) {
 			if s.Workload.For > d {
 				s.Workload.For, s.Limit = d, d+tail
-				s.Plan = slices.DeleteFunc(s.Plan, func(st nemesis.Step) bool { // steps after the new limit never happen
+				s.Plan = slices.DeleteFunc(s.Plan, func(st nemesis.Step) bool { // these steps would never happen
 					return st.When.At != nil && *st.When.At >= s.Limit
 				})
 			}
@@ -248,8 +246,8 @@ func shortenRun(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// reduceCycles limits the clients' work by a number of cycles instead of a time, or lowers that
-// number.
+// reduceCycles limits the clients' work to a number of cycles instead of a time, or lowers the
+// limit.
 func reduceCycles(best scenario.Scenario) (edits []edit) {
 	for n := 1; n <= 8; n *= 2 {
 		edits = append(edits, func(s *scenario.Scenario) {
@@ -269,8 +267,8 @@ func reduceCycles(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// shareTrigger gives all steps the trigger of one of them. Often several nodes are needed only
-// because the steps happen at different times.
+// shareTrigger gives all steps the same trigger. A bug often needs several nodes only because the
+// steps happen at different times.
 func shareTrigger(best scenario.Scenario) (edits []edit) {
 	for i := range best.Plan[:min(len(best.Plan), maxSingleSteps)] {
 		edits = append(edits, func(s *scenario.Scenario) {
@@ -282,26 +280,25 @@ func shareTrigger(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// roundValues makes times short and round, replaces ranges by single values, and rounds other
-// numbers.
+// roundValues replaces ranges with single values, and shortens and rounds times and other numbers.
 func roundValues(best scenario.Scenario) (edits []edit) {
 	type sc = scenario.Scenario
 	for i := range ranges(&best) {
-		for _, at := range []func(client.Range) time.Duration{
+		for _, choose := range []func(client.Range) time.Duration{
 			func(r client.Range) time.Duration { return r.Min },
 			func(r client.Range) time.Duration { return r.Max },
 			func(r client.Range) time.Duration { return (r.Min + r.Max) / 2 },
 		} {
 			edits = append(edits, func(s *sc) {
 				r := ranges(s)[i]
-				one := at(*r)
-				r.Min, r.Max = one, one
+				value := choose(*r)
+				r.Min, r.Max = value, value
 			})
 		}
 	}
 	for i, st := range best.Plan {
-		if at := st.When.At; at != nil {
-			for d := time.Second; d < *at; d *= 2 {
+		if choose := st.When.At; choose != nil {
+			for d := time.Second; d < *choose; d *= 2 {
 				edits = append(edits, lowerTo(func(s *sc) *time.Duration { return s.Plan[i].When.At }, d))
 			}
 		}
@@ -339,7 +336,7 @@ func roundValues(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// roundTo rounds a number to the given number of significant digits.
+// roundTo rounds a number to significant digits.
 func roundTo(x float64, digits int) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', digits, 64), 64)
 	if err != nil {
@@ -348,13 +345,13 @@ func roundTo(x float64, digits int) float64 {
 	return y
 }
 
-// ranges returns the ranges from which a scenario's times are drawn.
+// ranges returns the ranges that a scenario draws times from.
 func ranges(s *scenario.Scenario) []*client.Range {
 	all := []*client.Range{&s.Workload.Think, &s.Workload.Hold, &s.Workload.Prepare}
 	for i := range s.Clients {
-		for _, own := range []*client.Range{s.Clients[i].Think, s.Clients[i].Hold} {
-			if own != nil {
-				all = append(all, own)
+		for _, r := range []*client.Range{s.Clients[i].Think, s.Clients[i].Hold} {
+			if r != nil {
+				all = append(all, r)
 			}
 		}
 	}
@@ -365,7 +362,7 @@ func ranges(s *scenario.Scenario) []*client.Range {
 	return all
 }
 
-// times returns all times in a scenario except those that configure the lock.
+// times returns all times in a scenario except the lock's settings.
 func times(s *scenario.Scenario) []*time.Duration {
 	all := []*time.Duration{&s.Workload.For, &s.Limit, &s.Workload.Extend, &s.Workload.CancelAfter}
 	for _, r := range ranges(s) {
@@ -377,7 +374,7 @@ func times(s *scenario.Scenario) []*time.Duration {
 			all = append(all, after)
 		}
 	}
-	event := func(e *nemesis.Event) {
+	addEvent := func(e *nemesis.Event) {
 		if e != nil {
 			all = append(all, &e.After)
 		}
@@ -394,13 +391,13 @@ func times(s *scenario.Scenario) []*time.Duration {
 		if f.Timer != nil {
 			all = append(all, &f.Timer.Step)
 		}
-		event(w.Event)
-		event(f.Until)
+		addEvent(w.Event)
+		addEvent(f.Until)
 	}
 	return all
 }
 
-// numbers returns the numbers in a plan.
+// numbers returns the rates and shares in a plan.
 func numbers(s *scenario.Scenario) (all []*float64) {
 	for i := range s.Plan {
 		f := &s.Plan[i].Fault
@@ -412,20 +409,19 @@ func numbers(s *scenario.Scenario) (all []*float64) {
 	return all
 }
 
-// Write formats the result as a scenario file that expects the bug. name must be a valid scenario
-// name.
-func (r Minimized) Write(name string, known scenario.Known) ([]byte, error) {
+// Write formats the result as a scenario file that expects the bug. The name must be valid for a
+// scenario.
+func (r Minimized) Write(name string, known scenario.KnownNames) ([]byte, error) {
 	s := r.Scenario
 	s.Name = name
 	s.Claim = r.claim()
-	s.Source = fmt.Sprintf("lockpick minimize, from %s with seed %d", r.From, r.OriginalSeed)
+	s.Source = fmt.Sprintf("lockpick minimize, from %s with seed %d", r.OriginalID, r.OriginalSeed)
 	return scenario.Write(s, r.Caption(), known)
 }
 
-// claim describes the bug in one sentence.
 func (r Minimized) claim() string {
 	by := "without any fault"
-	if n := r.After.Steps; n > 0 {
+	if n := r.SizeAfter.Steps; n > 0 {
 		by = "with " + display.Plural(n, "fault")
 	}
 	return fmt.Sprintf("The lock %s violates %s, %s.", r.lock(), r.Bug, by)
@@ -440,17 +436,17 @@ func (r Minimized) lock() string {
 	return name
 }
 
-// Caption describes what happens in the scenario, where the scenario comes from, and how to run it.
+// Caption describes the bug, the plan and the origin of the scenario, and how to run it.
 func (r Minimized) Caption() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s in the lock %s, %s on %s:\n", r.Bug, r.lock(), display.Plural(r.After.Clients, "client"), display.Plural(r.After.Nodes, "node"))
+	fmt.Fprintf(&b, "%s in the lock %s, %s on %s:\n", r.Bug, r.lock(), display.Plural(r.SizeAfter.Clients, "client"), display.Plural(r.SizeAfter.Nodes, "node"))
 	for _, st := range r.Scenario.Plan {
 		fmt.Fprintf(&b, "  %s\n", DescribeStep(st))
 	}
 	if len(r.Scenario.Plan) == 0 {
 		fmt.Fprintf(&b, "  no faults\n")
 	}
-	fmt.Fprintf(&b, "\nMinimized from %s, seed %d: %s.\n", r.From, r.OriginalSeed, r.Summary())
+	fmt.Fprintf(&b, "\nMinimized from %s, seed %d: %s.\n", r.OriginalID, r.OriginalSeed, r.Summary())
 	hint := "To reproduce: lockpick run FILE"
 	if r.Seed != 1 {
 		hint += fmt.Sprintf(" --seed %d", r.Seed)
@@ -459,45 +455,45 @@ func (r Minimized) Caption() string {
 	return b.String()
 }
 
-// Summary describes the result of minimizing in one line.
+// Summary says in one line how much smaller the scenario became and how often it shows the bug.
 func (r Minimized) Summary() string {
-	parts := []string{fmt.Sprintf("%s -> %d", display.Plural(r.Before.Steps, "step"), r.After.Steps)}
+	parts := []string{fmt.Sprintf("%s -> %d", display.Plural(r.SizeBefore.Steps, "step"), r.SizeAfter.Steps)}
 	for _, x := range []struct {
-		was, is int
-		what    string
-	}{{r.Before.Clients, r.After.Clients, "client"}, {r.Before.Nodes, r.After.Nodes, "node"}, {r.Before.Keys, r.After.Keys, "key"}} {
-		if x.was != x.is {
-			parts = append(parts, fmt.Sprintf("%s -> %d", display.Plural(x.was, x.what), x.is))
+		before, after int
+		noun          string
+	}{{r.SizeBefore.Clients, r.SizeAfter.Clients, "client"}, {r.SizeBefore.Nodes, r.SizeAfter.Nodes, "node"}, {r.SizeBefore.Keys, r.SizeAfter.Keys, "key"}} {
+		if x.before != x.after {
+			parts = append(parts, fmt.Sprintf("%s -> %d", display.Plural(x.before, x.noun), x.after))
 		}
 	}
-	parts = append(parts, display.Plural(r.Runs, "run"), fmt.Sprintf("reproduces with %d of %d seeds", r.SeedsShowing, r.SeedsTried))
+	parts = append(parts, display.Plural(r.Runs, "run"), fmt.Sprintf("reproduces with %d of %d seeds", r.ReproducingSeeds, r.SeedsTried))
 	if !r.Complete {
 		parts = append(parts, "more runs might make it smaller")
 	}
 	return strings.Join(parts, ", ")
 }
 
-// Print prints what the scenario shows and where its files are.
+// Print prints the caption, the result on another backend, and the paths of the files.
 func (k *MinimizedRun) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s\n", strings.TrimRight(k.Caption(), "\n"))
-	if k.Try != nil {
-		fmt.Fprintln(w, suites.DescribeTry(k.Try))
+	if k.Reproduction != nil {
+		fmt.Fprintln(w, suites.DescribeReproduction(k.Reproduction))
 	}
 	fmt.Fprintf(w, "\n    scenario:  %s\n    record:    %s\n    run again: %s\n", k.File, k.Dir, k.Command)
 }
 
-// DescribeStep describes a step in words: "at 3s: n2 is killed (for 10ms)".
+// DescribeStep describes a step in words, for example "at 3s: n2 is killed (for 10ms)".
 func DescribeStep(st nemesis.Step) string {
 	targets := display.List(st.Fault.Targets)
 	wording := nemesis.WordingOf(st.Fault.Kind)
-	began := cmp.Or(wording.Began, "{targets}: {kind}")
+	template := cmp.Or(wording.BeginText, "{targets}: {kind}")
 	subject := "all"
 	if len(st.Fault.Targets) > 0 {
 		subject = targets
 	}
 	text := strings.NewReplacer("{targets}", subject, "{client} is cut off from {targets}", "the links "+subject+" are cut",
 		"messages between {client} and {targets}", "messages on "+subject,
-		"{message}", "it", "{saw}", "", "{kind}", st.Fault.Kind).Replace(began)
+		"{message}", "it", "{saw}", "", "{kind}", st.Fault.Kind).Replace(template)
 	text = st.When.String() + ": " + text
 	if d := st.Fault.Details(); d != "" {
 		text += " (" + d + ")"

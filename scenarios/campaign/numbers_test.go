@@ -33,17 +33,16 @@ func TestJudgeNumbers(t *testing.T) {
 	}
 }
 
-// A number that is compared with another variant waits for that variant's number. Until then, the
-// run is neither retried nor counted. If the variant or its number is missing, the judgement is
-// undecided.
+// A number bounded by another variant's number waits for that number. Until then, the run is neither
+// retried nor counted. Without the variant or its number, the judgement is undecided.
 func TestSettle(t *testing.T) {
 	bounds := map[string]scenario.Bound{
 		verdict.Grants:    {Operator: "<", Value: 0.5, Variant: "other"},
 		"split-vote-rate": {Operator: ">", Value: 1, Variant: "base"},
 	}
 	v := verdict.Verdict{Numbers: map[string]float64{verdict.Grants: 8, "split-vote-rate": 0.3}}
-	waiting := func() *outcome.Outcome { return &outcome.Outcome{Judgements: judgeNumbers(bounds, v)} }
-	if o := waiting(); len(o.PendingVariants()) != 2 || retryReason(*o) != "" {
+	newOutcome := func() *outcome.Outcome { return &outcome.Outcome{Judgements: judgeNumbers(bounds, v)} }
+	if o := newOutcome(); len(o.PendingVariants()) != 2 || retryReason(*o) != "" {
 		t.Errorf("waits for %v, retry reason %q", o.PendingVariants(), retryReason(*o))
 	}
 	for _, c := range []struct {
@@ -55,7 +54,7 @@ func TestSettle(t *testing.T) {
 		{map[string]float64{verdict.Grants: 17}, map[string]float64{}, outcome.ExitUndecided},
 		{nil, map[string]float64{"split-vote-rate": 0.2}, outcome.ExitUndecided},
 	} {
-		o := waiting()
+		o := newOutcome()
 		settle(o, "other", c.other)
 		if len(o.PendingVariants()) != 1 {
 			t.Errorf("waits for %v, want one variant", o.PendingVariants())

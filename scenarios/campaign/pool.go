@@ -27,18 +27,18 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Pool runs jobs in worker processes.
+// Pool configures worker processes that run jobs.
 type Pool struct {
 	Command     []string      // starts a worker
 	Env         []string      // added to this process's environment
 	Size        int           // number of workers
-	Timeout     time.Duration // wall-clock limit of one job
-	StackFolder string        // folder for the stacks of workers that exited during a job
+	Timeout     time.Duration // wall-clock limit for a job
+	StackFolder string        // folder for the stack traces of workers that die during a job
 }
 
-// Run runs n jobs. It calls job to create each job when a worker is free to run it, and done when
-// the job ends; it makes these calls one at a time. If ctx is canceled, Run returns early and does
-// not report unfinished jobs.
+// Run runs n jobs. It calls job(i) when a worker is ready for the i-th job, and done when the job
+// has ended. Calls to done do not overlap. If ctx is canceled, Run returns early and does not
+// report unfinished jobs.
 func (p Pool) Run(ctx context.Context, n int, job func(i int) Job, done func(i int, o outcome.Outcome)) {
 	p.Size = min(p.Size, n)
 	w := p.Start()
@@ -54,35 +54,35 @@ func (p Pool) Run(ctx context.Context, n int, job func(i int) Job, done func(i i
 	})
 }
 
-// Each calls do for the numbers from 0 to n-1 in order, with up to parallel calls at a time. It
-// makes no more calls once ctx is done, and waits for those it has started.
+// Each calls do for 0 to n-1, making up to parallel calls at a time, and waits until they return. It
+// makes no more calls once ctx is done.
 func Each(ctx context.Context, parallel, n int, do func(i int)) {
 	var next atomic.Int64
-	var all sync.WaitGroup
+	var callers sync.WaitGroup
 	for range min(parallel, n) {
-		all.Go(func() {
+		callers.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				do(i)
 			}
 		})
 	}
-	all.Wait()
+	callers.Wait()
 }
 
-// Runner runs the jobs of a campaign on one backend. Simulated jobs run in worker processes, one
-// for each processor. Jobs in real time run in this process, at most Parallel at once because they
-// compete for the machine's time.
+// Runner runs the jobs of a campaign on one backend. Simulated jobs run in worker processes, one per
+// processor. Real-time jobs run in this process, at most Parallel at once because they compete for
+// the machine's time.
 type Runner struct {
 	harness.Backend
 	Capabilities Capabilities
 	Workers      Pool
 	Parallel     int
 	Version      string                                         // of lockpick
-	Command      func(s *Selection, p Pick, seed uint64) string // the command that repeats a run
+	Command      func(s *Selection, p Pick, seed uint64) string // returns the command that repeats a run
 }
 
-// Each runs n jobs. It starts no more jobs once startCtx is done. Jobs in real time that have
-// started are allowed to finish, unless ctx is done.
+// Each runs n jobs. It starts no more jobs once startCtx is done. Real-time jobs that have started
+// may finish unless ctx is done too.
 func (r *Runner) Each(ctx, startCtx context.Context, n int, job func(i int) Job, done func(i int, o outcome.Outcome)) {
 	if r.Name() == simulation {
 		r.Workers.Run(startCtx, n, job, done)
@@ -91,7 +91,7 @@ func (r *Runner) Each(ctx, startCtx context.Context, n int, job func(i int) Job,
 	Each(startCtx, r.Parallel, n, func(i int) { done(i, Execute(ctx, r.Backend, job(i))) })
 }
 
-// Close releases the resources that the backend keeps between runs.
+// Close releases resources that the backend reuses between runs.
 func (r *Runner) Close() error {
 	if r == nil {
 		return nil
@@ -102,9 +102,8 @@ func (r *Runner) Close() error {
 	return nil
 }
 
-// choose resolves a selection, and moves the scenarios that the backend can't run to the skipped
-// ones.
-func (r *Runner) choose(s *Selection, known scenario.Known) (Choice, error) {
+// choose resolves a selection and skips the scenarios that the backend can't run.
+func (r *Runner) choose(s *Selection, known scenario.KnownNames) (Choice, error) {
 	c, err := s.Choose(known)
 	c.Restrict(r.Capabilities, known.Kinds)
 	return c, err
@@ -116,12 +115,12 @@ func (r *Runner) job(s *Selection, p Pick, seed uint64, store string, keep KeepP
 	return j
 }
 
-// Workers is a pool's set of running worker processes, for jobs that are submitted one at a time.
+// Workers are the workers of a Pool. Jobs can be submitted to them one at a time.
 type Workers struct {
-	Idle chan *Worker // workers that are not in use; the user of a worker returns it to this channel
+	Idle chan *Worker // idle workers; whoever takes one must put it back
 }
 
-// Start creates the workers of a pool. The caller must call Stop to end them.
+// Start creates the workers. The caller must call Stop.
 func (p Pool) Start() Workers {
 	w := Workers{make(chan *Worker, p.Size)}
 	for range p.Size {
@@ -137,28 +136,28 @@ func (w Workers) Do(ctx context.Context, j Job) outcome.Outcome {
 	return next.Do(ctx, j)
 }
 
-// Stop waits until the workers' jobs are done, then ends the workers.
+// Stop ends the workers after their current jobs.
 func (w Workers) Stop() {
 	for range cap(w.Idle) {
 		(<-w.Idle).Stop()
 	}
 }
 
-// Simulator runs individual scenarios in workers.
+// Simulator runs individual scenarios in the simulation.
 type Simulator struct {
 	Workers
 	Backend harness.Backend // the simulation itself
-	Known   scenario.Known
+	Known   scenario.KnownNames
 	Version string                                // of lockpick
-	Command func(file string, seed uint64) string // the command that runs a scenario file
+	Command func(file string, seed uint64) string // returns the command that runs a scenario file
 }
 
-// Run runs a scenario without storing the run.
+// Run runs a scenario and does not store the run.
 func (x Simulator) Run(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
 	return x.Do(ctx, Job{Scenario: s, Seed: seed, Backend: simulation, Keep: KeepNone, Version: x.Version})
 }
 
-// Save writes text, the scenario's YAML, to a file, runs the scenario, and stores the run with its
+// Save writes a scenario's YAML text to a file, runs the scenario, and stores the run with its
 // reports.
 func (x Simulator) Save(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, store, command string) (outcome.Outcome, error) {
 	err := os.MkdirAll(filepath.Dir(file), 0o755)
@@ -171,7 +170,7 @@ func (x Simulator) Save(ctx context.Context, s scenario.Scenario, seed uint64, f
 	return x.Do(ctx, Job{Scenario: s, Seed: seed, Backend: simulation, Store: store, Keep: KeepAll, Version: x.Version, Command: command}), nil
 }
 
-// Minimizer returns a Minimizer that makes at most maxRuns runs; 0 means the default limit.
+// Minimizer returns a Minimizer for simulated runs. If maxRuns is 0, it uses the default limit.
 func (x Simulator) Minimizer(maxRuns int) Minimizer {
 	return Minimizer{Known: x.Known, Workers: cap(x.Idle), MaxRuns: maxRuns,
 		Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
@@ -182,22 +181,22 @@ func (x Simulator) Minimizer(maxRuns int) Minimizer {
 		}}
 }
 
-// Worker is a worker process, which is started for its first job. It runs one job at a time.
+// Worker runs one job at a time in a process that it starts for the first job.
 type Worker struct {
 	pool    Pool
 	cmd     *exec.Cmd
-	in      io.WriteCloser
-	answers chan []byte // closed when the process has ended
+	stdin   io.WriteCloser
+	answers chan []byte // closed when the process exits
 	output  *workerOutput
 }
 
-// worker returns a worker of the pool. The caller must call Stop to end it.
+// worker returns a new worker. The caller must call Stop.
 func (p Pool) worker() *Worker { return &Worker{pool: p, output: &workerOutput{}} }
 
-// Output returns what the process printed during its last job, except for its answers.
+// Output returns what the process printed during its last job, without the answer.
 func (w *Worker) Output() string { return w.output.String() }
 
-// Do runs a job. If the process exits before the job is done, the outcome says so.
+// Do runs a job. If the process dies first, the outcome says why.
 func (w *Worker) Do(ctx context.Context, j Job) outcome.Outcome {
 	if w.cmd == nil {
 		if err := w.start(); err != nil {
@@ -209,14 +208,14 @@ func (w *Worker) Do(ctx context.Context, j Job) outcome.Outcome {
 	if err != nil {
 		return w.fail(j, workerFailure{outcome.ExitBug, fmt.Sprintf("send job: %v", err), ""})
 	}
-	if _, err := w.in.Write(append(line, '\n')); err != nil {
+	if _, err := w.stdin.Write(append(line, '\n')); err != nil {
 		if !w.awaitExit() {
-			return w.fail(j, workerFailure{outcome.ExitBug, "the worker accepts no more jobs but keeps running", ""})
+			return w.fail(j, workerFailure{outcome.ExitBug, "the worker accepts no more jobs but does not exit", ""})
 		}
 		return w.fail(j, w.failure())
 	}
-	patience := time.NewTimer(w.pool.Timeout)
-	defer patience.Stop()
+	timer := time.NewTimer(w.pool.Timeout)
+	defer timer.Stop()
 	select {
 	case answer, ok := <-w.answers:
 		var o outcome.Outcome
@@ -227,7 +226,7 @@ func (w *Worker) Do(ctx context.Context, j Job) outcome.Outcome {
 			return w.fail(j, workerFailure{outcome.ExitBug, fmt.Sprintf("invalid answer from the worker: %v", err), ""})
 		}
 		return o
-	case <-patience.C:
+	case <-timer.C:
 		w.dumpStacks()
 		return w.fail(j, workerFailure{outcome.ExitBackend, fmt.Sprintf(TimeoutMessage+"%v of wall clock", w.pool.Timeout),
 			"raise the limit with --timeout; a run that takes minutes hangs, which is a bug in lockpick"})
@@ -237,7 +236,7 @@ func (w *Worker) Do(ctx context.Context, j Job) outcome.Outcome {
 	}
 }
 
-// fail kills the worker if it is still running, saves its output, and returns the outcome of the
+// fail kills the process if it is still running, saves its output, and returns the outcome of the
 // failed job.
 func (w *Worker) fail(j Job, d workerFailure) outcome.Outcome {
 	w.kill()
@@ -249,11 +248,11 @@ func failedOutcome(j Job, d workerFailure) outcome.Outcome {
 	return outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: j.Backend, Seed: j.Seed, Command: j.Command, Code: d.code, Error: d.reason, Hint: d.hint}
 }
 
-// workerEnv configures the Go runtime of a worker. A run allocates much and retains little, so
-// collecting a quarter as often costs only a few megabytes. A synctest bubble is slower on two
-// processors than on one. Drivers start a goroutine for each request, and growing these stacks
-// twice took a tenth of the run, so new stacks start at the size of recent ones. Values already set
-// in the environment take precedence.
+// workerEnv configures the Go runtime of a worker. A run allocates much memory and retains little,
+// so collecting garbage a quarter as often costs only a few megabytes. A synctest bubble is slower
+// on two processors than on one. Drivers start a goroutine for each request, and growing each stack
+// twice took a tenth of the run time, so stacks start at the average size. Variables already set in
+// the environment take precedence.
 var workerEnv = []string{"GOGC=400", "GOMAXPROCS=1", "GODEBUG=adaptivestackstart=1"}
 
 func (w *Worker) start() error {
@@ -272,30 +271,31 @@ func (w *Worker) start() error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	w.cmd, w.in, w.answers = cmd, in, make(chan []byte)
+	w.cmd, w.stdin, w.answers = cmd, in, make(chan []byte)
 	go w.readAnswers(cmd, out, w.output)
 	return nil
 }
 
-// answerPrefix is the prefix of each line that is an answer. Everything else on standard output is
-// printed by other code in the program, such as a lock under test.
+// answerPrefix marks the lines on standard output that are answers. All other output comes from code
+// such as a lock under test.
 const answerPrefix = "lockpick answers: "
 
-// maxAnswer is the maximum size of an answer in bytes. The outcome of a run takes a few thousand.
+// maxAnswer limits the size of an answer in bytes. Most answers take a few thousand.
 const maxAnswer = 64 << 20
 
-// readAnswers passes on the worker's answers until the worker exits.
+// readAnswers sends the process's answers to w.answers until it exits, and adds everything else to
+// output.
 func (w *Worker) readAnswers(cmd *exec.Cmd, out io.Reader, output *workerOutput) {
 	defer close(w.answers)
 	lines := bufio.NewReaderSize(out, 1<<16)
-	var answer []byte // the part of an answer line that was read so far
-	inLine := false   // the beginning of some other line was read
+	var answer []byte // what was read of an unfinished answer
+	midLine := false  // in the middle of a line
 	for {
 		part, err := lines.ReadSlice('\n')
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			break
 		}
-		isAnswer := answer != nil || !inLine && bytes.HasPrefix(part, []byte(answerPrefix))
+		isAnswer := answer != nil || !midLine && bytes.HasPrefix(part, []byte(answerPrefix))
 		switch {
 		case !isAnswer || len(answer)+len(part) > maxAnswer:
 			output.Write(part)
@@ -306,34 +306,34 @@ func (w *Worker) readAnswers(cmd *exec.Cmd, out io.Reader, output *workerOutput)
 			w.answers <- bytes.TrimPrefix(append(answer, part...), []byte(answerPrefix))
 			answer = nil
 		}
-		inLine = err != nil
+		midLine = err != nil
 	}
 	cmd.Wait() // the worker's output explains the error
 }
 
-// dumpStacks makes a hanging worker print its stacks.
+// dumpStacks makes a hung process print its stacks and exit.
 func (w *Worker) dumpStacks() {
 	if files.QuitProcess(w.cmd.Process) == nil {
 		w.awaitExit()
 	}
 }
 
-// awaitExit waits a few seconds for a worker that no longer accepts jobs to exit.
-func (w *Worker) awaitExit() (ended bool) {
-	end := time.After(5 * time.Second)
+// awaitExit gives the process a few seconds to exit, and reports whether it did.
+func (w *Worker) awaitExit() (exited bool) {
+	deadline := time.After(5 * time.Second)
 	for {
 		select {
 		case _, open := <-w.answers:
 			if !open {
 				return true
 			}
-		case <-end:
+		case <-deadline:
 			return false
 		}
 	}
 }
 
-// kill kills the worker's process. The next job starts another one.
+// kill kills the process. The next job starts another.
 func (w *Worker) kill() {
 	if w.cmd == nil {
 		return
@@ -344,20 +344,19 @@ func (w *Worker) kill() {
 	w.cmd = nil
 }
 
-// Stop lets the worker finish its job and exit.
+// Stop lets the process finish its job and exit.
 func (w *Worker) Stop() {
 	if w.cmd == nil {
 		return
 	}
-	w.in.Close()
+	w.stdin.Close()
 	for range w.answers {
 	}
 	w.cmd = nil
 }
 
-// ServeWorker reads jobs, one JSON line each, runs them, and answers each with its outcome. It
-// returns at the end of its input. If the input ends while a job is running, it exits the process
-// at once, because no one is waiting for the answer.
+// ServeWorker reads jobs as lines of JSON, runs them, and writes their outcomes. When the input
+// ends, it exits the process at once, even during a job, because no one is waiting for an answer.
 func ServeWorker(in io.Reader, out io.Writer, backends map[string]harness.Backend) error {
 	jobs := make(chan []byte)
 	go func() {
@@ -391,7 +390,7 @@ func ServeWorker(in io.Reader, out io.Writer, backends map[string]harness.Backen
 	return nil
 }
 
-// workerFailure explains why a worker did not answer: the exit code, the reason and a hint.
+// workerFailure explains why a job got no answer.
 type workerFailure struct {
 	code         int
 	reason, hint string
@@ -404,41 +403,41 @@ func startFailure(err error) workerFailure {
 	return workerFailure{outcome.ExitBug, fmt.Sprintf("start worker: %v", err), ""}
 }
 
-// TimeoutMessage is the beginning of the error for a run that exceeded its time limit.
+// TimeoutMessage starts the error for a run that exceeded its time limit.
 const TimeoutMessage = "the run did not end within "
 
-// externalSignals are the signals that a user or the kernel sends to end a program. Any other
-// signal comes from the program itself.
+// externalSignals are the signals that a user or the kernel sends to end a process. Any other fatal
+// signal means that the process crashed.
 var externalSignals = []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
 
-// failure explains why a worker exited: a bug in lockpick, a kill, or a shortage of some resource.
-// Go's runtime exits with status 2 in most of these cases, so the status does not distinguish them.
+// failure explains why the process exited: a bug in lockpick, a signal, or a lack of some resource.
+// The Go runtime usually exits with status 2 whatever the reason, so failure looks at the output.
 func (w *Worker) failure() workerFailure {
 	if status, ok := w.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && slices.Contains(externalSignals, status.Signal()) {
 		return workerFailure{outcome.ExitBackend, fmt.Sprintf("the worker was killed in this run (%v)", w.cmd.ProcessState),
 			"if you did not kill it, the kernel did because memory ran out (see dmesg): allow more memory, or use fewer clients"}
 	}
-	last := w.output.failureLine()
-	if strings.HasPrefix(last, "SIGQUIT:") {
-		return workerFailure{outcome.ExitBackend, "the worker got a quit signal in this run (" + last + ")", "let the run finish"}
+	reason := w.output.failureLine()
+	if strings.HasPrefix(reason, "SIGQUIT:") {
+		return workerFailure{outcome.ExitBackend, "the worker received a quit signal during this run (" + reason + ")", "let the run finish"}
 	}
-	if hint := files.Remedy(errors.New(last), ""); hint != "" {
-		return workerFailure{outcome.ExitBackend, "the worker died in this run: " + last, hint}
+	if hint := files.Remedy(errors.New(reason), ""); hint != "" {
+		return workerFailure{outcome.ExitBackend, "the worker died in this run: " + reason, hint}
 	}
-	if last == "" {
-		last = w.cmd.ProcessState.String()
+	if reason == "" {
+		reason = w.cmd.ProcessState.String()
 	}
-	return workerFailure{outcome.ExitBug, "the worker died in this run: " + last, ""}
+	return workerFailure{outcome.ExitBug, "the worker died in this run: " + reason, ""}
 }
 
-// workerOutput is what a worker has printed to standard error since its job began.
+// workerOutput is what a worker's process has printed during its job.
 type workerOutput struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-// maxOutput is the maximum size of the stored output. Go's runtime prints the reason first and then
-// all goroutines, so the beginning is kept.
+// maxOutput limits the output to keep. The Go runtime prints the reason before the goroutines, so
+// the first bytes matter most.
 const maxOutput = 4 << 20
 
 func (s *workerOutput) Write(b []byte) (int, error) {
@@ -460,11 +459,11 @@ func (s *workerOutput) String() string {
 	return string(s.text)
 }
 
-// failureLine returns the line in which Go's runtime says why it is ending the program, or "".
+// failureLine returns the line of the Go runtime that says why the process died, or "".
 func (s *workerOutput) failureLine() string {
 	for line := range strings.Lines(s.String()) {
-		for _, begin := range []string{"panic: ", "fatal error: ", "SIG", "runtime: out of memory", "runtime: failed to create", "error: "} {
-			if strings.HasPrefix(line, begin) {
+		for _, prefix := range []string{"panic: ", "fatal error: ", "SIG", "runtime: out of memory", "runtime: failed to create", "error: "} {
+			if strings.HasPrefix(line, prefix) {
 				return strings.TrimSpace(line)
 			}
 		}
@@ -472,8 +471,8 @@ func (s *workerOutput) failureLine() string {
 	return ""
 }
 
-// save writes the output, which is too long for an error message, to a file and returns a message
-// that names the file.
+// save writes the output to a file, because it is too long for an error message, and returns the end
+// of the message, which names the file.
 func (s *workerOutput) save(folder string, j Job) string {
 	text := s.String()
 	if text == "" {

@@ -18,8 +18,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestMain makes the test binary double as a worker. The name of a job's scenario selects the
-// worker's behavior.
+// TestMain lets the test binary be its own worker. The scenario's name selects what the worker does.
 func TestMain(m *testing.M) {
 	if os.Getenv("SWEEP_TEST_WORKER") == "" {
 		os.Exit(m.Run())
@@ -68,7 +67,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-//lint:ignore SA5007 the stack is to overflow
+//lint:ignore SA5007 the stack should overflow
 func overflow(n int) int { return overflow(n+1) + 1 }
 
 func signalSelf(s syscall.Signal) {
@@ -80,34 +79,33 @@ func signalSelf(s syscall.Signal) {
 	<-time.After(time.Hour)
 }
 
-// If a worker is killed or crashes, only the outcome of its current job reports that, and all other
-// jobs are done. The process exits with status 2 in most cases, but the outcome's code is never
-// that of an undecided run. One line gives the reason and names the file with the stacks.
+// A worker that is killed or crashes affects the outcome of its current job alone. Although the
+// process usually exits with status 2, the outcome is never undecided. Its error is a single line
+// that gives the reason and names the file with the stacks.
 func TestPoolReportsWorkerFailures(t *testing.T) {
 	t.Setenv("SWEEP_TEST_WORKER", "1")
-	ends := []struct {
-		name             string
-		code             int
-		said, hint, kept string
+	cases := []struct {
+		name                   string
+		code                   int
+		reason, hint, inStacks string
 	}{
-		{name: "dies", code: 70, said: "the worker died in this run: panic: a goroutine of the run panicked", kept: "goroutine "},
-		{name: "overflows", code: 70, said: "fatal error: stack overflow", kept: "overflow("},
-		{name: "writes a map twice", code: 70, said: "fatal error: concurrent map", kept: "goroutine "},
-		{name: "answers nonsense", code: 70, said: "invalid answer"},
-		{name: "freezes", code: 3, said: "did not end within 2s", hint: "--timeout", kept: "goroutine "},
-		{name: "has no memory", code: 3, said: "out of memory", hint: "ulimit -v", kept: "goroutine 1"},
-		{name: "has no threads", code: 3, said: "failed to create new OS thread", hint: "ulimit -u", kept: "newosproc"},
-		{name: "is killed", code: 3, said: "killed in this run (signal: killed)", hint: "memory"},
-		{name: "is terminated", code: 3, said: "killed in this run (signal: terminated)", hint: "memory"},
-		{name: "gets SIGQUIT", code: 3, said: "SIGQUIT", hint: "let the run finish", kept: "goroutine "},
+		{name: "dies", code: 70, reason: "the worker died in this run: panic: a goroutine of the run panicked", inStacks: "goroutine "},
+		{name: "overflows", code: 70, reason: "fatal error: stack overflow", inStacks: "overflow("},
+		{name: "writes a map twice", code: 70, reason: "fatal error: concurrent map", inStacks: "goroutine "},
+		{name: "answers nonsense", code: 70, reason: "invalid answer"},
+		{name: "freezes", code: 3, reason: "did not end within 2s", hint: "--timeout", inStacks: "goroutine "},
+		{name: "has no memory", code: 3, reason: "out of memory", hint: "ulimit -v", inStacks: "goroutine 1"},
+		{name: "has no threads", code: 3, reason: "failed to create new OS thread", hint: "ulimit -u", inStacks: "newosproc"},
+		{name: "is killed", code: 3, reason: "killed in this run (signal: killed)", hint: "memory"},
+		{name: "is terminated", code: 3, reason: "killed in this run (signal: terminated)", hint: "memory"},
+		{name: "gets SIGQUIT", code: 3, reason: "SIGQUIT", hint: "let the run finish", inStacks: "goroutine "},
 	}
-	got := make([]outcome.Outcome, 2*len(ends))
+	got := make([]outcome.Outcome, 2*len(cases))
 	pool := Pool{Command: []string{os.Args[0]}, Size: 2, StackFolder: t.TempDir()}
-	// Only jobs that never end get a short time limit, because the others may be slow on a busy
-	// machine.
+	// Jobs that never end get a short time limit. Other jobs may be slow on a busy machine.
 	for _, freezes := range []bool{false, true} {
 		var jobs []Job
-		for i, e := range ends {
+		for i, e := range cases {
 			if (e.name == "freezes") == freezes {
 				jobs = append(jobs, Job{Scenario: scenario.Scenario{Name: e.name}, Seed: uint64(2 * i)},
 					Job{Scenario: scenario.Scenario{Name: "fine"}, Seed: uint64(2*i + 1)})
@@ -118,33 +116,33 @@ func TestPoolReportsWorkerFailures(t *testing.T) {
 		}
 		pool.Run(t.Context(), len(jobs), func(i int) Job { return jobs[i] }, func(i int, o outcome.Outcome) { got[jobs[i].Seed] = o })
 	}
-	for i, e := range ends {
+	for i, e := range cases {
 		if o := got[2*i+1]; o.Code != 0 || o.Seed != uint64(2*i+1) {
 			t.Errorf("the job after %q: %+v", e.name, o)
 		}
 		o := got[2*i]
 		why, file, _ := strings.Cut(o.Error, "; its stacks are in ")
-		if o.Code != e.code || !strings.Contains(why, e.said) || !strings.Contains(o.Hint, e.hint) || o.Seed != uint64(2*i) || o.Scenario != e.name || strings.Contains(o.Error, "\n") {
+		if o.Code != e.code || !strings.Contains(why, e.reason) || !strings.Contains(o.Hint, e.hint) || o.Seed != uint64(2*i) || o.Scenario != e.name || strings.Contains(o.Error, "\n") {
 			t.Errorf("%q: %+v", e.name, o)
 		}
-		if e.kept == "" {
+		if e.inStacks == "" {
 			continue
 		}
-		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), e.kept) {
+		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), e.inStacks) {
 			t.Errorf("%q: stacks file contains %q (%v)", e.name, text, err)
 		}
 	}
 }
 
-// Other output of a worker is not mistaken for answers. It is available only for the last job.
+// A worker's other output is not mistaken for answers, and is available for the last job only.
 func TestWorkerOutput(t *testing.T) {
 	w := Pool{Command: []string{os.Args[0]}, Env: []string{"SWEEP_TEST_WORKER=1"}, Timeout: time.Minute, StackFolder: t.TempDir()}.worker()
 	defer w.Stop()
 	for _, name := range []string{"fine", "dies", "fine"} {
 		o := w.Do(t.Context(), Job{Scenario: scenario.Scenario{Name: name}})
-		said, died := w.Output(), name == "dies"
-		if (o.Code != 0) != died || strings.Contains(said, "panic: ") != died || strings.Contains(said, "a lock prints this") == died {
-			t.Errorf("%s: code %d, printed %q", name, o.Code, said)
+		output, died := w.Output(), name == "dies"
+		if (o.Code != 0) != died || strings.Contains(output, "panic: ") != died || strings.Contains(output, "a lock prints this") == died {
+			t.Errorf("%s: code %d, printed %q", name, o.Code, output)
 		}
 	}
 	w.Stop()
@@ -153,7 +151,7 @@ func TestWorkerOutput(t *testing.T) {
 	}
 }
 
-// If the stacks cannot be saved, the error says so.
+// The error says so and contains the stacks.
 func TestStacksCannotBeSaved(t *testing.T) {
 	t.Setenv("SWEEP_TEST_WORKER", "1")
 	pool := Pool{Command: []string{os.Args[0]}, Size: 1, Timeout: time.Minute, StackFolder: filepath.Join(t.TempDir(), "none")}
@@ -185,8 +183,8 @@ func TestPoolWorkerCannotStart(t *testing.T) {
 	}
 }
 
-// The output of a lock under test is passed on as it arrives, even if lines are long, and no answer
-// is lost in it.
+// Output that is not an answer is passed on as it arrives, even in the middle of a long line, and
+// does not swallow answers.
 func TestWorkerLongLines(t *testing.T) {
 	w := Pool{Command: []string{os.Args[0]}}.worker()
 	w.answers = make(chan []byte)

@@ -12,7 +12,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// idleBackend is a backend whose runs record nothing but their beginning and end.
+// idleBackend records nothing but the start and end of a run.
 type idleBackend struct{}
 
 func (idleBackend) Name() string                               { return "idle" }
@@ -24,13 +24,13 @@ func (idleBackend) Run(_ context.Context, s scenario.Scenario, seed uint64, rec 
 	return nil
 }
 
-// Every run that does not count is stored with its outcome.
+// Discarded runs are stored with their outcomes.
 func TestRetriedRunsAreStored(t *testing.T) {
 	store := t.TempDir()
 	o := Execute(t.Context(), idleBackend{}, Job{Scenario: scenario.Scenario{Name: "x", Expect: defaultExpectations()},
 		Store: store, Keep: KeepAll, Live: true, Retries: 2})
-	if o.Code != outcome.ExitUndecided || len(o.Retried) != 2 {
-		t.Errorf("code %d, retried %q", o.Code, o.Retried)
+	if o.Code != outcome.ExitUndecided || len(o.RetryReasons) != 2 {
+		t.Errorf("code %d, retried %q", o.Code, o.RetryReasons)
 	}
 	all, err := filepath.Glob(filepath.Join(store, "x", "2*", outcomeFile))
 	if err != nil || len(all) != 3 {
@@ -43,7 +43,7 @@ func TestRetriedRunsAreStored(t *testing.T) {
 	}
 }
 
-// cancelingBackend is an idleBackend that cancels the second run before anything happens.
+// cancelingBackend is an idleBackend that cancels the second run before it starts.
 type cancelingBackend struct {
 	idleBackend
 	cancel context.CancelFunc
@@ -58,14 +58,13 @@ func (e *cancelingBackend) Run(ctx context.Context, s scenario.Scenario, seed ui
 	return ctx.Err()
 }
 
-// If a retry is canceled before it begins, the earlier result is kept.
 func TestCanceledRetryKeepsEarlierRun(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	store := t.TempDir()
 	o := Execute(ctx, &cancelingBackend{cancel: end}, Job{Scenario: scenario.Scenario{Name: "x", Expect: defaultExpectations()},
 		Store: store, Keep: KeepAll, Live: true, Retries: 2})
-	if o.Error != "" || o.Events == 0 || len(o.Retried) > 0 {
-		t.Errorf("error %q, %d events, retried %q: want the first run", o.Error, o.Events, o.Retried)
+	if o.Error != "" || o.Events == 0 || len(o.RetryReasons) > 0 {
+		t.Errorf("error %q, %d events, retried %q: want the first run", o.Error, o.Events, o.RetryReasons)
 	}
 	if all, err := filepath.Glob(filepath.Join(store, "x", "2*", outcomeFile)); err != nil || len(all) != 2 {
 		t.Errorf("outcomes: %q, %v", all, err)
@@ -83,7 +82,7 @@ func (c countingBackend) Run(ctx context.Context, s scenario.Scenario, seed uint
 	return c.idleBackend.Run(ctx, s, seed, rec, body)
 }
 
-// A comparison run that misses its own scenario's expectations is retried like any other run.
+// A comparison run that does not meet its scenario's expectations is retried like any other run.
 func TestComparisonRunIsRetried(t *testing.T) {
 	b := countingBackend{runs: map[string]int{}}
 	own := scenario.Scenario{Name: "own", Expect: defaultExpectations()}

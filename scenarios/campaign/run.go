@@ -1,30 +1,30 @@
 // Package campaign runs many scenarios with many seeds, in worker processes and on several
 // machines, to find violations or to measure the limits of a lock.
 //
-//	Selection       which scenarios run, with which lock and settings, and with which expectations
-//	Job, Execute    one scenario with one seed on one backend: run, check, judge, retry, write
-//	Pool            worker processes, each the same binary on one processor; if a worker ends in
-//	                the middle of a job, that is the outcome of this job only
+//	Selection       selects scenarios, and the lock, settings and expectations to run them with
+//	Job, Execute    run, check, judge, retry and store one scenario with one seed on one backend
+//	Pool            runs jobs in worker processes of the same binary, one per processor; a worker
+//	                that dies during a job affects that job alone
 //	Runner          runs the jobs of a campaign on one backend
-//	Simulator       runs single scenarios in the pool, when each depends on the result of the last
-//	Sweep           the runs of many seeds, split into shards, and their merged outcomes
-//	Fuzzer          searches for violations and minimizes them. Its progress is in one small file
-//	                that is replaced atomically, so that a killed search can resume
-//	Scorer          runs a lock through the catalog and random plans, for its scorecard
+//	Simulator       runs scenarios one by one, each chosen by the result of the one before
+//	Sweep           merges the outcomes of shards, which together run many seeds
+//	Fuzzer          searches for violations and minimizes them; it saves its progress atomically in
+//	                one small file, so that a killed search can be resumed
+//	Scorer          runs a lock through the catalog and random plans to make its scorecard
 //	Minimizer       finds the smallest scenario that still shows a violation (a Bug)
-//	EnvelopeFinder  finds how much of each fault a lock tolerates, and compares it with theory
+//	EnvelopeFinder  measures how much of each fault a lock tolerates, and compares it with theory
 //
-// Judge is the only function that compares a verdict with expectations. The folder of a run
-// contains run.json, history.jsonl.gz, verdict.json and outcome.json. The history is written first,
-// so that judging can be repeated.
+// Only Judge compares a verdict with expectations. A run directory contains run.json,
+// history.jsonl.gz, verdict.json and outcome.json. The history is written first, so that the run can
+// be judged again later.
 //
-// A Minimizer first replaces a long plan with the faults that were active during the violation,
-// according to the history. This reduces a hundred steps to a few in about twenty runs. Then it
-// tries edits on all processors. Which edits it accepts depends only on their order, so a bug
-// shrinks to the same scenario on every machine.
+// A Minimizer starts by replacing a long plan with the faults that, according to the history, were
+// active during the violation. This reduces a hundred steps to a few in about twenty runs. Then it
+// tries edits on all processors. Which edits it accepts depends only on their order, so a bug is
+// minimized to the same scenario on every machine.
 //
-// This package does not handle flags or choose the hints for errors. The caller passes in how to
-// start another process of the binary, and an Error says what went wrong.
+// This package neither handles flags nor chooses hints for errors. The caller says how to start
+// another process of the binary, and an Error says what went wrong.
 package campaign
 
 import (
@@ -53,12 +53,12 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// KeepPolicy selects the runs whose directories stay in the store.
+// KeepPolicy says which runs to store.
 type KeepPolicy string
 
 const (
 	KeepAll        KeepPolicy = "all"
-	KeepUnexpected KeepPolicy = "unexpected" // runs with an unexpected result, and violations that can't be reproduced
+	KeepUnexpected KeepPolicy = "unexpected" // unexpected results, and violations that can't be reproduced
 	KeepNone       KeepPolicy = "none"
 )
 
@@ -66,44 +66,43 @@ func (k KeepPolicy) includes(unexpected bool) bool {
 	return k == KeepAll || k == KeepUnexpected && unexpected
 }
 
-// Job is one scenario to run once, or repeatedly until a run is decisive.
+// Job is a scenario to run with one seed, and to retry if the result does not count.
 type Job struct {
-	Scenario scenario.Scenario `json:"scenario"`
-	Seed     uint64            `json:"seed"`
-	Backend  string            `json:"backend"`
-	Store    string            `json:"store"` // folder of run directories
-	Keep     KeepPolicy        `json:"keep"`
-	Reports  KeepPolicy        `json:"reports,omitempty"` // which of the stored runs get their reports right away; "" means all
-	Command  string            `json:"command"`           // repeats the run
-	Version  string            `json:"version"`
-	Sets     []string          `json:"sets,omitempty"` // overrides that were applied to the scenario
-	// Live makes the run write its history as events happen rather than at the end, if the run is
-	// stored. It is meant for backends in real time, whose runs can't be reproduced.
+	Scenario  scenario.Scenario `json:"scenario"`
+	Seed      uint64            `json:"seed"`
+	Backend   string            `json:"backend"`
+	Store     string            `json:"store"` // folder for run directories
+	Keep      KeepPolicy        `json:"keep"`
+	Reports   KeepPolicy        `json:"reports,omitempty"` // stored runs whose reports are written too; "" means all
+	Command   string            `json:"command"`           // repeats the run
+	Version   string            `json:"version"`
+	Overrides []string          `json:"sets,omitempty"` // overrides already applied to the scenario
+	// Live stores events as they happen rather than at the end of the run. It is meant for real-time
+	// backends, whose runs can't be reproduced.
 	Live bool `json:"live,omitempty"`
-	// Confirm makes the run check the cause of each violation of mutual exclusion, even if the
-	// violation was expected.
+	// Confirm tests the cause of a violation of mutual exclusion even if the violation was expected.
 	Confirm bool `json:"confirm,omitempty"`
-	// Comparison is the scenario with its own lock if Scenario uses another lock, or nil.
+	// Comparison is the scenario with its own lock, if Scenario uses another lock.
 	Comparison *scenario.Scenario `json:"control,omitempty"`
-	// Relative lists the properties that Scenario must satisfy only if Comparison does, because the
-	// settings were changed and may be unsafe for any lock.
-	Relative []string `json:"relative,omitempty"`
-	// Retries is the maximum number of retries after a missed violation or a vacuous run.
+	// RelativeProperties lists properties that Scenario must satisfy only if Comparison does,
+	// because changed settings may be unsafe for any lock.
+	RelativeProperties []string `json:"relative,omitempty"`
+	// Retries limits the number of retries of a run that does not count.
 	Retries int `json:"retries,omitempty"`
 }
 
-// Execute runs a job on a backend. It never panics: a panic becomes an outcome with code 70 and the
-// stack in Error.
+// Execute runs a job on a backend. It turns a panic into an outcome with code 70 and the stack in
+// Error.
 func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) {
-	begin := time.Now()
+	start := time.Now()
 	var comparison *outcome.Outcome
-	if len(j.Relative) > 0 && j.Comparison != nil { // its result decides the expectations
+	if len(j.RelativeProperties) > 0 && j.Comparison != nil { // the expectations depend on its result
 		comparison = j.runComparison(ctx, b)
 		j.Scenario.Expect = j.relaxedExpectations(comparison)
 	}
 	o = retryPolicy{j.Retries, retryReason}.run(ctx, func(earlier []string) outcome.Outcome {
 		o := execute(ctx, b, j, earlier)
-		o.Seconds = time.Since(begin).Seconds()
+		o.Seconds = time.Since(start).Seconds()
 		return o
 	})
 	giveUp(&o)
@@ -113,70 +112,69 @@ func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) 
 		}
 		j.addComparison(comparison, &o)
 	}
-	o.Seconds = time.Since(begin).Seconds()
+	o.Seconds = time.Since(start).Seconds()
 	writeOutcome(&o)
 	return o
 }
 
-// retryPolicy decides when runs are repeated, in all campaigns. A run that does not count is
-// repeated up to maxRetries times and stays in the store. The result is the last run, whether it
-// counts or not. If that run was interrupted before anything happened, the result is the run before
-// it.
+// retryPolicy retries runs that do not count, up to maxRetries times. These runs are stored too. The
+// result is the last run, whether or not it counts. If that run was interrupted before anything
+// happened, the result is the run before it.
 type retryPolicy struct {
 	maxRetries int
-	reason     func(outcome.Outcome) string // why the run does not count; "" if it does
+	reason     func(outcome.Outcome) string // why a run does not count; "" if it counts
 }
 
-// run calls run until its outcome counts. Each call receives the reasons why the earlier runs did
-// not count.
-func (r retryPolicy) run(ctx context.Context, run func(earlier []string) outcome.Outcome) (o outcome.Outcome) {
-	var earlier []string
+// run calls run until its outcome counts. Each call receives the reasons for discarding the earlier
+// runs.
+func (r retryPolicy) run(ctx context.Context, run func(earlierReasons []string) outcome.Outcome) (o outcome.Outcome) {
+	var earlierReasons []string
 	for {
-		next := run(earlier)
-		if len(earlier) > 0 && next.Events == 0 && ctx.Err() != nil {
+		next := run(earlierReasons)
+		if len(earlierReasons) > 0 && next.Events == 0 && ctx.Err() != nil {
 			writeOutcome(&next)
 			return o
 		}
 		o = next
-		why := r.reason(o)
-		if why == "" || len(earlier) >= r.maxRetries || ctx.Err() != nil {
+		reason := r.reason(o)
+		if reason == "" || len(earlierReasons) >= r.maxRetries || ctx.Err() != nil {
 			return o
 		}
-		writeOutcome(&o) // a run that does not count is stored too
+		writeOutcome(&o) // discarded runs are stored too
 		if o.Dir != "" {
-			why += " (" + o.Dir + ")"
+			reason += " (" + o.Dir + ")"
 		}
-		earlier = append(earlier[:len(earlier):len(earlier)], why)
+		earlierReasons = append(earlierReasons[:len(earlierReasons):len(earlierReasons)], reason)
 	}
 }
 
-// reproduce runs a job that is expected to violate a property, and reports whether it did. A
-// failure of the host says nothing about the lock, so the job is then retried once.
+// reproduce runs a job that should violate a property, and reports whether it did. If the host
+// fails, which says nothing about the lock, it retries the job once.
 func reproduce(ctx context.Context, b harness.Backend, j Job, property string) (t outcome.Reproduction, o outcome.Outcome) {
 	t.Backend = b.Name()
-	machineFailed := func(o outcome.Outcome) string {
+	hostFailure := func(o outcome.Outcome) string {
 		if o.Code == outcome.ExitBackend {
 			return "the host failed"
 		}
 		return ""
 	}
-	o = retryPolicy{1, machineFailed}.run(ctx, func([]string) outcome.Outcome {
+	o = retryPolicy{1, hostFailure}.run(ctx, func([]string) outcome.Outcome {
 		o := Execute(ctx, b, j)
-		t.Runs += len(o.Retried) + 1
+		t.Runs += len(o.RetryReasons) + 1
 		return o
 	})
-	t.State, t.Command, t.Why = outcome.NotConfirmed, o.Command, display.FirstLine(o.Error)
+	t.State, t.Command, t.Why = outcome.ReproductionNotConfirmed, o.Command, display.FirstLine(o.Error)
 	switch got := o.JudgementOf(property); {
 	case got == nil:
 	case got.Got == verdict.Violated:
-		t.State, t.Cause, t.Why = outcome.StateConfirmed, got.Cause, ""
+		t.State, t.Cause, t.Why = outcome.ReproductionConfirmed, got.Cause, ""
 	default:
 		t.Why = display.Join("; ", t.Why, got.Because)
 	}
 	return t, o
 }
 
-// writeOutcome writes the outcome to the run directory, if there is one.
+// writeOutcome writes outcome.json if the run has a directory.
 func writeOutcome(o *outcome.Outcome) {
 	if o.Dir == "" {
 		return
@@ -186,8 +184,8 @@ func writeOutcome(o *outcome.Outcome) {
 	}
 }
 
-// recordStoreError adds an error from writing to the store. The user chose the store, so it is a
-// usage error, unless the disk is full.
+// recordStoreError adds an error in writing to the store. It is a usage error, because the user
+// chose the store, unless the system is at fault, for example because the disk is full.
 func recordStoreError(o *outcome.Outcome, err error) {
 	code := outcome.ExitUsage
 	if o.Hint = files.Remedy(err, files.StoreHint); o.Hint != "" {
@@ -197,25 +195,24 @@ func recordStoreError(o *outcome.Outcome, err error) {
 	o.Fail(code, err)
 }
 
-// Texts for the reasons in Outcome.Retried: an expected violation did not happen, and a host stall
-// may be the reason.
+// Parts of the reasons in Outcome.RetryReasons.
 const (
 	MissedReason = " was expected to be violated but holds"
 	StallReason  = "; the host stalled for up to "
 )
 
-// retryReason returns why a run should be retried, or "". A run is retried if the expected
-// violation depends on a race and did not occur, if a fault did not take effect, or if an unplanned
-// fault happened. Unexpected violations and errors are final, unless an unplanned event may have
-// caused them.
+// retryReason returns why a run should be retried, or "". A run is retried if an expected violation,
+// which may depend on a race, did not occur, if a fault had no effect, or if an unplanned fault
+// occurred. Unexpected violations and errors are final unless an unplanned fault may have caused
+// them.
 func retryReason(o outcome.Outcome) string {
 	switch {
 	case o.Verdict.Unplanned:
 		return o.Verdict.Assumption
-	case o.Disturbed != "":
-		return o.Disturbed
+	case o.Disturbance != "":
+		return o.Disturbance
 	}
-	if o.Error != "" || o.Stopped != "" { // a retry would be stopped, too
+	if o.Error != "" || o.StopReason != "" { // a retry would be stopped too
 		return ""
 	}
 	why := ""
@@ -224,7 +221,7 @@ func retryReason(o outcome.Outcome) string {
 		case j.AsExpected, j.Pending():
 		case j.Missed:
 			why = j.Property + MissedReason
-		case j.Unresolved() && why != "": // a missed violation is the more important reason
+		case j.Unresolved() && why != "": // a missed violation matters more
 		case j.Unresolved():
 			why = fmt.Sprintf("%s is %s: %s", j.Property, j.Got, j.Because)
 		default:
@@ -237,56 +234,56 @@ func retryReason(o outcome.Outcome) string {
 	return why
 }
 
-// giveUp marks an expected violation that did not occur in several runs as undecided, and the run
-// as well.
+// giveUp marks an expected violation that did not occur in several runs, and the outcome, as
+// undecided.
 func giveUp(o *outcome.Outcome) {
-	if len(o.Retried) == 0 || o.Code != outcome.ExitUnexpected || retryReason(*o) == "" {
+	if len(o.RetryReasons) == 0 || o.Code != outcome.ExitUnexpected || retryReason(*o) == "" {
 		return
 	}
 	o.Code = outcome.ExitUndecided
 	for i := range o.Judgements {
 		if j := &o.Judgements[i]; j.Missed {
 			j.Missed, j.Got = false, verdict.Undecided
-			j.Because = fmt.Sprintf("expected to be violated, but not violated in %d runs: %s", len(o.Retried)+1, j.Because)
+			j.Because = fmt.Sprintf("expected to be violated, but not violated in %d runs: %s", len(o.RetryReasons)+1, j.Because)
 		}
 	}
 }
 
-// eventsExpected is the number of events to reserve space for when a run begins. It is the number
-// that the previous run recorded, up to a limit, because the runs of a sweep are similar.
-var eventsExpected atomic.Int64
+// expectedEvents is how many events to allocate for a run: as many as the previous run recorded, up
+// to a limit, because the runs of a sweep are similar.
+var expectedEvents atomic.Int64
 
-// record runs a scenario until it ends or has recorded maxEvents events (0 means no limit), and
-// returns the events. It also writes the events to the writer to as they happen.
+// record runs a scenario until it ends or has recorded maxEvents events (0 means no limit). It
+// returns the events and, unless to is nil, writes them to it as they happen.
 func record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, to io.Writer, maxEvents int) (events []history.Event, err error) {
 	rec := history.NewRecorder(to)
 	rec.Watch(func(e history.Event) {
 		if len(events) == cap(events) {
-			events = slices.Grow(events, max(1<<10, len(events), int(eventsExpected.Load()))) // append alone would grow by a quarter, and copy often
+			events = slices.Grow(events, max(1<<10, len(events), int(expectedEvents.Load()))) // append alone would grow the slice by a quarter each time, and so copy often
 		}
 		events = append(events, e)
 	})
-	defer func() { eventsExpected.Store(int64(min(len(events), 1<<14))) }()
+	defer func() { expectedEvents.Store(int64(min(len(events), 1<<14))) }()
 	err = harness.RunWithLimit(ctx, b, s, seed, rec, maxEvents)
 	return events, err
 }
 
-// execute runs the job once. earlier gives the reasons why earlier runs did not count.
-func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o outcome.Outcome) {
+// execute runs the job once. earlierReasons says why the earlier runs were discarded.
+func execute(ctx context.Context, b harness.Backend, j Job, earlierReasons []string) (o outcome.Outcome) {
 	j.Scenario = j.Scenario.WithRandomPlan(j.Seed)
-	o = outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: b.Name(), Seed: j.Seed, Command: j.Command, Retried: earlier}
+	o = outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: b.Name(), Seed: j.Seed, Command: j.Command, RetryReasons: earlierReasons}
 	defer func() {
 		if r := recover(); r != nil {
 			o.Fail(outcome.ExitBug, fmt.Errorf("panic: %v\n%s", r, debug.Stack()))
 		}
 	}()
 	d := &runDir{store: j.Store, manifest: scenario.NewManifest(j.Scenario, b.Name(), j.Seed, j.Version, j.Command)}
-	d.manifest.Sets = j.Sets
+	d.manifest.Overrides = j.Overrides
 	var to io.Writer
 	var live *os.File
 	if j.Live && j.Keep != KeepNone {
 		var err error
-		if live, err = d.openLive(); err != nil {
+		if live, err = d.createHistory(); err != nil {
 			recordStoreError(&o, err)
 			return o
 		}
@@ -294,27 +291,27 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 		o.Dir = d.path
 		to = live
 	}
-	broken, interrupted := false, false
+	unusable, interrupted := false, false
 	events, err := record(ctx, b, j.Scenario, j.Seed, to, history.MaxEvents)
 	if err != nil {
 		code := outcome.ExitBackend
 		if i, ok := errors.AsType[*harness.Interference](err); ok {
-			o.Disturbed, code = i.Error(), outcome.ExitUndecided
+			o.Disturbance, code = i.Error(), outcome.ExitUndecided
 		}
 		o.Hint = files.Remedy(err, files.TempDirHint)
 		o.Fail(code, err)
 		interrupted = ctx.Err() != nil
-		broken = errors.Is(err, lock.ErrBroken)
+		unusable = errors.Is(err, lock.ErrBroken)
 	}
 	h := judgeRecorded(&o, d.manifest, events)
-	if broken && o.Code == outcome.ExitUnexpected { // a violation is not blamed on a lock that cannot be used at all
+	if unusable && o.Code == outcome.ExitUnexpected { // a lock that can't be used at all is not blamed for a violation
 		o.Code = outcome.ExitBackend
 	}
-	if interrupted && o.Code == outcome.ExitBackend { // and no violation was found before the interruption
+	if interrupted && o.Code == outcome.ExitBackend { // unless a violation was found before the interruption
 		o.Code = outcome.ExitInterrupt
 	}
 	j.confirm(ctx, b, h, &o)
-	notable := o.Code != outcome.ExitOK || j.Live && o.Violated() // or it can't be reproduced
+	notable := o.Code != outcome.ExitOK || j.Live && o.Violated() // a live run can't be reproduced
 	if j.Keep.includes(notable) {
 		if err := d.write(events, h, o, cmp.Or(j.Reports, KeepAll).includes(notable)); err != nil {
 			recordStoreError(&o, err)
@@ -329,8 +326,7 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 	return o
 }
 
-// judgeRecorded judges the recorded events in memory. They are the same as those in the file, but
-// need no decoding.
+// judgeRecorded judges the events in memory, which is faster than decoding the file.
 func judgeRecorded(o *outcome.Outcome, m scenario.Manifest, events []history.Event) *history.History {
 	h, err := history.New(events)
 	if err != nil {
@@ -340,7 +336,7 @@ func judgeRecorded(o *outcome.Outcome, m scenario.Manifest, events []history.Eve
 		return nil
 	}
 	o.Events, o.VirtualSeconds = len(h.Events), history.Seconds(h.Events[len(h.Events)-1].T)
-	o.Stopped = stopped(h)
+	o.StopReason = stopReason(h)
 	o.Verdict = checker.Check(h)
 	o.Numbers = withoutStepNumbers(o.Verdict.Numbers)
 	o.Judgements = append(Judge(m.Scenario.Expect, o.Verdict), judgeNumbers(m.Scenario.Numbers, o.Verdict)...)
@@ -349,17 +345,17 @@ func judgeRecorded(o *outcome.Outcome, m scenario.Manifest, events []history.Eve
 		o.Fail(outcome.ExitBug, fmt.Errorf("the two checkers disagree: %s", o.Verdict.Disagreement))
 	}
 	o.Code = outcome.WorseCode(o.Code, outcome.CodeOf(withoutPending(o.Judgements)))
-	if o.Verdict.Unplanned { // whatever the expectations were
+	if o.Verdict.Unplanned { // whatever was expected
 		o.Code = outcome.WorseCode(o.Code, outcome.ExitUndecided)
 	}
-	if o.Stopped != "" {
-		o.Fail(outcome.ExitUndecided, errors.New("the run was "+o.Stopped))
+	if o.StopReason != "" {
+		o.Fail(outcome.ExitUndecided, errors.New("the run was "+o.StopReason))
 	}
 	return h
 }
 
-// stopped returns why the run was stopped early, or "".
-func stopped(h *history.History) string {
+// stopReason returns why a run was stopped early, or "".
+func stopReason(h *history.History) string {
 	for _, e := range h.Events {
 		if e.Process == history.Harness && e.Op == history.OpStop {
 			return e.Cause
@@ -368,7 +364,7 @@ func stopped(h *history.History) string {
 	return ""
 }
 
-// Record runs a scenario once, and returns its history and the checker's verdict for inspection.
+// Record runs a scenario once and returns its history and verdict.
 func Record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64) (*history.History, verdict.Verdict, error) {
 	h, err := recordHistory(ctx, b, s, seed)
 	if err != nil {
@@ -385,11 +381,11 @@ func recordHistory(ctx context.Context, b harness.Backend, s scenario.Scenario, 
 	return history.New(events)
 }
 
-// matchTolerance is how far apart two events in diverged runs may be in time and still count as the
-// same event.
+// matchTolerance is how far apart in time, in nanoseconds, two events in diverged runs may be to
+// count as the same event.
 const matchTolerance = int64(20 * time.Millisecond)
 
-// confirm checks the cause of a violation of mutual exclusion if the violation was unexpected or
+// confirm tests the cause of a violation of mutual exclusion if the violation was unexpected or
 // j.Confirm is set. The result affects neither the reported cause nor the exit code.
 func (j Job) confirm(ctx context.Context, b harness.Backend, h *history.History, o *outcome.Outcome) {
 	i := slices.IndexFunc(o.Judgements, func(x outcome.Judgement) bool {
@@ -406,32 +402,31 @@ func (j Job) confirm(ctx context.Context, b harness.Backend, h *history.History,
 	o.Judgements[i].Confirmation = c
 }
 
-// confirmCause reruns a violation of mutual exclusion with the keys that were lost preserved. That
-// the overlap disappears proves little: the second client could not have got the lock without most
-// of these losses, even those that are not to blame, such as the cleanup of a failed attempt on the
-// same nodes. So confirmCause also checks each node: with its key preserved, it must refuse the
-// second client.
+// confirmCause reruns a violation of mutual exclusion with the lost keys preserved. If the overlap
+// disappears, that alone proves little: the second client could not have acquired the lock without
+// most of these losses, including harmless ones such as the cleanup after a failed attempt on the
+// same nodes. So each node must also refuse the second client because its key was preserved.
 //
-// Preserving a key undoes a deletion, a restart or an expiry. It cannot undo the mistake of a
-// client that considers itself the holder for longer than the key lives. So a cause is confirmed
-// only if it ended the key on each node that it names. Otherwise the confirmation still describes
-// what the reruns showed.
+// Preserving a key undoes a deletion, a restart or an expiry, but not the mistake of a client that
+// considers itself the holder for longer than the key exists. So a cause is confirmed only if it
+// ended a key on every node blamed for it. Otherwise the confirmation just describes what the reruns
+// showed.
 func confirmCause(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, h *history.History, v verdict.Verdict) (*outcome.Confirmation, error) {
 	r := v.Result(verdict.MutualExclusion)
 	if r == nil || r.Outcome != verdict.Violated {
 		return nil, nil
 	}
-	c := &outcome.Confirmation{State: outcome.NotApplicable, Why: "no key ended before its expiry"}
+	c := &outcome.Confirmation{State: outcome.NoEarlyLoss, Why: "no key disappeared before its expiry"}
 	x := newTrial(h, r)
-	if len(x.ends) == 0 {
+	if len(x.earlyEnds) == 0 {
 		return c, nil
 	}
 	preserver, ok := b.(harness.KeyPreserver)
 	if !ok {
-		c.State, c.Why = outcome.FactsSuffice, b.Name()+" can't rerun the seed; the recorded facts stand"
+		c.State, c.Why = outcome.RerunImpossible, b.Name()+" can't rerun the seed, so the recorded facts are the only evidence"
 		return c, nil
 	}
-	try := func(ends []*earlyEnd) (rerunResult, error) {
+	rerun := func(ends []*earlyEnd) (rerunResult, error) {
 		c.Runs++
 		h, err := x.rerun(ctx, preserver, s, seed, ends)
 		if err != nil {
@@ -439,77 +434,77 @@ func confirmCause(ctx context.Context, b harness.Backend, s scenario.Scenario, s
 		}
 		return x.judge(h, ends), nil
 	}
-	all, err := try(x.ends)
+	allPreserved, err := rerun(x.earlyEnds)
 	if err != nil {
 		return nil, err
 	}
-	if all.overlaps || all.grantedBy != "" {
-		c.State, c.Why = outcome.Refuted, x.describePreserved(x.ends)+": the two still overlap"
-		if all.grantedBy != "" {
-			c.Why = fmt.Sprintf("%s: %s still grants %s the lock", x.describePreserved(x.ends), all.grantedBy, x.secondClient)
+	if allPreserved.sameOverlap || allPreserved.grantingNode != "" {
+		c.State, c.Why = outcome.CauseRefuted, x.describePreserved(x.earlyEnds)+": the two still overlap"
+		if allPreserved.grantingNode != "" {
+			c.Why = fmt.Sprintf("%s: %s still grants %s the lock", x.describePreserved(x.earlyEnds), allPreserved.grantingNode, x.secondClient)
 		}
 		return c, nil
 	}
-	for _, e := range x.ends {
-		one := all
-		if len(x.ends) > 1 {
-			if one, err = try([]*earlyEnd{e}); err != nil {
+	for _, e := range x.earlyEnds {
+		onePreserved := allPreserved
+		if len(x.earlyEnds) > 1 {
+			if onePreserved, err = rerun([]*earlyEnd{e}); err != nil {
 				return nil, err
 			}
 		}
-		if !one.overlaps {
-			c.Alone = append(c.Alone, e.replacement.Process)
+		if !onePreserved.sameOverlap {
+			c.SufficientNodes = append(c.SufficientNodes, e.replacement.Process)
 		}
 	}
-	named, enough := x.endsCausedBy(r.Cause), all
-	if 1 < len(named) && len(named) < len(x.ends) {
-		if enough, err = try(named); err != nil {
+	namedEnds, namedPreserved := x.endsWithCause(r.Cause), allPreserved
+	if 1 < len(namedEnds) && len(namedEnds) < len(x.earlyEnds) {
+		if namedPreserved, err = rerun(namedEnds); err != nil {
 			return nil, err
 		}
-	} else if len(named) == 1 {
-		enough.overlaps = !slices.Contains(c.Alone, named[0].replacement.Process)
+	} else if len(namedEnds) == 1 {
+		namedPreserved.sameOverlap = !slices.Contains(c.SufficientNodes, namedEnds[0].replacement.Process)
 	}
-	x.conclude(c, r.Cause, all.overlapsLater, enough.overlaps)
+	x.conclude(c, r.Cause, allPreserved.laterOverlap, namedPreserved.sameOverlap)
 	return c, nil
 }
 
-// conclude sets the result of the reruns, given that the two sessions did not overlap at the
-// original time when all keys were preserved. later means that they overlapped later. named means
-// that they still overlapped when only the keys lost to the named cause were preserved.
-func (x *trial) conclude(c *outcome.Confirmation, cause string, later, named bool) {
-	shown := x.describePreserved(x.ends) + ": " + x.secondClient + " is refused there, and the two do not overlap"
-	if later {
-		shown += " then, but they do later, after another loss"
+// conclude sets the result if preserving all keys removed the original overlap. laterOverlap says
+// whether the two sessions overlapped later instead. namedInsufficient says whether they still
+// overlapped if only the keys lost to the named cause were preserved.
+func (x *trial) conclude(c *outcome.Confirmation, cause string, laterOverlap, namedInsufficient bool) {
+	result := x.describePreserved(x.earlyEnds) + ": " + x.secondClient + " is refused there, and the two do not overlap"
+	if laterOverlap {
+		result += " then, but they do later, after another loss"
 	}
-	c.State, c.Why = outcome.Confirmed, shown
+	c.State, c.Why = outcome.CauseConfirmed, result
 	switch {
-	case len(x.unchecked) > 0:
-		c.State = outcome.PartlyTested
-		c.Why = fmt.Sprintf("%s can't be checked on %s, where no key was cut short; result: %s", cause, verdict.JoinNames(x.unchecked), shown)
+	case len(x.uncheckedNodes) > 0:
+		c.State = outcome.CausePartlyTested
+		c.Why = fmt.Sprintf("%s can't be checked on %s, where no key was cut short; result: %s", cause, verdict.JoinNames(x.uncheckedNodes), result)
 	case cause == verdict.Unexplained:
-		c.State = outcome.PartlyTested
-	case len(c.Alone) == 0:
-		c.State = outcome.JointlyNecessary
-		c.Why += fmt.Sprintf("; with the key kept on only one of these %d, the two still overlap", len(x.ends))
-	case named:
-		c.State = outcome.JointlyNecessary
-		c.Why += fmt.Sprintf("; with only the keys lost by %s kept, the two still overlap", cause)
-	case later:
-		c.State = outcome.Postponed
+		c.State = outcome.CausePartlyTested
+	case len(c.SufficientNodes) == 0:
+		c.State = outcome.CausesJointlyNecessary
+		c.Why += fmt.Sprintf("; with the key preserved on only one of these %d, the two still overlap", len(x.earlyEnds))
+	case namedInsufficient:
+		c.State = outcome.CausesJointlyNecessary
+		c.Why += fmt.Sprintf("; with only the keys lost to %s preserved, the two still overlap", cause)
+	case laterOverlap:
+		c.State = outcome.OverlapPostponed
 	}
 }
 
-// trial holds what is needed to rerun one violation.
+// trial is a violation to rerun with keys preserved.
 type trial struct {
-	ends         []*earlyEnd
-	unchecked    []string // nodes of the named cause on which no key ended early
-	firstSession string   // the first session
-	secondClient string   // the client of the second session
-	grantedAt    int64    // when the second session's lock was granted
+	earlyEnds      []*earlyEnd
+	uncheckedNodes []string // nodes blamed for the named cause where no key ended early
+	firstSession   string   // name of the first session
+	secondClient   string   // client of the second session
+	grantTime      int64    // when the second session got the lock
 }
 
-func (x *trial) endsCausedBy(cause string) (ends []*earlyEnd) {
-	for _, e := range x.ends {
+func (x *trial) endsWithCause(cause string) (ends []*earlyEnd) {
+	for _, e := range x.earlyEnds {
 		if e.cause == cause {
 			ends = append(ends, e)
 		}
@@ -517,7 +512,7 @@ func (x *trial) endsCausedBy(cause string) (ends []*earlyEnd) {
 	return ends
 }
 
-// describePreserved lists the nodes on which keys were preserved, and what ended those keys in the
+// describePreserved says on which nodes keys were preserved, and what ended those keys in the
 // original run.
 func (x *trial) describePreserved(ends []*earlyEnd) string {
 	var order, parts []string
@@ -531,16 +526,16 @@ func (x *trial) describePreserved(ends []*earlyEnd) string {
 	for _, cause := range order {
 		parts = append(parts, fmt.Sprintf("%s (%s)", verdict.JoinNames(nodes[cause]), cause))
 	}
-	return "rerun with the key kept on " + verdict.JoinNames(parts)
+	return "rerun with the key preserved on " + verdict.JoinNames(parts)
 }
 
-// earlyEnd describes how a key ended before its expiry.
+// earlyEnd is the loss of a key before its expiry.
 type earlyEnd struct {
-	end, replacement *history.Event // the event that ended the key, and the event that set the key replacing it
+	end, replacement *history.Event // the events that ended the key and that set its replacement
 	cause            string
 	value            string
-	firstClient      string // the client of the first session
-	expiresAt        int64  // when the key would have expired
+	firstClient      string // client of the first session
+	expiry           int64  // when the key would have expired
 }
 
 func newTrial(h *history.History, r *verdict.Result) *trial {
@@ -558,14 +553,14 @@ func newTrial(h *history.History, r *verdict.Result) *trial {
 		}
 		if l.Fact == 0 {
 			if l.Cause == r.Cause {
-				x.unchecked = append(x.unchecked, l.Node)
+				x.uncheckedNodes = append(x.uncheckedNodes, l.Node)
 			}
 			continue
 		}
-		end, put := byNumber[l.Fact], byNumber[l.Put]
+		end, set := byNumber[l.Fact], byNumber[l.SetEvent]
 		intervals := lives.Intervals(l.Node, end.Key)
 		i := slices.IndexFunc(intervals, func(s *facts.KeyInterval) bool { return s.End == end })
-		x.ends = append(x.ends, &earlyEnd{end: end, replacement: put, cause: l.Cause, value: end.Life.Old, firstClient: f.SessionByName(l.First).Client(), expiresAt: intervals[i].ExpiresAt()})
+		x.earlyEnds = append(x.earlyEnds, &earlyEnd{end: end, replacement: set, cause: l.Cause, value: end.Life.OldValue, firstClient: f.SessionByName(l.First).Client(), expiry: intervals[i].ExpiresAt()})
 	}
 	if len(r.Losses) == 0 {
 		return x
@@ -575,45 +570,45 @@ func newTrial(h *history.History, r *verdict.Result) *trial {
 		first, second = second, first
 	}
 	x.firstSession, x.secondClient = first, f.SessionByName(second).Client()
-	x.grantedAt = f.SessionByName(second).Acquire.Return.T
+	x.grantTime = f.SessionByName(second).Acquire.Return.T
 	return x
 }
 
-// rerun repeats the run with the same seed. It preserves the keys in ends until they expire, unless
-// the client that set a key deletes it.
+// rerun repeats the run with the same seed. It preserves the given keys until they expire, unless
+// their own client deletes them.
 func (x *trial) rerun(ctx context.Context, b harness.KeyPreserver, s scenario.Scenario, seed uint64, ends []*earlyEnd) (*history.History, error) {
-	from := int64(facts.Never) // the runs diverge at the first end, so another end may happen earlier than in the original
+	from := int64(facts.Never) // the runs diverge here, so other keys may end earlier than in the original run
 	for _, k := range ends {
 		from = min(from, k.end.T)
 	}
 	preserve := func(e history.Event) bool {
 		for _, k := range ends {
-			if e.Process != k.end.Process || e.Key != k.end.Key || e.Life.Old != k.value || e.T < from || e.T >= k.expiresAt {
+			if e.Process != k.end.Process || e.Key != k.end.Key || e.Life.OldValue != k.value || e.T < from || e.T >= k.expiry {
 				continue
 			}
-			client, _, _ := strings.Cut(e.Life.By, "-")
-			deletedByOwner := e.Life.What == history.KeyDeleted && client == k.firstClient
-			return !deletedByOwner || k.end.Life.What == history.KeyDeleted
+			client, _, _ := strings.Cut(e.Life.Sender, "-")
+			deletedByOwner := e.Life.Kind == history.KeyDeleted && client == k.firstClient
+			return !deletedByOwner || k.end.Life.Kind == history.KeyDeleted
 		}
 		return false
 	}
 	h, err := recordHistory(ctx, b.WithPreservedKeys(preserve), s, seed)
 	if err != nil {
-		err = fmt.Errorf("rerun with keys kept: %w", err)
+		err = fmt.Errorf("rerun with keys preserved: %w", err)
 	}
 	return h, err
 }
 
-// rerunResult is the result of a run with preserved keys.
+// rerunResult says what happened with keys preserved.
 type rerunResult struct {
-	overlaps      bool   // the same two sessions overlap at the same time
-	overlapsLater bool   // the same two sessions overlap later
-	grantedBy     string // a node that granted the second session's request anyway
+	sameOverlap  bool   // whether the two sessions overlap at the same time as before
+	laterOverlap bool   // whether they overlap later
+	grantingNode string // a node that granted the lock to the second session anyway, or ""
 }
 
 func (x *trial) judge(h *history.History, ends []*earlyEnd) (r rerunResult) {
 	f := facts.Read(h)
-	beliefs := f.Beliefs()
+	beliefs := f.AllWindows()
 	for _, a := range beliefs {
 		if a.Session.Name() != x.firstSession {
 			continue
@@ -622,23 +617,23 @@ func (x *trial) judge(h *history.History, ends []*earlyEnd) (r rerunResult) {
 			if b.Session.Client() != x.secondClient || b.Session == a.Session || b.Session.Key() != a.Session.Key() || max(a.From, b.From) >= min(a.To, b.To) {
 				continue
 			}
-			switch d := b.From - x.grantedAt; {
+			switch d := b.From - x.grantTime; {
 			case d > matchTolerance:
-				r.overlapsLater = true
+				r.laterOverlap = true
 			case d >= -matchTolerance:
-				r.overlaps = true
+				r.sameOverlap = true
 			}
 		}
 	}
 	for _, e := range ends {
 		if !refusedSecond(f.Lives().Intervals(e.end.Process, e.end.Key), e) {
-			r.grantedBy = e.end.Process
+			r.grantingNode = e.end.Process
 		}
 	}
 	return r
 }
 
-// refusedSecond reports whether a node had the first session's key when the second session's
+// refusedSecond reports whether a node still had the first session's key when the second session's
 // request arrived, and refused that request.
 func refusedSecond(intervals []*facts.KeyInterval, e *earlyEnd) bool {
 	at := e.replacement.T
@@ -647,14 +642,13 @@ func refusedSecond(intervals []*facts.KeyInterval, e *earlyEnd) bool {
 	})
 	granted := slices.ContainsFunc(intervals, func(s *facts.KeyInterval) bool {
 		d := s.From() - at
-		return s.By() == e.replacement.Life.By && s.Value == e.replacement.Life.Value && d >= -matchTolerance && d <= matchTolerance
+		return s.Setter() == e.replacement.Life.Sender && s.Value == e.replacement.Life.Value && d >= -matchTolerance && d <= matchTolerance
 	})
 	return hadFirst && !granted
 }
 
-// runComparison runs the scenario with its own lock if another lock is under test. If the
-// scenario's own lock passes where the lock under test fails, the lock is to blame rather than the
-// faults. The run is retried for the same reasons as any other run.
+// runComparison runs the scenario with its own lock instead of the lock under test. If only the lock
+// under test fails, that lock is to blame rather than the faults. Retries work as for any other run.
 func (j Job) runComparison(ctx context.Context, b harness.Backend) *outcome.Outcome {
 	job := j
 	job.Scenario, job.Comparison, job.Keep, job.Confirm = *j.Comparison, nil, KeepNone, false
@@ -662,20 +656,20 @@ func (j Job) runComparison(ctx context.Context, b harness.Backend) *outcome.Outc
 	return &c
 }
 
-// relaxedExpectations returns the expectations, except that a property in Relative may have any
-// outcome if the comparison run violated it: even the scenario's own lock does not satisfy it under
+// relaxedExpectations returns the expectations, but allows any outcome for the RelativeProperties
+// that the comparison run violated, because even the scenario's own lock can't satisfy them under
 // these settings.
 func (j Job) relaxedExpectations(comparison *outcome.Outcome) map[string]scenario.Expectation {
 	expect := maps.Clone(j.Scenario.Expect)
-	for _, property := range j.Relative {
+	for _, property := range j.RelativeProperties {
 		if r := comparison.Verdict.Result(property); r != nil && r.Outcome == verdict.Violated {
-			expect[property] = scenario.Expectation{Want: wantAny, Follows: expect[property].Follows}
+			expect[property] = scenario.Expectation{Want: wantAny, LeadProperty: expect[property].LeadProperty}
 		}
 	}
 	return expect
 }
 
-// addComparison adds the result c of the comparison run to the outcome o. It changes neither the
+// addComparison adds the result of the comparison run to an outcome. It changes neither the
 // expectations nor the exit code.
 func (j Job) addComparison(c, o *outcome.Outcome) {
 	lock := j.Comparison.Lock.Kind

@@ -25,49 +25,49 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Scorer runs locks through the catalog and through random plans, and makes a scorecard for each.
+// Scorer runs locks through the catalog and random plans, and makes their scorecards.
 type Scorer struct {
-	Known     scenario.Known
-	Claims    map[string]map[string]string // guarantees in the documentation of each kind, by property
-	Base      Selection                    // common to all locks, such as tags or an adapter
+	Known     scenario.KnownNames
+	Claims    map[string]map[string]string // what the documentation promises, by lock kind and property
+	Base      Selection                    // the part that all locks share, such as tags or an adapter
 	Seed      uint64
-	Seeds     int               // number of random plans for each set of faults
-	Primary   *Runner           // does all runs
-	Secondary *Runner           // reruns violations; nil means no reruns
-	RunBoth   bool              // also run the catalog on Secondary
+	Seeds     int               // random plans per fault set
+	Primary   *Runner           // runs everything
+	Secondary *Runner           // retries violations; may be nil
+	RunBoth   bool              // run the catalog on Secondary too
 	Store     string            // folder of the runs
-	Report    func(line string) // reports progress
+	Report    func(line string) // receives progress messages
 
-	runFolders map[string]string // maps the directories of runs to which the cards refer to their paths relative to the cards
-	runs       []scoredRun       // runs of the current card, to which its entries refer by index
-	tries      []confirmingRun
-	cards      int
+	runFolders     map[string]string // directories of the runs that the cards show, with their paths relative to the cards
+	runs           []scoredRun       // runs for the current card; a run's index is its RunID
+	confirmingRuns []confirmingRun
+	cards          int
 }
 
-// scoredRun is a run that counts toward a card.
+// scoredRun is a run for a card.
 type scoredRun struct {
 	Pick
 	runner    *Runner
 	selection *Selection
 	seed      uint64
-	draw      *outcome.FaultSet // nil for the scenario's own plan
+	faultSet  *outcome.FaultSet // faults of the random plan; nil for the scenario's own plan
 	outcome   outcome.Outcome
 }
 
-// confirmingRun is a rerun on the other backend.
+// confirmingRun repeats a run on the other backend.
 type confirmingRun struct {
 	run     int // index into Scorer.runs
 	outcome outcome.Outcome
 }
 
-// Card makes the scorecard of one lock, which is named as in a Selection. If Card is interrupted,
-// its runs are not stored.
+// Card makes the scorecard of a lock, which is written as in Selection.Lock. If it is interrupted,
+// none of the lock's runs are stored.
 func (s *Scorer) Card(ctx context.Context, lock string) (*outcome.Card, error) {
-	s.runs, s.tries = nil, nil
-	before := maps.Clone(s.runFolders)
+	s.runs, s.confirmingRuns = nil, nil
+	savedFolders := maps.Clone(s.runFolders)
 	c, err := s.card(ctx, lock)
 	if ctx.Err() != nil {
-		s.runFolders = before
+		s.runFolders = savedFolders
 		return nil, ctx.Err()
 	}
 	return c, err
@@ -91,7 +91,7 @@ func (s *Scorer) card(ctx context.Context, lock string) (*outcome.Card, error) {
 	if err != nil {
 		return nil, err
 	}
-	draws, err := s.addRandomPlans(c, lock)
+	faultSets, err := s.addRandomPlans(c, lock)
 	if err != nil {
 		return nil, err
 	}
@@ -101,184 +101,182 @@ func (s *Scorer) card(ctx context.Context, lock string) (*outcome.Card, error) {
 		return nil, ctx.Err()
 	}
 	for i, r := range s.runs {
-		e := outcome.CardEntry{Scenario: r.Scenario, Outcome: r.outcome, FaultSet: r.draw, RunID: i}
-		if r.draw != nil {
-			c.AddRandom(e, s.Seeds, draws)
+		e := outcome.CardEntry{Scenario: r.Scenario, Outcome: r.outcome, FaultSet: r.faultSet, RunID: i}
+		if r.faultSet != nil {
+			c.AddRandom(e, s.Seeds, faultSets)
 		} else {
 			c.Add(e)
 		}
 	}
 	c.Finalize()
 	if s.Secondary != nil {
-		c.RetriedOn = s.Secondary.Name()
+		c.RetryBackend = s.Secondary.Name()
 		c.Reproduce(func(x outcome.ShownRun) outcome.Reproduction { return s.confirm(ctx, c, lock, x) })
 	}
 	s.keepRuns(ctx, c)
 	return c, nil
 }
 
-// selection returns the settings shared by all runs of a lock on a backend.
-func (s *Scorer) selection(lock string, on *Runner) *Selection {
-	own := s.Base
-	own.Lock, own.Backend = lock, on.Name()
-	return &own
+// selection returns the selection for a lock on a backend.
+func (s *Scorer) selection(lock string, r *Runner) *Selection {
+	selection := s.Base
+	selection.Lock, selection.Backend = lock, r.Name()
+	return &selection
 }
 
-// addCatalog schedules runs of all scenarios in the catalog on a backend.
-func (s *Scorer) addCatalog(c *outcome.Card, lock string, on *Runner) error {
-	chosen := s.selection(lock, on)
-	all, err := on.choose(chosen, s.Known)
-	recordSkips(c, all, on)
-	for _, p := range all.Picks {
-		s.runs = append(s.runs, scoredRun{Pick: p, runner: on, selection: chosen, seed: s.Seed})
+// addCatalog schedules all scenarios in the catalog on a backend.
+func (s *Scorer) addCatalog(c *outcome.Card, lock string, r *Runner) error {
+	selection := s.selection(lock, r)
+	choice, err := r.choose(selection, s.Known)
+	recordSkips(c, choice, r)
+	for _, p := range choice.Picks {
+		s.runs = append(s.runs, scoredRun{Pick: p, runner: r, selection: selection, seed: s.Seed})
 	}
 	return err
 }
 
 // recordSkips adds the skipped scenarios to a card.
-func recordSkips(c *outcome.Card, all Choice, on *Runner) {
-	for _, x := range all.Skipped {
-		c.Skip(x.Scenario, on.Name(), x.Why.Error())
+func recordSkips(c *outcome.Card, choice Choice, r *Runner) {
+	for _, x := range choice.Skipped {
+		c.Skip(x.Scenario, r.Name(), x.Reason.Error())
 	}
 }
 
-// randomScenario is the scenario that provides a card's random plans. It requires only what is
-// required of every lock.
+// randomScenario provides the random plans. It expects only what every lock must guarantee.
 const randomScenario = "random-within-assumptions/any-lock"
 
-// addRandomPlans schedules runs with random plans: with all kinds of faults, with each kind alone,
-// and with all kinds but one.
+// addRandomPlans schedules random plans with all faults, with each kind of failure alone, and with
+// all kinds but one. It returns these fault sets.
 func (s *Scorer) addRandomPlans(c *outcome.Card, lock string) ([]outcome.FaultSet, error) {
-	if all, _, err := scenarios.Choose([]string{randomScenario}, s.Base.Tags, s.Known, scenario.Overrides{}); err != nil || len(all) == 0 || s.Seeds == 0 {
+	if all, _, err := scenarios.Choose([]string{randomScenario}, s.Base.Tags, s.Known, scenario.ParseOptions{}); err != nil || len(all) == 0 || s.Seeds == 0 {
 		return nil, nil // excluded by the tags
 	}
-	chosen := s.selection(lock, s.Primary)
-	chosen.Names = []string{randomScenario}
-	whole, err := s.Primary.choose(chosen, s.Known)
+	selection := s.selection(lock, s.Primary)
+	selection.Names = []string{randomScenario}
+	allFaults, err := s.Primary.choose(selection, s.Known)
 	if err != nil {
 		return nil, err
 	}
-	recordSkips(c, whole, s.Primary)
-	if len(whole.Picks) == 0 {
+	recordSkips(c, allFaults, s.Primary)
+	if len(allFaults.Picks) == 0 {
 		return nil, nil
 	}
 	expects := []string{verdict.ResourceSafety + "=" + wantAny}
 	for _, property := range checker.Properties() {
-		if e, ok := whole.Picks[0].Expect[property]; ok && e.Want == wantHolds && e.Follows == "" {
+		if e, ok := allFaults.Picks[0].Expect[property]; ok && e.Want == wantHolds && e.LeadProperty == "" {
 			expects = append(expects, property+"="+wantHolds)
 		}
 	}
-	draws := outcome.FaultSets(whole.Picks[0].Scenario)
-	for i := range draws {
-		one := *chosen
-		one.Sets, one.Expects = []string{"plan.random.faults=[" + strings.Join(draws[i].Faults, ", ") + "]"}, expects
-		of, err := s.Primary.choose(&one, s.Known)
+	faultSets := outcome.FaultSets(allFaults.Picks[0].Scenario)
+	for i := range faultSets {
+		narrowed := *selection
+		narrowed.Overrides, narrowed.Expectations = []string{"plan.random.faults=[" + strings.Join(faultSets[i].Faults, ", ") + "]"}, expects
+		choice, err := s.Primary.choose(&narrowed, s.Known)
 		if err != nil {
 			return nil, err
 		}
 		for n := range s.Seeds {
-			s.runs = append(s.runs, scoredRun{Pick: of.Picks[0], runner: s.Primary, selection: &one, seed: s.Seed + uint64(n), draw: &draws[i]})
+			s.runs = append(s.runs, scoredRun{Pick: choice.Picks[0], runner: s.Primary, selection: &narrowed, seed: s.Seed + uint64(n), faultSet: &faultSets[i]})
 		}
 	}
-	return draws, nil
+	return faultSets, nil
 }
 
 func (s *Scorer) job(r *scoredRun, keep KeepPolicy) Job {
 	return r.runner.job(r.selection, r.Pick, r.seed, s.Store, keep)
 }
 
-// runAll does all scheduled runs on a backend. It does not store simulated runs, because they can
-// be repeated later.
-func (s *Scorer) runAll(ctx context.Context, title string, on *Runner) {
-	var all []*scoredRun
+// runAll runs everything scheduled on a backend. It does not store simulated runs, because they can
+// be repeated.
+func (s *Scorer) runAll(ctx context.Context, title string, runner *Runner) {
+	var runs []*scoredRun
 	for i := range s.runs {
-		if s.runs[i].runner == on {
-			all = append(all, &s.runs[i])
+		if s.runs[i].runner == runner {
+			runs = append(runs, &s.runs[i])
 		}
 	}
-	if len(all) == 0 {
+	if len(runs) == 0 {
 		return
 	}
 	keep := KeepNone
-	if all[0].selection.realTime() {
+	if runs[0].selection.realTime() {
 		keep = KeepUnexpected
 	}
 	var mu sync.Mutex
-	ended, lastReport := 0, time.Now()
-	on.Each(ctx, ctx, len(all), func(i int) Job { return s.job(all[i], keep) }, func(i int, o outcome.Outcome) {
+	numDone, lastReport := 0, time.Now()
+	runner.Each(ctx, ctx, len(runs), func(i int) Job { return s.job(runs[i], keep) }, func(i int, o outcome.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
-		all[i].outcome = o
-		if ended++; time.Since(lastReport) > 5*time.Second {
+		runs[i].outcome = o
+		if numDone++; time.Since(lastReport) > 5*time.Second {
 			lastReport = time.Now()
-			s.Report(fmt.Sprintf("%s: %d of %d runs on %s done", title, ended, len(all), on.Name()))
+			s.Report(fmt.Sprintf("%s: %d of %d runs on %s done", title, numDone, len(runs), runner.Name()))
 		}
 	})
 }
 
-// confirm retries a run that violates a property on the other backend, until it violates the
-// property there.
+// confirm retries a violation on the other backend until the property is violated there, or gives
+// up.
 func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, lock string, x outcome.ShownRun) outcome.Reproduction {
-	property, from := x.Judgement.Property, s.runs[x.RunID]
-	for _, r := range s.runs { // the catalog may have run there
-		alreadyTried := slices.ContainsFunc(s.tries, func(t confirmingRun) bool { return t.run == x.RunID })
-		if r.runner == s.Secondary && from.draw == nil && r.Exact() == from.Exact() && !alreadyTried {
-			s.tries = append(s.tries, confirmingRun{x.RunID, r.outcome})
+	property, original := x.Judgement.Property, s.runs[x.RunID]
+	for _, r := range s.runs { // the catalog may have run there too
+		alreadyTried := slices.ContainsFunc(s.confirmingRuns, func(t confirmingRun) bool { return t.run == x.RunID })
+		if r.runner == s.Secondary && original.faultSet == nil && r.ExactName() == original.ExactName() && !alreadyTried {
+			s.confirmingRuns = append(s.confirmingRuns, confirmingRun{x.RunID, r.outcome})
 		}
 	}
-	for k, t := range s.tries { // or the run may have been repeated for another property
+	for k, t := range s.confirmingRuns { // or the run may have been retried for another property
 		if got := t.outcome.JudgementOf(property); t.run == x.RunID && got != nil && got.Got == verdict.Violated {
-			return outcome.Reproduction{Backend: c.RetriedOn, State: outcome.StateConfirmed, Runs: len(t.outcome.Retried) + 1, Cause: got.Cause, Command: t.outcome.Command, RunID: k}
+			return outcome.Reproduction{Backend: c.RetryBackend, State: outcome.ReproductionConfirmed, Runs: len(t.outcome.RetryReasons) + 1, Cause: got.Cause, Command: t.outcome.Command, RunID: k}
 		}
 	}
-	there := s.selection(lock, s.Secondary)
-	there.Names, there.Sets, there.Expects = []string{from.Exact()}, from.selection.Sets, append(slices.Clone(from.selection.Expects), property+"="+wantViolated)
-	all, err := s.Secondary.choose(there, s.Known)
+	selection := s.selection(lock, s.Secondary)
+	selection.Names, selection.Overrides, selection.Expectations = []string{original.ExactName()}, original.selection.Overrides, append(slices.Clone(original.selection.Expectations), property+"="+wantViolated)
+	choice, err := s.Secondary.choose(selection, s.Known)
 	switch {
 	case err != nil:
-		return outcome.Reproduction{Backend: c.RetriedOn, State: outcome.CannotRun, Why: display.FirstLine(err.Error())}
-	case len(all.Picks) == 0:
-		return outcome.Reproduction{Backend: c.RetriedOn, State: outcome.CannotRun, Why: all.Skipped[0].Why.Error()}
+		return outcome.Reproduction{Backend: c.RetryBackend, State: outcome.ReproductionImpossible, Why: display.FirstLine(err.Error())}
+	case len(choice.Picks) == 0:
+		return outcome.Reproduction{Backend: c.RetryBackend, State: outcome.ReproductionImpossible, Why: choice.Skipped[0].Reason.Error()}
 	}
-	r := scoredRun{Pick: all.Picks[0], runner: s.Secondary, selection: there, seed: x.Outcome.Seed}
-	s.Report(fmt.Sprintf("%s: retrying %s of %s on %s", c.Lock, property, r.ID(), c.RetriedOn))
-	r.Comparison = nil // the comparison run is known already
+	r := scoredRun{Pick: choice.Picks[0], runner: s.Secondary, selection: selection, seed: x.Outcome.Seed}
+	s.Report(fmt.Sprintf("%s: retrying %s of %s on %s", c.Lock, property, r.ID(), c.RetryBackend))
+	r.Comparison = nil // its result is known already
 	t, o := reproduce(ctx, s.Secondary.Backend, s.job(&r, KeepUnexpected), property)
-	if t.State == outcome.StateConfirmed {
-		t.RunID = len(s.tries)
+	if t.State == outcome.ReproductionConfirmed {
+		t.RunID = len(s.confirmingRuns)
 	}
-	s.tries = append(s.tries, confirmingRun{x.RunID, o})
+	s.confirmingRuns = append(s.confirmingRuns, confirmingRun{x.RunID, o})
 	return t
 }
 
-// maxRepeats is how many times a simulated run is repeated in order to store it. Its result may
-// differ each time, because a library may draw random numbers of its own.
+// maxRepeats is how often to repeat a simulated run until it shows its finding again, so that it can
+// be stored. A library may draw random numbers of its own, so results may differ.
 const maxRepeats = 3
 
-// keepRuns repeats the simulated runs of all findings to store them with their reports, and sets
-// the folders of the findings.
+// keepRuns repeats the simulated runs of the findings to store them, and sets the findings' folders.
 func (s *Scorer) keepRuns(ctx context.Context, c *outcome.Card) {
 	s.cards++
-	var missing []outcome.CardFinding
+	var unstored []outcome.CardFinding
 	for _, f := range c.Findings {
 		if s.runs[f.RunID].outcome.Dir == "" && f.Backend == simulation {
-			missing = append(missing, f)
+			unstored = append(unstored, f)
 		}
 	}
-	if len(missing) > 0 {
+	if len(unstored) > 0 {
 		w := s.Primary.Workers.Start()
 		defer w.Stop()
-		Each(ctx, s.Primary.Workers.Size, len(missing), func(i int) {
-			f := missing[i]
-			differs := func(o outcome.Outcome) string {
+		Each(ctx, s.Primary.Workers.Size, len(unstored), func(i int) {
+			f := unstored[i]
+			mismatch := func(o outcome.Outcome) string {
 				if o.Dir == "" || !showsFinding(o, f) {
-					return "it does not show the finding"
+					return "the run does not show the finding"
 				}
 				return ""
 			}
 			job := s.job(&s.runs[f.RunID], KeepAll)
-			o := retryPolicy{maxRepeats - 1, differs}.run(ctx, func([]string) outcome.Outcome { return w.Do(ctx, job) })
-			if differs(o) == "" {
+			o := retryPolicy{maxRepeats - 1, mismatch}.run(ctx, func([]string) outcome.Outcome { return w.Do(ctx, job) })
+			if mismatch(o) == "" {
 				s.runs[f.RunID].outcome.Dir = o.Dir
 			}
 		})
@@ -299,17 +297,17 @@ func (s *Scorer) keepRuns(ctx context.Context, c *outcome.Card) {
 			f.Run = assignFolder(dir, name)
 		}
 		for _, h := range f.Violations {
-			if h.Reproduction == nil || h.Reproduction.State != outcome.StateConfirmed {
+			if h.Reproduction == nil || h.Reproduction.State != outcome.ReproductionConfirmed {
 				continue
 			}
-			if dir := s.tries[h.Reproduction.RunID].outcome.Dir; dir != "" && f.ConfirmingRun == "" {
+			if dir := s.confirmingRuns[h.Reproduction.RunID].outcome.Dir; dir != "" && f.ConfirmingRun == "" {
 				f.ConfirmingRun = assignFolder(dir, name+"-"+h.Reproduction.Backend)
 			}
 		}
 	}
 }
 
-// showsFinding reports whether a run has all violations of a finding.
+// showsFinding reports whether a run shows every violation of a finding.
 func showsFinding(o outcome.Outcome, f outcome.CardFinding) bool {
 	return !slices.ContainsFunc(f.Violations, func(h outcome.Violation) bool {
 		j := o.JudgementOf(h.Property)
@@ -317,13 +315,13 @@ func showsFinding(o outcome.Outcome, f outcome.CardFinding) bool {
 	})
 }
 
-// Write writes cards, and the runs of their findings, to a folder in a store.
+// Write writes cards to a new folder in a store and moves the runs they show there.
 func (s *Scorer) Write(all *suites.Scorecards, store string) (dir string, err error) {
 	pictures, err := s.diagrams(all)
 	if err != nil {
 		return "", err
 	}
-	dir, err = files.Place(store, suites.ScoreFolder, suites.Stamp(time.Now()), func(dir string) error {
+	dir, err = files.CreateUnique(store, suites.ScoreFolder, suites.Stamp(time.Now()), func(dir string) error {
 		for from, name := range s.runFolders {
 			if err := errors.Join(os.MkdirAll(filepath.Join(dir, suites.RunFolder), 0o755), os.Rename(from, filepath.Join(dir, name))); err != nil {
 				return err
@@ -350,7 +348,7 @@ func (s *Scorer) Write(all *suites.Scorecards, store string) (dir string, err er
 	return dir, suites.Index(store)
 }
 
-// diagrams returns the sequence diagrams of the findings, keyed by the paths of their runs.
+// diagrams returns the findings' sequence diagrams by the paths of their runs.
 func (s *Scorer) diagrams(all *suites.Scorecards) (map[string]sequence.Diagram, error) {
 	out := map[string]sequence.Diagram{}
 	for dir, name := range s.runFolders {
@@ -363,7 +361,7 @@ func (s *Scorer) diagrams(all *suites.Scorecards) (map[string]sequence.Diagram, 
 				if err != nil {
 					return nil, err
 				}
-				out[name] = sequence.Of(run.History, checker.Check(run.History).Result(f.Violations[0].Property))
+				out[name] = sequence.ForResult(run.History, checker.Check(run.History).Result(f.Violations[0].Property))
 			}
 		}
 	}

@@ -23,17 +23,16 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// shardFolder is the folder for shards in a store.
+// shardFolder is a store's folder for shards.
 const shardFolder = "shards"
 
 // shardSchema is the version of the shard file format.
 const shardSchema = 1
 
-// MaxShards is the maximum number of shards in a sweep. It is limited because merging reads all of
-// them at the same time.
+// MaxShards limits the shards in a sweep, because merging keeps all of their files open.
 const MaxShards = 1000
 
-// ParseShard parses the number of a shard and the number of shards, written as in 3/8.
+// ParseShard parses text such as 3/8: a shard's number and the number of shards.
 func ParseShard(text string) (k, n int, err error) {
 	index, all, _ := strings.Cut(text, "/")
 	if k, err = strconv.Atoi(index); err != nil {
@@ -48,96 +47,94 @@ func ParseShard(text string) (k, n int, err error) {
 	return k, n, nil
 }
 
-// ShardHead is the first line of a shard's file, which describes the sweep and the shard.
-type ShardHead struct {
+// ShardHeader is the first line of a shard file. It describes the sweep and the shard.
+type ShardHeader struct {
 	Schema    int               `json:"schema"`
-	Digest    string            `json:"digest"` // digest of everything in which sweeps can differ
-	Shard     int               `json:"shard"`  // from 1
+	Digest    string            `json:"digest"` // identifies the sweep
+	Shard     int               `json:"shard"`  // starts at 1
 	Shards    int               `json:"of"`
 	Version   string            `json:"version"` // of lockpick
 	Backend   string            `json:"backend"`
 	Seed      uint64            `json:"seed"`  // the first seed
 	Seeds     int               `json:"seeds"` // per scenario
 	Command   string            `json:"command"`
-	Named     bool              `json:"named"` // the scenarios were named on the command line, so each gets a line of output
-	Sets      []string          `json:"sets,omitempty"`
+	Named     bool              `json:"named"` // whether the user named the scenarios, so that each gets a line of output
+	Overrides []string          `json:"sets,omitempty"`
 	Scenarios []Pick            `json:"scenarios"`
 	Skipped   []outcome.Outcome `json:"skipped,omitempty"`
 }
 
-// digest returns a digest of the version, the backend, the seeds, the number of shards and the
-// scenarios.
-func (h ShardHead) digest() string {
+// digest covers everything that must be equal in all shards of a sweep.
+func (h ShardHeader) digest() string {
 	h.Schema, h.Digest, h.Shard, h.Command, h.Named = 0, "", 0, "", false
 	text, err := json.Marshal(h)
 	if err != nil {
-		panic(err) // plain data
+		panic(err) // plain data: can't happen
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(text))
 }
 
-// total returns the number of runs in the sweep.
-func (h ShardHead) total() int { return len(h.Scenarios) * h.Seeds }
+func (h ShardHeader) total() int { return len(h.Scenarios) * h.Seeds }
 
-// Runs returns the number of runs in this shard.
-func (h ShardHead) Runs() int { return (h.total() + h.Shards - h.Shard) / h.Shards }
+// Runs returns the number of runs in the shard.
+func (h ShardHeader) Runs() int { return (h.total() + h.Shards - h.Shard) / h.Shards }
 
-// Run converts the index of a run in the shard to its index in the sweep.
-func (h ShardHead) Run(j int) int { return h.Shard - 1 + j*h.Shards }
+// RunIndex returns the index in the sweep of the shard's j-th run.
+func (h ShardHeader) RunIndex(j int) int { return h.Shard - 1 + j*h.Shards }
 
-func (h ShardHead) file() string {
+func (h ShardHeader) file() string {
 	return fmt.Sprintf("%s-%d-of-%d.jsonl", h.Digest[:digestLen], h.Shard, h.Shards)
 }
 
-// digestLen is the number of digits of the digest in a file's name.
+// digestLen is how many digits of the digest a file name contains.
 const digestLen = 12
 
 var shardFileName = regexp.MustCompile(fmt.Sprintf(`^[0-9a-f]{%d}-\d+-of-\d+\.jsonl$`, digestLen))
 
-// shardEnd is the last line of a shard's file.
+// shardEnd is the last line of a shard file. It counts the outcomes.
 type shardEnd struct {
 	End *int `json:"end"`
 }
 
-// WriteShard runs a shard, writes its file and returns the file's path. run must call done with
-// each run's index in the shard and outcome, in any order but one call at a time. If run fails,
-// WriteShard leaves no file.
-func WriteShard(store string, h ShardHead, run func(done func(j int, o outcome.Outcome)) error) (path string, err error) {
+// WriteShard runs a shard, writes its file and returns the file's path. run must call done once for
+// each run, with the run's index in the shard and its outcome. The calls may come in any order but
+// must not overlap. If run fails, WriteShard leaves no file.
+func WriteShard(store string, h ShardHeader, run func(done func(j int, o outcome.Outcome)) error) (path string, err error) {
 	h.Schema = shardSchema
 	h.Digest = h.digest()
-	above, err := files.OpenFolder(store)
+	storeDir, err := files.OpenFolder(store)
 	if err != nil {
 		return "", err
 	}
-	defer above.Close()
-	in, err := above.Sub(shardFolder)
+	defer storeDir.Close()
+	shardDir, err := storeDir.Sub(shardFolder)
 	if err != nil {
 		return "", err
 	}
-	defer in.Close()
-	return filepath.Join(store, shardFolder, h.file()), in.WriteFunc(h.file(), func(to io.Writer) error {
+	defer shardDir.Close()
+	return filepath.Join(store, shardFolder, h.file()), shardDir.WriteFunc(h.file(), func(to io.Writer) error {
 		lines := json.NewEncoder(to)
-		lost := lines.Encode(h)
-		next, early := 0, map[int]outcome.Outcome{}
+		writeErr := lines.Encode(h)
+		next, outOfOrder := 0, map[int]outcome.Outcome{}
 		err := run(func(j int, o outcome.Outcome) {
-			early[j] = o
-			for o, ok := early[next]; ok && lost == nil; o, ok = early[next] {
-				if o.Dir, lost = relativeDir(store, o.Dir); lost == nil {
-					lost = lines.Encode(o)
+			outOfOrder[j] = o
+			for o, ok := outOfOrder[next]; ok && writeErr == nil; o, ok = outOfOrder[next] {
+				if o.Dir, writeErr = relativeDir(store, o.Dir); writeErr == nil {
+					writeErr = lines.Encode(o)
 				}
-				delete(early, next)
+				delete(outOfOrder, next)
 				next++
 			}
 		})
-		if err = cmp.Or(err, lost, lines.Encode(shardEnd{&next})); err != nil {
+		if err = cmp.Or(err, writeErr, lines.Encode(shardEnd{&next})); err != nil {
 			return err
 		}
 		return to.(interface{ Sync() error }).Sync()
 	})
 }
 
-// relativeDir returns a run's directory relative to the store, because the store may have moved by
-// the time the shard is read.
+// relativeDir makes a run's directory relative to the store, because the store may be moved before
+// the shard is read.
 func relativeDir(store, dir string) (string, error) {
 	if dir == "" {
 		return "", nil
@@ -146,11 +143,11 @@ func relativeDir(store, dir string) (string, error) {
 	return filepath.ToSlash(rel), err
 }
 
-// parseHead parses and validates a shard's head.
-func parseHead(line []byte) (h ShardHead, err error) {
+// parseHeader parses and validates a shard header.
+func parseHeader(line []byte) (h ShardHeader, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	if err := d.Decode(&h); err != nil {
-		return h, fmt.Errorf("the first line is not the head of a shard: %w", err)
+		return h, fmt.Errorf("the first line is not a shard header: %w", err)
 	}
 	switch {
 	case h.Schema != shardSchema:
@@ -171,40 +168,36 @@ func parseHead(line []byte) (h ShardHead, err error) {
 	return h, nil
 }
 
-// maxShardFile is the maximum size of a shard's file, enough for about ten million outcomes.
+// maxShardFile limits the size of a shard file to about ten million outcomes.
 const maxShardFile = 16 << 30
 
-// maxDepth is how many levels below a named folder shards are searched for: the folder of an
-// artifact, that of its store, and that of the shards.
+// maxDepth is how deep to search a folder for shards: artifact, store, shards.
 const maxDepth = 3
 
-// storeOf returns the store that contains a shard's file. The directories of the shard's runs are
-// relative to the store.
+// storeOf returns the store that contains a shard file. Run directories are relative to it.
 func storeOf(path string) string { return filepath.Dir(filepath.Dir(path)) }
 
-// refuseLinks fails if a folder on the path to a run is a symbolic link.
+// refuseLinks fails if a folder on the path from the store to a run is a symbolic link.
 func refuseLinks(store, run string) error {
-	for at := run; at != "" && at != "."; at = filepath.Dir(at) {
-		below := filepath.Join(store, at)
-		if is, err := os.Lstat(below); err == nil && is.Mode()&fs.ModeSymlink != 0 {
-			return fmt.Errorf("%s is a symbolic link, which is not allowed", below)
+	for rel := run; rel != "" && rel != "."; rel = filepath.Dir(rel) {
+		path := filepath.Join(store, rel)
+		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return fmt.Errorf("%s is a symbolic link, which is not allowed", path)
 		}
 	}
 	return nil
 }
 
-// Sweep represents a sweep by the shards that are available.
+// Sweep is the set of a sweep's available shards.
 type Sweep struct {
-	ShardHead                // of one of the shards
-	shards    map[int]string // paths by shard number
+	ShardHeader                // of any shard
+	shards      map[int]string // file paths by shard number
 }
 
-// errNoShard means that no shard was found.
 var errNoShard = errors.New("no shard files found")
 
-// ReadShards reads the shard files at the given paths, which may be files or folders. It also
-// searches the subfolders. It rejects incomplete or modified files, duplicates, and shards of
-// different sweeps.
+// ReadShards finds the shard files at the given paths, which may be files or folders to search. It
+// rejects incomplete or modified files, duplicates, and shards of different sweeps.
 func ReadShards(ctx context.Context, paths ...string) (*Sweep, error) {
 	var found []string
 	for _, path := range paths {
@@ -219,12 +212,12 @@ func ReadShards(ctx context.Context, paths ...string) (*Sweep, error) {
 			return nil, fmt.Errorf("read %s: %w", path, err)
 		}
 		if len(s.shards) == 0 {
-			s.ShardHead = h
+			s.ShardHeader = h
 		}
-		if why := difference(s.ShardHead, h); why != "" {
+		if why := difference(s.ShardHeader, h); why != "" {
 			return nil, fmt.Errorf("%s and %s belong to different sweeps: %s", s.shards[s.Shard], path, why)
 		}
-		if other, there := s.shards[h.Shard]; there && other != path {
+		if other, exists := s.shards[h.Shard]; exists && other != path {
 			return nil, fmt.Errorf("duplicate shard %d: %s and %s", h.Shard, other, path)
 		}
 		s.shards[h.Shard] = path
@@ -235,19 +228,19 @@ func ReadShards(ctx context.Context, paths ...string) (*Sweep, error) {
 	return s, nil
 }
 
-// findShards calls add with each shard file in a folder and its subfolders, down to the given
-// depth. path may also be a file.
+// findShards calls add for the file at path or, if path is a folder, for each shard file in it, down
+// to the given depth.
 func findShards(path string, depth int, add func(path string)) error {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		add(path)
 		return nil
 	}
-	in, err := files.OpenFolder(path)
+	dir, err := files.OpenFolder(path)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	entries, err := in.Entries()
+	defer dir.Close()
+	entries, err := dir.Entries()
 	if err != nil {
 		return err
 	}
@@ -260,21 +253,21 @@ func findShards(path string, depth int, add func(path string)) error {
 		}
 	}
 	for _, e := range entries {
-		below := filepath.Join(path, e.Name())
+		entryPath := filepath.Join(path, e.Name())
 		switch {
 		case e.IsDir() && depth > 0:
-			if err := findShards(below, depth-1, add); err != nil {
+			if err := findShards(entryPath, depth-1, add); err != nil {
 				return err
 			}
 		case !e.IsDir() && shardFileName.MatchString(e.Name()):
-			add(below)
+			add(entryPath)
 		}
 	}
 	return nil
 }
 
-// difference describes how the sweeps of two shards differ, or returns "" if they are the same.
-func difference(a, b ShardHead) string {
+// difference says how the sweeps of two shards differ, or returns "" if they are the same.
+func difference(a, b ShardHeader) string {
 	switch {
 	case a.Digest == b.Digest:
 		return ""
@@ -290,12 +283,12 @@ func difference(a, b ShardHead) string {
 	return fmt.Sprintf("their scenarios differ (%s; %s)", a.Command, b.Command)
 }
 
-// checkShard reads a shard's head. It checks that the outcomes are complete and in order, and that
-// no path to a run contains a symbolic link.
-func checkShard(ctx context.Context, path string) (ShardHead, error) {
+// checkShard reads a shard file and returns its header. It fails unless the outcomes are complete
+// and in order and no path to a run contains a symbolic link.
+func checkShard(ctx context.Context, path string) (ShardHeader, error) {
 	l, err := openShard(path)
 	if err != nil {
-		return ShardHead{}, err
+		return ShardHeader{}, err
 	}
 	defer l.Close()
 	for j := range l.Runs() {
@@ -304,40 +297,40 @@ func checkShard(ctx context.Context, path string) (ShardHead, error) {
 			err = refuseLinks(storeOf(path), filepath.FromSlash(o.Dir))
 		}
 		if err != nil || ctx.Err() != nil {
-			return l.ShardHead, cmp.Or(err, ctx.Err())
+			return l.ShardHeader, cmp.Or(err, ctx.Err())
 		}
 	}
-	return l.ShardHead, l.checkEnd()
+	return l.ShardHeader, l.checkEnd()
 }
 
 // Missing returns the numbers of the missing shards.
 func (s *Sweep) Missing() (missing []int) {
 	for k := 1; k <= s.Shards; k++ {
-		if _, there := s.shards[k]; !there {
+		if _, exists := s.shards[k]; !exists {
 			missing = append(missing, k)
 		}
 	}
 	return missing
 }
 
-// Total returns the number of runs in the sweep.
+// Total returns the number of runs in the whole sweep.
 func (s *Sweep) Total() int { return s.total() }
 
-// Each calls do with the outcome of each run, in order. No shard may be missing. Each keeps only
-// one outcome in memory at a time.
+// Each calls do with the outcome of each run, in order. No shard may be missing. It holds one
+// outcome in memory at a time.
 func (s *Sweep) Each(ctx context.Context, do func(i int, o outcome.Outcome)) error {
-	in := make([]*shardReader, s.Shards)
+	readers := make([]*shardReader, s.Shards)
 	for k, path := range s.shards {
 		l, err := openShard(path)
 		if err != nil {
 			return fmt.Errorf("read %s: %w", path, err)
 		}
 		defer l.Close()
-		in[k-1] = l
+		readers[k-1] = l
 	}
 	for i := range s.total() {
 		path := s.shards[i%s.Shards+1]
-		o, err := in[i%s.Shards].outcome(i / s.Shards)
+		o, err := readers[i%s.Shards].outcome(i / s.Shards)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -352,12 +345,12 @@ func (s *Sweep) Each(ctx context.Context, do func(i int, o outcome.Outcome)) err
 }
 
 type shardReader struct {
-	ShardHead
+	ShardHeader
 	*os.File
 	scan *bufio.Scanner
 }
 
-// maxLine is the maximum length of a line: an outcome, or a head that lists the whole catalog.
+// maxLine limits the length of a line: an outcome, or a header that lists the whole catalog.
 const maxLine = 16 << 20
 
 func openShard(path string) (*shardReader, error) {
@@ -370,7 +363,7 @@ func openShard(path string) (*shardReader, error) {
 	l.scan.Split(splitWholeLines)
 	line, err := l.next()
 	if err == nil {
-		l.ShardHead, err = parseHead(line)
+		l.ShardHeader, err = parseHeader(line)
 	} else if errors.Is(err, io.EOF) {
 		err = errors.New("the file is empty")
 	}
@@ -392,13 +385,13 @@ func (l *shardReader) next() ([]byte, error) {
 	return nil, io.EOF
 }
 
-// outcome reads the outcome of the shard's j-th run from the next line.
+// outcome reads the next line, which must be the outcome of the shard's j-th run.
 func (l *shardReader) outcome(j int) (o outcome.Outcome, err error) {
 	line, err := l.next()
 	if err == nil {
 		err = json.Unmarshal(verdict.CanonicalJSON(line), &o)
 	}
-	i := l.Run(j)
+	i := l.RunIndex(j)
 	at, seed := l.Scenarios[i/l.Seeds].ID(), l.Seed+uint64(i%l.Seeds)
 	switch {
 	case errors.Is(err, io.EOF), err == nil && o.Schema == 0 && isEnd(line):
@@ -415,7 +408,7 @@ func (l *shardReader) outcome(j int) (o outcome.Outcome, err error) {
 	return o, nil
 }
 
-// checkEnd checks that the file ends correctly after its last outcome.
+// checkEnd checks the end line and that nothing follows it.
 func (l *shardReader) checkEnd() error {
 	line, err := l.next()
 	var e shardEnd
@@ -437,19 +430,18 @@ func (l *shardReader) checkEnd() error {
 	return nil
 }
 
-// isEnd reports whether a line is the last line of a shard, whatever its count.
+// isEnd reports whether a line is an end line, whatever its count.
 func isEnd(line []byte) bool {
 	var e shardEnd
 	return json.Unmarshal(line, &e) == nil && e.End != nil
 }
 
-// splitWholeLines is a split function for a bufio.Scanner that splits text into lines. It returns
-// an error if the last line has no newline.
-func splitWholeLines(text []byte, over bool) (int, []byte, error) {
+// splitWholeLines is a bufio.SplitFunc for lines. It fails if the last line has no newline.
+func splitWholeLines(text []byte, atEOF bool) (int, []byte, error) {
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		return i + 1, text[:i], nil
 	}
-	if over && len(text) > 0 {
+	if atEOF && len(text) > 0 {
 		return 0, nil, errors.New("the file is truncated in the middle of a line")
 	}
 	return 0, nil, nil

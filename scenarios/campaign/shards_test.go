@@ -40,23 +40,23 @@ func TestParseShard(t *testing.T) {
 	}
 }
 
-// testHead returns the head of shard k of n, with two scenarios.
-func testHead(k, n, seeds int) ShardHead {
-	return ShardHead{Shard: k, Shards: n, Version: "v1", Backend: "sim", Seed: 5, Seeds: seeds,
+// testHeader returns the header of shard k of n, with two scenarios.
+func testHeader(k, n, seeds int) ShardHeader {
+	return ShardHeader{Shard: k, Shards: n, Version: "v1", Backend: "sim", Seed: 5, Seeds: seeds,
 		Scenarios: []Pick{{Found: scenarios.Found{Scenario: scenario.Scenario{Name: "a"}}}, {Found: scenarios.Found{Scenario: scenario.Scenario{Name: "b", Variant: "c"}}}}}
 }
 
-// shardOutcome returns the outcome of run i of the sweep.
-func shardOutcome(h ShardHead, i int) outcome.Outcome {
+// shardOutcome returns the outcome of the sweep's run i.
+func shardOutcome(h ShardHeader, i int) outcome.Outcome {
 	return outcome.Outcome{Schema: 1, Scenario: h.Scenarios[i/h.Seeds].Scenario.ID(), Seed: h.Seed + uint64(i%h.Seeds), Events: i}
 }
 
-// writeTestShard writes a shard's file. Its runs end in reverse order.
-func writeTestShard(t *testing.T, store string, h ShardHead) string {
+// writeTestShard writes a shard whose runs end in reverse order.
+func writeTestShard(t *testing.T, store string, h ShardHeader) string {
 	t.Helper()
 	path, err := WriteShard(store, h, func(done func(int, outcome.Outcome)) error {
 		for j := h.Runs() - 1; j >= 0; j-- {
-			o := shardOutcome(h, h.Run(j))
+			o := shardOutcome(h, h.RunIndex(j))
 			o.Dir = filepath.Join(store, "a", fmt.Sprint(j))
 			done(j, o)
 		}
@@ -68,8 +68,7 @@ func writeTestShard(t *testing.T, store string, h ShardHead) string {
 	return path
 }
 
-// For any number of shards, even if there are more shards than runs, each run appears once and in
-// order.
+// Each visits every run once and in order, even if there are more shards than runs.
 func TestSweepEach(t *testing.T) {
 	for n := 1; n <= 9; n++ {
 		store := filepath.Join(t.TempDir(), "store")
@@ -78,8 +77,8 @@ func TestSweepEach(t *testing.T) {
 		}
 		runs := 0
 		for k := n; k >= 1; k-- {
-			runs += testHead(k, n, 3).Runs()
-			writeTestShard(t, store, testHead(k, n, 3))
+			runs += testHeader(k, n, 3).Runs()
+			writeTestShard(t, store, testHeader(k, n, 3))
 		}
 		s, err := ReadShards(t.Context(), filepath.Dir(store))
 		if err != nil || runs != s.Total() || s.Missing() != nil {
@@ -97,12 +96,11 @@ func TestSweepEach(t *testing.T) {
 	}
 }
 
-// A failed shard leaves no file.
 func TestFailedShardLeavesNoFile(t *testing.T) {
 	store := t.TempDir()
 	stop := errors.New("stop")
-	if _, err := WriteShard(store, testHead(1, 2, 3), func(done func(int, outcome.Outcome)) error {
-		done(0, shardOutcome(testHead(1, 2, 3), 0))
+	if _, err := WriteShard(store, testHeader(1, 2, 3), func(done func(int, outcome.Outcome)) error {
+		done(0, shardOutcome(testHeader(1, 2, 3), 0))
 		return stop
 	}); !errors.Is(err, stop) {
 		t.Fatal(err)
@@ -115,17 +113,16 @@ func TestFailedShardLeavesNoFile(t *testing.T) {
 	}
 }
 
-// checkRejected writes the first of two shards, calls damage on the store, and adds the second
-// shard if it is missing. Reading the shards must fail with an error that contains want and the
-// name of a file.
+// checkRejected writes the first of two shards, damages the store, and adds the second shard if it
+// is missing. Reading the shards must fail with an error that contains want and names a file.
 func checkRejected(t *testing.T, want string, damage func(store, first string)) {
 	t.Helper()
 	store := t.TempDir()
-	first := writeTestShard(t, store, testHead(1, 2, 3))
+	first := writeTestShard(t, store, testHeader(1, 2, 3))
 	damage(store, first)
 	s, err := ReadShards(t.Context(), store)
 	if err == nil && s.Missing() != nil {
-		writeTestShard(t, store, testHead(2, 2, 3))
+		writeTestShard(t, store, testHeader(2, 2, 3))
 		_, err = ReadShards(t.Context(), store)
 	}
 	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), ".jsonl") {
@@ -133,26 +130,25 @@ func checkRejected(t *testing.T, want string, damage func(store, first string)) 
 	}
 }
 
-// Shards are rejected if their sweeps differ in any way.
 func TestReadShardsOfDifferentSweeps(t *testing.T) {
-	for want, change := range map[string]func(*ShardHead){
-		"different sweeps: versions":     func(h *ShardHead) { h.Version = "v2" },
-		"different sweeps: backends":     func(h *ShardHead) { h.Backend = "process" },
-		"3 seeds from 6":                 func(h *ShardHead) { h.Seed = 6 },
-		"4 seeds from 5":                 func(h *ShardHead) { h.Seeds = 4 },
-		" shards and ":                   func(h *ShardHead) { h.Shards = 3 },
-		"their scenarios differ (":       func(h *ShardHead) { h.Scenarios[0].Scenario.Name = "x" },
-		"sweeps: their scenarios differ": func(h *ShardHead) { h.Sets = []string{"lock.ttl=5s"} },
+	for want, change := range map[string]func(*ShardHeader){
+		"different sweeps: versions":     func(h *ShardHeader) { h.Version = "v2" },
+		"different sweeps: backends":     func(h *ShardHeader) { h.Backend = "process" },
+		"3 seeds from 6":                 func(h *ShardHeader) { h.Seed = 6 },
+		"4 seeds from 5":                 func(h *ShardHeader) { h.Seeds = 4 },
+		" shards and ":                   func(h *ShardHeader) { h.Shards = 3 },
+		"their scenarios differ (":       func(h *ShardHeader) { h.Scenarios[0].Scenario.Name = "x" },
+		"sweeps: their scenarios differ": func(h *ShardHeader) { h.Overrides = []string{"lock.ttl=5s"} },
 	} {
 		checkRejected(t, want, func(store, _ string) {
-			h := testHead(2, 2, 3)
+			h := testHeader(2, 2, 3)
 			change(&h)
 			writeTestShard(t, store, h)
 		})
 	}
 }
 
-// A duplicate shard is rejected, whether or not it has the same content.
+// A duplicate shard is rejected whether or not its content is the same.
 func TestReadShardsDuplicate(t *testing.T) {
 	for _, events := range []string{"0", "7"} {
 		checkRejected(t, "duplicate shard 1", func(_, first string) {
@@ -168,8 +164,7 @@ func TestReadShardsDuplicate(t *testing.T) {
 	}
 }
 
-// Truncated and modified files are rejected with an error that names the file. Each file has a
-// head, three outcomes and an end line.
+// Each file has a header, three outcomes and an end line.
 func TestReadShardsDamaged(t *testing.T) {
 	type lines = [][]byte
 	replace := func(old, new string) func(lines) lines {
@@ -186,12 +181,12 @@ func TestReadShardsDamaged(t *testing.T) {
 		want   string
 	}{
 		"empty":                       {func(lines) lines { return nil }, "the file is empty"},
-		"no head":                     {func(l lines) lines { return l[1:] }, "no shard 0 of 0"},
-		"modified head":               {replace("v1", "v3"), "digest"},
+		"no header":                   {func(l lines) lines { return l[1:] }, "no shard 0 of 0"},
+		"modified header":             {replace("v1", "v3"), "digest"},
 		"another schema":              {replace(`"schema":1`, `"schema":2`), "schema 2"},
 		"another shard's number":      {replace(`"shard":1`, `"shard":2`), ", found "},
-		"truncated head":              {func(l lines) lines { return lines{l[0][:99]} }, "truncated in the middle of a line"},
-		"truncated after the head":    {func(l lines) lines { return l[:1] }, "truncated: 0 of 3 outcomes"},
+		"truncated header":            {func(l lines) lines { return lines{l[0][:99]} }, "truncated in the middle of a line"},
+		"truncated after the header":  {func(l lines) lines { return l[:1] }, "truncated: 0 of 3 outcomes"},
 		"truncated outcome":           {func(l lines) lines { return append(l[:2], l[2][:50]) }, "truncated in the middle of a line"},
 		"truncated after an outcome":  {func(l lines) lines { return l[:3] }, "truncated: 2 of 3 outcomes"},
 		"missing end line":            {func(l lines) lines { return l[:4] }, "the end line is missing"},
@@ -222,24 +217,23 @@ func TestReadShardsDamaged(t *testing.T) {
 	}
 }
 
-// ReadShards follows no symbolic links in a store, whether the link is the shard folder, a shard or
-// a run.
+// The shard folder, a shard and the path to a run must not be symbolic links.
 func TestReadShardsRefusesLinks(t *testing.T) {
-	for _, what := range []func(store, first string) string{
+	for _, pathOf := range []func(store, first string) string{
 		func(store, _ string) string { return filepath.Join(store, shardFolder) },
 		func(_, first string) string { return first },
 		func(store, _ string) string { return filepath.Join(store, "a") },
 		func(store, _ string) string { return filepath.Join(store, "a", "0") },
 	} {
 		store := t.TempDir()
-		first := writeTestShard(t, store, testHead(1, 2, 3))
-		writeTestShard(t, store, testHead(2, 2, 3))
-		is, away := what(store, first), filepath.Join(t.TempDir(), "away")
-		if err := errors.Join(os.MkdirAll(filepath.Join(store, "a", "0"), 0o755), os.Rename(is, away), os.Symlink(away, is)); err != nil {
+		first := writeTestShard(t, store, testHeader(1, 2, 3))
+		writeTestShard(t, store, testHeader(2, 2, 3))
+		link, target := pathOf(store, first), filepath.Join(t.TempDir(), "away")
+		if err := errors.Join(os.MkdirAll(filepath.Join(store, "a", "0"), 0o755), os.Rename(link, target), os.Symlink(target, link)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadShards(t.Context(), store); err == nil || !strings.Contains(err.Error(), is+" is a symbolic link, which is not allowed") {
-			t.Errorf("%s: %v", is, err)
+		if _, err := ReadShards(t.Context(), store); err == nil || !strings.Contains(err.Error(), link+" is a symbolic link, which is not allowed") {
+			t.Errorf("%s: %v", link, err)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 var knownKinds = KnownLocks(kinds.All)
 
-// catalogScenario reads a scenario of the catalog by name and variant.
+// catalogScenario returns a variant of a scenario in the catalog.
 func catalogScenario(t *testing.T, name, variant string) scenario.Scenario {
 	t.Helper()
 	text, err := scenarios.Read(name)
@@ -35,8 +35,8 @@ func catalogScenario(t *testing.T, name, variant string) scenario.Scenario {
 
 var forgotBug = Bug{verdict.MutualExclusion, verdict.RestartedAndForgot}
 
-// fakeRun pretends to show a bug if the scenario still has at least two clients, and its plan kills
-// a node and pauses a client for at least two seconds.
+// fakeRun shows a fake bug if the scenario has at least two clients, kills a node, and pauses a
+// client for at least two seconds.
 func fakeRun(_ context.Context, s scenario.Scenario, _ uint64) bool {
 	kill, pause := false, false
 	for _, st := range s.Plan {
@@ -57,7 +57,7 @@ func seedShowingFake(t *testing.T, s scenario.Scenario) uint64 {
 	return 0
 }
 
-// The result contains nothing that could be removed, and does not depend on the number of workers.
+// The result is minimal and does not depend on the number of workers.
 func TestMinimizeFakeBug(t *testing.T) {
 	s := catalogScenario(t, "random-faults", "")
 	seed := seedShowingFake(t, s)
@@ -67,15 +67,15 @@ func TestMinimizeFakeBug(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := (scenarioSize{Steps: 2, Targets: 2, Clients: 2, Nodes: 1, Keys: 1}); r.After != want || r.Before.Steps < 20 {
-			t.Errorf("%d workers: %+v -> %+v", workers, r.Before, r.After)
+		if want := (scenarioSize{Steps: 2, Targets: 2, Clients: 2, Nodes: 1, Keys: 1}); r.SizeAfter != want || r.SizeBefore.Steps < 20 {
+			t.Errorf("%d workers: %+v -> %+v", workers, r.SizeBefore, r.SizeAfter)
 		}
-		if !r.Complete || r.SeedsShowing != robustnessSeeds || r.Seed != 1 || r.OriginalSeed != seed {
+		if !r.Complete || r.ReproducingSeeds != robustnessSeeds || r.Seed != 1 || r.OriginalSeed != seed {
 			t.Errorf("%d workers: %s", workers, r.Caption())
 		}
 		for _, st := range r.Scenario.Plan {
 			if st.Drawn || st.When.Before > 0 {
-				t.Errorf("%d workers: %s is not certain", workers, DescribeStep(st))
+				t.Errorf("%d workers: %s is optional", workers, DescribeStep(st))
 			}
 			if f := st.Fault; f.Kind == "pause" && *f.For != 2560*time.Millisecond && *f.For != 3*time.Second && *f.For != 2*time.Second {
 				t.Errorf("%d workers: a pause of %v is not round", workers, *f.For)
@@ -89,7 +89,6 @@ func TestMinimizeFakeBug(t *testing.T) {
 	}
 }
 
-// A scenario that does not show the bug is rejected, and the limit on runs is respected.
 func TestMinimizeErrors(t *testing.T) {
 	s := catalogScenario(t, "baseline", "")
 	k := Minimizer{Known: knownKinds, Run: func(context.Context, scenario.Scenario, uint64) bool { return false }, Workers: 2}
@@ -109,8 +108,8 @@ func TestMinimizeErrors(t *testing.T) {
 	}
 }
 
-// A simulated run is reduced to the known minimum for its bug, and the file written shows the same
-// bug. Three losses at different times on five nodes are reduced to one loss on a single node.
+// Three losses at different times on five nodes are reduced to one loss on a single node, and the
+// file written shows the same bug.
 func TestMinimizeSimulatedRun(t *testing.T) {
 	b := sim.New(kinds.All)
 	run := func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
@@ -128,7 +127,7 @@ func TestMinimizeSimulatedRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.After.Steps != 1 || r.After.Clients != 2 || r.After.Nodes != 1 || r.Scenario.Plan[0].Fault.Kind != "kill" || r.SeedsShowing < want.shows {
+			if r.SizeAfter.Steps != 1 || r.SizeAfter.Clients != 2 || r.SizeAfter.Nodes != 1 || r.Scenario.Plan[0].Fault.Kind != "kill" || r.ReproducingSeeds < want.shows {
 				t.Errorf("%s: %s", r.Bug, r.Caption())
 			}
 			text, err := r.Write("small", knownKinds)
@@ -140,7 +139,7 @@ func TestMinimizeSimulatedRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			if o := run(t.Context(), all[0], r.Seed); o.Code != outcome.ExitOK {
-				t.Errorf("result of the file: %+v\n%s", o.Judgements, text)
+				t.Errorf("the file gives %+v\n%s", o.Judgements, text)
 			}
 			for _, line := range []string{"# mutual-exclusion (restarted-and-forgot) in the lock redlock, 2 clients on 1 node:\n", "n1 is killed (for 10ms)\n",
 				"# Minimized from " + name + ", seed 1: " + want.steps + " -> 1, 5 nodes -> 1,", "  mutual-exclusion: {violated: restarted-and-forgot}\n"} {
@@ -152,7 +151,7 @@ func TestMinimizeSimulatedRun(t *testing.T) {
 	}
 }
 
-// Removing a client or a node removes all settings and steps for it and nothing else. Renaming
+// Removing a client or a node also removes its settings and steps, but nothing else. Renaming
 // changes the name everywhere.
 func TestRemoveNamesAndRename(t *testing.T) {
 	at := time.Second
@@ -169,7 +168,7 @@ func TestRemoveNamesAndRename(t *testing.T) {
 	}
 	a := deepCopy(s)
 	if !removeNames(&a, func(name string) bool { return name == "c1" }) {
-		t.Error("c1 was not found")
+		t.Error("c1 was not removed")
 	}
 	if len(a.Clients) != 2 || a.Clients[0].Start != nil || len(a.Plan) != 3 || !slices.Equal(a.Plan[0].Fault.Targets, []string{"c3"}) || a.Plan[1].When.Message == nil {
 		t.Errorf("without c1: %+v", a)

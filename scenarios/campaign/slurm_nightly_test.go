@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// slurmConf configures a cluster that consists of this machine only.
+// slurmConf configures a cluster of this machine alone.
 const slurmConf = `ClusterName=lockpick
 SlurmctldHost=%[2]s(127.0.0.1)
 SlurmctldPort=%[3]d
@@ -43,7 +43,7 @@ MinJobAge=3600
 PartitionName=lockpick Nodes=ALL Default=YES MaxTime=60:00 State=UP
 `
 
-// startSlurm starts a cluster, and returns a function that runs Slurm commands on it.
+// startSlurm starts a cluster and returns a function that runs Slurm commands.
 func startSlurm(t *testing.T) func(name string, args ...string) string {
 	dir := t.TempDir()
 	for _, d := range []string{"state", "spool", "keys"} {
@@ -69,10 +69,10 @@ func startSlurm(t *testing.T) func(name string, args ...string) string {
 	waitFor(t, "munged is running", time.Minute, func() bool { _, err := os.Stat(filepath.Join(dir, "munge")); return err == nil })
 	startServer(t, "slurmctld", "-D", "-f", conf)
 	startServer(t, "slurmd", "-D", "-N", host, "-f", conf)
-	in := t.TempDir() // for the logs of jobs
+	logDir := t.TempDir() // for the logs of jobs
 	command := func(name string, args ...string) *exec.Cmd {
 		c := exec.CommandContext(shortContext(t), name, args...)
-		c.Dir = in
+		c.Dir = logDir
 		return c
 	}
 	waitFor(t, "a Slurm node is idle", 2*time.Minute, func() bool {
@@ -93,7 +93,6 @@ func startSlurm(t *testing.T) func(name string, args ...string) string {
 	}
 }
 
-// freePort returns a port that is currently free.
 func freePort(t *testing.T) int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -103,8 +102,8 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// A sweep runs as an array of eight jobs, one of which is killed and repeated. Two shards are then
-// lost, and repeated using the shard numbers that merge prints.
+// A sweep runs as an array of eight jobs. One is killed, and Slurm repeats it. Then two shards are
+// lost, and submitting the shard numbers that merge prints restores them.
 func TestSlurm(t *testing.T) {
 	requireRoot(t)
 	requirePrograms(t, "apt-get install slurm-wlm munge", "munged", "slurmctld", "slurmd", "sbatch")
@@ -118,21 +117,21 @@ func TestSlurm(t *testing.T) {
 	submit := func(array string) string {
 		return run("sbatch", append([]string{"--parsable", "--array=" + array, script, "8", "--store", store}, sweepArgs()...)...)
 	}
-	over := func(id string) {
+	waitUntilOver := func(id string) {
 		waitFor(t, "job "+id+" is over", 10*time.Minute, func() bool { return run("squeue", "--noheader", "--jobs", id) == "" })
 	}
 	id := submit("1-8%2")
 	killMidway(t, store, "SLURM_ARRAY_TASK_ID=3")
-	third := id + "_3"
+	thirdJob := id + "_3"
 	waitFor(t, "the third job is requeued", 2*time.Minute, func() bool {
-		return strings.Contains(run("scontrol", "show", "job", "-o", third), "Restarts=1")
+		return strings.Contains(run("scontrol", "show", "job", "-o", thirdJob), "Restarts=1")
 	})
 	// Slurm delays a requeued job by two minutes.
 	waitFor(t, "the third job can begin", 3*time.Minute, func() bool {
-		exec.Command("scontrol", "update", "jobid="+third, "starttime=now").Run()
-		return run("squeue", "--noheader", "--jobs", third, "--format", "%r") != "BeginTime"
+		exec.Command("scontrol", "update", "jobid="+thirdJob, "starttime=now").Run()
+		return run("squeue", "--noheader", "--jobs", thirdJob, "--format", "%r") != "BeginTime"
 	})
-	over(id)
+	waitUntilOver(id)
 	checkMerged(t, binary, store)
 
 	for _, k := range []string{"2", "7"} {
@@ -148,6 +147,6 @@ func TestSlurm(t *testing.T) {
 	if missing != "2,7" {
 		t.Fatalf("missing shards are %q", missing)
 	}
-	over(submit(missing))
+	waitUntilOver(submit(missing))
 	checkMerged(t, binary, store)
 }

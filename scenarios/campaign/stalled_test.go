@@ -8,8 +8,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// If the host stalled, an expected violation that did not happen or had another cause is undecided.
-// Unexpected violations are not affected: the checker accounts for stalls itself.
+// After a host stall, an expected violation that did not occur or had another cause is undecided.
+// Unexpected violations stay final, because the checker accounts for stalls itself.
 func TestStallExcusesExpectedViolations(t *testing.T) {
 	violated := func(property, cause string) verdict.Result {
 		return verdict.Result{Property: property, Outcome: verdict.Violated, Cause: cause, Occasions: 1}
@@ -17,28 +17,28 @@ func TestStallExcusesExpectedViolations(t *testing.T) {
 	holds := func(property string) verdict.Result {
 		return verdict.Result{Property: property, Outcome: verdict.Holds, Occasions: 1}
 	}
-	yes, no := scenario.Expectation{Want: wantHolds}, scenario.Expectation{Want: wantViolated, Cause: verdict.RestartedAndForgot}
+	wantHold, wantForgotten := scenario.Expectation{Want: wantHolds}, scenario.Expectation{Want: wantViolated, Cause: verdict.RestartedAndForgot}
 	for _, c := range []struct {
 		want    scenario.Expectation
 		got     verdict.Result
 		code    int // without a stall
 		excused bool
 	}{
-		{no, violated(verdict.MutualExclusion, verdict.RestartedAndForgot), outcome.ExitOK, false},
-		{no, violated(verdict.MutualExclusion, verdict.ExpiredEarly), outcome.ExitUnexpected, true},
-		{no, holds(verdict.MutualExclusion), outcome.ExitUnexpected, true},
-		{no, violated(verdict.FencingOrder, verdict.TokenOrder), outcome.ExitUnexpected, true},
-		{yes, violated(verdict.MutualExclusion, verdict.ExpiredEarly), outcome.ExitUnexpected, false},
-		{yes, violated(verdict.LeaseLinearizable, verdict.Overlap), outcome.ExitUnexpected, false},
-		{yes, violated(verdict.FencingOrder, verdict.TokenOrder), outcome.ExitUnexpected, false},
-		{yes, violated(verdict.ResourceSafety, verdict.LockBroken), outcome.ExitUnexpected, false},
-		{yes, violated(verdict.ResourceSafety, verdict.FenceBroken), outcome.ExitUnexpected, false},
-		{yes, violated(verdict.ResourceSafety, verdict.Overrun), outcome.ExitUnexpected, false},
-		{yes, violated(verdict.DeadlockFreedom, ""), outcome.ExitUnexpected, false},
-		{yes, violated(verdict.FaultTolerance, verdict.SplitVote), outcome.ExitUnexpected, false},
-		{yes, violated(verdict.BoundedHold, verdict.HeldTooLong), outcome.ExitUnexpected, false},
-		{yes, violated(verdict.ValidOnReturn, verdict.ReturnedLate), outcome.ExitUnexpected, false},
-		{yes, holds(verdict.MutualExclusion), outcome.ExitOK, false},
+		{wantForgotten, violated(verdict.MutualExclusion, verdict.RestartedAndForgot), outcome.ExitOK, false},
+		{wantForgotten, violated(verdict.MutualExclusion, verdict.ExpiredEarly), outcome.ExitUnexpected, true},
+		{wantForgotten, holds(verdict.MutualExclusion), outcome.ExitUnexpected, true},
+		{wantForgotten, violated(verdict.FencingOrder, verdict.TokenOrder), outcome.ExitUnexpected, true},
+		{wantHold, violated(verdict.MutualExclusion, verdict.ExpiredEarly), outcome.ExitUnexpected, false},
+		{wantHold, violated(verdict.LeaseLinearizable, verdict.Overlap), outcome.ExitUnexpected, false},
+		{wantHold, violated(verdict.FencingOrder, verdict.TokenOrder), outcome.ExitUnexpected, false},
+		{wantHold, violated(verdict.ResourceSafety, verdict.LockBroken), outcome.ExitUnexpected, false},
+		{wantHold, violated(verdict.ResourceSafety, verdict.FenceBroken), outcome.ExitUnexpected, false},
+		{wantHold, violated(verdict.ResourceSafety, verdict.Overrun), outcome.ExitUnexpected, false},
+		{wantHold, violated(verdict.DeadlockFreedom, ""), outcome.ExitUnexpected, false},
+		{wantHold, violated(verdict.FaultTolerance, verdict.SplitVote), outcome.ExitUnexpected, false},
+		{wantHold, violated(verdict.BoundedHold, verdict.HeldTooLong), outcome.ExitUnexpected, false},
+		{wantHold, violated(verdict.ValidOnReturn, verdict.ReturnedLate), outcome.ExitUnexpected, false},
+		{wantHold, holds(verdict.MutualExclusion), outcome.ExitOK, false},
 	} {
 		for _, stalled := range []float64{0, 4} {
 			c.got.Stalled = stalled
@@ -56,7 +56,7 @@ func TestStallExcusesExpectedViolations(t *testing.T) {
 	}
 }
 
-// If the host stalled, a number that misses its bound may also be undecided.
+// A number that misses its bound is undecided if a host stall may explain it.
 func TestStallExcusesNumbers(t *testing.T) {
 	count, wait := scenario.Bound{Operator: ">=", Value: 3}, scenario.Bound{Operator: "<=", Value: 1}
 	for _, row := range []struct {
@@ -79,10 +79,10 @@ func TestStallExcusesNumbers(t *testing.T) {
 	}
 }
 
-// A run with an unplanned event does not count, regardless of its error and the expectations.
+// A run with an unplanned event does not count, whatever its error and expectations.
 func TestUnplannedEventsAreRetried(t *testing.T) {
 	v := verdict.Verdict{Assumption: "unplanned: n1 ended at 1 s", Unplanned: true}
-	for _, o := range []outcome.Outcome{{}, {Error: "the resource is gone", Code: outcome.ExitBackend}, {Stopped: "at a violation"}} {
+	for _, o := range []outcome.Outcome{{}, {Error: "the resource is gone", Code: outcome.ExitBackend}, {StopReason: "at a violation"}} {
 		o.Verdict = v
 		if retryReason(o) != v.Assumption {
 			t.Errorf("%+v: retry reason %q", o, retryReason(o))

@@ -30,13 +30,13 @@ import (
 // Files in a run directory.
 const (
 	ManifestFile = "run.json"
-	HistoryFile  = "history.jsonl"    // during the run, and after lockpick was killed
+	HistoryFile  = "history.jsonl"    // during a live run, and left over if lockpick was killed
 	PackedFile   = "history.jsonl.gz" // after the run
 	verdictFile  = "verdict.json"
 	outcomeFile  = "outcome.json"
 )
 
-// Folders in a store that contain the results of campaigns rather than single runs.
+// Folders in a store that hold results of campaigns rather than single runs.
 const (
 	huntsFolder     = "hunts"
 	CorpusFolder    = "corpus"
@@ -44,7 +44,7 @@ const (
 	ShrunkFolder    = "shrunk"
 )
 
-// Folders lists these folders and those of suites and scorecards.
+// Folders lists the folders in a store that do not hold single runs.
 func Folders() []string {
 	return []string{suites.Folder, suites.ScoreFolder, huntsFolder, CorpusFolder, shardFolder, envelopesFolder, ShrunkFolder}
 }
@@ -54,18 +54,17 @@ type runDir struct {
 	manifest    scenario.Manifest
 }
 
-// create creates the directory. The directory appears under its final name only once it contains
-// run.json.
+// create creates the directory. It appears under its final name only once it contains run.json.
 func (d *runDir) create() (err error) {
 	m := d.manifest
-	name := fmt.Sprintf("%s-%s-%d", m.Started.Format("20060102T150405.000Z"), m.Backend, m.Seed)
-	d.path, err = files.Place(d.store, strings.ReplaceAll(m.Scenario.ID(), "/", "+"), name, func(dir string) error {
+	name := fmt.Sprintf("%s-%s-%d", m.StartTime.Format("20060102T150405.000Z"), m.Backend, m.Seed)
+	d.path, err = files.CreateUnique(d.store, strings.ReplaceAll(m.Scenario.ID(), "/", "+"), name, func(dir string) error {
 		return writeJSON(dir, ManifestFile, m)
 	})
 	return err
 }
 
-// CanWrite checks that runs can be saved in a store. Callers use it before they start any run.
+// CanWrite checks that a store can be written to, so that callers find out before the first run.
 func CanWrite(store string) error {
 	if err := os.MkdirAll(store, 0o755); err != nil {
 		return fmt.Errorf("open store: %w", err)
@@ -77,8 +76,8 @@ func CanWrite(store string) error {
 	return os.Remove(probe)
 }
 
-// openLive creates the directory before the run, and opens the history file in it.
-func (d *runDir) openLive() (*os.File, error) {
+// createHistory creates the directory before a live run, and the history file in it.
+func (d *runDir) createHistory() (*os.File, error) {
 	if err := d.create(); err != nil {
 		return nil, err
 	}
@@ -90,7 +89,7 @@ func (d *runDir) openLive() (*os.File, error) {
 	return f.Create(HistoryFile)
 }
 
-// compress compresses a history that was written during the run.
+// compress replaces a history written during the run with a compressed one.
 func (d *runDir) compress(live *os.File) error {
 	if _, err := live.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("compress history: %w", err)
@@ -115,9 +114,9 @@ func packHistory(path string, text io.Reader) error {
 	return dir.WriteFunc(PackedFile, func(to io.Writer) error { return history.Pack(to, text) })
 }
 
-// write writes the files that do not exist yet, including the reports if withReports is set.
-// Reports take longer and need more space than the rest of a run, and can be generated from its
-// history at any time.
+// write writes the files that are still missing, except outcome.json. Reports are optional: they
+// take more time and space than the rest of the run, and can be generated from the history at any
+// time.
 func (d *runDir) write(events []history.Event, h *history.History, o outcome.Outcome, withReports bool) error {
 	if d.path == "" {
 		if err := d.create(); err != nil {
@@ -135,7 +134,7 @@ func (d *runDir) write(events []history.Event, h *history.History, o outcome.Out
 		return nil
 	}
 	if d.manifest.Server = h.Params.Server; d.manifest.Server != "" {
-		if err := writeJSON(d.path, ManifestFile, d.manifest); err != nil { // someone may be reading it
+		if err := writeJSON(d.path, ManifestFile, d.manifest); err != nil { // atomic, because someone may be reading it
 			return err
 		}
 	}
@@ -150,14 +149,13 @@ func writeJSON(dir, name string, v any) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Join(dir, name), err)
 	}
-	return files.WriteIn(dir, name, append(text, '\n')) // atomically; the error names the file
+	return files.WriteIn(dir, name, append(text, '\n')) // atomic; its error names the file
 }
 
-// maxJSON is the maximum size of run.json and outcome.json. The longest plan takes a tenth of that.
+// maxJSON limits the size of run.json and outcome.json. The longest plan takes a tenth of that.
 const maxJSON = 8 << 20
 
-// ReadOutcome reads the outcome.json in a run directory. It returns an error if the outcome is
-// invalid.
+// ReadOutcome reads and validates the outcome.json in a run directory.
 func ReadOutcome(dir string) (outcome.Outcome, error) {
 	var o outcome.Outcome
 	text, err := files.ReadIn(dir, outcomeFile, maxJSON)
@@ -177,7 +175,7 @@ func parseOutcome(text []byte) (o outcome.Outcome, err error) {
 	return o, err
 }
 
-// IsRun reports whether a directory contains a history or a manifest, even an invalid one.
+// IsRun reports whether a directory contains a history or a manifest, valid or not.
 func IsRun(dir string) bool {
 	for _, name := range []string{PackedFile, HistoryFile, ManifestFile} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
@@ -187,7 +185,7 @@ func IsRun(dir string) bool {
 	return false
 }
 
-// HistoryText returns the text of the history in a run directory.
+// HistoryText returns the uncompressed history in a run directory.
 func HistoryText(path string) ([]byte, error) {
 	dir, err := files.OpenFolder(path)
 	if err != nil {
@@ -206,8 +204,8 @@ func HistoryText(path string) ([]byte, error) {
 	return io.ReadAll(text)
 }
 
-// openHistory opens the history in a run directory. If both the compressed and the uncompressed
-// file exist, lockpick was killed before it removed one, and their contents are the same.
+// openHistory opens the compressed history in a run directory or, without one, the uncompressed
+// history. If both exist, lockpick was killed before it removed one of them, and they are equal.
 func openHistory(dir *files.Folder) (*os.File, error) {
 	f, err := dir.Open(PackedFile, history.MaxFileBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -220,33 +218,32 @@ func openHistory(dir *files.Folder) (*os.File, error) {
 type StoredRun struct {
 	Dir      string
 	Manifest *scenario.Manifest // nil for a bare history
-	History  *history.History   // nil for a Jepsen history with a model that has no handles
-	Model    Model              // the model for judging a Jepsen history
-	Notes    []string           // assumptions made about a Jepsen history, and parts of it that were skipped
+	History  *history.History   // nil if Model has no handles
+	Model    Model              // for a Jepsen history
+	Notes    []string           // assumptions about a Jepsen history, and what was skipped
 
 	operations []facts.Operation
 }
 
-// Models of locks with handles, in addition to those of package mutex. A Jepsen history does not
-// say whether its lock uses leases. Without a model, no hold is assumed to expire, so that two
-// holders at a time are not excused by an expiry that may not exist.
+// Models of locks with handles, in addition to those of package mutex. A Jepsen history does not say
+// whether the lock uses leases. By default, holds are assumed not to expire, so that two holders at
+// once are not excused by an expiry that may not exist.
 const (
 	Handle = "handle"
 	Lease  = "lease"
 )
 
-// Model is the kind of lock that a Jepsen history is checked against.
+// Model is the kind of lock that a Jepsen history is assumed to come from.
 type Model struct {
-	Name string        // one of Models
-	TTL  time.Duration // duration of a lease; 0 if unknown
+	Name string        // one of Models()
+	TTL  time.Duration // lease duration; 0 if unknown
 }
 
 func Models() []string { return append(mutex.Models(), Handle, Lease) }
 
-// HasHandles reports whether clients hold such a lock through a handle.
+// HasHandles reports whether clients hold the lock through handles.
 func (m Model) HasHandles() bool { return !slices.Contains(mutex.Models(), m.Name) }
 
-// String describes the model.
 func (m Model) String() string {
 	switch {
 	case m.Name == mutex.Mutex:
@@ -254,14 +251,14 @@ func (m Model) String() string {
 	case m.Name == mutex.OwnerMutex:
 		return "owner-mutex: held or free, and only its holder may release it"
 	case m.TTL > 0:
-		return fmt.Sprintf("lease: held through a handle until release is called, at most for %v", m.TTL)
+		return fmt.Sprintf("lease: held through a handle until released, for at most %v", m.TTL)
 	case m.Name == Lease:
-		return "lease: held through a handle until release is called, at most for an unknown time"
+		return "lease: held through a handle until released, for a limited but unknown time"
 	}
-	return "handle: held through a handle until release is called, without a time limit"
+	return "handle: held through a handle until released, without a time limit"
 }
 
-// OpenJepsen reads a Jepsen history of a lock, to be judged by the given model.
+// OpenJepsen reads a Jepsen history to be judged by a model.
 func OpenJepsen(path string, m Model) (s StoredRun, err error) {
 	s = StoredRun{Dir: path, Model: m}
 	ttl := m.TTL
@@ -278,15 +275,15 @@ func OpenJepsen(path string, m Model) (s StoredRun, err error) {
 	return s, err
 }
 
-// Judge checks the run and compares the verdict with the expectations.
+// Judge checks a run and compares the verdict with the expectations.
 func (s StoredRun) Judge() (verdict.Verdict, []outcome.Judgement) {
 	v := s.check()
 	return v, s.judgements(v)
 }
 
-// check checks the run. A Jepsen history gives only the earliest possible deadline of each lease,
-// and does not show when a key was free. So an acquire that returns after its deadline proves
-// nothing.
+// check checks the run. A Jepsen history shows neither when keys were free nor when leases ended,
+// just the earliest time that a lease could end. So for leases, check skips liveness, and acquires
+// that return after their deadline prove nothing.
 func (s StoredRun) check() verdict.Verdict {
 	if !s.Model.HasHandles() {
 		return mutex.Check(s.Model.Name, s.operations)
@@ -298,7 +295,7 @@ func (s StoredRun) check() verdict.Verdict {
 	return v
 }
 
-// Run judges the run, and adds data that only outcome.json contains, such as the discarded runs.
+// Run judges the run and adds what only outcome.json contains, such as the reasons for retries.
 func (s StoredRun) Run() outcome.Run {
 	p := s.History.Params
 	o := outcome.Outcome{Schema: 1, Scenario: p.Scenario, Backend: p.Backend, Seed: p.Seed}
@@ -309,17 +306,17 @@ func (s StoredRun) Run() outcome.Run {
 	if n := len(s.History.Events); n > 0 {
 		o.Events, o.VirtualSeconds = n, history.Seconds(s.History.Events[n-1].T)
 	}
-	before, err := ReadOutcome(s.Dir)
-	if err == nil { // an interrupted run has no outcome
-		o.Retried, o.Command, o.Error, o.Stopped, o.Numbers = before.Retried, before.Command, before.Error, before.Stopped, before.Numbers
-		o.Seconds = before.Seconds
+	stored, err := ReadOutcome(s.Dir)
+	if err == nil { // a run that was killed has no outcome
+		o.RetryReasons, o.Command, o.Error, o.StopReason, o.Numbers = stored.RetryReasons, stored.Command, stored.Error, stored.StopReason, stored.Numbers
+		o.Seconds = stored.Seconds
 	}
 	if s.Manifest != nil {
 		o.Command = cmp.Or(o.Command, s.Manifest.Command)
 	}
 	o.Code, o.Informational = outcome.CodeOf(o.Judgements), outcome.NoExpectation(o.Judgements)
-	if before.Error != "" {
-		o.Code = outcome.WorseCode(o.Code, before.Code)
+	if stored.Error != "" {
+		o.Code = outcome.WorseCode(o.Code, stored.Code)
 	}
 	if o.Verdict.Disagreement != "" {
 		o.Code = outcome.ExitBug
@@ -327,9 +324,9 @@ func (s StoredRun) Run() outcome.Run {
 	return outcome.Run{Manifest: s.Manifest, History: s.History, Verdict: o.Verdict, Outcome: o}
 }
 
-// OpenStored reads a run directory, or a history.jsonl on its own, compressed or not. It rejects a
-// run.json that no run could have written.
-func OpenStored(path string, known scenario.Known) (StoredRun, error) {
+// OpenStored reads a run directory, a lone history.jsonl, compressed or not, or a Jepsen
+// history.edn. It rejects a run.json that no run could have written.
+func OpenStored(path string, known scenario.KnownNames) (StoredRun, error) {
 	s := StoredRun{Dir: path}
 	info, err := os.Stat(path)
 	switch {
@@ -346,7 +343,7 @@ func OpenStored(path string, known scenario.Known) (StoredRun, error) {
 	return s, err
 }
 
-// checkSize rejects a history that exceeds the limits of a run.
+// checkSize rejects a history that exceeds the limits for runs.
 func checkSize(path string, h *history.History) error {
 	if err := scenario.CheckHistorySize(h); err != nil {
 		return fmt.Errorf("read history %s: %w", path, err)
@@ -354,7 +351,7 @@ func checkSize(path string, h *history.History) error {
 	return nil
 }
 
-func openDir(path string, known scenario.Known) (StoredRun, error) {
+func openDir(path string, known scenario.KnownNames) (StoredRun, error) {
 	s := StoredRun{Dir: path}
 	dir, err := files.OpenFolder(path)
 	if err != nil {

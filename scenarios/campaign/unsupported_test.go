@@ -20,7 +20,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// commandLock is a single-node lock that sends an additional command before each acquire.
+// commandLock is a single-node lock that sends another command before each acquire.
 type commandLock struct {
 	lock.Lock
 	env  lock.Env
@@ -50,20 +50,20 @@ func commandKind(args []string) lock.Kind {
 	}}
 }
 
-// commandScenario is a scenario that uses commandLock.
+// commandScenario uses commandLock.
 const commandScenario = `
-name: asks
+name: extra-command
 claim: A lock sends a command.
 source: the harness itself
 topology: {nodes: 1, persistence: none}
-lock: {kind: asks, ttl: 10s, timeout: 50ms, retry: 50ms..250ms}
+lock: {kind: extra-command, ttl: 10s, timeout: 50ms, retry: 50ms..250ms}
 clients: 2
 workload: {kind: read-modify-write, keys: 1, fence: none, think: 0s, hold: 100ms, cycles: 2}
 expect: {mutual-exclusion: holds}
 `
 
-// If a lock uses a command that the simulation does not support, the run is undecided and its
-// result names the command. A command that Redis itself would reject is not reported.
+// If a lock uses a command that the simulation does not support, the run is undecided and names the
+// command. Commands that Redis would reject are not reported.
 func TestUnsupportedCommandsAreUndecided(t *testing.T) {
 	for _, c := range []struct {
 		args        []string
@@ -84,7 +84,7 @@ func TestUnsupportedCommandsAreUndecided(t *testing.T) {
 		{[]string{"EVAL_RO", "return 1", "0"}, "EVAL_RO"},
 		{[]string{"CONFIG", "SET", "maxmemory", "1"}, "CONFIG SET"},
 		{[]string{"CLIENT", "NO-EVICT", "ON"}, "CLIENT NO-EVICT"},
-		{[]string{"CLIENT", "MAINT_NOTIFICATIONS", "ON"}, ""}, // new in Redis 8; libraries send it by default
+		{[]string{"CLIENT", "MAINT_NOTIFICATIONS", "ON"}, ""}, // new in Redis 8, and sent by libraries by default
 		{[]string{"CLIENT", "SETINFO", "LIB-NAME", "x"}, ""},
 		{[]string{"INFO", "replication"}, "INFO REPLICATION"},
 		{[]string{"INFO", "server"}, ""},
@@ -97,10 +97,10 @@ func TestUnsupportedCommandsAreUndecided(t *testing.T) {
 	} {
 		t.Run(strings.Trim(strings.ReplaceAll(fmt.Sprint(c.args), "/", ""), "[]"), func(t *testing.T) {
 			locks := maps.Clone(kinds.All)
-			locks["asks"] = commandKind(c.args)
+			locks["extra-command"] = commandKind(c.args)
 			k := campaign.KnownLocks(kinds.All)
-			k.Locks = append(k.Locks, "asks")
-			all, err := scenario.Parse("asks.yaml", []byte(commandScenario), k)
+			k.Locks = append(k.Locks, "extra-command")
+			all, err := scenario.Parse("extra-command.yaml", []byte(commandScenario), k)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +111,7 @@ func TestUnsupportedCommandsAreUndecided(t *testing.T) {
 			}
 			want, code := "", outcome.ExitOK
 			if c.unsupported != "" {
-				want, code = "the simulated n1 does not support "+c.unsupported+"; run it on process", outcome.ExitUndecided
+				want, code = "the simulated n1 does not support "+c.unsupported+"; run it with --backend process", outcome.ExitUndecided
 			}
 			if o.Verdict.Assumption != want || o.Code != code {
 				t.Errorf("assumption %q, exit code %d; want %q, %d", o.Verdict.Assumption, o.Code, want, code)
@@ -120,7 +120,7 @@ func TestUnsupportedCommandsAreUndecided(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.unsupported != "" && !bytes.Contains(page, []byte(c.unsupported+" of n1, asked for 4 times")) {
+			if c.unsupported != "" && !bytes.Contains(page, []byte(c.unsupported+" on n1, asked for 4 times")) {
 				t.Error("the report doesn't list the command")
 			}
 			checkRecordedOnce(t, filepath.Join(o.Dir, campaign.PackedFile), c.unsupported)
@@ -128,8 +128,8 @@ func TestUnsupportedCommandsAreUndecided(t *testing.T) {
 	}
 }
 
-// checkRecordedOnce checks that an unsupported command is recorded only once, no matter how often
-// it was sent.
+// checkRecordedOnce checks that the history contains an unsupported command once, no matter how
+// often it was sent.
 func checkRecordedOnce(t *testing.T, file, what string) {
 	t.Helper()
 	h, err := history.ReadFile(file)

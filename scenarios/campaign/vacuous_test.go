@@ -21,8 +21,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// faultCase has a step in which a kind of fault takes effect, and steps in which it cannot, each
-// with the reason that an undecided run must give.
+// faultCase describes when a kind of fault takes effect and when it can't.
 type faultCase struct {
 	when        string // "" means 100 ms after c1 has acquired the lock
 	fault       string
@@ -31,15 +30,16 @@ type faultCase struct {
 	ineffective map[string]ineffectivePlan
 }
 
-// ineffectivePlan is a plan that has no effect.
+// ineffectivePlan is a plan without effect, and the reason that the run must give for being
+// undecided.
 type ineffectivePlan struct {
 	steps    []string
 	topology string
 	reason   string               // regular expression
-	change   func(*nemesis.Fault) // changes the first step beyond what a file may contain
+	change   func(*nemesis.Fault) // changes the first fault in a way that files can't
 }
 
-// makeTiny makes a fault smaller than scenario files allow, which a small scale factor may do too.
+// makeTiny makes a fault smaller than scenario files allow, as a small scale factor may.
 func makeTiny(f *nemesis.Fault) {
 	const scale = 20
 	f.By /= scale
@@ -63,7 +63,7 @@ var faultCases = map[string]faultCase{
 		ineffective: map[string]ineffectivePlan{
 			"a client that has ended":   {steps: []string{planStep(afterRelease, "kind: pause, targets: [c1], for: 100ms")}, reason: `step 1 .* failed on c1: .*it has ended`},
 			"a node that is down":       {steps: []string{n1Down, planStep(later, "kind: pause, targets: [n1], for: 100ms")}, reason: `step 2 .* failed on n1: .*it is down`},
-			"a client before it begins": {steps: []string{planStep(beforeStart, "kind: pause, targets: [c1], for: 20ms")}, reason: `step 1 .* hit nothing: c1 neither wanted nor held a lock meanwhile`},
+			"a client before it begins": {steps: []string{planStep(beforeStart, "kind: pause, targets: [c1], for: 20ms")}, reason: `step 1 .* hit nothing: c1 neither wanted nor held a lock in the meantime`},
 			"an unused node":            {steps: []string{planStep(beforeStart, "kind: pause, targets: [n1], for: 20ms")}, reason: `step 1 .* hit nothing: n1 received no request`},
 		},
 	},
@@ -71,7 +71,7 @@ var faultCases = map[string]faultCase{
 		fault: "kind: gc, targets: [c1], every: 10ms..50ms, lasts: 1ms..50ms", readBack: `^c1 is stopped, its clock shows `,
 		ineffective: map[string]ineffectivePlan{
 			"a client that has ended":    {steps: []string{planStep(afterRelease, "kind: gc, targets: [c1], every: 10ms..50ms, lasts: 1ms..50ms")}, reason: `step 1 .* never started`},
-			"a client before it begins":  {steps: []string{planStep(beforeStart, "kind: gc, targets: [c1], every: 1ms..5ms, lasts: 1ms..2ms, for: 30ms")}, reason: `step 1 .* hit nothing: c1 neither wanted nor held a lock meanwhile`},
+			"a client before it begins":  {steps: []string{planStep(beforeStart, "kind: gc, targets: [c1], every: 1ms..5ms, lasts: 1ms..2ms, for: 30ms")}, reason: `step 1 .* hit nothing: c1 neither wanted nor held a lock in the meantime`},
 			"rarer than the fault lasts": {steps: []string{planStep(acquired, "kind: gc, targets: [c1], every: 1s..2s, lasts: 1ms..50ms, for: 500ms")}, reason: `step 1 .* never started`},
 		},
 	},
@@ -79,7 +79,7 @@ var faultCases = map[string]faultCase{
 		fault: "kind: kill, targets: [n1], for: 300ms", readBack: `^run_id \w+ \(keys: \d\) was killed; PING: refused$`,
 		ineffective: map[string]ineffectivePlan{
 			"a node that is down":      {steps: []string{n1Down, planStep(later, "kind: kill, targets: [n1]")}, reason: `step 2 .* failed on n1: .*it is down already`},
-			"an unused node":           {steps: []string{planStep(beforeStart, "kind: kill, targets: [n1], for: 20ms")}, reason: `step 1 .* hit nothing: n1 received no request meanwhile and had no key of a lock`},
+			"an unused node":           {steps: []string{planStep(beforeStart, "kind: kill, targets: [n1], for: 20ms")}, reason: `step 1 .* hit nothing: n1 received no request in the meantime and had no lock's key`},
 			"a client that has ended":  {steps: []string{planStep(afterRelease, "kind: kill, targets: [c1]")}, reason: `step 1 .* failed on c1: .*it has ended`},
 			"a client that is dead":    {steps: []string{planStep(acquired, "kind: kill, targets: [c1]"), planStep(later, "kind: kill, targets: [c1]")}, reason: `step 2 .* failed on c1: .*it was killed: it has ended`},
 			"a pause of a dead client": {steps: []string{planStep(acquired, "kind: kill, targets: [c1]"), planStep(later, "kind: pause, targets: [c1]")}, reason: `step 2 .* failed on c1: .*it was killed: it has ended`},
@@ -104,10 +104,10 @@ var faultCases = map[string]faultCase{
 	"cut": {
 		fault: "kind: cut, targets: [c2-n1], way: reply, for: 300ms", readBack: `^PING through c2-n1: no answer, though the node gave one: PONG$`,
 		ineffective: map[string]ineffectivePlan{
-			"a link without traffic":            {steps: []string{planStep(acquired, "kind: cut, targets: [c1-n1], for: 300ms")}, reason: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
-			"a refusing link without traffic":   {steps: []string{planStep(acquired, "kind: cut, targets: [c1], mode: refuse, for: 300ms")}, reason: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
-			"an unused link to the resource":    {steps: []string{planStep(later, "kind: cut, targets: [c1-r1], for: 300ms")}, reason: `step 1 .* hit nothing: c1-r1 carried nothing meanwhile`},
-			"a link of a client that has ended": {steps: []string{planStep(afterRelease, "kind: cut, targets: [c1-n1]")}, reason: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
+			"a link without traffic":            {steps: []string{planStep(acquired, "kind: cut, targets: [c1-n1], for: 300ms")}, reason: `step 1 .* hit nothing: c1-n1 carried no traffic in the meantime`},
+			"a refusing link without traffic":   {steps: []string{planStep(acquired, "kind: cut, targets: [c1], mode: refuse, for: 300ms")}, reason: `step 1 .* hit nothing: c1-n1 carried no traffic in the meantime`},
+			"an unused link to the resource":    {steps: []string{planStep(later, "kind: cut, targets: [c1-r1], for: 300ms")}, reason: `step 1 .* hit nothing: c1-r1 carried no traffic in the meantime`},
+			"a link of a client that has ended": {steps: []string{planStep(afterRelease, "kind: cut, targets: [c1-n1]")}, reason: `step 1 .* hit nothing: c1-n1 carried no traffic in the meantime`},
 			"a link to a node that is down":     {steps: []string{n1Down, planStep(later, "kind: cut, targets: [c2-n1]")}, reason: `step 2 .* hit nothing: n1 was down the whole time`},
 			"replication of nothing":            {steps: []string{planStep(acquired, "kind: cut, targets: [n1-replica], for: 100ms")}, topology: "replicas: 1", reason: `step 1 .* hit nothing: n1 had nothing to replicate`},
 			"a link that is cut in another way": {
@@ -152,7 +152,7 @@ var faultCases = map[string]faultCase{
 		ineffective: map[string]ineffectivePlan{
 			"by a negligible amount":            {steps: []string{planStep(acquired, "kind: clock-jump, targets: [n1], by: 1ms")}, change: makeTiny, reason: `step 1 .* hit nothing: the clock of n1 was wrong by less than 100µs`},
 			"corrected before it is read":       {steps: []string{planStep(beforeStart, "kind: clock-jump, targets: [n1], by: 3s, for: 20ms")}, reason: `step 1 .* hit nothing: n1 received no request`},
-			"of a client before it begins":      {steps: []string{planStep(beforeStart, "kind: clock-jump, targets: [c1], by: 3s, for: 20ms")}, reason: `step 1 .* hit nothing: c1 neither wanted nor held a lock meanwhile`},
+			"of a client before it begins":      {steps: []string{planStep(beforeStart, "kind: clock-jump, targets: [c1], by: 3s, for: 20ms")}, reason: `step 1 .* hit nothing: c1 neither wanted nor held a lock in the meantime`},
 			"a client that has ended":           {steps: []string{planStep(afterRelease, "kind: clock-jump, targets: [c1], by: 3s")}, reason: `step 1 .* failed on c1: .*it has ended`},
 			"a node that stays down":            {steps: []string{n1Down, planStep(later, "kind: clock-jump, targets: [n1], by: 3s")}, reason: `step 2 .* hit nothing: n1 was down the whole time`},
 			"corrected before the node is back": {steps: []string{planStep(acquired, "kind: kill, targets: [n1], for: 400ms"), planStep(later, "kind: clock-jump, targets: [n1], by: 3s, for: 100ms")}, reason: `step 2 .* hit nothing: n1 was down the whole time`},
@@ -220,23 +220,22 @@ var faultCases = map[string]faultCase{
 	},
 }
 
-// testedElsewhere maps the kinds of faults that the simulation does not support to the tests that
-// cover ineffective faults of that kind.
+// testedElsewhere names the tests of ineffective faults that the simulation does not support.
 var testedElsewhere = map[string]string{
 	"unplug": "checker, TestFaultWithoutEffect",
 	"starve": "docker, TestStarvedNode",
 }
 
-// neverTriggers contains triggers that never fire, or fire only after the end of the run.
+// neverTriggers contains triggers that do not fire before the end of the run.
 var neverTriggers = map[string]string{
 	"its trigger never comes":         "{client: c1, event: acquired, nth: 9}",
 	"its trigger comes after the end": "{client: c2, event: released, after: 50ms}",
 }
 
-// skipUnsupported skips the test if the simulation does not support the kind of fault.
+// skipUnsupported skips the test if the simulation does not support a fault.
 func skipUnsupported(t *testing.T, k nemesis.Kind) {
 	t.Helper()
-	if c := campaign.Probe(t.Context(), sim.New(nil)).Capability(k.Capability(k.On[0])); !c.Available && c.Remedy != "" {
+	if c := campaign.Probe(t.Context(), sim.New(nil)).Capability(k.Capability(k.TargetTypes[0])); !c.Available && c.Remedy != "" {
 		t.Skipf("%s; to run it: %s", c.Reason, c.Remedy)
 	}
 }
@@ -247,7 +246,7 @@ func TestEveryFaultTakesEffect(t *testing.T) {
 			skipUnsupported(t, k)
 			c, ok := faultCases[k.Name]
 			if !ok || c.fault == "" || c.readBack == "" || len(c.ineffective) == 0 {
-				t.Fatal("no case for this kind of fault: add it to faultCases")
+				t.Fatal("no case for this fault: add one to faultCases")
 			}
 			if c.when == "" {
 				c.when = acquired
@@ -272,12 +271,11 @@ func TestEveryFaultTakesEffect(t *testing.T) {
 	}
 }
 
-// A run with an ineffective fault is undecided, because it tests nothing.
 func TestIneffectiveFaultIsUndecided(t *testing.T) {
 	for _, k := range nemesis.Kinds {
 		c := faultCases[k.Name]
-		if _, other := testedElsewhere[k.Name]; len(c.ineffective) == 0 && !other {
-			t.Errorf("no test that an ineffective %s is undecided: add it to faultCases or testedElsewhere", k.Name)
+		if _, elsewhere := testedElsewhere[k.Name]; len(c.ineffective) == 0 && !elsewhere {
+			t.Errorf("no test for an ineffective %s: add one to faultCases or testedElsewhere", k.Name)
 		}
 		all := map[string]ineffectivePlan{}
 		for name, v := range c.ineffective {
@@ -295,7 +293,7 @@ func TestIneffectiveFaultIsUndecided(t *testing.T) {
 					t.Errorf("exit code %d: %v", code, js)
 				}
 				if v.Assumption == "" || !regexp.MustCompile(x.reason).MatchString(v.Assumption) {
-					t.Errorf("undecided for %q, want %s", v.Assumption, x.reason)
+					t.Errorf("undecided because of %q, want %s", v.Assumption, x.reason)
 				}
 				for _, r := range v.Results {
 					if r.Outcome != verdict.Undecided || !strings.Contains(r.Because, v.Assumption) {
@@ -307,8 +305,7 @@ func TestIneffectiveFaultIsUndecided(t *testing.T) {
 	}
 }
 
-// runSteps runs and judges a small scenario in which c1 holds the lock for a second, and then c2
-// does.
+// runSteps runs and judges a small scenario: c1 holds the lock for a second, then c2 does.
 func runSteps(t *testing.T, topology string, change func(*nemesis.Fault), steps ...string) (*history.History, verdict.Verdict, []outcome.Judgement) {
 	t.Helper()
 	nodes := "nodes: 3"

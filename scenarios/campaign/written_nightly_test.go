@@ -15,23 +15,23 @@ import (
 	"lockpick/scenarios"
 )
 
-// recordText returns the history of a run without its first event, because that contains the
-// scenario's texts. It returns an error if the simulation does not support the scenario.
+// recordText returns the history of a run without the first event, which contains the scenario's
+// texts. It fails if the simulation does not support the scenario.
 func recordText(t *testing.T, s scenario.Scenario, seed uint64) (string, error) {
 	var text bytes.Buffer
 	err := harness.Run(t.Context(), sim.New(kinds.All), s, seed, history.NewRecorder(&text))
-	_, rest, _ := strings.Cut(text.String(), "\n")
-	return rest, err
+	_, events, _ := strings.Cut(text.String(), "\n")
+	return events, err
 }
 
-// A scenario that is written to a file with its drawn plan gives the same history, byte for byte.
-// The test covers the whole catalog, and random scenarios with more seeds.
+// A scenario written to a file with its drawn plan gives the same history byte for byte, for the
+// whole catalog.
 func TestWrittenScenariosRepeatTheRun(t *testing.T) {
-	all, err := scenarios.Find("*", knownKinds, scenario.Overrides{})
+	all, err := scenarios.Find("*", knownKinds, scenario.ParseOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	unwritten, lacking := 0, 0
+	unwritten, unsupported := 0, 0
 	for _, f := range all {
 		seeds := uint64(1)
 		if strings.HasPrefix(f.Name, "random-") {
@@ -50,18 +50,18 @@ func TestWrittenScenariosRepeatTheRun(t *testing.T) {
 				t.Errorf("%s, seed %d: %v\n%s", f.ID(), seed, err, text)
 				continue
 			}
-			was, err := recordText(t, drawn, seed)
+			want, err := recordText(t, drawn, seed)
 			if err != nil {
-				lacking++
+				unsupported++
 				continue
 			}
-			if is, err := recordText(t, reparsed[0], seed); is != was || err != nil {
-				t.Errorf("%s, seed %d: the history differs when run from\n%s%v", f.ID(), seed, text, err)
+			if got, err := recordText(t, reparsed[0], seed); got != want || err != nil {
+				t.Errorf("%s, seed %d: the history differs if run from\n%s%v", f.ID(), seed, text, err)
 			}
 		}
 	}
-	t.Logf("%d files and variants; the simulation can't run %d of them", len(all), lacking)
-	if unwritten > 0 || lacking > len(all)/10 {
-		t.Errorf("%d could not be written, %d could not run", unwritten, lacking)
+	t.Logf("%d files and variants; the simulation can't run %d of them", len(all), unsupported)
+	if unwritten > 0 || unsupported > len(all)/10 {
+		t.Errorf("%d could not be written, %d could not run", unwritten, unsupported)
 	}
 }

@@ -4,20 +4,19 @@ package exhaust
 
 import "testing"
 
-// Each reduction leads to the same verdict as no reduction, in a larger number of larger scopes.
+// This is like TestReductionsAgree, but with more and larger scopes.
 func TestReductionsAgreeInLargerScopes(t *testing.T) { checkReductions(t, 300, 64<<20) }
 
-// Thousands of real runs are all paths of the model.
 func TestManyRealRunsArePaths(t *testing.T) {
 	checkRealRuns(t, 5000)
 	checkHardenedRuns(t, 2500)
 }
 
-// The search of the largest scope completes within the memory of a small machine.
+// The search of the largest scope fits into the memory of a small machine.
 func TestLargestScope(t *testing.T) {
-	r := newModel(Scope{Nodes: 5, Attempts: 2, Extends: 1, Crashes: 1, Restart: RestartDelayed}, fullReductions).Search(t.Context(), 300e6, nil)
-	if !r.Complete || r.Story != nil || r.Acquires == 0 {
-		t.Errorf("complete %v, story %v", r.Complete, r.Story)
+	r := newModel(Scope{Nodes: 5, Attempts: 2, Extensions: 1, Crashes: 1, Restart: RestartDelayed}, fullReductions).Search(t.Context(), 300e6, nil)
+	if !r.Complete || r.Counterexample != nil || r.Acquires == 0 {
+		t.Errorf("complete %v, counterexample %v", r.Complete, r.Counterexample)
 	}
 	t.Logf("%d states, %d acquires, %d MB", r.States, r.Acquires, r.Bytes/1e6)
 }

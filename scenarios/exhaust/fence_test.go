@@ -14,25 +14,24 @@ import (
 	"lockpick/redlock"
 )
 
-// countingNode is a scriptedNode that counts grants. The script gives its reply to SET as a count
-// instead of y, and its reply to RAISE in script.extend.
+// countingNode is a scriptedNode that counts grants. In its script, a count replaces the y in
+// replies to SET, and extendReplies holds the replies to RAISE.
 type countingNode struct{ scriptedNode }
 
 func (p countingNode) SetFenced(ctx context.Context, _, token string, _ time.Duration) (count int64, err error) {
-	_, err = p.ask(ctx, "SET", token, func(a int) []byte { return p.answers[a] })
-	if answer := p.answers[0][p.node]; err == nil && answer != 'n' {
+	_, err = p.ask(ctx, "SET", token, func(a int) []byte { return p.replies[a] })
+	if answer := p.replies[0][p.node]; err == nil && answer != 'n' {
 		count = int64(answer - '0')
 	}
 	return count, err
 }
 
 func (p countingNode) RaiseFence(ctx context.Context, _, token string, count int64) (bool, error) {
-	return p.ask(ctx, fmt.Sprintf("RAISE to %d", count), token, func(int) []byte { return p.extend })
+	return p.ask(ctx, fmt.Sprintf("RAISE to %d", count), token, func(int) []byte { return p.extendReplies })
 }
 
-// countReplies returns all combinations of replies of n nodes to SET. Each node replies with one of
-// two counts or no, or does not reply. A sorted combination represents all that differ only in the
-// order of the nodes.
+// countReplies returns all combinations of n nodes' replies to SET: one of two counts, no, or no
+// reply.
 func countReplies(n int) [][]byte {
 	var out [][]byte
 	for i := range 1 << (2 * n) {
@@ -45,20 +44,23 @@ func countReplies(n int) [][]byte {
 	return out
 }
 
-func inOrder(all [][]byte, of string) [][]byte {
-	return slices.DeleteFunc(all, func(v []byte) bool {
-		return !slices.IsSortedFunc(v, func(a, b byte) int { return strings.IndexByte(of, a) - strings.IndexByte(of, b) })
+// inOrder keeps the combinations whose replies are in a given order. Each represents all
+// combinations with the nodes in another order.
+func inOrder(combinations [][]byte, order string) [][]byte {
+	return slices.DeleteFunc(combinations, func(v []byte) bool {
+		return !slices.IsSortedFunc(v, func(a, b byte) int { return strings.IndexByte(order, a) - strings.IndexByte(order, b) })
 	})
 }
 
-// fencedOutcome is a client's result for a script: the token, or 0 if the client did not get the
-// lock, and the client's requests.
+// fencedOutcome is what a client does with a script.
 type fencedOutcome struct {
-	fence int64
-	sent  string
+	fence    int64 // the token, or 0 if the client did not acquire the lock
+	requests string
 }
 
-// runFencedClient returns the result of the real client.
+func (o fencedOutcome) String() string { return fmt.Sprintf("token %d with %s", o.fence, o.requests) }
+
+// runFencedClient returns what the real client does.
 func (s *script) runFencedClient(t *testing.T, nodes int, change func(*redlock.Config)) (out fencedOutcome) {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: 1, Now: s.now, Fence: true}
 	for n := range nodes {
@@ -76,58 +78,58 @@ func (s *script) runFencedClient(t *testing.T, nodes int, change func(*redlock.C
 			out.fence = l.Fence()
 		}
 	})
-	out.sent = fmt.Sprint(slices.Sorted(slices.Values(s.sent)))
+	out.requests = fmt.Sprint(slices.Sorted(slices.Values(s.requests)))
 	return out
 }
 
-// runFencedModel returns the result of the model.
+// runFencedModel returns what the model does.
 func (m *model) runFencedModel(t *testing.T, s *script) (out fencedOutcome) {
 	t.Helper()
-	in := m.withReplies(0, []byte(strings.NewReplacer("1", "y", "2", "y").Replace(string(s.answers[0]))), false, false)
-	var sent []string
+	before := m.withReplies(0, []byte(strings.NewReplacer("1", "y", "2", "y").Replace(string(s.replies[0]))), false, false)
+	var requests []string
 	for i := range m.Nodes {
-		sent = append(sent, describeRequest("SET", 0, i))
-		if a := s.answers[0][i]; a == '1' || a == '2' {
-			in.node[i].granted[0] = a - '0'
+		requests = append(requests, describeRequest("SET", 0, i))
+		if a := s.replies[0][i]; a == '1' || a == '2' {
+			before.node[i].grantedCount[0] = a - '0'
 		}
 	}
 	late := uint8(0)
 	if s.elapsed[0] >= window {
 		late = 1
 	}
-	did, after := m.decide(t, in)
-	if did.Action == raiseStarted {
+	step, after := m.decide(t, before)
+	if step.Action == raiseStarted {
 		for i := range m.Nodes {
-			if r := &after.node[i].raise[0]; *r == inFlight {
-				sent = append(sent, describeRequest(fmt.Sprintf("RAISE to %d", did.Fence), 0, i))
-				*r = map[byte]request{'y': receivedYes, 'n': receivedNo, '-': inFlight}[s.extend[i]]
+			if r := &after.node[i].raise[0]; *r == requestInFlight {
+				requests = append(requests, describeRequest(fmt.Sprintf("RAISE to %d", step.Fence), 0, i))
+				*r = map[byte]request{'y': yesReceived, 'n': noReceived, '-': requestInFlight}[s.extendReplies[i]]
 			}
 		}
-		in = after
+		before = after
 	}
-	in.endedWindows[0] = late
-	did, after = m.decide(t, in)
-	if did.Action == acquired {
-		out.fence = int64(did.Fence)
+	before.endedWindows[0] = late
+	step, after = m.decide(t, before)
+	if step.Action == lockAcquired {
+		out.fence = int64(step.Fence)
 	}
 	for i := range m.Nodes {
-		if after.node[i].del[0] != none {
-			sent = append(sent, describeRequest("DEL", 0, i))
+		if after.node[i].del[0] != requestNone {
+			requests = append(requests, describeRequest("DEL", 0, i))
 		}
 	}
-	out.sent = fmt.Sprint(slices.Sorted(slices.Values(sent)))
+	out.requests = fmt.Sprint(slices.Sorted(slices.Values(requests)))
 	return out
 }
 
-// findFencedDifference searches for a case in which the real client and the model differ.
-func (m *model) findFencedDifference(t *testing.T, answers, raises [][]byte, change func(*redlock.Config)) (cases int, difference string) {
-	for _, first := range answers {
+// findFencedDifference searches for a case where the real client and the model differ.
+func (m *model) findFencedDifference(t *testing.T, replies, raises [][]byte, change func(*redlock.Config)) (cases int, difference string) {
+	for _, first := range replies {
 		for _, second := range raises {
 			for _, e := range []time.Duration{window - 1, window} {
 				cases++
-				s := &script{answers: [][]byte{first}, extend: second, elapsed: []time.Duration{e}}
+				s := &script{replies: [][]byte{first}, extendReplies: second, elapsed: []time.Duration{e}}
 				if got, want := s.runFencedClient(t, m.Nodes, change), m.runFencedModel(t, s); got != want {
-					return cases, fmt.Sprintf("%s then %s after %v: client: %+v; model: %+v", first, second, e, got, want)
+					return cases, fmt.Sprintf("replies %s, then %s after %v: client: %v; model: %v", first, second, e, got, want)
 				}
 			}
 		}
@@ -135,9 +137,9 @@ func (m *model) findFencedDifference(t *testing.T, answers, raises [][]byte, cha
 	return cases, ""
 }
 
-// The real client and the model issue the same tokens and write them back to the same nodes, for
-// all counts and confirmations. The test covers all combinations of replies of three nodes; of five
-// nodes it covers one combination for each multiset of replies.
+// The clients issue the same tokens and write them back to the same nodes. The test covers all
+// combinations of replies from up to three nodes. For five nodes, it covers every combination in
+// one order of the nodes.
 func TestFencedClientMatchesModel(t *testing.T) {
 	for _, c := range []struct {
 		nodes           int
@@ -154,30 +156,29 @@ func TestFencedClientMatchesModel(t *testing.T) {
 	}
 }
 
-// falseConfirmer is a node that confirms tokens although they were not written back to it.
+// falseConfirmer is a node that confirms tokens without storing them.
 type falseConfirmer struct{ countingNode }
 
 func (u falseConfirmer) RaiseFence(context.Context, string, string, int64) (bool, error) {
 	return true, nil
 }
 
-// Changes to the client or the model are detected.
 func TestFencedClientDifferencesAreDetected(t *testing.T) {
-	right := Scope{Nodes: 3, Attempts: 1, Fence: true}
-	wrong := right
-	wrong.Mistake = "fence-from-one-node"
+	correct := Scope{Nodes: 3, Attempts: 1, Fence: true}
+	mistaken := correct
+	mistaken.Mistake = "fence-from-one-node"
 	for name, p := range map[string]struct {
 		scope  Scope
 		change func(*redlock.Config)
 	}{
-		"a token that is not written back": {right, func(c *redlock.Config) {
+		"a token that is not written back": {correct, func(c *redlock.Config) {
 			for i, n := range c.Nodes {
 				c.Nodes[i] = falseConfirmer{n.(countingNode)}
 			}
 		}},
-		"a stopped clock":                   {right, func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }},
-		"a model that uses the first count": {wrong, nil},
-		"a client without fencing tokens":   {right, func(c *redlock.Config) { c.Fence = false }},
+		"a stopped clock":                   {correct, func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }},
+		"a model that uses the first count": {mistaken, nil},
+		"a client without fencing tokens":   {correct, func(c *redlock.Config) { c.Fence = false }},
 	} {
 		if _, difference := newModel(p.scope, Reductions{}).findFencedDifference(t, countReplies(3), allReplies(3), p.change); difference == "" {
 			t.Errorf("%s is not detected", name)
@@ -185,9 +186,9 @@ func TestFencedClientDifferencesAreDetected(t *testing.T) {
 	}
 }
 
-// fencedCommands returns the commands that a lock sends if it counts grants.
+// fencedCommands returns the commands of a lock with fencing tokens.
 func fencedCommands(t *testing.T) commands {
-	sends := referenceCommands(t)
+	cmds := referenceCommands(t)
 	for a, name := range map[action]string{setArrived: "set_fenced.lua", raiseArrived: "raise_fence.lua"} {
 		text, err := os.ReadFile("../../redlock/driver/" + name)
 		if err != nil {
@@ -197,15 +198,15 @@ func fencedCommands(t *testing.T) commands {
 		if a == raiseArrived {
 			last = "3"
 		}
-		sends[a] = []string{"EVAL", string(text), "2", "k", "k:fence", "0", last}
+		cmds[a] = []string{"EVAL", string(text), "2", "k", "k:fence", "0", last}
 	}
-	return sends
+	return cmds
 }
 
-// findCountDifference compares the simulated node with the model for each request and each state of
-// the node's key and count. It compares the reply and the count afterwards. The token to write back
+// findCountDifference searches for a request and a state of the node's key and count for which the
+// simulated node and the model differ in the reply or the count after it. The token to write back
 // is 3.
-func (m *model) findCountDifference(t *testing.T, sends commands) (cases int, difference string) {
+func (m *model) findCountDifference(t *testing.T, cmds commands) (cases int, difference string) {
 	for _, a := range []action{setArrived, raiseArrived, extendArrived, delArrived} {
 		for lease := -1; lease < 2; lease++ {
 			for count := range 5 {
@@ -217,23 +218,23 @@ func (m *model) findCountDifference(t *testing.T, sends commands) (cases int, di
 				if count > 0 {
 					n.do(t, "SET", "k:fence", fmt.Sprint(count))
 				}
-				reply, err := n.Do(sends[a]...)
+				reply, err := n.Do(cmds[a]...)
 				if err != nil {
 					t.Fatal(err)
 				}
-				has, err := n.Do("GET", "k:fence")
+				stored, err := n.Do("GET", "k:fence")
 				if err != nil {
 					t.Fatal(err)
 				}
-				if has == nil {
-					has = "0"
+				if stored == nil {
+					stored = "0"
 				}
 				n.Close()
-				seen := map[string]bool{fmt.Sprintf("reply %v, then count %v", reply, has): true}
+				seen := map[string]bool{fmt.Sprintf("reply %v, then count %v", reply, stored): true}
 
 				s, allowed := m.stateBefore(lease, false, a), map[string]bool{}
 				if s.node[0].count = uint8(count); a == raiseArrived {
-					s.client[0].phase, s.fence[0], s.node[0].raise[0] = raising, 3, inFlight
+					s.client[0].phase, s.tokens[0], s.node[0].raise[0] = phaseRaising, 3, requestInFlight
 				}
 				walk{m, &s, func(next *state, did Step) {
 					if did.Action != a {
@@ -244,7 +245,7 @@ func (m *model) findCountDifference(t *testing.T, sends commands) (cases int, di
 						answer = 1
 					}
 					if a == setArrived {
-						answer = int(next.node[0].granted[0])
+						answer = int(next.node[0].grantedCount[0])
 					}
 					allowed[fmt.Sprintf("reply %d, then count %d", answer, next.node[0].count)] = true
 				}}.nodeSteps(0)
@@ -257,9 +258,9 @@ func (m *model) findCountDifference(t *testing.T, sends commands) (cases int, di
 	return cases, ""
 }
 
-// The simulated node, running the real scripts, counts grants like the model's node.
+// The simulated node with the real scripts counts grants like the model's node.
 func TestGrantCountsMatchModel(t *testing.T) {
-	m := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1, Fence: true}, exactReductions)
+	m := newModel(Scope{Nodes: 1, Attempts: 1, Extensions: 1, Fence: true}, exactReductions)
 	cases, difference := m.findCountDifference(t, fencedCommands(t))
 	if difference != "" {
 		t.Error(difference)
@@ -279,14 +280,14 @@ func TestGrantCountsMatchModel(t *testing.T) {
 			c[raiseArrived][1] = strings.Replace(c[raiseArrived][1], `if tonumber(redis.call("get", KEYS[2]) or "0") < tonumber(ARGV[2])`, `if true`, 1)
 		},
 	} {
-		sends := fencedCommands(t)
-		for a, args := range sends {
-			sends[a] = slices.Clone(args)
+		cmds := fencedCommands(t)
+		for a, args := range cmds {
+			cmds[a] = slices.Clone(args)
 		}
-		if change(sends); fmt.Sprint(sends) == fmt.Sprint(fencedCommands(t)) {
+		if change(cmds); fmt.Sprint(cmds) == fmt.Sprint(fencedCommands(t)) {
 			t.Fatalf("%s: the script lacks the text to replace", name)
 		}
-		if _, difference := m.findCountDifference(t, sends); difference == "" {
+		if _, difference := m.findCountDifference(t, cmds); difference == "" {
 			t.Errorf("%s is not detected", name)
 		}
 	}

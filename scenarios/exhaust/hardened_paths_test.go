@@ -25,8 +25,8 @@ func (g grantingConn) Abandon(ctx context.Context, key, token string, _ time.Dur
 	return g.Release(ctx, key, token)
 }
 
-// hardenedCommands returns the commands of the hardened lock. Releases use the abandon script,
-// which is equivalent for a client that received the grant.
+// hardenedCommands returns the hardened lock's commands. Its releases use the abandon script, which
+// does the same after a grant.
 func hardenedCommands(t *testing.T, quarantine bool) commands {
 	scripts, px, q := hardenedScripts(t), fmt.Sprint(runTTL.Milliseconds()), "0"
 	if quarantine {
@@ -39,7 +39,7 @@ func hardenedCommands(t *testing.T, quarantine bool) commands {
 	}
 }
 
-// contendHardened runs one client that contends for the hardened lock.
+// contendHardened runs a client that contends for the hardened lock.
 func (r *run) contendHardened(t *testing.T, c, attempts int) {
 	cfg := *r.hardened
 	cfg.TTL, cfg.Timeout, cfg.Tries, cfg.RetryMin, cfg.RetryMax = runTTL, runTimeout, 1, time.Millisecond, 20*time.Millisecond
@@ -70,7 +70,7 @@ func (r *run) contendHardened(t *testing.T, c, attempts int) {
 			pause(Step{Action: acquireFailed, Client: c + 1, Attempt: a + 1})
 			continue
 		}
-		pause(r.stepOf(acquired, c, s.Token()))
+		pause(r.stepOf(lockAcquired, c, s.Token()))
 		if s.Remaining() > 0 {
 			switch err := s.Extend(t.Context()); {
 			case err == nil:
@@ -82,21 +82,20 @@ func (r *run) contendHardened(t *testing.T, c, attempts int) {
 			}
 		}
 		r.mu.Lock()
-		r.record(r.stepOf(released, c, s.Token()))
+		r.record(r.stepOf(lockReleased, c, s.Token()))
 		r.mu.Unlock()
 		s.Release(t.Context())
 	}
 }
 
-// addUnrecorded adds the states that can be reached by a step that runs do not record: the end of a
-// quarantine.
-func (m *model) addUnrecorded(now map[state]bool) {
+// addUnrecorded adds the states after a step that runs do not record: the end of a quarantine.
+func (m *model) addUnrecorded(current map[state]bool) {
 	for changed := true; changed; {
 		changed = false
-		for s := range maps.Clone(now) {
+		for s := range maps.Clone(current) {
 			m.next(&s, func(after *state, did Step) {
-				if did.Action == quarantineEnded && !now[*after] {
-					now[*after], changed = true, true
+				if did.Action == quarantineEnded && !current[*after] {
+					current[*after], changed = true, true
 				}
 			})
 		}
@@ -104,22 +103,22 @@ func (m *model) addUnrecorded(now map[state]bool) {
 }
 
 var (
-	hardenedContention    = Scope{Nodes: 3, Attempts: 2, Extends: 1, Lock: hardenedLock}
-	quarantinedContention = Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Lock: hardenedLock, Quarantine: true}
+	hardenedContention    = Scope{Nodes: 3, Attempts: 2, Extensions: 1, Lock: hardenedLock}
+	quarantinedContention = Scope{Nodes: 3, Attempts: 2, Extensions: 1, Crashes: 1, Lock: hardenedLock, Quarantine: true}
 )
 
-// playHardened lets two Lockers contend and returns the steps. change may modify the run first.
+// playHardened lets two Lockers contend, and returns the steps and the number of SETs refused in
+// quarantine.
 func playHardened(t *testing.T, m *model, seed uint64, change func(*run)) (steps []Step, quarantined int) {
-	var of *run
+	var played *run
 	steps = play(t, m, seed, func(r *run) {
-		of, r.hardened, r.commands = r, new(redlock.Config), hardenedCommands(t, m.Quarantine)
+		played, r.hardened, r.commands = r, new(redlock.Config), hardenedCommands(t, m.Quarantine)
 		change(r)
 	})
-	return steps, of.quarantined
+	return steps, played.quarantineRefusals
 }
 
-// Each run of two real Lockers and simulated nodes is a path of the model, even if nodes restart without data
-// and do not vote during a quarantine.
+// This includes runs where nodes restart without data and do not vote during a quarantine.
 func TestHardenedRunsArePaths(t *testing.T) { checkHardenedRuns(t, 60) }
 
 func checkHardenedRuns(t *testing.T, runs int) {
@@ -128,8 +127,8 @@ func checkHardenedRuns(t *testing.T, runs int) {
 		for seed := range uint64(runs) {
 			steps, q := playHardened(t, m, seed, func(*run) {})
 			quarantined += q
-			if so := m.follow(steps); so < len(steps) {
-				t.Fatalf("%v, seed %d: the model does not allow step %d, %v, after %v", scope, seed, so, steps[so], steps[:so])
+			if followed := m.follow(steps); followed < len(steps) {
+				t.Fatalf("%v, seed %d: the model does not allow step %d, %v, after %v", scope, seed, followed, steps[followed], steps[:followed])
 			}
 			for _, s := range steps {
 				seen[fmt.Sprintf("%s yes %v", s.Action, s.Yes)]++
@@ -137,18 +136,17 @@ func checkHardenedRuns(t *testing.T, runs int) {
 		}
 		t.Logf("%v: %d runs: %v, %d SETs in quarantine", scope, runs, seen, quarantined)
 		for _, what := range []string{"SET yes true", "SET yes false", "EXTEND yes true", "EXTEND yes false", "DEL yes true", "DEL yes false",
-			string(acquired) + " yes false", string(acquireFailed) + " yes false", string(extendSucceeded) + " yes false"} {
+			string(lockAcquired) + " yes false", string(acquireFailed) + " yes false", string(extendSucceeded) + " yes false"} {
 			if seen[what] == 0 {
 				t.Errorf("%v: no run contains %s", scope, what)
 			}
 		}
 		if scope.Quarantine && quarantined == 0 {
-			t.Error("no node was in quarantine")
+			t.Error("no SET was refused in quarantine")
 		}
 	}
 }
 
-// Lockers and nodes with mistakes are detected.
 func TestWrongHardenedRunsAreDetected(t *testing.T) {
 	for name, p := range map[string]struct {
 		scope  Scope
@@ -164,16 +162,16 @@ func TestWrongHardenedRunsAreDetected(t *testing.T) {
 		"a short quarantine":           {quarantinedContention, func(r *run) { r.commands[setArrived][11] = "1" }},
 		"nodes that expire keys early": {hardenedContention, func(r *run) { r.clockRate = 1.5 }},
 		"a stopped clock": {hardenedContention, func(r *run) {
-			began := time.Now()
-			r.hardened.Now = func() time.Time { return began }
+			start := time.Now()
+			r.hardened.Now = func() time.Time { return start }
 		}},
 	} {
-		m, noticed := newModel(p.scope, Reductions{Merge: true}), false
-		for seed := uint64(0); seed < 400 && !noticed; seed++ {
+		m, detected := newModel(p.scope, Reductions{Merge: true}), false
+		for seed := uint64(0); seed < 400 && !detected; seed++ {
 			steps, _ := playHardened(t, m, seed, p.change)
-			noticed = m.follow(steps) < len(steps)
+			detected = m.follow(steps) < len(steps)
 		}
-		if !noticed {
+		if !detected {
 			t.Errorf("%s: not detected", name)
 		}
 	}

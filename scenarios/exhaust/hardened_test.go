@@ -14,7 +14,7 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// hardenedScripts returns the scripts of the hardened lock, keyed by their action in the model.
+// hardenedScripts returns the hardened lock's scripts by their action in the model.
 func hardenedScripts(t *testing.T) map[action]string {
 	out := map[action]string{}
 	for a, name := range map[action]string{setArrived: "grant", delArrived: "abandon", raiseArrived: "raise_fence", extendArrived: "extend"} {
@@ -27,17 +27,22 @@ func hardenedScripts(t *testing.T) map[action]string {
 	return out
 }
 
-// nodeState is the state of a node when the first lease's request arrives there.
+// nodeState is a node's state when the first lease's request arrives.
 type nodeState struct {
-	lease                  int // lease of its key; -1 for none
-	count                  int // count of grants; 0 for none
+	lease                  int // the lease of its key, or -1
+	count                  int // its grant count
 	tombstone, quarantined bool
 	quarantine             bool // whether the scope has a quarantine
 }
 
-const raisedTo = 3
+func (s nodeState) String() string {
+	return fmt.Sprintf("a node with %s, count %d, tombstone %v, quarantined %v", describeKey(fmt.Sprint(s.lease)), s.count, s.tombstone, s.quarantined)
+}
 
-// runScript runs the script on the simulated node, and describes the node's reply and state.
+const raisedCount = 3
+
+// runScript runs a script on the simulated node, and describes the reply and the node's state after
+// it.
 func (s nodeState) runScript(t *testing.T, scripts map[action]string, a action) string {
 	n := start("")
 	defer n.Close()
@@ -62,7 +67,7 @@ func (s nodeState) runScript(t *testing.T, scripts map[action]string, a action) 
 	args := map[action][]string{
 		setArrived:    {"5", "k", "k:fence", "k:gone:0", "known", "quarantine", "0", px, "1", quarantine},
 		delArrived:    {"2", "k", "k:gone:0", "0", px},
-		raiseArrived:  {"2", "k", "k:fence", "0", fmt.Sprint(raisedTo)},
+		raiseArrived:  {"2", "k", "k:fence", "0", fmt.Sprint(raisedCount)},
 		extendArrived: {"1", "k", "0", px},
 	}[a]
 	reply, err := n.Do(append([]string{"EVAL", scripts[a]}, args...)...)
@@ -73,11 +78,11 @@ func (s nodeState) runScript(t *testing.T, scripts map[action]string, a action) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone, err := n.Do("EXISTS", "k:gone:0")
+	hasTombstone, err := n.Do("EXISTS", "k:gone:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A count derived from the clock is far above all others. The model's node continues from the
+	// A count that starts at the clock is far above all others. The model's node continues from the
 	// highest count instead.
 	if first, ok := reply.(int64); ok && s.count == 0 && first > 1e9 {
 		reply, count = int64(1), "1"
@@ -85,47 +90,48 @@ func (s nodeState) runScript(t *testing.T, scripts map[action]string, a action) 
 	if count == nil {
 		count = "0"
 	}
-	return fmt.Sprintf("reply %v, then key %q, count %v, SET refused: %v", reply, n.token(t), count, gone == int64(1))
+	return fmt.Sprintf("reply %v, then key %q, count %v, SET refused: %v", reply, n.token(t), count, hasTombstone == int64(1))
 }
 
-// runModel applies the same request to the model's node, and describes the node's reply and state.
+// runModel sends the same request to the model's node, and describes the reply and the node's state
+// after it.
 func (s nodeState) runModel(m *model, a action) string {
-	in := m.stateBefore(s.lease, false, a)
-	n := &in.node[0]
+	before := m.stateBefore(s.lease, false, a)
+	n := &before.node[0]
 	n.count = uint8(s.count)
-	n.set[0] = inFlight // if another request arrives, the SET is still in flight
+	n.set[0] = requestInFlight // if another request arrives, the SET is still in flight
 	if s.tombstone {
-		n.set[0] = tombstoned
+		n.set[0] = tombstonedSet
 	}
 	if s.quarantined {
-		n.down = downWith(0)
+		n.downState = downStateFor(0)
 	}
 	if a == raiseArrived {
-		in.client[0].phase, in.fence[0], n.raise[0] = raising, raisedTo, inFlight
+		before.client[0].phase, before.tokens[0], n.raise[0] = phaseRaising, raisedCount, requestInFlight
 	}
-	answer, after := any("none"), in
-	walk{m, &in, func(next *state, did Step) {
+	answer, after := any("none"), before
+	walk{m, &before, func(next *state, did Step) {
 		if did.Action != a {
 			return
 		}
 		after, answer = *next, 0
 		switch {
 		case did.Yes && a == setArrived:
-			answer = next.node[0].granted[0]
+			answer = next.node[0].grantedCount[0]
 		case did.Yes:
 			answer = 1
 		}
 	}}.nodeSteps(0)
-	has := ""
+	keyToken := ""
 	if k := after.node[0].key; k > 0 {
-		has = fmt.Sprint(k.lease())
+		keyToken = fmt.Sprint(k.lease())
 	}
-	buried := after.node[0].set[0] == tombstoned || s.tombstone && a == setArrived
-	return fmt.Sprintf("reply %v, then key %q, count %d, SET refused: %v", answer, has, after.node[0].count, buried)
+	refused := after.node[0].set[0] == tombstonedSet || s.tombstone && a == setArrived
+	return fmt.Sprintf("reply %v, then key %q, count %d, SET refused: %v", answer, keyToken, after.node[0].count, refused)
 }
 
-// findHardenedNodeDifference compares the simulated node with the model's for each state of the
-// key, the count, the tombstone and the quarantine.
+// findHardenedNodeDifference searches for a state of the key, the count, the tombstone and the
+// quarantine for which the simulated node and the model's node differ.
 func findHardenedNodeDifference(t *testing.T, m *model, scripts map[action]string) (cases int, difference string) {
 	for _, a := range []action{setArrived, delArrived, raiseArrived, extendArrived} {
 		for lease := -1; lease < 2; lease++ {
@@ -133,14 +139,14 @@ func findHardenedNodeDifference(t *testing.T, m *model, scripts map[action]strin
 				for flags := range 4 {
 					s := nodeState{lease, count, flags&1 == 1, flags&2 == 2, m.Quarantine}
 					if s.quarantined && !m.Quarantine || lease == 0 && count == 0 {
-						continue // each grant was counted
+						continue // every grant is counted
 					}
 					if a == delArrived && lease == 0 && !s.tombstone {
-						continue // granted, so no SET is in flight that could be refused
+						continue // after a grant, no SET is in flight that could be refused
 					}
 					cases++
 					if real, model := s.runScript(t, scripts, a), s.runModel(m, a); real != model {
-						return cases, fmt.Sprintf("%s at %+v: node: %s; model: %s", a, s, real, model)
+						return cases, fmt.Sprintf("%s at %v: node: %s; model: %s", a, s, real, model)
 					}
 				}
 			}
@@ -149,9 +155,8 @@ func findHardenedNodeDifference(t *testing.T, m *model, scripts map[action]strin
 	return cases, ""
 }
 
-// The simulated node, running the hardened lock's scripts, behaves like the model's node.
 func TestHardenedNodeMatchesModel(t *testing.T) {
-	scope := Scope{Nodes: 1, Attempts: 1, Extends: 1, Fence: true, Lock: hardenedLock, Crashes: 1}
+	scope := Scope{Nodes: 1, Attempts: 1, Extensions: 1, Fence: true, Lock: hardenedLock, Crashes: 1}
 	quarantined := scope
 	quarantined.Quarantine = true
 	for _, s := range []Scope{scope, quarantined} {
@@ -188,19 +193,18 @@ func TestHardenedNodeMatchesModel(t *testing.T) {
 			continue
 		}
 		wrongly := p.scope
-		wrongly.Without = p.modeled
+		wrongly.OmittedPart = p.modeled
 		if _, difference := findHardenedNodeDifference(t, newModel(wrongly, Reductions{Merge: true}), hardenedScripts(t)); difference == "" {
 			t.Errorf("a model without %s is not detected", p.modeled)
 		}
 	}
 }
 
-// grantingNode is a scriptedNode that supports the commands of the hardened lock. It confirms all
-// releases.
+// grantingNode is a scriptedNode for the hardened lock. It confirms all releases.
 type grantingNode struct{ scriptedNode }
 
 func (g grantingNode) Grant(ctx context.Context, _, token string, _ driver.Terms) (int64, error) {
-	return grantCount(g.ask(ctx, "SET", token, func(a int) []byte { return g.answers[a] }))
+	return grantCount(g.ask(ctx, "SET", token, func(a int) []byte { return g.replies[a] }))
 }
 
 func (g grantingNode) Abandon(ctx context.Context, _, token string, _ time.Duration) (bool, error) {
@@ -211,8 +215,9 @@ func (g grantingNode) Release(ctx context.Context, _, token string) (bool, error
 	return g.ask(ctx, "DEL", token, func(int) []byte { return []byte("yyyyy") })
 }
 
-// runHardenedClient returns the result of the real client for a script.
-func (s *script) runHardenedClient(t *testing.T, nodes int, change func(*redlock.Config)) (held bool, sent []string) {
+// runHardenedClient runs the real client with the script. It returns whether the client acquired
+// the lock and which requests it sent.
+func (s *script) runHardenedClient(t *testing.T, nodes int, change func(*redlock.Config)) (acquired bool, requests []string) {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: 1, Now: s.now}
 	for n := range nodes {
 		cfg.Nodes = append(cfg.Nodes, grantingNode{scriptedNode{s, n}})
@@ -226,45 +231,45 @@ func (s *script) runHardenedClient(t *testing.T, nodes int, change func(*redlock
 			t.Fatal(err)
 		}
 		lease, err := l.Acquire(t.Context(), "k")
-		synctest.Wait() // for votes that the client did not wait for
-		if held = err == nil; held {
+		synctest.Wait() // the client does not wait for all votes
+		if acquired = err == nil; acquired {
 			lease.Release(t.Context())
 		}
 		time.Sleep(time.Second)
 		l.Close()
 	})
-	return held, slices.Sorted(slices.Values(s.sent))
+	return acquired, slices.Sorted(slices.Values(s.requests))
 }
 
-// runHardenedModel returns the result of the model. A node whose reply is missing gets a tombstone
-// for the SET, and the other nodes delete their key.
-func (m *model) runHardenedModel(t *testing.T, s *script) (held bool, sent []string) {
-	before := m.withReplies(0, s.answers[0], s.elapsed[0] >= window, false)
-	did, after := m.decide(t, before)
-	if held = did.Action == acquired; held {
+// runHardenedModel returns what the model's client does with the script. It sends a tombstone for
+// the SET to nodes whose reply is missing, and a DEL to the others.
+func (m *model) runHardenedModel(t *testing.T, s *script) (acquired bool, requests []string) {
+	before := m.withReplies(0, s.replies[0], s.elapsed[0] >= window, false)
+	step, after := m.decide(t, before)
+	if acquired = step.Action == lockAcquired; acquired {
 		m.release(&after, 0)
 	}
 	for n := range m.Nodes {
-		sent = append(sent, describeRequest("SET", 0, n))
+		requests = append(requests, describeRequest("SET", 0, n))
 		switch {
-		case after.node[n].del[0] == none:
-		case before.node[n].set[0] == inFlight && m.tombstones:
-			sent = append(sent, describeRequest("ABANDON", 0, n))
+		case after.node[n].del[0] == requestNone:
+		case before.node[n].set[0] == requestInFlight && m.tombstones:
+			requests = append(requests, describeRequest("ABANDON", 0, n))
 		default:
-			sent = append(sent, describeRequest("DEL", 0, n))
+			requests = append(requests, describeRequest("DEL", 0, n))
 		}
 	}
-	return held, slices.Sorted(slices.Values(sent))
+	return acquired, slices.Sorted(slices.Values(requests))
 }
 
-func (m *model) findHardenedDifference(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
-	for _, v := range answers {
+func (m *model) findHardenedDifference(t *testing.T, replies [][]byte, change func(*redlock.Config)) (cases int, difference string) {
+	for _, v := range replies {
 		for _, e := range []time.Duration{window - 1, window} {
 			cases++
-			s := &script{answers: [][]byte{v}, elapsed: []time.Duration{e, e, e, e, e, e, e, e}}
-			held, sent := s.runHardenedClient(t, m.Nodes, change)
-			if want, requests := m.runHardenedModel(t, s); held != want || !slices.Equal(sent, requests) {
-				return cases, fmt.Sprintf("%s after %v: client: held %v after %q; model: held %v after %q", v, e, held, sent, want, requests)
+			s := &script{replies: [][]byte{v}, elapsed: []time.Duration{e, e, e, e, e, e, e, e}}
+			acquired, sent := s.runHardenedClient(t, m.Nodes, change)
+			if want, requests := m.runHardenedModel(t, s); acquired != want || !slices.Equal(sent, requests) {
+				return cases, fmt.Sprintf("replies %s after %v: client %s, sending %q; model %s, sending %q", v, e, describeAcquire(acquired), sent, describeAcquire(want), requests)
 			}
 		}
 	}
@@ -274,10 +279,9 @@ func (m *model) findHardenedDifference(t *testing.T, answers [][]byte, change fu
 // plainNode is a node without tombstones.
 type plainNode struct{ redlock.Node }
 
-// The real Locker behaves like the model's client. The test covers all combinations of replies of
-// three nodes, and all vote counts of five.
+// The test covers all combinations of three nodes' replies and all vote counts of five nodes.
 func TestHardenedClientMatchesModel(t *testing.T) {
-	right := Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock}
+	correct := Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock}
 	for nodes, answers := range map[int][][]byte{3: allReplies(3), 5: repliesByCount(5)} {
 		m := newModel(Scope{Nodes: nodes, Attempts: 1, Lock: hardenedLock}, Reductions{})
 		cases, difference := m.findHardenedDifference(t, answers, nil)
@@ -286,16 +290,16 @@ func TestHardenedClientMatchesModel(t *testing.T) {
 		}
 		t.Logf("%d nodes: %d cases", nodes, cases)
 	}
-	without := right
-	without.Without = tombstones
+	without := correct
+	without.OmittedPart = tombstones
 	for name, p := range map[string]struct {
 		scope  Scope
 		change func(*redlock.Config)
 	}{
-		"a stopped clock":            {right, func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }},
-		"a smaller margin":           {right, func(c *redlock.Config) { c.Drift = drift / 2 }},
-		"a node without tombstones":  {right, func(c *redlock.Config) { c.Nodes[1] = plainNode{c.Nodes[1]} }},
-		"a node left out":            {right, func(c *redlock.Config) { c.Nodes = c.Nodes[:2] }},
+		"a stopped clock":            {correct, func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }},
+		"a smaller margin":           {correct, func(c *redlock.Config) { c.Drift = drift / 2 }},
+		"a node without tombstones":  {correct, func(c *redlock.Config) { c.Nodes[1] = plainNode{c.Nodes[1]} }},
+		"a node left out":            {correct, func(c *redlock.Config) { c.Nodes = c.Nodes[:2] }},
 		"the specification's model":  {Scope{Nodes: 3, Attempts: 1}, nil},
 		"a model without tombstones": {without, nil},
 	} {

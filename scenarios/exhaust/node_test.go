@@ -12,11 +12,11 @@ import (
 	server "lockpick/harness/sim/node"
 )
 
-// commands maps actions to the commands that a client sends to a node. The lease's number serves as
-// its token.
+// commands maps actions to the commands that a client sends to a node. A lease's token is its
+// number.
 type commands map[action][]string
 
-// referenceCommands returns the commands of the reference lock.
+// referenceCommands returns the reference lock's commands.
 func referenceCommands(t *testing.T) commands {
 	script := func(name string) string {
 		text, err := os.ReadFile("../../redlock/driver/" + name)
@@ -33,7 +33,7 @@ func referenceCommands(t *testing.T) commands {
 	}
 }
 
-// instance is a simulated node with its own time.
+// instance is a simulated node with a clock of its own.
 type instance struct {
 	*server.Node
 	now  int64
@@ -62,7 +62,7 @@ func (n *instance) do(t *testing.T, args ...string) (yes bool) {
 	return reply == "OK" || reply == int64(1)
 }
 
-// token returns the token in the node's key, or "" if the node has no key.
+// token returns the value of the node's key, or "" if there is none.
 func (n *instance) token(t *testing.T) string {
 	t.Helper()
 	v, err := n.Do("GET", "k")
@@ -73,44 +73,45 @@ func (n *instance) token(t *testing.T) string {
 	return token
 }
 
-// set sets a lease's key on the node.
+// set sets the key to a lease's token.
 func (n *instance) set(t *testing.T, lease int) {
 	n.do(t, "SET", "k", fmt.Sprint(lease), "NX", "PX", fmt.Sprint(ttl.Milliseconds()))
 }
 
-// stateBefore returns a state in which a node has a lease's key (no key if lease < 0), and a
-// request of the first lease is on its way to the node.
-func (m *model) stateBefore(lease int, over bool, a action) state {
+// stateBefore returns a state where the node has a lease's key, or none if lease is -1, and the
+// first lease's request is on its way to the node. windowsEnded says whether the leases' first
+// windows have ended.
+func (m *model) stateBefore(lease int, windowsEnded bool, a action) state {
 	var s state
 	for c := range s.client {
-		s.client[c] = clientState{phase: acquiring, attempts: 1}
+		s.client[c] = clientState{phase: phaseAcquiring, attempts: 1}
 	}
 	n := &s.node[0]
 	if lease >= 0 {
 		n.key = keyOf(lease, 0)
 	}
-	if over {
+	if windowsEnded {
 		s.endedWindows = [maxLeases]uint8{1, 1}
 	}
 	switch a {
 	case setArrived:
-		n.set[0] = inFlight
+		n.set[0] = requestInFlight
 	case extendArrived:
-		s.client[0].phase, s.client[0].extensions = extending, 1
-		n.ext[0] = inFlight
+		s.client[0].phase, s.client[0].extensions = phaseExtending, 1
+		n.ext[0] = requestInFlight
 	case delArrived:
-		n.del[0] = inFlight
+		n.del[0] = requestInFlight
 		if m.plainDel {
-			n.del[0] = unconditional
+			n.del[0] = unconditionalDel
 		}
 	}
 	return s
 }
 
-// allowedResults returns the results that the model allows for a request. Each consists of the
-// node's reply and its key afterward.
-func (m *model) allowedResults(lease int, over bool, a action) map[string]bool {
-	s, out := m.stateBefore(lease, over, a), map[string]bool{}
+// allowedResults returns the results of a request that the model allows: the reply and the node's
+// key after it.
+func (m *model) allowedResults(lease int, windowsEnded bool, a action) map[string]bool {
+	s, out := m.stateBefore(lease, windowsEnded, a), map[string]bool{}
 	walk{m, &s, func(next *state, did Step) {
 		if did.Action == a {
 			after := ""
@@ -124,18 +125,37 @@ func (m *model) allowedResults(lease int, over bool, a action) map[string]bool {
 }
 
 func describeResult(yes bool, after string) string {
-	return fmt.Sprintf("yes %v, then key %q", yes, after)
+	reply := "no"
+	if yes {
+		reply = "yes"
+	}
+	return fmt.Sprintf("%s, then %s", reply, describeKey(after))
 }
 
-// findNodeDifference compares the simulated node with the model. The node must produce all results
-// that the model allows, and no others.
-func (m *model) findNodeDifference(t *testing.T, sends commands) (cases int, difference string) {
+// describeKey says whose key a node has for the client of the first lease.
+func describeKey(token string) string {
+	switch token {
+	case "", "-1":
+		return "no key"
+	case "0":
+		return "the client's own key"
+	}
+	return "another client's key"
+}
+
+func joinResults(results map[string]bool) string {
+	return strings.Join(slices.Sorted(maps.Keys(results)), " or ")
+}
+
+// findNodeDifference searches for a case where the simulated node does not produce exactly the
+// results that the model allows.
+func (m *model) findNodeDifference(t *testing.T, cmds commands) (cases int, difference string) {
 	for _, a := range []action{setArrived, extendArrived, delArrived} {
 		for lease := -1; lease < 2; lease++ { // none, the requester's, the other client's
-			for _, over := range []bool{false, true} {
+			for _, windowsEnded := range []bool{false, true} {
 				seen := map[string]bool{}
 				ages := []time.Duration{0, ttl - time.Millisecond}
-				if over {
+				if windowsEnded {
 					ages = append(ages, ttl, 2*ttl)
 				}
 				for _, age := range ages {
@@ -145,16 +165,20 @@ func (m *model) findNodeDifference(t *testing.T, sends commands) (cases int, dif
 						n.set(t, lease)
 					}
 					n.now = int64(age)
-					reply, err := n.Do(sends[a]...)
+					reply, err := n.Do(cmds[a]...)
 					if err != nil {
 						return cases, fmt.Sprintf("%s: node: %v", a, err)
 					}
 					seen[describeResult(reply == "OK" || reply == int64(1), n.token(t))] = true
 					n.Close()
 				}
-				if allowed := m.allowedResults(lease, over, a); !maps.Equal(allowed, seen) {
-					return cases, fmt.Sprintf("%s at a node with key %d, window ended %v: node: %v; model: %v", a, lease, over,
-						slices.Sorted(maps.Keys(seen)), slices.Sorted(maps.Keys(allowed)))
+				if allowed := m.allowedResults(lease, windowsEnded, a); !maps.Equal(allowed, seen) {
+					when := "before the window ends"
+					if windowsEnded {
+						when = "after the window ends"
+					}
+					return cases, fmt.Sprintf("%s at a node with %s, %s: node: %s; model: %s", a, describeKey(fmt.Sprint(lease)), when,
+						joinResults(seen), joinResults(allowed))
 				}
 			}
 		}
@@ -162,17 +186,16 @@ func (m *model) findNodeDifference(t *testing.T, sends commands) (cases int, dif
 	return cases, ""
 }
 
-// For each request of the reference lock and each state of the key, the simulated node produces
-// exactly the results that the model allows.
+// The test covers each of the reference lock's requests with each state of the key.
 func TestNodeMatchesModel(t *testing.T) {
-	cases, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions).findNodeDifference(t, referenceCommands(t))
+	cases, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extensions: 1}, exactReductions).findNodeDifference(t, referenceCommands(t))
 	if difference != "" {
 		t.Error(difference)
 	}
 	t.Logf("%d cases", cases)
 }
 
-// Incorrect requests are detected unless the model has the same mistake.
+// Wrong requests are detected unless the model has the same mistake.
 func TestWrongCommandsAreDetected(t *testing.T) {
 	px := fmt.Sprint(ttl.Milliseconds())
 	for name, p := range map[string]struct {
@@ -183,25 +206,25 @@ func TestWrongCommandsAreDetected(t *testing.T) {
 		"DEL without comparison": {"plain-del", func(c commands) { c[delArrived] = []string{"DEL", "k"} }},
 		"EXTEND of any key":      {"", func(c commands) { c[extendArrived] = []string{"PEXPIRE", "k", px} }},
 	} {
-		sends := referenceCommands(t)
-		p.change(sends)
-		if _, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions).findNodeDifference(t, sends); difference == "" {
+		cmds := referenceCommands(t)
+		p.change(cmds)
+		if _, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extensions: 1}, exactReductions).findNodeDifference(t, cmds); difference == "" {
 			t.Errorf("%s is not detected", name)
 		}
 		if p.mistake == "" {
 			continue
 		}
-		wrong := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1, Mistake: p.mistake}, exactReductions)
-		if _, difference := wrong.findNodeDifference(t, sends); difference != "" {
+		mistaken := newModel(Scope{Nodes: 1, Attempts: 1, Extensions: 1, Mistake: p.mistake}, exactReductions)
+		if _, difference := mistaken.findNodeDifference(t, cmds); difference != "" {
 			t.Errorf("%s: %s", name, difference)
 		}
-		if _, difference := wrong.findNodeDifference(t, referenceCommands(t)); difference == "" {
+		if _, difference := mistaken.findNodeDifference(t, referenceCommands(t)); difference == "" {
 			t.Errorf("a model with %s is not detected", name)
 		}
 	}
 }
 
-// After a crash, a node has the same data as in the model.
+// A restarted node has the same data as in the model.
 func TestRestartData(t *testing.T) {
 	for _, c := range []struct {
 		restart Restart
@@ -232,14 +255,14 @@ func TestRestartData(t *testing.T) {
 		s := m.stateBefore(0, false, replyArrived)
 		s.crashes = 1
 		if c.synced {
-			s.node[0].disk = s.node[0].key
+			s.node[0].diskKey = s.node[0].key
 		}
 		m.crash(&s, 0)
 		if has := s.node[0].key > 0; has != (c.keeps != "") {
-			t.Errorf("%s, synced %v: the model has a key: %v", c.restart, c.synced, has)
+			t.Errorf("%s, synced %v: model node has a key: %v", c.restart, c.synced, has)
 		}
-		if down := s.node[0].down != up; down != (c.restart == RestartDelayed) {
-			t.Errorf("%s: the model's node is down: %v", c.restart, down)
+		if down := s.node[0].downState != nodeUp; down != (c.restart == RestartDelayed) {
+			t.Errorf("%s: model node is down: %v", c.restart, down)
 		}
 	}
 }

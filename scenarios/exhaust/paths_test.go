@@ -16,40 +16,40 @@ import (
 	"lockpick/redlock"
 )
 
-// Real runs use a short TTL, so that many messages are in flight for longer than it.
+// Real runs use such a short TTL that many messages are in flight for longer.
 const (
 	runTTL     = 100 * time.Millisecond
 	runTimeout = 45 * time.Millisecond
 )
 
-// run is a run of two real clients with simulated nodes on a network with random delays. It records
-// all events as steps of the model.
+// run runs two real clients with simulated nodes and random network delays. It records all events
+// as steps of the model.
 type run struct {
 	mu        sync.Mutex
 	rng       *rand.Rand
-	commands  commands // with the placeholder token 0
+	commands  commands // with 0 in place of the token
 	nodes     []*instance
-	began     time.Time
-	clockRate float64     // rate of the nodes' clocks
-	tokens    [2][]string // of attempts, by client
+	startTime time.Time
+	clockRate float64     // of the nodes
+	tokens    [2][]string // tokens of attempts, by client
 	steps     []Step
-	connect   func(countingConn) redlock.Node // a client's connection to a node
-	// hardened is the configuration of the clients if they are Lockers, or nil. With Lockers, a
-	// crash drops the messages that are in flight to the node.
-	hardened    *redlock.Config
-	crashed     [MaxNodes]int
-	quarantined int // SETs refused in quarantine
+	connect   func(countingConn) redlock.Node // wraps a client's connection to a node
+	// hardened is the clients' configuration if they are Lockers, or nil. With Lockers, a crash
+	// drops messages in flight to the node.
+	hardened           *redlock.Config
+	crashCounts        [MaxNodes]int
+	quarantineRefusals int // SETs refused in quarantine
 }
 
 func (r *run) record(s Step) { r.steps = append(r.steps, s) }
 
-// stepOf returns a step in the attempt with the given token.
+// stepOf returns a step of the attempt with the given token.
 func (r *run) stepOf(a action, c int, token string) Step {
 	return Step{Action: a, Client: c + 1, Attempt: slices.Index(r.tokens[c], token) + 1}
 }
 
-// delay returns a random delay, which is usually much shorter than the timeout but sometimes longer
-// than the TTL.
+// delay returns a random delay, usually much shorter than the timeout but sometimes longer than the
+// TTL.
 func (r *run) delay() time.Duration {
 	if r.rng.IntN(3) == 0 {
 		return time.Duration(r.rng.IntN(150_000)) * time.Microsecond
@@ -63,7 +63,7 @@ type conn struct {
 	client, node int
 }
 
-// scheduleWindowEnd makes the run record the end of a window that begins now.
+// scheduleWindowEnd records the end of a window that begins now.
 func (w conn) scheduleWindowEnd(token string) {
 	time.AfterFunc(runTTL-redlock.Drift(runTTL, drift), func() {
 		w.mu.Lock()
@@ -77,23 +77,23 @@ func (w conn) send(ctx context.Context, a action, token string) (bool, error) {
 	return count > 0, err
 }
 
-// ask sends a request whose last arguments are replaced with last. It returns the reply as a count,
-// or 0 if the node refused.
+// ask sends a request, with the given last arguments, and returns the reply as a count: 0 if the
+// node refused.
 func (w conn) ask(ctx context.Context, a action, token string, last ...string) (int64, error) {
 	w.mu.Lock()
-	there, back := w.delay(), w.delay()
-	crashed := w.crashed[w.node]
+	requestDelay, replyDelay := w.delay(), w.delay()
+	crashes := w.crashCounts[w.node]
 	w.mu.Unlock()
 	answer := make(chan int64, 1)
 	go func() {
-		time.Sleep(there)
+		time.Sleep(requestDelay)
 		w.mu.Lock()
-		if w.hardened != nil && w.crashed[w.node] != crashed {
+		if w.hardened != nil && w.crashCounts[w.node] != crashes {
 			w.mu.Unlock()
 			return
 		}
 		n := w.nodes[w.node]
-		n.now = int64(float64(time.Since(w.began)) * w.clockRate)
+		n.now = int64(float64(time.Since(w.startTime)) * w.clockRate)
 		args := slices.Clone(w.commands[a])
 		args[slices.Index(args, "0")] = token
 		if i := slices.Index(args, "k:gone:0"); i > 0 {
@@ -101,7 +101,7 @@ func (w conn) ask(ctx context.Context, a action, token string, last ...string) (
 		}
 		reply, err := n.Do(append(args[:len(args)-len(last)], last...)...)
 		if err != nil && strings.HasPrefix(err.Error(), "QUARANTINE") {
-			w.quarantined++
+			w.quarantineRefusals++
 			w.mu.Unlock()
 			return
 		} else if err != nil {
@@ -115,11 +115,11 @@ func (w conn) ask(ctx context.Context, a action, token string, last ...string) (
 		s.Node, s.Yes = w.node+1, count > 0
 		granted := s
 		granted.Yes = true
-		if a != delArrived || s.Yes || !slices.Contains(w.steps, s) && !slices.Contains(w.steps, granted) { // otherwise the DEL is a repetition that has no effect
+		if a != delArrived || s.Yes || !slices.Contains(w.steps, s) && !slices.Contains(w.steps, granted) { // otherwise it is a repeated DEL without effect
 			w.record(s)
 		}
 		w.mu.Unlock()
-		time.Sleep(back)
+		time.Sleep(replyDelay)
 		answer <- count
 	}()
 	select {
@@ -130,13 +130,13 @@ func (w conn) ask(ctx context.Context, a action, token string, last ...string) (
 	}
 }
 
-// start records the start of an attempt when the first of its requests is sent.
+// start records the start of an attempt with its first request.
 func (w conn) start(token string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !slices.Contains(w.tokens[w.client], token) {
 		w.tokens[w.client] = append(w.tokens[w.client], token)
-		w.record(w.stepOf(started, w.client, token))
+		w.record(w.stepOf(attemptStarted, w.client, token))
 		w.scheduleWindowEnd(token)
 	}
 }
@@ -158,7 +158,7 @@ func (w conn) Extend(ctx context.Context, _, token string, _ time.Duration) (boo
 
 func (w conn) Release(ctx context.Context, _, token string) (bool, error) {
 	w.mu.Lock()
-	if s := w.stepOf(released, w.client, token); !slices.Contains(w.steps, s) {
+	if s := w.stepOf(lockReleased, w.client, token); !slices.Contains(w.steps, s) {
 		if s.Action = acquireFailed; !slices.Contains(w.steps, s) {
 			w.record(s)
 		}
@@ -167,7 +167,7 @@ func (w conn) Release(ctx context.Context, _, token string) (bool, error) {
 	return w.send(ctx, delArrived, token)
 }
 
-// countingConn is a connection to a node that counts grants.
+// countingConn is a client's connection to a node that counts grants.
 type countingConn struct{ conn }
 
 func (w countingConn) SetFenced(ctx context.Context, _, token string, _ time.Duration) (int64, error) {
@@ -175,8 +175,8 @@ func (w countingConn) SetFenced(ctx context.Context, _, token string, _ time.Dur
 	return w.ask(ctx, setArrived, token)
 }
 
-// RaiseFence records the write-back of the token when the first of its requests is sent, and adds
-// the node of each request to that step. All requests are sent at the same time.
+// RaiseFence records the write-back of a token with its first request, and adds the node of each
+// request to that step. All requests are sent at the same time.
 func (w countingConn) RaiseFence(ctx context.Context, _, token string, fence int64) (bool, error) {
 	w.mu.Lock()
 	s := w.stepOf(raiseStarted, w.client, token)
@@ -185,13 +185,13 @@ func (w countingConn) RaiseFence(ctx context.Context, _, token string, fence int
 		i = len(w.steps)
 		w.record(s)
 	}
-	w.steps[i].Behind |= 1 << w.node
+	w.steps[i].LaggingNodes |= 1 << w.node
 	w.mu.Unlock()
 	count, err := w.ask(ctx, raiseArrived, token, fmt.Sprint(fence))
 	return count > 0, err
 }
 
-// contend runs one client that contends for the lock.
+// contend runs a client that contends for the lock.
 func (r *run) contend(t *testing.T, c, attempts int) {
 	if r.hardened != nil {
 		r.contendHardened(t, c, attempts)
@@ -206,11 +206,11 @@ func (r *run) contend(t *testing.T, c, attempts int) {
 		t.Error(err)
 		return
 	}
-	pause := func(note action, l *redlock.Lock) {
+	pause := func(event action, l *redlock.Lock) {
 		r.mu.Lock()
 		if l != nil {
-			s := r.stepOf(note, c, l.Token())
-			if note == acquired {
+			s := r.stepOf(event, c, l.Token())
+			if event == lockAcquired {
 				s.Fence = uint8(l.Fence())
 			}
 			r.record(s)
@@ -225,7 +225,7 @@ func (r *run) contend(t *testing.T, c, attempts int) {
 		if err != nil {
 			continue
 		}
-		pause(acquired, l)
+		pause(lockAcquired, l)
 		if until := time.Until(l.Until()); until > 0 {
 			switch err := l.Extend(t.Context()); {
 			case err == nil:
@@ -237,14 +237,15 @@ func (r *run) contend(t *testing.T, c, attempts int) {
 			}
 		}
 		r.mu.Lock()
-		r.record(r.stepOf(released, c, l.Token()))
+		r.record(r.stepOf(lockReleased, c, l.Token()))
 		r.mu.Unlock()
 		l.Release(t.Context())
 	}
 }
 
-// play lets two clients contend while nodes crash, and returns the steps.
-func play(t *testing.T, m *model, seed uint64, plant func(*run)) []Step {
+// play lets two clients contend while nodes crash, and returns the steps. change modifies the run
+// first.
+func play(t *testing.T, m *model, seed uint64, change func(*run)) []Step {
 	r := &run{rng: rand.New(rand.NewPCG(seed, 1)), commands: referenceCommands(t), clockRate: 1, connect: func(w countingConn) redlock.Node { return w.conn }}
 	if m.Fence {
 		r.commands, r.connect = fencedCommands(t), func(w countingConn) redlock.Node { return w }
@@ -254,32 +255,32 @@ func play(t *testing.T, m *model, seed uint64, plant func(*run)) []Step {
 			args[i] = fmt.Sprint(runTTL.Milliseconds())
 		}
 	}
-	plant(r)
+	change(r)
 	synctest.Test(t, func(t *testing.T) {
-		r.began = time.Now()
+		r.startTime = time.Now()
 		for range m.Nodes {
 			r.nodes = append(r.nodes, start(""))
-			r.nodes[len(r.nodes)-1].do(t, "SET", "known", strings.Repeat("0", 40)) // the known run ID, which a quarantine compares
+			r.nodes[len(r.nodes)-1].do(t, "SET", "known", strings.Repeat("0", 40)) // the run ID that a quarantine compares
 		}
-		var all sync.WaitGroup
+		var running sync.WaitGroup
 		for c := range 2 {
-			all.Go(func() { r.contend(t, c, m.Attempts) })
+			running.Go(func() { r.contend(t, c, m.Attempts) })
 		}
 		for range m.Crashes {
-			all.Go(func() {
+			running.Go(func() {
 				r.mu.Lock()
-				n, after := r.rng.IntN(m.Nodes), time.Duration(r.rng.IntN(300_000))*time.Microsecond
+				n, delay := r.rng.IntN(m.Nodes), time.Duration(r.rng.IntN(300_000))*time.Microsecond
 				r.mu.Unlock()
-				time.Sleep(after)
+				time.Sleep(delay)
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				r.nodes[n].Close()
 				r.nodes[n].restart()
-				r.crashed[n]++
+				r.crashCounts[n]++
 				r.record(Step{Action: nodeCrashed, Node: n + 1})
 			})
 		}
-		all.Wait()
+		running.Wait()
 		time.Sleep(time.Second)
 		for _, n := range r.nodes {
 			n.Close()
@@ -288,19 +289,19 @@ func play(t *testing.T, m *model, seed uint64, plant func(*run)) []Step {
 	return r.steps
 }
 
-// follow returns how many of the steps the model can take, one after the other. It tracks several
-// possible states, because the steps do not show whether a key had expired or which counts a client
-// received in time.
+// follow returns how many of the steps the model can take in order. It tracks all possible states,
+// because the steps do not show whether a key had expired or which counts a client received in
+// time.
 func (m *model) follow(steps []Step) (n int) {
-	now := map[state]bool{m.initialState(): true}
+	current := map[state]bool{m.initialState(): true}
 	for i, want := range steps {
 		next := map[state]bool{}
 		if m.Quarantine {
-			m.addUnrecorded(now)
+			m.addUnrecorded(current)
 		}
-		for s := range now {
-			m.next(&s, func(after *state, did Step) {
-				if did.Expired, did.Heard = false, 0; did == want {
+		for s := range current {
+			m.next(&s, func(after *state, step Step) {
+				if step.Expired, step.CountsReceived = false, 0; step == want {
 					next[*after] = true
 				}
 			})
@@ -308,32 +309,32 @@ func (m *model) follow(steps []Step) (n int) {
 		if len(next) == 0 {
 			return i
 		}
-		now = next
+		current = next
 	}
 	return len(steps)
 }
 
 var (
-	contention = Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1}
-	fenced     = Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Fence: true}
+	contention       = Scope{Nodes: 3, Attempts: 2, Extensions: 1, Crashes: 1}
+	fencedContention = Scope{Nodes: 3, Attempts: 2, Extensions: 1, Crashes: 1, Fence: true}
 )
 
-// Each run of two real clients and simulated nodes is a path of the model, with and without fencing tokens.
+// The runs are with and without fencing tokens.
 func TestRealRunsArePaths(t *testing.T) { checkRealRuns(t, 60) }
 
 func checkRealRuns(t *testing.T, runs int) {
 	checkPaths(t, contention, runs)
-	checkPaths(t, fenced, runs, "RAISE yes true", "RAISE yes false", string(raiseStarted))
+	checkPaths(t, fencedContention, runs, "RAISE yes true", "RAISE yes false", string(raiseStarted))
 }
 
-func checkPaths(t *testing.T, scope Scope, runs int, also ...string) {
+func checkPaths(t *testing.T, scope Scope, runs int, expected ...string) {
 	t.Helper()
 	m := newModel(scope, Reductions{Merge: true})
 	seen := map[string]int{}
 	for seed := range uint64(runs) {
 		steps := play(t, m, seed, func(*run) {})
-		if so := m.follow(steps); so < len(steps) {
-			t.Fatalf("%v, seed %d: the model does not allow step %d, %v, after %v", scope, seed, so, steps[so], steps[:so])
+		if followed := m.follow(steps); followed < len(steps) {
+			t.Fatalf("%v, seed %d: the model does not allow step %d, %v, after %v", scope, seed, followed, steps[followed], steps[:followed])
 		}
 		for _, s := range steps {
 			if s.Node > 0 && s.Action != nodeCrashed {
@@ -344,15 +345,15 @@ func checkPaths(t *testing.T, scope Scope, runs int, also ...string) {
 		}
 	}
 	t.Logf("%v, %d runs: %v", scope, runs, seen)
-	for _, what := range append(also, "SET yes true", "SET yes false", "EXTEND yes true", "EXTEND yes false", "DEL yes true", "DEL yes false",
-		string(acquired), string(acquireFailed), string(extendSucceeded), string(extendFailed), string(nodeCrashed)) {
+	for _, what := range append(expected, "SET yes true", "SET yes false", "EXTEND yes true", "EXTEND yes false", "DEL yes true", "DEL yes false",
+		string(lockAcquired), string(acquireFailed), string(extendSucceeded), string(extendFailed), string(nodeCrashed)) {
 		if seen[what] == 0 {
-			t.Errorf("%v: no run contains %s, only %v", scope, what, slices.Sorted(maps.Keys(seen)))
+			t.Errorf("%v: no run contains %s; seen: %v", scope, what, slices.Sorted(maps.Keys(seen)))
 		}
 	}
 }
 
-// lowCount is a connection that reports a lower count than the node's.
+// lowCount is a connection that reports lower counts than the node does.
 type lowCount struct{ countingConn }
 
 func (n lowCount) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
@@ -367,14 +368,13 @@ func (falselyConfirmingConn) RaiseFence(context.Context, string, string, int64) 
 	return true, nil
 }
 
-// Runs of nodes or clients with mistakes are not paths of the model, with or without fencing
-// tokens.
+// The runs are with and without fencing tokens.
 func TestWrongRunsAreDetected(t *testing.T) {
 	px := fmt.Sprint(runTTL.Milliseconds())
-	replaced := func(r *run, a action, old, new string) {
-		was := r.commands[a][1]
-		if r.commands[a][1] = strings.Replace(was, old, new, 1); r.commands[a][1] == was {
-			t.Fatalf("the script of %s does not contain %s", a, old)
+	replace := func(r *run, a action, old, new string) {
+		before := r.commands[a][1]
+		if r.commands[a][1] = strings.Replace(before, old, new, 1); r.commands[a][1] == before {
+			t.Fatalf("the %s script does not contain %q", a, old)
 		}
 	}
 	for name, p := range map[string]struct {
@@ -386,34 +386,33 @@ func TestWrongRunsAreDetected(t *testing.T) {
 		"nodes that expire keys early": {contention, func(r *run) { r.clockRate = 1.5 }},
 		"nodes that say no":            {contention, func(r *run) { r.commands[delArrived] = []string{"EVAL", "return 0", "1", "k", "0"} }},
 
-		"nodes that count refusals": {fenced, func(r *run) { r.commands[setArrived][1] = "redis.call('incr', KEYS[2]) " + r.commands[setArrived][1] }},
-		"nodes that restart their count": {fenced, func(r *run) {
-			replaced(r, setArrived, `return redis.call("incr", KEYS[2])`, `redis.call("set", KEYS[2], 1) return 1`)
+		"nodes that count refusals": {fencedContention, func(r *run) { r.commands[setArrived][1] = "redis.call('incr', KEYS[2]) " + r.commands[setArrived][1] }},
+		"nodes that restart their count": {fencedContention, func(r *run) {
+			replace(r, setArrived, `return redis.call("incr", KEYS[2])`, `redis.call("set", KEYS[2], 1) return 1`)
 		}},
-		"nodes that raise for other clients' keys": {fenced, func(r *run) { replaced(r, raiseArrived, "~= ARGV[1]", "~= ARGV[1] and false") }},
-		"nodes that confirm without raising": {fenced, func(r *run) {
-			replaced(r, raiseArrived, `redis.call("set", KEYS[2], ARGV[2])`, `redis.call("get", KEYS[2])`)
+		"nodes that raise for other clients' keys": {fencedContention, func(r *run) { replace(r, raiseArrived, "~= ARGV[1]", "~= ARGV[1] and false") }},
+		"nodes that confirm without raising": {fencedContention, func(r *run) {
+			replace(r, raiseArrived, `redis.call("set", KEYS[2], ARGV[2])`, `redis.call("get", KEYS[2])`)
 		}},
-		"a token below the counts":         {fenced, func(r *run) { r.connect = func(w countingConn) redlock.Node { return lowCount{w} } }},
-		"a token that is not written back": {fenced, func(r *run) { r.connect = func(w countingConn) redlock.Node { return falselyConfirmingConn{w} } }},
+		"a token below the counts":         {fencedContention, func(r *run) { r.connect = func(w countingConn) redlock.Node { return lowCount{w} } }},
+		"a token that is not written back": {fencedContention, func(r *run) { r.connect = func(w countingConn) redlock.Node { return falselyConfirmingConn{w} } }},
 	} {
 		m := newModel(p.scope, Reductions{Merge: true})
-		noticed := false
-		for seed := uint64(0); seed < 60 && !noticed; seed++ {
+		detected := false
+		for seed := uint64(0); seed < 60 && !detected; seed++ {
 			steps := play(t, m, seed, p.plant)
-			noticed = m.follow(steps) < len(steps)
+			detected = m.follow(steps) < len(steps)
 		}
-		if !noticed {
+		if !detected {
 			t.Errorf("%s: not detected", name)
 		}
 	}
 }
 
-// The test detects a model whose fencing tokens differ from the client's.
 func TestWrongTokensAreDetected(t *testing.T) {
-	wrong := fenced
-	wrong.Mistake = "fence-from-one-node"
-	m := newModel(wrong, Reductions{Merge: true})
+	mistaken := fencedContention
+	mistaken.Mistake = "fence-from-one-node"
+	m := newModel(mistaken, Reductions{Merge: true})
 	for seed := range uint64(60) {
 		if steps := play(t, m, seed, func(*run) {}); m.follow(steps) < len(steps) {
 			return

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// randomScope returns a random scope that is small enough for a search without reductions.
+// randomScope returns a random scope that can be searched without reductions.
 func randomScope(r *rand.Rand) Scope {
 	restarts := append(Restarts(), RestartDelayed)
 	s := Scope{Nodes: 2, Attempts: 1, Crashes: r.IntN(2), Restart: restarts[r.IntN(len(restarts))]}
@@ -15,7 +15,7 @@ func randomScope(r *rand.Rand) Scope {
 	}
 	switch r.IntN(3) {
 	case 0:
-		s.Extends = 1
+		s.Extensions = 1
 	case 1:
 		s.Nodes, s.Attempts = 1, 2
 	}
@@ -29,7 +29,7 @@ func randomScope(r *rand.Rand) Scope {
 		s.Property, s.Fence = fencingOrder, true
 	}
 	if r.IntN(3) == 0 {
-		s.Lock, s.Mistake, s.Without = hardenedLock, "", append(Parts(), "", "")[r.IntN(5)]
+		s.Lock, s.Mistake, s.OmittedPart = hardenedLock, "", append(Parts(), "", "")[r.IntN(5)]
 		if s.Quarantine = r.IntN(2) == 0; s.Crashes+s.Jumps == 0 {
 			s.Property, s.Fence = leftKeys, false
 		}
@@ -40,8 +40,8 @@ func randomScope(r *rand.Rand) Scope {
 	return s
 }
 
-// verdictOf returns the verdict of a search, "" if the search hits the limit, or the panic message
-// if different states have the same canonical form.
+// verdictOf returns a search's verdict, "" if it hits the limit, or the message if it panics
+// because different states have the same canonical form.
 func verdictOf(t *testing.T, m *model, maxBytes int) (result string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -50,7 +50,7 @@ func verdictOf(t *testing.T, m *model, maxBytes int) (result string) {
 	}()
 	r := m.Search(t.Context(), maxBytes, nil)
 	switch {
-	case r.Story != nil:
+	case r.Counterexample != nil:
 		return "violated"
 	case r.Complete:
 		return "none"
@@ -58,14 +58,14 @@ func verdictOf(t *testing.T, m *model, maxBytes int) (result string) {
 	return ""
 }
 
-// reductionSteps maps names to sets of reductions, each of which adds one more.
+// reductionSteps maps names to sets of reductions that add one reduction at a time.
 var reductionSteps = map[string]Reductions{
 	"symmetry": {Symmetry: true}, "merge": {Merge: true}, "exact": exactReductions,
 	"eager": {Symmetry: true, Merge: true, Eager: true}, "full": fullReductions,
 }
 
-// checkReductions compares searches of random scopes with and without reductions. It skips scopes
-// whose states need more than maxBytes.
+// checkReductions compares searches of random scopes with and without reductions, except if the
+// states need more than maxBytes.
 func checkReductions(t *testing.T, scopes, maxBytes int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	seen := map[string]int{}
@@ -78,7 +78,7 @@ func checkReductions(t *testing.T, scopes, maxBytes int) {
 		}
 		for name, reductions := range reductionSteps {
 			if got := verdictOf(t, newModel(s, reductions), maxBytes); got != unreduced && got != "" {
-				t.Errorf("%+v: %s with reductions %s, %s without", s, got, name, unreduced)
+				t.Errorf("%v: %s with reductions %q, %s without", s, got, name, unreduced)
 			}
 		}
 	}
@@ -88,10 +88,9 @@ func checkReductions(t *testing.T, scopes, maxBytes int) {
 	}
 }
 
-// Each reduction leads to the same verdict as no reduction.
 func TestReductionsAgree(t *testing.T) { checkReductions(t, 10, 2<<20) }
 
-// forEachNodeAndLease calls do for each combination of a node and a lease.
+// forEachNodeAndLease calls do for each pair of a node and a lease.
 func forEachNodeAndLease(m *model, t *state, do func(*node, int)) {
 	for n := range m.Nodes {
 		for l := range m.leases() {
@@ -100,20 +99,20 @@ func forEachNodeAndLease(m *model, t *state, do func(*node, int)) {
 	}
 }
 
-// wrongReductions contains reductions that remove relevant state or add impossible states.
+// wrongReductions holds reductions that remove relevant state or add impossible states.
 var wrongReductions = map[string]struct {
 	scope Scope
 	wrong func(m *model, t *state)
 }{
 	"every DEL is dropped": {Scope{Nodes: 3, Attempts: 2, Mistake: "same-value-for-retries"}, func(m *model, t *state) {
-		forEachNodeAndLease(m, t, func(n *node, l int) { n.del[l] = none })
+		forEachNodeAndLease(m, t, func(n *node, l int) { n.del[l] = requestNone })
 	}},
 	"crashes don't matter":     {Scope{Nodes: 3, Attempts: 1, Crashes: 1}, func(_ *model, t *state) { t.crashes = 0 }},
 	"clock jumps don't matter": {Scope{Nodes: 3, Attempts: 1, Jumps: 1}, func(_ *model, t *state) { t.jumps = 0 }},
 	"votes don't matter": {Scope{Nodes: 3, Attempts: 1, Mistake: "quorum-half"}, func(m *model, t *state) {
 		forEachNodeAndLease(m, t, func(n *node, l int) {
-			if n.set[l] == replyYes {
-				n.set[l] = none
+			if n.set[l] == yesInFlight {
+				n.set[l] = requestNone
 			}
 		})
 	}},
@@ -122,7 +121,7 @@ var wrongReductions = map[string]struct {
 			t.endedWindows[l] = 1
 		}
 	}},
-	"the window does not matter to the client": {Scope{Nodes: 3, Attempts: 1, Extends: 1}, func(_ *model, t *state) {
+	"the window does not matter to the client": {Scope{Nodes: 3, Attempts: 1, Extensions: 1}, func(_ *model, t *state) {
 		for c := range t.client {
 			t.client[c].unbounded = 1
 		}
@@ -134,7 +133,7 @@ var wrongReductions = map[string]struct {
 	}},
 	"nodes restart immediately": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: RestartDelayed}, func(m *model, t *state) {
 		for n := range m.Nodes {
-			t.node[n].down = up
+			t.node[n].downState = nodeUp
 		}
 	}},
 	"disks lose everything": {Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: RestartAlways}, func(m *model, t *state) {
@@ -142,7 +141,7 @@ var wrongReductions = map[string]struct {
 			t.node[0].key = 0
 		}
 	}},
-	"an extension lasts forever": {Scope{Nodes: 3, Attempts: 1, Extends: 1}, func(_ *model, t *state) {
+	"an extension lasts forever": {Scope{Nodes: 3, Attempts: 1, Extensions: 1}, func(_ *model, t *state) {
 		for c := range t.client {
 			t.client[c].unbounded |= t.client[c].generation
 		}
@@ -159,44 +158,44 @@ var wrongReductions = map[string]struct {
 	}},
 	"writing back does not matter": {Scope{Nodes: 3, Attempts: 2, Fence: true, Property: fencingOrder}, func(m *model, t *state) {
 		forEachNodeAndLease(m, t, func(n *node, l int) {
-			if n.raise[l] == inFlight {
-				n.raise[l] = replyYes
+			if n.raise[l] == requestInFlight {
+				n.raise[l] = yesInFlight
 			}
 		})
 	}},
 	"tokens don't matter": {Scope{Nodes: 3, Attempts: 1, Fence: true, Property: resourceSafety}, func(m *model, t *state) {
 		t.maxToken = min(t.maxToken, 1)
 		for l := range m.leases() {
-			t.fence[l] = min(t.fence[l], 1)
+			t.tokens[l] = min(t.tokens[l], 1)
 		}
 	}},
 	"late writes never arrive": {Scope{Nodes: 3, Attempts: 1, Property: resourceSafety}, func(m *model, t *state) {
 		for l := range m.leases() {
-			if t.section[l] == sentLate {
-				t.section[l] = unread
+			if t.sections[l] == sectionSentLate {
+				t.sections[l] = sectionUnread
 			}
 		}
 	}},
 	"reads see later writes": {Scope{Nodes: 3, Attempts: 1, Property: resourceSafety}, func(m *model, t *state) {
 		for l := range m.leases() {
-			if t.section[l] == sentLate || t.section[l] == readLate {
-				t.section[l]--
+			if t.sections[l] == sectionSentLate || t.sections[l] == sectionReadLate {
+				t.sections[l]--
 			}
 		}
 	}},
 	"tombstones don't matter": {Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Property: leftKeys}, func(m *model, t *state) {
 		forEachNodeAndLease(m, t, func(n *node, l int) {
-			if n.set[l] == tombstoned {
-				n.set[l] = inFlight
+			if n.set[l] == tombstonedSet {
+				n.set[l] = requestInFlight
 			}
 		})
 	}},
 	"a quarantine ends immediately": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Lock: hardenedLock, Quarantine: true}, func(m *model, t *state) {
 		for n := range m.Nodes {
-			t.node[n].down = up
+			t.node[n].downState = nodeUp
 		}
 	}},
-	"windows don't matter to left keys": {Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Without: debts, Property: leftKeys}, func(m *model, t *state) {
+	"windows don't matter to left keys": {Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, OmittedPart: debts, Property: leftKeys}, func(m *model, t *state) {
 		for l := range m.leases() {
 			t.endedWindows[l] = 1
 		}
@@ -210,14 +209,13 @@ var wrongReductions = map[string]struct {
 	}},
 }
 
-// Wrong reductions lead to a different verdict.
 func TestWrongReductionsDiffer(t *testing.T) {
 	for name, p := range wrongReductions {
-		right := verdictOf(t, newModel(p.scope, fullReductions), 0)
+		want := verdictOf(t, newModel(p.scope, fullReductions), 0)
 		m := newModel(p.scope, fullReductions)
 		m.extraReduction = func(t *state) { p.wrong(m, t) }
-		if got := verdictOf(t, m, 0); got == right {
-			t.Errorf("%s: verdict %s did not change", name, got)
+		if got := verdictOf(t, m, 0); got == want {
+			t.Errorf("%s: the verdict is %q as without the wrong reduction", name, got)
 		}
 	}
 }

@@ -17,88 +17,88 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Search is a scope and the result of its search.
+// Search is a search of a scope and its result.
 type Search struct {
 	Scope
 	Result
-	Reduce  string          `json:"reduce"`
-	Seconds float64         `json:"seconds"`
-	Verdict verdict.Outcome `json:"verdict"`
-	Because string          `json:"because,omitempty"` // explanation from the run of the story
-	Cause   string          `json:"cause,omitempty"`
-	Node    string          `json:"node,omitempty"`
-	File    string          `json:"file,omitempty"`
-	Dir     string          `json:"dir,omitempty"`
-	Command string          `json:"command,omitempty"`
-	exact   bool            // the scenario needs exact times, which only the simulation provides
-	// known is set if the result is known in advance. In that case, Expected is the cause of the
-	// violation, or "" if the property holds.
-	known    bool
+	Reduce             string          `json:"reduce"`
+	Seconds            float64         `json:"seconds"`
+	Verdict            verdict.Outcome `json:"verdict"`
+	Because            string          `json:"because,omitempty"` // from the counterexample's run
+	Cause              string          `json:"cause,omitempty"`
+	Node               string          `json:"node,omitempty"`
+	File               string          `json:"file,omitempty"`
+	Dir                string          `json:"dir,omitempty"`
+	Command            string          `json:"command,omitempty"`
+	requiresExactTimes bool            // whether the scenario requires exact times, which only the simulation provides
+	// isKnown means that the result is known in advance: Expected is the cause of the violation, or
+	// "" if the property holds.
+	isKnown  bool
 	Expected string `json:"expected,omitempty"`
 }
 
-// KnownScopes returns searches of the scopes whose verdicts are known in advance.
+// KnownScopes returns searches of the scopes with known verdicts.
 func KnownScopes(reduce string) (all []*Search) {
 	for _, r := range knownScopes() {
-		all = append(all, &Search{Scope: r.Scope, Reduce: reduce, known: true, Expected: r.Cause})
+		all = append(all, &Search{Scope: r.Scope, Reduce: reduce, isKnown: true, Expected: r.Cause})
 	}
 	return all
 }
 
-// reductions maps names to sets of reductions, each with the differences between states that they
-// ignore.
+// reductions maps names to sets of reductions. ignored describes the differences between states that
+// they ignore.
 var reductions = map[string]struct {
 	Reductions
-	same string
+	ignored string
 }{
 	"none":  {Reductions{}, "nothing"},
 	"exact": {exactReductions, "identity of nodes and clients, arrival times of replies"},
 	"full":  {fullReductions, "identity of nodes and clients, arrival times of replies, needless waiting, steps that can only obstruct others"},
 }
 
-// ReductionNames lists the valid values of Search.Reduce.
+// ReductionNames lists the values of Search.Reduce.
 func ReductionNames() []string { return slices.Sorted(maps.Keys(reductions)) }
 
-// Searcher searches scopes and runs the stories that it finds with the real lock.
+// Searcher searches scopes and runs the counterexamples with the real lock.
 type Searcher struct {
-	TimeLimit time.Duration // time limit of one search
-	MaxBytes  int           // memory limit for its states
-	Known     scenario.Known
+	TimeLimit time.Duration // for one search
+	MaxBytes  int           // memory limit for the states of one search
+	Known     scenario.KnownNames
 	Store     string
-	// Run runs a scenario in the simulation. RunAndStore also writes the scenario to a file and
-	// stores the run.
+	// Run runs a scenario in the simulation. RunAndStore writes the scenario to a file, runs it in
+	// the simulation, and stores the run.
 	Run         func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome
 	RunAndStore func(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, command string) (outcome.Outcome, error)
 }
 
-// Folder is the folder in a store that contains the scenarios found by searches.
+// Folder is a store's folder for the scenarios found by searches.
 const Folder = "exhaust"
 
-// NotReplayedError is the error for a violation in the model that does not occur in the simulation.
+// NotReplayedError means that a violation in the model does not occur in the simulation.
 type NotReplayedError string
 
 func (e NotReplayedError) Error() string { return string(e) }
 
-// Search searches the scope of r and stores the result in r.
+// Search searches r's scope and stores the result in r.
 func (x Searcher) Search(ctx context.Context, r *Search) error {
-	limited, end := context.WithTimeout(ctx, x.TimeLimit)
-	defer end()
-	begun := time.Now()
-	var found scenario.Scenario
-	r.Result = newModel(r.Scope, reductions[r.Reduce].Reductions).Search(limited, x.MaxBytes, func(path []Step) bool {
+	searchCtx, cancel := context.WithTimeout(ctx, x.TimeLimit)
+	defer cancel()
+	start := time.Now()
+	var counterexample scenario.Scenario
+	r.Result = newModel(r.Scope, reductions[r.Reduce].Reductions).Search(searchCtx, x.MaxBytes, func(path []Step) bool {
 		if !r.CanRun() {
 			return true
 		}
 		s, err := newScenario(r.Name(), r.Scope, path, x.Known)
-		found = s
+		counterexample = s
 		return err == nil
 	})
-	r.Seconds = time.Since(begun).Seconds()
+	r.Seconds = time.Since(start).Seconds()
 	switch {
-	case r.Story != nil:
+	case r.Counterexample != nil:
 		r.Verdict = verdict.Violated
-		return x.replay(ctx, r, found)
-	case r.Complete && r.Rejected == 0:
+		return x.replay(ctx, r, counterexample)
+	case r.Complete && r.RejectedPaths == 0:
 		r.Verdict = verdict.Holds
 	default:
 		r.Verdict = verdict.Undecided
@@ -106,8 +106,8 @@ func (x Searcher) Search(ctx context.Context, r *Search) error {
 	return nil
 }
 
-// replay runs the scenario of a violation in the simulation, and stores the run unless the verdict
-// was known in advance.
+// replay runs a counterexample in the simulation, and stores the run unless the verdict is known in
+// advance.
 func (x Searcher) replay(ctx context.Context, r *Search, s scenario.Scenario) error {
 	if !r.CanRun() {
 		r.Cause = modelOnly
@@ -123,38 +123,37 @@ func (x Searcher) replay(ctx context.Context, r *Search, s scenario.Scenario) er
 	}
 	switch {
 	case r.Cause == "":
-		return NotReplayedError(fmt.Sprintf("%v: %s is violated in the model, but not in the simulation: %s\n%s", r.Scope, property, o.Error, caption(r.Story)))
-	case r.known:
+		return NotReplayedError(fmt.Sprintf("%v: %s is violated in the model, but not in the simulation: %s\n%s", r.Scope, property, o.Error, caption(r.Counterexample)))
+	case r.isKnown:
 		return nil
 	}
 	s.Expect[property] = scenario.Expectation{Want: string(verdict.Violated), Cause: r.Cause, Node: r.Node}
-	text, err := scenario.Write(s, fmt.Sprintf("Found by a search of all orders of messages and faults: %v.\n\n%s", r.Scope, caption(r.Story)), x.Known)
+	text, err := scenario.Write(s, fmt.Sprintf("Found by a search of all orders of messages and faults: %v.\n\n%s", r.Scope, caption(r.Counterexample)), x.Known)
 	if err != nil {
 		return err
 	}
 	r.File = filepath.Join(x.Store, Folder, r.Name()+".yaml")
-	r.Command, r.exact = "lockpick run "+display.ShellQuote(r.File), s.Exact
+	r.Command, r.requiresExactTimes = "lockpick run "+display.ShellQuote(r.File), s.Exact
 	o, err = x.RunAndStore(ctx, s, 1, r.File, text, r.Command)
 	r.Dir = o.Dir
 	return cmp.Or(err, ctx.Err())
 }
 
-// property returns the property that the search tries to violate, which is MutualExclusion by
-// default.
+// property returns the property to violate.
 func (s Scope) property() Property { return cmp.Or(s.Property, MutualExclusion) }
 
-// Code returns the exit code of the search.
+// Code returns the search's exit code.
 func (r *Search) Code() int {
 	switch {
 	case r.Verdict == verdict.Undecided:
 		return outcome.ExitUndecided
-	case r.known && r.Cause == r.Expected, !r.known && r.Verdict == verdict.Holds:
+	case r.isKnown && r.Cause == r.Expected, !r.isKnown && r.Verdict == verdict.Holds:
 		return outcome.ExitOK
 	}
 	return outcome.ExitUnexpected
 }
 
-// assumptions lists the assumptions under which the result "none" is valid.
+// assumptions lists what must be true for the result "none" to apply.
 func assumptions(scope Scope) []string {
 	out := []string{
 		"the clock rates of clients and nodes differ by no more than the allowed drift",
@@ -174,85 +173,85 @@ func assumptions(scope Scope) []string {
 	return out
 }
 
-// outcome describes the result of the search.
+// outcome describes the result.
 func (r *Search) outcome() string {
 	switch {
 	case r.Verdict == verdict.Holds:
 		return "none within this bound"
-	case r.Verdict == verdict.Violated && r.known && r.Cause == r.Expected:
+	case r.Verdict == verdict.Violated && r.isKnown && r.Cause == r.Expected:
 		return fmt.Sprintf("violated, as expected (%s)", r.Cause)
 	case r.Verdict == verdict.Violated:
 		return fmt.Sprintf("VIOLATED (%s)", r.Cause)
 	case !r.Complete:
 		return "inconclusive: the search hit a limit"
 	}
-	return fmt.Sprintf("inconclusive: no times can be assigned to %s", display.Plural(r.Rejected, "violation"))
+	return fmt.Sprintf("inconclusive: no times can be assigned to %s", display.Plural(r.RejectedPaths, "violation"))
 }
 
-// steps returns the number of steps in the story, or "" if there is none.
+// steps returns the number of steps in the counterexample as text, or "" if there is none.
 func (r *Search) steps() string {
-	if len(r.Story) == 0 {
+	if len(r.Counterexample) == 0 {
 		return ""
 	}
-	return fmt.Sprint(len(r.Story))
+	return fmt.Sprint(len(r.Counterexample))
 }
 
-// Print prints the result of searching one scope.
+// Print prints the result of one search.
 func (r *Search) Print(w io.Writer) {
 	fmt.Fprintf(w, "2 clients, %v: all orders of messages, losses, pauses and expirations\n%s, %s, %.1f s, %d MB\n", r.Scope,
 		display.Plural(r.States, "state"), display.Plural(r.Acquires, "acquire"), r.Seconds, (r.Bytes+1<<20-1)>>20)
 	if r.Verdict == verdict.Violated {
-		fmt.Fprintf(w, "%s %s in %d steps, the minimum\n\n%s\n", r.property(), display.Paint(w, display.Bad, "VIOLATED"), len(r.Story), caption(r.Story))
+		fmt.Fprintf(w, "%s %s in %d steps, the minimum\n\n%s\n", r.property(), display.Paint(w, display.BadText, "VIOLATED"), len(r.Counterexample), caption(r.Counterexample))
 		if !r.CanRun() {
-			fmt.Fprintln(w, "cannot be replayed: the lock or the property exists only in the model, or the simulation cannot express the steps")
+			fmt.Fprintln(w, "can't be replayed: the lock or the property exists only in the model, or a scenario can't express the steps")
 			return
 		}
 		onServers := r.Command + " --backend process"
-		if r.exact {
-			onServers = "not possible: it needs more exact times than real servers provide"
+		if r.requiresExactTimes {
+			onServers = "not possible: it requires more precise timing than real servers provide"
 		}
 		fmt.Fprintf(w, "replayed in the simulation with the real lock: %s\n\n    scenario:  %s\n    record:    %s\n    run again: %s\n    on redis-servers: %s\n", r.Because, r.File, r.Dir, r.Command, onServers)
 		return
 	}
-	in := display.Plain
+	style := display.PlainText
 	if r.Verdict == verdict.Holds {
-		in = display.Good
+		style = display.GoodText
 	}
-	fmt.Fprintf(w, "%s: %s\nassumes: %s\nignores: %s\n", r.property(), display.Paint(w, in, r.outcome()), strings.Join(assumptions(r.Scope), ";\n    "), reductions[r.Reduce].same)
+	fmt.Fprintf(w, "%s: %s\nassumes: %s\nignores: %s\n", r.property(), display.Paint(w, style, r.outcome()), strings.Join(assumptions(r.Scope), ";\n    "), reductions[r.Reduce].ignored)
 }
 
-// forEachProperty calls do for each property, with the searches for its violations.
+// forEachProperty calls do for each property with the searches that try to violate it.
 func forEachProperty(all []*Search, do func(Property, []*Search)) {
 	for _, p := range Properties() {
 		do(p, slices.DeleteFunc(slices.Clone(all), func(r *Search) bool { return r.property() != p }))
 	}
 }
 
-// Print prints the results of searching scopes with known verdicts.
+// Print prints the results for scopes with known verdicts.
 func Print(w io.Writer, all []*Search) {
 	unexpected := 0
 	forEachProperty(all, func(p Property, rows []*Search) {
 		t := display.Table{{"nodes", "attempts", "options", "states", "acquires", "steps", string(p)}}
 		for _, r := range rows {
-			what := r.outcome()
+			description := r.outcome()
 			if r.Code() != outcome.ExitOK {
 				unexpected++
-				what += ", NOT AS EXPECTED"
+				description += ", NOT AS EXPECTED"
 			}
-			t = append(t, []string{fmt.Sprint(r.Nodes), fmt.Sprint(r.Attempts), strings.Join(r.options(), ", "), fmt.Sprint(r.States), fmt.Sprint(r.Acquires), r.steps(), what})
+			t = append(t, []string{fmt.Sprint(r.Nodes), fmt.Sprint(r.Attempts), strings.Join(r.options(), ", "), fmt.Sprint(r.States), fmt.Sprint(r.Acquires), r.steps(), description})
 		}
 		fmt.Fprintf(w, "%s\n\n", strings.Join(t.Lines("", 160), "\n"))
 	})
 	fmt.Fprintf(w, `Two clients and one key; all orders of messages, losses, pauses and expirations.
 assumes: %s
 ignores: %s
-Each violation was run in the simulation with the real lock, and the checker named its cause. Those
-marked "in the model" cannot be run.
+Each violation was replayed in the simulation with the real lock, and the checker determined its cause.
+Violations marked "in the model" can't be replayed.
 %s: %d as expected
-`, strings.Join(assumptions(Scope{Crashes: 1}), ";\n    "), reductions[all[0].Reduce].same, display.Plural(len(all), "scope"), len(all)-unexpected)
+`, strings.Join(assumptions(Scope{Crashes: 1}), ";\n    "), reductions[all[0].Reduce].ignored, display.Plural(len(all), "scope"), len(all)-unexpected)
 }
 
-// Markdown prints the results in Markdown: a table for each property, and the assumptions.
+// Markdown prints the results as Markdown: a table for each property, then the assumptions.
 func Markdown(w io.Writer, all []*Search) error {
 	var b strings.Builder
 	forEachProperty(all, func(p Property, rows []*Search) {
@@ -261,7 +260,7 @@ func Markdown(w io.Writer, all []*Search) error {
 		}
 		fmt.Fprintf(&b, "| scope | states | acquires | steps | %s |\n|---|---:|---:|---:|---|\n", p)
 		for _, r := range rows {
-			fmt.Fprintf(&b, "| %v | %s | %s | %s | %s |\n", r.Scope, display.Grouped(r.States), display.Grouped(r.Acquires), r.steps(), r.outcome())
+			fmt.Fprintf(&b, "| %v | %s | %s | %s | %s |\n", r.Scope, display.GroupDigits(r.States), display.GroupDigits(r.Acquires), r.steps(), r.outcome())
 		}
 		b.WriteByte('\n')
 	})
@@ -275,7 +274,7 @@ func Markdown(w io.Writer, all []*Search) error {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "\nDifferences ignored: %s.\n", reductions[all[0].Reduce].same)
+	fmt.Fprintf(&b, "\nDifferences ignored: %s.\n", reductions[all[0].Reduce].ignored)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// findResourceDifference makes holds read and write in random order, both in the model and with the
+// findResourceDifference lets holds read and write in random order, in the model and with the
 // resource's real scripts on a simulated node. It compares which requests are accepted, and which
-// writes overwrite one that their hold has not seen.
+// writes overwrite one that their client has not seen.
 func (m *model) findResourceDifference(t *testing.T, rounds int, change func(script string) string) (lostUpdates, refusals int, difference string) {
 	scripts := resourceScripts(t, change)
 	mode := "none"
@@ -21,50 +21,50 @@ func (m *model) findResourceDifference(t *testing.T, rounds int, change func(scr
 	for round := range rounds {
 		n, s := start(""), m.initialState()
 		for c := range s.client {
-			s.client[c] = clientState{phase: holding, attempts: uint8(m.Attempts)}
+			s.client[c] = clientState{phase: phaseHolding, attempts: uint8(m.Attempts)}
 		}
 		base := map[int]int64{}
 		for l := range m.leases() {
-			s.fence[l] = uint8(1 + rng.IntN(3))
+			s.tokens[l] = uint8(1 + rng.IntN(3))
 		}
 		ask := func(a action, l int, version int64) []any {
-			reply, err := n.Do("EVAL", scripts[a], "1", "r", fmt.Sprintf("%d:%s", l, a), fmt.Sprint(l), fmt.Sprint(version), fmt.Sprint(s.fence[l]), "token", mode)
+			reply, err := n.Do("EVAL", scripts[a], "1", "r", fmt.Sprintf("%d:%s", l, a), fmt.Sprint(l), fmt.Sprint(version), fmt.Sprint(s.tokens[l]), "token", mode)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return reply.([]any)
 		}
-		var did []string
+		var log []string
 		for range 12 {
 			l := rng.IntN(m.leases())
 			accepted := m.accepts(&s, l)
-			switch s.section[l] {
-			case unread:
-				did = append(did, fmt.Sprintf("%d reads with token %d", l, s.fence[l]))
+			switch s.sections[l] {
+			case sectionUnread:
+				log = append(log, fmt.Sprintf("%d reads with token %d", l, s.tokens[l]))
 				reply := ask(readDone, l, 0)
 				if reply[0] != replyNumber(accepted) {
-					return lostUpdates, refusals, fmt.Sprintf("round %d, %v: resource replied %v; model accepts: %v", round, did, reply[0], accepted)
+					return lostUpdates, refusals, fmt.Sprintf("round %d, %v: resource replied %v; model accepts: %v", round, log, reply[0], accepted)
 				}
 				if base[l] = reply[1].(int64); accepted {
-					s.section[l] = read
+					s.sections[l] = sectionRead
 					m.recordToken(&s, l)
 				} else {
 					refusals++
-					s.section[l] = wrote // the hold's work ends
+					s.sections[l] = sectionWritten // the hold's work ends
 				}
-			case read, readLate:
-				s.section[l] += sent - read
-			case sent, sentLate:
-				did = append(did, fmt.Sprintf("%d writes with token %d", l, s.fence[l]))
+			case sectionRead, sectionReadLate:
+				s.sections[l] += sectionSent - sectionRead
+			case sectionSent, sectionSentLate:
+				log = append(log, fmt.Sprintf("%d writes with token %d", l, s.tokens[l]))
 				reply := ask(writeArrived, l, base[l])
 				if reply[0] != replyNumber(accepted) {
-					return lostUpdates, refusals, fmt.Sprintf("round %d, %v: resource replied %v; model accepts: %v", round, did, reply[0], accepted)
+					return lostUpdates, refusals, fmt.Sprintf("round %d, %v: resource replied %v; model accepts: %v", round, log, reply[0], accepted)
 				}
 				s.violated = false
 				m.applyWrite(&s, l, accepted)
 				lost := accepted && reply[1] != base[l]+1
 				if lost != s.violated {
-					return lostUpdates, refusals, fmt.Sprintf("round %d, %v: version %v, based on %d; lost update in the model: %v", round, did, reply[1], base[l], s.violated)
+					return lostUpdates, refusals, fmt.Sprintf("round %d, %v: version %v, based on %d; lost update in the model: %v", round, log, reply[1], base[l], s.violated)
 				}
 				if lost {
 					lostUpdates++
@@ -72,7 +72,7 @@ func (m *model) findResourceDifference(t *testing.T, rounds int, change func(scr
 				if !accepted {
 					refusals++
 				}
-				s.section[l] = wrote
+				s.sections[l] = sectionWritten
 			}
 		}
 		n.Close()
@@ -99,7 +99,7 @@ func replyNumber(yes bool) int64 {
 	return 0
 }
 
-// The real resource accepts the same requests and loses the same updates as the model's.
+// The real resource and the model accept the same requests and lose the same updates.
 func TestResource(t *testing.T) {
 	same := func(script string) string { return script }
 	for _, fence := range []bool{false, true} {

@@ -6,94 +6,93 @@ import (
 	"fmt"
 )
 
-// phase is what a client is currently doing.
+// phase is what a client is doing.
 type phase uint8
 
 const (
-	idle      phase = iota
-	acquiring       // an attempt is in progress
-	raising         // the client has the votes and is writing its fencing token back
-	holding         // the client holds the lock
-	extending       // the client holds the lock and has requested an extension
-	lost            // a majority refused the extension; the client will release
+	phaseIdle      phase = iota
+	phaseAcquiring       // an attempt is in progress
+	phaseRaising         // has the votes, and is writing its fencing token back
+	phaseHolding
+	phaseExtending // holds the lock, and has requested an extension
+	phaseLost      // a majority refused the extension, so the client will release the lock
 )
 
-// request is the state of a request to a node.
+// request is the state of a client's request to a node.
 type request uint8
 
 const (
-	none          request = iota // not sent, or no longer relevant
-	inFlight                     // in flight
-	replyYes                     // granted; the reply is in flight
-	replyNo                      // refused; the reply is in flight
-	receivedYes                  // granted; the reply has arrived
-	receivedNo                   // refused; the reply has arrived
-	unconditional                // a DEL in flight that does not check the token
-	tombstoned                   // a SET in flight that a tombstone on the node will refuse
+	requestNone request = iota // not sent, or no longer relevant
+	requestInFlight
+	yesInFlight      // granted; the reply is in flight
+	noInFlight       // refused; the reply is in flight
+	yesReceived      // granted; the reply has arrived
+	noReceived       // refused; the reply has arrived
+	unconditionalDel // a DEL in flight that does not check the token
+	tombstonedSet    // a SET in flight that the node will refuse because of a tombstone
 )
 
-// key is the key on a node: 0 if there is none, otherwise an encoding of its lease and generation,
-// which determine the window after which it may expire.
+// key is a node's key: 0 if there is none, otherwise an encoding of its lease and generation, which
+// identify the window after which it may expire.
 type key uint8
 
-// keyOf returns the key of a lease, set by its attempt (generation 0) or its extension (1).
+// keyOf returns a lease's key as set by its attempt (generation 0) or its extension (generation 1).
 func keyOf(lease, generation int) key { return key(1 + 2*lease + generation) }
 
 func (k key) lease() int      { return int(k-1) / 2 }
 func (k key) generation() int { return int(k-1) % 2 }
 
-// state is a complete state of the model. Leases are numbered by attempt: client × Attempts + attempt.
+// state is a state of the model. Leases are numbered by attempt: client × Attempts + attempt.
 type state struct {
 	client         [2]clientState
-	endedWindows   [maxLeases]uint8 // number of windows that have ended: the attempt's, then the extension's
-	crashes, jumps uint8            // remaining budget
+	endedWindows   [maxLeases]uint8 // number of ended windows: the attempt's, then the extension's
+	crashes, jumps uint8            // remaining faults
 	node           [MaxNodes]node
 
-	fence    [maxLeases]uint8   // fencing tokens, as long as they may still be used
-	section  [maxLeases]section // progress of each hold's work on the resource
-	maxToken uint8              // the highest token that the resource has seen, or with fencingOrder, that has been issued
-	violated bool               // the property was violated
+	tokens   [maxLeases]uint8   // fencing tokens that may still be used
+	sections [maxLeases]section // progress of each hold's work
+	maxToken uint8              // the highest token that the resource has seen or, with fencingOrder, the highest issued
+	violated bool               // whether the property was violated
 }
 
-// clientState is the state of one client.
 type clientState struct {
-	phase      phase
-	attempts   uint8 // number of attempts
-	acquired   uint8 // bit set of attempts that acquired, if tokens are shared
-	extensions uint8 // number of extensions requested in this hold
-	generation uint8 // window in which the client considers itself the holder: 0 for the attempt's, 1 for the extension's
-	unbounded  uint8 // 1 if the client considers itself the holder regardless of windows
-	minToken   uint8 // with fencingOrder, maxToken + 1 when the first SET of this attempt arrived; 0 if none has arrived
+	phase            phase
+	attempts         uint8 // number of attempts so far
+	acquiredAttempts uint8 // bit set of attempts that acquired the lock, if tokens are shared
+	extensions       uint8 // number of extensions requested in the current hold
+	generation       uint8 // the window of the current hold: 0 for the attempt's, 1 for the extension's
+	unbounded        uint8 // 1 if the client considers itself the holder whether or not its window has ended
+	minToken         uint8 // with fencingOrder, maxToken + 1 at the arrival of the attempt's first SET; 0 before that
 }
 
-// node is the state of one node, and of the messages to and from it.
+// node is the state of a node and of the messages to and from it.
 type node struct {
 	key           key
-	disk          key // the synced key, with fsync everysec
-	down          uint8
+	diskKey       key // the key on disk, with fsync everysec
+	downState     uint8
 	set, ext, del [maxLeases]request
 
-	count, synced uint8 // counted grants, in memory and on disk
-	granted       [maxLeases]uint8
-	raise         [maxLeases]request // requests to raise the count to a lease's token
+	count, syncedCount uint8 // grant counts in memory and on disk
+	grantedCount       [maxLeases]uint8
+	raise              [maxLeases]request // requests to raise the count to a lease's token
 }
 
-// up is the value of node.down for a node that is up. Otherwise node.down encodes the key that the
-// node lost.
-const up = 0
+// nodeUp is the downState of a node that is up. Otherwise downState encodes the key that the node
+// lost.
+const nodeUp = 0
 
-func downWith(k key) uint8 { return uint8(k) + 1 }
+func downStateFor(k key) uint8 { return uint8(k) + 1 }
 
-// model is a scope together with the reductions of its search.
+// model is a scope with the reductions to apply.
 type model struct {
 	Scope
 	Reductions
 	rules
 	codec          codec
-	extraReduction func(*state) // an additional reduction, for tests of incorrect reductions
+	extraReduction func(*state) // for tests of wrong reductions; may be nil
 }
 
-// newModel returns a model of a scope, which must be valid according to Check.
+// newModel returns a model of a valid scope.
 func newModel(s Scope, r Reductions) *model {
 	if s.Restart == "" {
 		s.Restart = RestartEmpty
@@ -102,7 +101,7 @@ func newModel(s Scope, r Reductions) *model {
 		s.Property = MutualExclusion
 	}
 	m := &model{Scope: s, Reductions: r, rules: s.rules()}
-	if m.firstNodeCount {
+	if m.tokenFromFirstNode {
 		m.Symmetry = false // the first node is special
 	}
 	m.codec = newCodec(s, m.Symmetry)
@@ -125,19 +124,19 @@ func (m *model) sameToken(s *state, l, k int) bool {
 	}
 	l, k = min(l, k), max(l, k)
 	between := uint8(1)<<(k%m.Attempts) - uint8(1)<<(l%m.Attempts)
-	return s.client[l/m.Attempts].acquired&between == 0
+	return s.client[l/m.Attempts].acquiredAttempts&between == 0
 }
 
 // believes reports whether a client considers itself the holder.
 func (m *model) believes(s *state, c int) bool {
 	k := &s.client[c]
-	if k.phase != holding && k.phase != extending {
+	if k.phase != phaseHolding && k.phase != phaseExtending {
 		return false
 	}
 	return k.unbounded == 1 || s.endedWindows[m.current(s, c)] <= k.generation
 }
 
-// violated reports whether the state violates the scope's property.
+// violated reports whether a state violates the scope's property.
 func (m *model) violated(s *state) bool {
 	switch m.Property {
 	case MutualExclusion:
@@ -148,19 +147,19 @@ func (m *model) violated(s *state) bool {
 	return s.violated
 }
 
-// mayExpire reports whether a key's last window has ended, so that the key may expire.
+// mayExpire reports whether a key's window has ended, so that the key may expire.
 func (m *model) mayExpire(s *state, k key) bool {
 	return k > 0 && int(s.endedWindows[k.lease()]) > k.generation()
 }
 
-// initialState returns the state before the first step.
 func (m *model) initialState() state {
 	s := state{crashes: uint8(m.Crashes), jumps: uint8(m.Jumps)}
 	reducer{m}.reduce(&s)
 	return s
 }
 
-// next calls yield with each possible next state. A state is valid only during the call.
+// next calls yield with each possible step and the state after it, which is valid only during the
+// call.
 func (m *model) next(s *state, yield func(*state, Step)) {
 	w := walk{m, s, yield}
 	for c := range 2 {
@@ -177,20 +176,20 @@ func (m *model) next(s *state, yield func(*state, Step)) {
 // walk enumerates the steps from one state.
 type walk struct {
 	*model
-	from  *state
+	state *state
 	yield func(*state, Step)
 }
 
-// step yields the state that results from applying change to a copy of the current state.
-func (w walk) step(did Step, change func(*state)) {
-	t := *w.from
+// step yields a step and the state after it, which change makes from a copy of the current state.
+func (w walk) step(step Step, change func(*state)) {
+	t := *w.state
 	change(&t)
 	reducer{w.model}.reduce(&t)
-	w.yield(&t, did)
+	w.yield(&t, step)
 }
 
-// codec packs states of a scope. A packed state consists of a head and one part for each node,
-// which contains its key and the messages of each lease. The head and each part occupy whole bytes.
+// codec packs a scope's states. A packed state consists of a head and a part for each node, with
+// its key and the messages of each lease. The head and each part occupy whole bytes.
 type codec struct {
 	Scope
 	symmetry             bool
@@ -209,16 +208,16 @@ func newCodec(s Scope, symmetry bool) codec {
 
 func (c codec) size() int { return c.headBytes + c.Nodes*c.nodeBytes }
 
-// tokenBits is enough for a token or a count, which never exceeds MaxNodes × maxLeases.
+// tokenBits is enough bits for a token or a count, which never exceeds MaxNodes × maxLeases.
 const tokenBits = 5
 
-// head packs or unpacks the fields of a state, except those of its nodes.
+// head packs or unpacks a state's fields, except its nodes.
 func (c codec) head(s *state, p *packer) {
 	for i := range s.client {
 		k := &s.client[i]
 		p.field((*uint8)(&k.phase), 3)
 		p.field(&k.attempts, 2)
-		p.field(&k.acquired, 3)
+		p.field(&k.acquiredAttempts, 3)
 		p.field(&k.extensions, 1)
 		p.field(&k.generation, 1)
 		p.field(&k.unbounded, 1)
@@ -231,10 +230,10 @@ func (c codec) head(s *state, p *packer) {
 	for l := range c.leases() {
 		p.field(&s.endedWindows[l], 2)
 		if c.Property == resourceSafety {
-			p.field((*uint8)(&s.section[l]), 3)
+			p.field((*uint8)(&s.sections[l]), 3)
 		}
 		if c.Fence {
-			p.field(&s.fence[l], tokenBits)
+			p.field(&s.tokens[l], tokenBits)
 		}
 	}
 	if c.Property != MutualExclusion {
@@ -248,14 +247,13 @@ func (c codec) head(s *state, p *packer) {
 	}
 }
 
-// node packs or unpacks the fields of one node.
 func (c codec) node(n *node, p *packer) {
 	p.field((*uint8)(&n.key), 4)
-	p.field((*uint8)(&n.disk), 4)
-	p.field(&n.down, 4)
+	p.field((*uint8)(&n.diskKey), 4)
+	p.field(&n.downState, 4)
 	if c.Fence {
 		p.field(&n.count, tokenBits)
-		p.field(&n.synced, tokenBits)
+		p.field(&n.syncedCount, tokenBits)
 	}
 	for l := range c.leases() {
 		del := uint8(min(n.del[l], 2)) // none, in flight or unconditional
@@ -263,47 +261,47 @@ func (c codec) node(n *node, p *packer) {
 		p.field((*uint8)(&n.ext[l]), 3)
 		p.field(&del, 2)
 		if n.del[l] = request(del); del == 2 {
-			n.del[l] = unconditional
+			n.del[l] = unconditionalDel
 		}
 		if c.Fence {
-			p.field(&n.granted[l], tokenBits)
+			p.field(&n.grantedCount[l], tokenBits)
 			p.field((*uint8)(&n.raise[l]), 3)
 		}
 	}
 }
 
-// swapClients returns the state with the two clients exchanged.
+// swapClients returns a copy of the state with the clients exchanged.
 func (c codec) swapClients(s *state) state {
 	t := *s
 	t.client[0], t.client[1] = s.client[1], s.client[0]
-	other := func(l int) int { return (l + c.Attempts) % c.leases() }
+	swap := func(l int) int { return (l + c.Attempts) % c.leases() }
 	rename := func(k *key) {
 		if *k > 0 {
-			*k = keyOf(other(k.lease()), k.generation())
+			*k = keyOf(swap(k.lease()), k.generation())
 		}
 	}
 	for n := range c.Nodes {
-		me := &t.node[n]
-		rename(&me.key)
-		rename(&me.disk)
-		if me.down != up {
-			lost := key(me.down - 1)
+		swapped := &t.node[n]
+		rename(&swapped.key)
+		rename(&swapped.diskKey)
+		if swapped.downState != nodeUp {
+			lost := key(swapped.downState - 1)
 			rename(&lost)
-			me.down = downWith(lost)
+			swapped.downState = downStateFor(lost)
 		}
 	}
 	for l := range c.leases() {
-		k := other(l)
-		t.endedWindows[l], t.section[l], t.fence[l] = s.endedWindows[k], s.section[k], s.fence[k]
+		k := swap(l)
+		t.endedWindows[l], t.sections[l], t.tokens[l] = s.endedWindows[k], s.sections[k], s.tokens[k]
 		for n := range c.Nodes {
-			me, old := &t.node[n], &s.node[n]
-			me.set[l], me.ext[l], me.del[l], me.granted[l], me.raise[l] = old.set[k], old.ext[k], old.del[k], old.granted[k], old.raise[k]
+			swapped, original := &t.node[n], &s.node[n]
+			swapped.set[l], swapped.ext[l], swapped.del[l], swapped.grantedCount[l], swapped.raise[l] = original.set[k], original.ext[k], original.del[k], original.grantedCount[k], original.raise[k]
 		}
 	}
 	return t
 }
 
-// append appends a packed state to b. Each part leaves out the bytes that are always 0.
+// append appends a packed state to b. With symmetry, it sorts the nodes.
 func (c codec) append(b []byte, s *state) []byte {
 	var head packer
 	var node [MaxNodes]packer
@@ -330,8 +328,8 @@ func (c codec) unpack(b []byte) (s state) {
 	return s
 }
 
-// canonical appends the representative of all states that differ from s only in the names of nodes and
-// clients.
+// canonical appends the packed representative of all states that equal s except for the names of
+// nodes and clients.
 func (c codec) canonical(b []byte, s *state) []byte {
 	b = c.append(b, s)
 	if !c.symmetry {
@@ -345,12 +343,12 @@ func (c codec) canonical(b []byte, s *state) []byte {
 	return b[:n]
 }
 
-// word is 128 bits.
+// word is a 128-bit number.
 type word struct{ low, high uint64 }
 
 func (w word) less(v word) bool { return w.high < v.high || w.high == v.high && w.low < v.low }
 
-// append appends the given number of a word's low-order bytes to b.
+// append appends the low-order bytes of a word to b.
 func (w word) append(b []byte, bytes int) []byte {
 	var all [16]byte
 	binary.LittleEndian.PutUint64(all[:8], w.low)
@@ -364,14 +362,13 @@ func readWord(b []byte) word {
 	return word{binary.LittleEndian.Uint64(all[:8]), binary.LittleEndian.Uint64(all[8:])}
 }
 
-// packer packs numbers into a word one after another, or unpacks them in the same order.
+// packer packs numbers into a word or unpacks them in the same order.
 type packer struct {
 	word
-	offset    int  // number of bits processed
-	unpacking bool // unpack instead of pack
+	offset    int // bits processed so far
+	unpacking bool
 }
 
-// field packs or unpacks a number.
 func (p *packer) field(x *uint8, bits int) {
 	if p.unpacking {
 		*x = p.take(bits)
@@ -397,15 +394,14 @@ func (p *packer) take(bits int) uint8 {
 	return uint8(x)
 }
 
-// action is a kind of step.
 type action string
 
 // Actions of clients, windows, messages and nodes. The values are printed.
 const (
-	started         action = "starts"
-	acquired        action = "acquires"
+	attemptStarted  action = "starts"
+	lockAcquired    action = "acquires"
 	acquireFailed   action = "fails to acquire"
-	released        action = "releases"
+	lockReleased    action = "releases"
 	extendStarted   action = "begins to extend"
 	extendSucceeded action = "extends"
 	extendLost      action = "learns that the lock is lost"
@@ -429,21 +425,20 @@ const (
 	clockJumped     action = "clock jumps"
 )
 
-// Step is one transition of the model.
+// Step is a transition of the model.
 type Step struct {
-	Action  action `json:"action"`
-	Client  int    `json:"client"` // 1 or 2; 0: none
-	Attempt int    `json:"attempt"`
-	Node    int    `json:"node"`              // from 1; 0: none
-	Yes     bool   `json:"yes,omitempty"`     // whether the node grants it
-	Expired bool   `json:"expired,omitempty"` // the request finds the key expired
-	Synced  bool   `json:"synced,omitempty"`  // the change is synced immediately
-	Heard   uint8  `json:"heard,omitempty"`   // bit set of nodes whose grant counts the client received
-	Behind  uint8  `json:"behind,omitempty"`  // those nodes to which the client writes its token back
-	Fence   uint8  `json:"fence,omitempty"`   // the fencing token
+	Action         action `json:"action"`
+	Client         int    `json:"client"` // 1 or 2; 0 means none
+	Attempt        int    `json:"attempt"`
+	Node           int    `json:"node"`              // starts at 1; 0 means none
+	Yes            bool   `json:"yes,omitempty"`     // whether the node or the resource grants the request
+	Expired        bool   `json:"expired,omitempty"` // whether the request finds the key expired
+	Synced         bool   `json:"synced,omitempty"`  // whether the change is synced immediately
+	CountsReceived uint8  `json:"heard,omitempty"`   // set of nodes whose grant counts the client received
+	LaggingNodes   uint8  `json:"behind,omitempty"`  // set of nodes that get the token written back
+	Fence          uint8  `json:"fence,omitempty"`   // the fencing token
 }
 
-// String describes the step.
 func (s Step) String() string {
 	who := fmt.Sprintf("c%d", s.Client)
 	if s.Attempt > 1 {
@@ -465,7 +460,7 @@ func (s Step) String() string {
 			return fmt.Sprintf("%s receives the reply of n%d: %s", who, s.Node, answer)
 		}
 		return fmt.Sprintf("%s of %s at n%d: %s", s.Action, who, s.Node, answer)
-	case acquired, raiseStarted:
+	case lockAcquired, raiseStarted:
 		if s.Fence > 0 {
 			who += fmt.Sprintf(", with token %d,", s.Fence)
 		}

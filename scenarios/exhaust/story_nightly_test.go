@@ -14,69 +14,70 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// notSimulated maps stories that do not occur in the simulation to their cause on real servers. In
-// the simulation, connections to a node that loses power stay open until a client uses them. With
-// processes, they are closed when the server exits.
-var notSimulated = map[string]string{
+// notInSimulation maps scopes whose counterexamples do not occur in the simulation to the cause on
+// real servers. In the simulation, connections to a node that loses power stay open until a client
+// uses them. With processes, they are closed when the server exits.
+var notInSimulation = map[string]string{
 	"exhaust-4n-1a-extend-crash-everysec-same-value-for-clients": "lost-unsynced",
 }
 
-// Every violation found in a small scope occurs in the simulation, with and without reductions.
+// Every violation found in a small scope occurs in the simulation, with exact and with full
+// reductions.
 func TestAllStoriesOccur(t *testing.T) {
-	found, untimed, exact, unseen := 0, 0, 0, 0
-	for r := range stories(t) {
-		if untimed += r.Rejected; r.Story == nil {
+	numFound, numUntimed, numExact, numUnsimulated := 0, 0, 0, 0
+	for r := range counterexamples(t) {
+		if numUntimed += r.RejectedPaths; r.Counterexample == nil {
 			continue
 		}
-		found++
+		numFound++
 		if r.scenario.Exact {
-			exact++
+			numExact++
 		}
 		j, o, text := simulate(t, r.scope, r.scenario)
-		not := notSimulated[r.scenario.Name] != ""
-		if not {
-			unseen++
+		notSimulated := notInSimulation[r.scenario.Name] != ""
+		if notSimulated {
+			numUnsimulated++
 		}
-		if happens := j.Got == verdict.Violated && o.Code == outcome.ExitOK; happens == not {
-			t.Errorf("%v: %s %s: %s, code %d %s, not simulated: %v\n%s%s", r.scope, r.scope.Property, j.Got, j.Because, o.Code, o.Error, not, caption(r.Story), text)
+		if occurs := j.Got == verdict.Violated && o.Code == outcome.ExitOK; occurs == notSimulated {
+			t.Errorf("%v: %s %s: %s, code %d %s, in notInSimulation: %v\n%s%s", r.scope, r.scope.Property, j.Got, j.Because, o.Code, o.Error, notSimulated, caption(r.Counterexample), text)
 		}
 	}
-	t.Logf("%d stories: %d need exact times, %d are not simulated; %d paths have no possible times", found, exact, unseen, untimed)
-	if *storyFilter == "" && found < 1300 {
-		t.Errorf("found only %d stories", found)
+	t.Logf("%d counterexamples: %d require exact times, %d do not occur in the simulation; %d paths have no possible times", numFound, numExact, numUnsimulated, numUntimed)
+	if *counterexampleFilter == "" && numFound < 1300 {
+		t.Errorf("found only %d counterexamples", numFound)
 	}
 }
 
-// storyFilter selects the stories that tests run. By default they run all.
-var storyFilter = flag.String("stories", "", "run only the stories of scopes whose name matches the regular expression")
+// counterexampleFilter selects the counterexamples to run.
+var counterexampleFilter = flag.String("stories", "", "run only the counterexamples of scopes whose name matches this regular expression")
 
-// foundStory is the result of a search and its scenario.
-type foundStory struct {
+// foundCounterexample is the result of a search, with the scenario of its counterexample.
+type foundCounterexample struct {
 	Result
 	scope    Scope
 	scenario scenario.Scenario
 }
 
-// allStories caches the stories found by all searches.
-var allStories []foundStory
+// allCounterexamples caches the results of all searches.
+var allCounterexamples []foundCounterexample
 
-// stories yields the stories found by searching all small scopes, each with exactReductions and
+// counterexamples yields the results of searching all small scopes, each with exactReductions and
 // with fullReductions.
-func stories(t *testing.T) iter.Seq[foundStory] {
-	if allStories != nil {
-		return slices.Values(allStories)
+func counterexamples(t *testing.T) iter.Seq[foundCounterexample] {
+	if allCounterexamples != nil {
+		return slices.Values(allCounterexamples)
 	}
-	return func(yield func(foundStory) bool) {
+	return func(yield func(foundCounterexample) bool) {
 		for _, s := range smallScopes() {
-			if !regexp.MustCompile(*storyFilter).MatchString(s.Name()) {
+			if !regexp.MustCompile(*counterexampleFilter).MatchString(s.Name()) {
 				continue
 			}
 			for _, reductions := range []Reductions{exactReductions, fullReductions} {
 				if s.Fence && s.Nodes > 1 && reductions == exactReductions {
-					continue // counts lead to too many states
+					continue // grant counts lead to too many states
 				}
 				r, found := search(t, s, reductions)
-				if allStories = append(allStories, foundStory{r, s, found}); !yield(allStories[len(allStories)-1]) {
+				if allCounterexamples = append(allCounterexamples, foundCounterexample{r, s, found}); !yield(allCounterexamples[len(allCounterexamples)-1]) {
 					return
 				}
 			}
@@ -84,8 +85,8 @@ func stories(t *testing.T) iter.Seq[foundStory] {
 	}
 }
 
-// smallScopes returns all small scopes. For mutual exclusion, these combine each mistake with each
-// fault. For the resource and fencing tokens, they combine the reference lock with each fault.
+// smallScopes returns all small scopes: for mutual exclusion, each mistake with each fault, and for
+// the resource and fencing tokens, each fault with and without a mistake.
 func smallScopes() (out []Scope) {
 	faults := []Scope{{}, {Crashes: 1}, {Jumps: 1}, {Crashes: 1, Restart: restartEverySec}, {Crashes: 1, Restart: RestartDelayed}, {Crashes: 1, Restart: RestartAlways}}
 	add := func(s Scope) {
@@ -98,7 +99,7 @@ func smallScopes() (out []Scope) {
 			for _, s := range faults {
 				s.Nodes, s.Attempts = nodes, attempts
 				for _, s.Mistake = range append(Mistakes(), "") {
-					for s.Extends = range 2 {
+					for s.Extensions = range 2 {
 						s.Property, s.Fence = MutualExclusion, false
 						add(s)
 					}
@@ -106,7 +107,7 @@ func smallScopes() (out []Scope) {
 				if nodes > 3 && attempts > 1 {
 					continue
 				}
-				s.Extends, s.Property = 0, resourceSafety
+				s.Extensions, s.Property = 0, resourceSafety
 				add(s)
 				s.Fence = true
 				add(s)

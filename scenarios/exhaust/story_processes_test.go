@@ -16,7 +16,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestMain makes the test binary double as the client program in runs on real servers.
+// TestMain lets the test binary be the client program in runs on real servers.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__client" {
 		if err := real.ClientMain(os.Stdin, os.Stdout, kinds.All); err != nil {
@@ -28,8 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// maxRetries is the maximum number of retries if a run on real servers misses its expected
-// violation.
+// maxRetries limits the retries of a run on real servers that does not show the expected violation.
 const maxRetries = 5
 
 // runOnProcesses writes a scenario to a file, reads it back, and runs it on real servers.
@@ -37,10 +36,10 @@ func runOnProcesses(t *testing.T, s scenario.Scenario) (outcome.Outcome, string)
 	t.Helper()
 	s, text := reread(t, s)
 	b := process.New(process.Config{Self: []string{os.Args[0], "__client"}, Dir: t.TempDir()})
-	return campaign.Execute(t.Context(), b, campaign.Job{Scenario: s.Scaled(s.Scale), Seed: 1, Backend: b.Name(), Keep: campaign.KeepNone, Live: true, Retries: maxRetries}), text
+	return campaign.Execute(t.Context(), b, campaign.Job{Scenario: s.ScaledCopy(s.Scale), Seed: 1, Backend: b.Name(), Keep: campaign.KeepNone, Live: true, Retries: maxRetries}), text
 }
 
-func needRedis(t *testing.T) {
+func requireRedis(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("CI") != "" {
@@ -50,11 +49,11 @@ func needRedis(t *testing.T) {
 	}
 }
 
-// Stories that do not need exact times occur on real servers as in the simulation. The test runs
-// one fast story for each cause. It leaves out lost-unsynced, because servers take seconds to sync.
-// The nightly test covers that cause.
+// Counterexamples that do not require exact times occur on real servers too. The test runs a fast
+// one for each cause except lost-unsynced, where servers take seconds to sync.
+// TestAllStoriesOnProcesses covers that cause.
 func TestStoriesOnProcesses(t *testing.T) {
-	needRedis(t)
+	requireRedis(t)
 	tested := map[string]bool{"lost-unsynced": true}
 	for _, row := range knownScopes() {
 		if row.Cause == "" || !row.CanRun() || tested[row.Cause] {
@@ -68,15 +67,15 @@ func TestStoriesOnProcesses(t *testing.T) {
 		t.Run(row.Cause, func(t *testing.T) {
 			t.Parallel() // mostly idle
 			o, text := runOnProcesses(t, s)
-			t.Logf("%.1f s, retried: %q", o.Seconds, o.Retried)
+			t.Logf("%.1f s, retried: %q", o.Seconds, o.RetryReasons)
 			if j := judgementOf(row.Scope, o); j.Cause != row.Cause || o.Code != outcome.ExitOK {
-				t.Errorf("%s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, caption(r.Story), text)
+				t.Errorf("%s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, caption(r.Counterexample), text)
 			}
 		})
 	}
 	for _, row := range knownScopes() {
 		if row.Cause != "" && row.CanRun() && !tested[row.Cause] {
-			t.Errorf("no fast story for cause %s", row.Cause)
+			t.Errorf("no fast counterexample for cause %s", row.Cause)
 		}
 	}
 }

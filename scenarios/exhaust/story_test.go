@@ -16,7 +16,7 @@ import (
 var known = campaign.KnownLocks(kinds.All)
 
 // simulate runs a scenario in the simulation. It returns the judgement of the scope's property, the
-// outcome, and the text of the scenario file.
+// outcome, and the scenario's file.
 func simulate(t *testing.T, scope Scope, s scenario.Scenario) (outcome.Judgement, outcome.Outcome, string) {
 	t.Helper()
 	s, text := reread(t, s)
@@ -24,8 +24,7 @@ func simulate(t *testing.T, scope Scope, s scenario.Scenario) (outcome.Judgement
 	return judgementOf(scope, o), o, text
 }
 
-// reread writes a scenario to a file and reads it back. It returns the scenario and the text of the
-// file.
+// reread formats a scenario as a file and parses it again. It returns the scenario and the file.
 func reread(t *testing.T, s scenario.Scenario) (scenario.Scenario, string) {
 	t.Helper()
 	text, err := scenario.Write(s, "", known)
@@ -47,7 +46,8 @@ func judgementOf(scope Scope, o outcome.Outcome) outcome.Judgement {
 	return outcome.Judgement{}
 }
 
-// search searches a scope and returns the first path to which times can be assigned, as a scenario.
+// search searches a scope and returns the first violation that times can be assigned to, as a
+// scenario.
 func search(t *testing.T, scope Scope, reductions Reductions) (Result, scenario.Scenario) {
 	t.Helper()
 	var s scenario.Scenario
@@ -61,8 +61,7 @@ func search(t *testing.T, scope Scope, reductions Reductions) (Result, scenario.
 	return r, s
 }
 
-// Each known violation can be turned into a scenario. Running it with the real lock on simulated
-// nodes violates the property, for the cause that corresponds to the model's fault or mistake.
+// Every known violation occurs with the real lock on simulated nodes, for the expected cause.
 func TestStoriesOccur(t *testing.T) {
 	for _, row := range knownScopes() {
 		if row.Cause == "" || !row.CanRun() {
@@ -70,44 +69,42 @@ func TestStoriesOccur(t *testing.T) {
 		}
 		t.Run(row.Name(), func(t *testing.T) {
 			r, s := search(t, row.Scope, fullReductions)
-			if r.Story == nil {
-				t.Fatalf("none of %d paths has possible times", r.Rejected)
+			if r.Counterexample == nil {
+				t.Fatalf("none of %d paths has possible times", r.RejectedPaths)
 			}
 			j, o, text := simulate(t, row.Scope, s)
 			if j.Got != verdict.Violated || j.Cause != row.Cause || o.Code != outcome.ExitOK {
-				t.Errorf("%s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, caption(r.Story), text)
+				t.Errorf("%s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, caption(r.Counterexample), text)
 			}
 		})
 	}
 }
 
-// A path to which no times can be assigned returns errUntimed. In this path, two clients would hold
-// one node's key within its TTL.
+// In this path, two clients set the same node's key within its TTL.
 func TestImpossibleTimesAreReported(t *testing.T) {
 	step := func(a action, client, node int) Step {
 		return Step{Action: a, Client: client, Attempt: 1, Node: node, Yes: true}
 	}
 	path := []Step{
-		step(setArrived, 1, 1), step(setArrived, 1, 2), step(acquired, 1, 0),
-		step(setArrived, 2, 1), step(setArrived, 2, 2), step(acquired, 2, 0),
+		step(setArrived, 1, 1), step(setArrived, 1, 2), step(lockAcquired, 1, 0),
+		step(setArrived, 2, 1), step(setArrived, 2, 2), step(lockAcquired, 2, 0),
 	}
 	if _, err := newScenario("untimed", Scope{Nodes: 3, Attempts: 1}, path, known); !errors.Is(err, errUntimed) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// solve finds the earliest times, or reports that there are none.
 func TestSolve(t *testing.T) {
 	var s instants
-	a, b, c := s.add(), s.add(), s.add()
+	a, b, c := s.newInstant(), s.newInstant(), s.newInstant()
 	s.atLeast(a, b, 3)
 	s.exact(b, c, 4)
 	s.atMost(a, c, 7)
-	if !s.solve() || s.at[a] != 0 || s.at[b] != 3 || s.at[c] != 7 {
-		t.Errorf("got %v", s.at)
+	if !s.solve() || s.times[a] != 0 || s.times[b] != 3 || s.times[c] != 7 {
+		t.Errorf("got %v", s.times)
 	}
 	s.atMost(a, c, 6)
 	if s.solve() {
-		t.Errorf("got %v for unsatisfiable constraints", s.at)
+		t.Errorf("got %v for unsatisfiable constraints", s.times)
 	}
 }

@@ -18,9 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "update the table of locks in README.md")
 
-// The table of locks in README.md is up to date. For each broken lock and each configuration of
-// redsync, it shows whether the lock's messages are as specified, and the result of a search with
-// the lock's mistake.
+// For each broken lock and each configuration of redsync, the table shows whether the lock's
+// messages are as specified, and the result of a search with the lock's mistake.
 func TestTableOfLocksIsUpToDate(t *testing.T) {
 	const path = "README.md"
 	text, err := os.ReadFile(path)
@@ -47,8 +46,8 @@ func TestTableOfLocksIsUpToDate(t *testing.T) {
 	}
 }
 
-// TestLocksOnTheWire and TestRedsyncOnTheWire also pass with five nodes, for one combination of
-// replies for each vote count.
+// This is like TestLocksOnTheWire and TestRedsyncOnTheWire, but with five nodes and one combination
+// of replies for each vote count.
 func TestFiveNodesOnTheWire(t *testing.T) {
 	checkLocksOnTheWire(t, 5)
 	checkRedsyncOnTheWire(t, 5)
@@ -62,54 +61,54 @@ func tableOfLocks(t *testing.T) string {
 	for _, m := range broken.Mistakes() {
 		all = append(all, brokenLibrary(m.Name))
 	}
-	right, five := newModel(Scope{Nodes: 3, Attempts: 2, Extends: 1}, Reductions{}), newModel(Scope{Nodes: 5, Attempts: 2, Extends: 1}, Reductions{})
-	one := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions)
+	three, five := newModel(Scope{Nodes: 3, Attempts: 2, Extensions: 1}, Reductions{}), newModel(Scope{Nodes: 5, Attempts: 2, Extensions: 1}, Reductions{})
+	one := newModel(Scope{Nodes: 1, Attempts: 1, Extensions: 1}, exactReductions)
 	var b strings.Builder
 	b.WriteString("| lock | differing cases of 262 | first difference | of 567 with five nodes | nodes with its requests | search with its mistake |\n|---|---:|---|---:|---|---|\n")
-	for _, of := range all {
-		name := of.kind
-		if of.mistake != "" {
-			name = of.mistake
+	for _, lib := range all {
+		name := lib.kind
+		if lib.mistake != "" {
+			name = lib.mistake
 		}
-		for option, value := range of.options {
+		for option, value := range lib.options {
 			name += fmt.Sprintf(", %s: %s", option, value)
 		}
-		asks, cases, differ, first := right.findWireDifference(t, of)
+		requests, cases, numDifferent, first := three.findWireDifference(t, lib)
 		if cases != 262 {
 			t.Errorf("%s: %d cases", name, cases)
 		}
-		nodes := one.findNodeRequestDifference(t, asks)
+		nodes := one.findNodeRequestDifference(t, requests)
 		if nodes == "" {
 			nodes = "as specified"
 		}
-		_, more, others, _ := five.findWireDifference(t, of)
-		if more != 567 {
-			t.Errorf("%s: %d cases with five nodes", name, more)
+		_, fiveCases, fiveDifferent, _ := five.findWireDifference(t, lib)
+		if fiveCases != 567 {
+			t.Errorf("%s: %d cases with five nodes", name, fiveCases)
 		}
-		counted, withFive := fmt.Sprint(differ), fmt.Sprint(others)
-		if of.options["fail-fast"] != "" { // the first reply cancels the other requests, and all replies arrive at the same time
-			counted, withFive, first = checkMostDiffer(t, name, differ, cases), checkMostDiffer(t, name, others, more), "the scheduler determines which requests are sent"
+		counted, withFive := fmt.Sprint(numDifferent), fmt.Sprint(fiveDifferent)
+		if lib.options["fail-fast"] != "" { // the first reply cancels the other requests, and all replies arrive at the same time
+			counted, withFive, first = checkMostDiffer(t, name, numDifferent, cases), checkMostDiffer(t, name, fiveDifferent, fiveCases), "the scheduler determines which requests are sent"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, counted, first, withFive, nodes, searchResult(t, of.mistake))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, counted, first, withFive, nodes, searchResult(t, lib.mistake))
 	}
 	return b.String()
 }
 
-// checkMostDiffer checks that most cases differ. It is for a lock whose number of differences
-// depends on the scheduler.
-func checkMostDiffer(t *testing.T, name string, differ, cases int) string {
-	if 2*differ <= cases {
-		t.Errorf("%s: only %d of %d cases differ", name, differ, cases)
+// checkMostDiffer checks that most cases differ, for a lock where the exact number depends on the
+// scheduler.
+func checkMostDiffer(t *testing.T, name string, numDifferent, cases int) string {
+	if 2*numDifferent <= cases {
+		t.Errorf("%s: only %d of %d cases differ", name, numDifferent, cases)
 	}
 	return "most"
 }
 
-// searchResult describes the result of searching the first known scope that has the given mistake.
+// searchResult describes the result of searching the first known scope with a mistake.
 func searchResult(t *testing.T, mistake string) string {
 	i := slices.IndexFunc(knownScopes(), func(r knownScope) bool { return r.Mistake == mistake })
 	if mistake == "" || i < 0 {
 		return ""
 	}
 	r := newModel(knownScopes()[i].Scope, fullReductions).Search(t.Context(), 0, nil)
-	return fmt.Sprintf("violated in %d steps", len(r.Story))
+	return fmt.Sprintf("violated in %d steps", len(r.Counterexample))
 }

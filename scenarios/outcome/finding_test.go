@@ -7,7 +7,6 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// TestFindings checks which violated properties are grouped into one finding.
 func TestFindings(t *testing.T) {
 	violated := func(property, cause, node, expected string) Judgement {
 		return Judgement{Property: property, Got: verdict.Violated, Cause: cause, Node: node, Expected: expected, AsExpected: expected != "holds"}
@@ -27,7 +26,7 @@ func TestFindings(t *testing.T) {
 		"different expectations": {[]Judgement{violated(verdict.MutualExclusion, verdict.RestartedAndForgot, "n3", "violated"), damage},
 			[]string{"mutual-exclusion violated, as expected (restarted-and-forgot at n3)", "resource-safety violated (lock-broken), expected holds"}},
 		"implied violation is not named": {[]Judgement{violated(verdict.MutualExclusion, verdict.RestartedAndForgot, "n3", "violated"),
-			{Property: verdict.LeaseLinearizable, Got: verdict.Violated, Cause: verdict.LostEarly, Expected: "violated", AsExpected: true, Follows: verdict.MutualExclusion}},
+			{Property: verdict.LeaseLinearizable, Got: verdict.Violated, Cause: verdict.LostEarly, Expected: "violated", AsExpected: true, ImpliedBy: verdict.MutualExclusion}},
 			[]string{"mutual-exclusion violated, as expected (restarted-and-forgot at n3)"}},
 		"same cause": {[]Judgement{violated(verdict.FaultTolerance, verdict.LeftKeys, "", "holds"), violated(verdict.DeadlockFreedom, verdict.LeftKeys, "", "holds")},
 			[]string{"fault-tolerance and deadlock-freedom violated (left-keys), expected holds"}},

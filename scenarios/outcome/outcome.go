@@ -1,18 +1,18 @@
-// Package outcome defines the results of runs, and how they compare with what was expected, as
-// plain data. The packages that judge runs produce them, and the reports read them.
+// Package outcome defines the results of runs as plain data. Package campaign produces them, and
+// the reports read them.
 //
-// An Outcome is the result of one run: a Judgement for each property and each bounded number, and
-// the exit code that follows. It is stored in outcome.json next to the verdict. A Run is an outcome
-// together with its manifest, history and verdict. A Tally summarizes many runs: it has a Row for
-// each scenario, and each Row has a Cell for each property. Every report on several runs is built
-// from a Tally. Rate formats how often something happened in many runs.
+// An Outcome is the result of a run: a Judgement for each property and each bounded number, and the
+// resulting exit code. It is stored in outcome.json, next to the verdict. A Run is an outcome with
+// its manifest, history and verdict. A Tally summarizes many runs, with a Row for each scenario and
+// a Cell for each property. Every report on several runs is built from a Tally. Rate formats how
+// often something occurred in many runs.
 //
-// A Card is the scorecard of one lock. It has a CardRow for each property with a CardCell for each
-// kind of failure, the results of random fault plans (RandomPlans), and a CardFinding for each
-// violation. A finding shows the shortest run for its property, kind of failure and cause. A
-// CardEntry is a run to add to a card.
+// A Card is a lock's scorecard, built from CardEntries. It has a CardRow for each property, with a
+// CardCell for each kind of failure, the results of random fault plans (RandomPlans), and a
+// CardFinding for each violation. A finding shows the shortest run for its property, kind of
+// failure and cause.
 //
-// This package does not run or judge anything, and draws no figures.
+// This package neither runs nor judges anything, and draws no figures.
 package outcome
 
 import (
@@ -27,36 +27,36 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// Outcome is the result of one run, as stored in outcome.json.
+// Outcome is the result of a run, as stored in outcome.json.
 type Outcome struct {
 	Schema   int    `json:"schema"`
 	Scenario string `json:"scenario"` // NAME or NAME/VARIANT
 	Backend  string `json:"backend"`
 	Seed     uint64 `json:"seed"`
-	Code     int    `json:"code"` // exit code of this run alone
-	// Informational is set if the scenario has no expectations, so the exit code says nothing about
-	// the lock.
+	Code     int    `json:"code"` // the run's exit code
+	// Informational means that the scenario has no expectations, so that the exit code says nothing
+	// about the lock.
 	Informational  bool               `json:"anyOutcome,omitempty"`
 	Judgements     []Judgement        `json:"judgements,omitempty"`
-	Error          string             `json:"error,omitempty"`   // why it could not be run or judged
-	Hint           string             `json:"hint,omitempty"`    // how to fix the error, if known
+	Error          string             `json:"error,omitempty"`   // why the run failed or could not be judged
+	Hint           string             `json:"hint,omitempty"`    // how to fix the error
 	Skipped        string             `json:"skipped,omitempty"` // why it was not run
-	Retried        []string           `json:"retried,omitempty"` // why each earlier attempt was discarded, and its directory
-	Stopped        string             `json:"stopped,omitempty"` // where and why the run was stopped early
+	RetryReasons   []string           `json:"retried,omitempty"` // why each earlier attempt was discarded, with its directory
+	StopReason     string             `json:"stopped,omitempty"` // where and why the run was stopped early
 	Dir            string             `json:"dir,omitempty"`     // run directory
 	Command        string             `json:"command"`
 	Seconds        float64            `json:"seconds"` // wall-clock time
-	VirtualSeconds float64            `json:"virtual"` // true time that passed in the run, in seconds
+	VirtualSeconds float64            `json:"virtual"` // duration in the run's own time
 	Events         int                `json:"events"`
 	Numbers        map[string]float64 `json:"numbers,omitempty"` // for comparison with other variants
-	Comparison     *Comparison        `json:"control,omitempty"` // nil means no comparison run
+	Comparison     *Comparison        `json:"control,omitempty"` // nil if there was no comparison run
 	Verdict        verdict.Verdict    `json:"-"`
-	// Disturbed describes interference from outside that the history does not show; "" for none.
-	Disturbed string `json:"-"`
+	// Disturbance describes interference from outside that the history does not show, or is "".
+	Disturbance string `json:"-"`
 }
 
-// Comparison is the result of the comparison run: the same scenario and seed with the scenario's own
-// lock. It exists only if another lock was under test.
+// Comparison is the result of the comparison run, which repeats a run with the scenario's own lock
+// instead of the lock under test.
 type Comparison struct {
 	Lock     string             `json:"lock"`
 	Error    string             `json:"error,omitempty"` // why there is no result
@@ -64,7 +64,7 @@ type Comparison struct {
 	Numbers  map[string]float64 `json:"numbers,omitempty"`
 }
 
-// Run is one run with everything that was recorded about it.
+// Run is a run with everything recorded about it.
 type Run struct {
 	Manifest *scenario.Manifest // nil for a bare history
 	History  *history.History
@@ -72,11 +72,11 @@ type Run struct {
 	Outcome  Outcome
 }
 
-// Check returns an error if an outcome read from a file is invalid.
+// Check validates an outcome that was read from a file.
 func (o *Outcome) Check() error {
 	switch {
 	case o.Schema != 1:
-		return fmt.Errorf("schema is %d, but this version reads only 1", o.Schema)
+		return fmt.Errorf("schema %d is not supported; this version reads schema 1", o.Schema)
 	case !KnownCode(o.Code):
 		return fmt.Errorf("code: %d is not an exit code", o.Code)
 	case !(o.Seconds >= 0 && o.Seconds < maxSeconds && o.VirtualSeconds >= 0 && o.VirtualSeconds < maxSeconds):
@@ -87,13 +87,13 @@ func (o *Outcome) Check() error {
 	return nil
 }
 
-// maxSeconds bounds the duration of a run in a stored outcome: one year.
+// maxSeconds limits the duration of a run in a stored outcome to a year.
 const maxSeconds = 366 * 24 * 3600
 
-// AnyOutcome is the expectation for a property whose outcome does not matter.
+// AnyOutcome is the expectation that allows any outcome.
 const AnyOutcome = "any"
 
-// Judgement compares the outcome of one property with its expectation.
+// Judgement compares a property's outcome with its expectation.
 type Judgement struct {
 	Property string          `json:"property"`
 	Expected string          `json:"expected"` // as text; "" for no expectation
@@ -101,58 +101,56 @@ type Judgement struct {
 	Cause    string          `json:"cause,omitempty"`
 	Node     string          `json:"node,omitempty"`
 	Because  string          `json:"because"`
-	// NotApplicable is set by the checker: this lock never provides the data needed to judge the property.
+	// NoEarlyLoss means that the lock never provides the data for judging the property.
 	NotApplicable bool `json:"notApplicable,omitempty"`
-	// Length is the number of events in the history up to the last event of the violation's
-	// witness.
+	// Length is how many events from the start of the history it takes to prove the violation.
 	Length     int  `json:"length,omitempty"`
 	AsExpected bool `json:"asExpected"`
-	// Missed is set if a violation was expected but did not occur. Another attempt may show it.
+	// Missed means that an expected violation did not occur. Another attempt may show it.
 	Missed bool `json:"missed,omitempty"`
-	// Follows is copied from scenario.Expectation. An expected result that follows from another
-	// property's result is not worth reporting.
-	Follows string `json:"follows,omitempty"`
-	// Confirmation is the result of testing the cause; nil if it was not tested.
+	// ImpliedBy is copied from scenario.Expectation.Follows. An expected result that follows from
+	// another property's result is not worth reporting.
+	ImpliedBy string `json:"follows,omitempty"`
+	// Confirmation is the result of testing the cause, or nil.
 	Confirmation *Confirmation `json:"confirmation,omitempty"`
-	// Comparison is the property's outcome in the comparison run; "" if there was none.
+	// Comparison is the outcome in the comparison run, or "".
 	Comparison verdict.Outcome `json:"control,omitempty"`
-	// Number is set if the property is a measured number with a bound.
+	// Number is set if the judgement is about a number rather than a property.
 	Number *Number `json:"number,omitempty"`
 }
 
-// Number is a measured value and its bound.
+// Number is a measured number and its bound.
 type Number struct {
-	Value float64        `json:"value"` // 0 if it is missing
+	Value float64        `json:"value"` // 0 if the run has no such number
 	Bound scenario.Bound `json:"bound"`
-	// Pending is set until the number of the variant it is compared with is available.
+	// Pending means that the other variant's number is not available yet.
 	Pending bool `json:"waits,omitempty"`
 }
 
-// NoExpectation reports whether there are judgements and none of them has an expectation.
+// NoExpectation reports whether there are judgements but no expectations.
 func NoExpectation(js []Judgement) bool {
 	return len(js) > 0 && !slices.ContainsFunc(js, func(j Judgement) bool { return j.Expected != "" && j.Expected != AnyOutcome })
 }
 
-// Informational reports whether the property was violated and had no expectation.
+// Informational reports whether the property was violated without any expectation.
 func (j Judgement) Informational() bool {
 	return j.Got == verdict.Violated && j.AsExpected && (j.Expected == "" || j.Expected == AnyOutcome)
 }
 
-// Unresolved reports whether the expectation was neither met nor contradicted: the property is
-// undecided, or it was expected to hold but the run did not exercise it.
+// Unresolved reports whether the result neither meets nor contradicts the expectation: the property
+// is undecided, or it should hold but the run did not exercise it.
 func (j Judgement) Unresolved() bool {
 	return j.Got == verdict.Undecided || j.Got == verdict.NotExercised && !j.AsExpected && !j.Missed
 }
 
-// Reportable reports whether the judgement is worth a line of a report. It is not if the property
-// had no expectation and was not violated.
+// Reportable reports whether the judgement deserves a line in a report: it has an expectation or
+// shows a violation.
 func (j Judgement) Reportable() bool {
 	return j.Expected != "" || j.Got == verdict.Violated || !j.AsExpected
 }
 
-// GetOrAdd returns the first entry of the table for which match returns true. If there is none, it
-// appends initial and returns the new entry, so entries stay in the order in which they were first
-// seen.
+// GetOrAdd returns the first matching entry of a table. If there is none, it appends initial and
+// returns that, so entries stay in the order of their first occurrence.
 func GetOrAdd[T any](table *[]*T, match func(*T) bool, initial T) *T {
 	if i := slices.IndexFunc(*table, match); i >= 0 {
 		return (*table)[i]
@@ -161,23 +159,22 @@ func GetOrAdd[T any](table *[]*T, match func(*T) bool, initial T) *T {
 	return &initial
 }
 
-// isViolation reports whether a property was violated, expected or not.
 func (j Judgement) isViolation() bool { return j.Got == verdict.Violated && j.Number == nil }
 
 // Violated reports whether any property was violated, expected or not.
 func (o *Outcome) Violated() bool { return slices.ContainsFunc(o.Judgements, Judgement.isViolation) }
 
-// Violations returns the violated properties, except those that only follow from another one.
+// Violations returns the violated properties, except those implied by another property.
 func (o *Outcome) Violations() []Judgement {
-	return slices.DeleteFunc(slices.Clone(o.Judgements), func(j Judgement) bool { return !j.isViolation() || j.Follows != "" })
+	return slices.DeleteFunc(slices.Clone(o.Judgements), func(j Judgement) bool { return !j.isViolation() || j.ImpliedBy != "" })
 }
 
-// InformationalOnly reports whether properties were violated and none of them had an expectation.
+// InformationalOnly reports whether properties were violated but none of them had an expectation.
 func (o *Outcome) InformationalOnly() bool {
 	return o.Violated() && !slices.ContainsFunc(o.Judgements, func(j Judgement) bool { return j.isViolation() && !j.Informational() })
 }
 
-// JudgementOf returns the judgement of a property or of a bounded number, or nil if it was not judged.
+// JudgementOf returns the judgement of a property or a number, or nil.
 func (o *Outcome) JudgementOf(property string) *Judgement {
 	if i := slices.IndexFunc(o.Judgements, func(j Judgement) bool { return j.Property == property }); i >= 0 {
 		return &o.Judgements[i]
@@ -185,8 +182,8 @@ func (o *Outcome) JudgementOf(property string) *Judgement {
 	return nil
 }
 
-// Unexercised returns the judgement of the first property that the run should have exercised but
-// did not, or nil.
+// Unexercised returns the judgement of the first property that the run should have exercised but did
+// not, or nil.
 func (o *Outcome) Unexercised() *Judgement {
 	if i := slices.IndexFunc(o.Judgements, func(j Judgement) bool { return j.Got == verdict.NotExercised && j.Unresolved() }); i >= 0 {
 		return &o.Judgements[i]
@@ -194,15 +191,15 @@ func (o *Outcome) Unexercised() *Judgement {
 	return nil
 }
 
-// Unexplained reports whether the run failed, or its exit code does not follow from its judgements.
+// Unexplained reports whether the run failed or its judgements do not explain its exit code.
 func (o *Outcome) Unexplained() bool {
 	return o.Error != "" || o.Code != ExitOK && CodeOf(o.Judgements) == ExitOK
 }
 
-// Pending reports whether another run of the same suite decides the judgement.
+// Pending reports whether the judgement needs another variant's number.
 func (j Judgement) Pending() bool { return j.Number != nil && j.Number.Pending }
 
-// PendingVariants lists the variants whose numbers are still needed to judge the outcome.
+// PendingVariants lists the variants whose numbers are still needed.
 func (o *Outcome) PendingVariants() []string {
 	var out []string
 	for _, j := range o.Judgements {
@@ -213,7 +210,7 @@ func (o *Outcome) PendingVariants() []string {
 	return out
 }
 
-// Fail adds an error to the outcome, and replaces the exit code with code if that is worse.
+// Fail adds an error, and raises the exit code to code if that is worse.
 func (o *Outcome) Fail(code int, err error) {
 	o.Code = WorseCode(o.Code, code)
 	if o.Error != "" {
@@ -252,7 +249,7 @@ func (j Judgement) String() string {
 	return text
 }
 
-// ComparisonDiffers reports whether the property was violated here, but not in the comparison run.
+// ComparisonDiffers reports whether the property was violated, but not in the comparison run.
 func (j Judgement) ComparisonDiffers() bool {
 	return j.Got == verdict.Violated && j.Comparison != "" && j.Comparison != verdict.Violated
 }
@@ -273,31 +270,31 @@ func (j Judgement) numberText() string {
 // FormatNumber formats a number with three significant digits.
 func FormatNumber(x float64) string { return strconv.FormatFloat(x, 'g', 3, 64) }
 
-// Confirmation is the result of rerunning a violation's seed with its cause removed, so that nodes
-// keep the keys that they lost in the original run. It does not affect the reported cause.
+// Confirmation is the result of rerunning a violation without its cause: the nodes keep the keys
+// that they lost in the original run. It does not affect the reported cause.
 type Confirmation struct {
 	State Certainty `json:"state"`
-	Why   string    `json:"why"` // explanation of State
-	// Alone lists the nodes whose key alone, if preserved, would have prevented the overlap.
-	Alone []string `json:"alone,omitempty"`
-	Runs  int      `json:"runs"`
+	Why   string    `json:"why"` // explains State
+	// SufficientNodes lists the nodes where preserving the key alone prevents the overlap.
+	SufficientNodes []string `json:"alone,omitempty"`
+	Runs            int      `json:"runs"`
 }
 
-// Certainty grades how well the rerun confirms the cause.
+// Certainty says how well the reruns confirm the cause.
 type Certainty string
 
 // Values of Certainty.
 const (
-	Confirmed        Certainty = "confirmed"         // with the first client's keys preserved, each node refuses the second client, and their holds never overlap
-	Postponed        Certainty = "put-off"           // as Confirmed, but the holds overlap later because of another lost key
-	JointlyNecessary Certainty = "jointly-necessary" // Confirmed or Postponed, but preserving the key on one node, or only on the nodes of the named cause, does not prevent the overlap
-	PartlyTested     Certainty = "partly-tried"      // as JointlyNecessary, but the named cause could not be removed on each of its nodes
-	Refuted          Certainty = "refuted"           // the holds still overlap, or a node still grants the lock
-	NotApplicable    Certainty = "not-applicable"    // no key disappeared early
-	FactsSuffice     Certainty = "facts-suffice"     // this backend cannot repeat the run; the keys that the nodes reported are the only evidence
+	CauseConfirmed         Certainty = "confirmed"         // with the first client's keys preserved, each node refuses the second client, and the holds never overlap
+	OverlapPostponed       Certainty = "put-off"           // like CauseConfirmed, but the holds overlap later because of another lost key
+	CausesJointlyNecessary Certainty = "jointly-necessary" // like CauseConfirmed or OverlapPostponed, but it is not enough to preserve one key, or just those lost to the named cause
+	CausePartlyTested      Certainty = "partly-tried"      // the holds no longer overlap, but the named cause could not be removed on every node
+	CauseRefuted           Certainty = "refuted"           // the holds still overlap, or a node still grants the lock
+	NoEarlyLoss            Certainty = "not-applicable"    // no key disappeared early
+	RerunImpossible        Certainty = "facts-suffice"     // the backend can't repeat the run; the nodes' reports are the only evidence
 )
 
-// Exit codes of the command line; see lockpick help exit-codes.
+// Exit codes, see lockpick help exit-codes.
 const (
 	ExitOK         = 0
 	ExitUnexpected = 1
@@ -308,12 +305,11 @@ const (
 	ExitInterrupt  = 130
 )
 
-// KnownCode reports whether code is an exit code of a run or a suite.
 func KnownCode(code int) bool {
 	return slices.Contains([]int{ExitOK, ExitUnexpected, ExitUndecided, ExitBackend, ExitUsage, ExitBug, ExitInterrupt}, code)
 }
 
-// CodeOf returns the exit code for the judgements of one run.
+// CodeOf returns the exit code for a run's judgements.
 func CodeOf(js []Judgement) int {
 	code := ExitOK
 	for _, j := range js {
@@ -328,7 +324,7 @@ func CodeOf(js []Judgement) int {
 	return code
 }
 
-// WorseCode returns the code that takes precedence: 130, 70, 64, 1, 3, 2, 0.
+// WorseCode returns the worse of two exit codes. The order is 130, 70, 64, 1, 3, 2, 0.
 func WorseCode(a, b int) int {
 	rank := []int{ExitOK, ExitUndecided, ExitBackend, ExitUnexpected, ExitUsage, ExitBug, ExitInterrupt}
 	if slices.Index(rank, a) >= slices.Index(rank, b) {
@@ -337,32 +333,34 @@ func WorseCode(a, b int) int {
 	return b
 }
 
-// States of an outcome, in the order in which summaries list them. They are also stored as JSON
-// values; StateText returns them as shown to people.
+// States of an outcome, in the order of summaries. These are the values in JSON. StateText returns
+// what people see.
 const (
-	AsExpected    = "as expected"
-	Informational = "nothing expected" // the scenario has no expectation
-	Unexpected    = "unexpected"
-	Undecided     = "undecided"
-	Failed        = "failed" // the run could not be executed or judged
-	Interrupted   = "interrupted"
-	Skipped       = "skipped"
+	StateAsExpected    = "as expected"
+	StateInformational = "nothing expected" // the scenario has no expectation
+	StateUnexpected    = "unexpected"
+	StateUndecided     = "undecided"
+	StateFailed        = "failed" // could not be run or judged
+	StateInterrupted   = "interrupted"
+	StateSkipped       = "skipped"
 )
 
-// States lists the states of an outcome in the order in which summaries list them.
+// States lists the states in the order of summaries.
 func States() []string {
-	return []string{AsExpected, Informational, Unexpected, Undecided, Failed, Interrupted, Skipped}
+	return []string{StateAsExpected, StateInformational, StateUnexpected, StateUndecided, StateFailed, StateInterrupted, StateSkipped}
 }
 
-// StatesBySeverity lists the states by how much attention they need, most urgent first.
+// StatesBySeverity lists the states from most to least urgent.
 func StatesBySeverity() []string {
-	return []string{Failed, Unexpected, Undecided, Interrupted, AsExpected, Informational, Skipped}
+	return []string{StateFailed, StateUnexpected, StateUndecided, StateInterrupted, StateAsExpected, StateInformational, StateSkipped}
 }
 
-// CountPassed returns the number of outcomes that need no attention.
-func CountPassed(counts map[string]int) int { return counts[AsExpected] + counts[Informational] }
+// CountPassed returns how many outcomes need no attention.
+func CountPassed(counts map[string]int) int {
+	return counts[StateAsExpected] + counts[StateInformational]
+}
 
-// DescribeCounts describes the number of outcomes in each state, for example "3 as expected".
+// DescribeCounts describes how many outcomes are in each state, for example "3 as expected".
 func DescribeCounts(counts map[string]int) []string {
 	var parts []string
 	for _, state := range States() {
@@ -373,47 +371,46 @@ func DescribeCounts(counts map[string]int) []string {
 	return parts
 }
 
-// StateText returns a state as shown to people.
+// StateText returns the text for a state.
 func StateText(state string) string {
 	switch state {
-	case Informational:
+	case StateInformational:
 		return "informational"
-	case Undecided:
+	case StateUndecided:
 		return "inconclusive"
 	}
 	return state
 }
 
-// State returns the state of the outcome: one of States.
 func (o Outcome) State() string {
 	switch {
 	case o.Skipped != "":
-		return Skipped
+		return StateSkipped
 	case o.Code == ExitOK && o.Informational:
-		return Informational
+		return StateInformational
 	case o.Code == ExitOK:
-		return AsExpected
+		return StateAsExpected
 	case o.Code == ExitUndecided:
-		return Undecided
+		return StateUndecided
 	case o.Code == ExitUnexpected:
-		return Unexpected
+		return StateUnexpected
 	case o.Code == ExitInterrupt:
-		return Interrupted
+		return StateInterrupted
 	}
-	return Failed
+	return StateFailed
 }
 
-// Finding groups the properties that were violated in a run for the same cause: the property that
-// names the cause, and the properties violated along with it.
+// Finding groups a run's violations with the same cause: the one that shows the cause, and those
+// related to it.
 type Finding struct {
 	Judgement
 	Related []Judgement
 }
 
-// Findings groups the violated properties of a run by cause, in the order of the judgements. Two
-// holders at once (mutual-exclusion) also show up as overlapping leases (lease-linearizable) and,
-// if both used the resource, as damage to it (resource-safety). These belong to the same finding.
-// Expected and unexpected violations are separate findings.
+// Findings groups a run's violations by cause, in the order of the judgements. For example, two
+// holders at once (mutual-exclusion) lead to overlapping leases (lease-linearizable) and, if both
+// use the resource, to damage (resource-safety). Expected and unexpected violations are separate
+// findings.
 func (o *Outcome) Findings() (all []Finding) {
 next:
 	for _, j := range o.Judgements {
@@ -431,8 +428,7 @@ next:
 	return all
 }
 
-// explains reports whether j's property was violated for the finding's cause and had the same
-// expectation.
+// explains reports whether a violation has the finding's cause and the same expectation.
 func (f Finding) explains(j Judgement) bool {
 	switch {
 	case f.implies(j):
@@ -446,10 +442,10 @@ func (f Finding) explains(j Judgement) bool {
 	return j.Cause != "" && j.Cause == f.Cause && j.Node == f.Node
 }
 
-// implies reports whether a property was violated, as expected, only because it follows from the
-// finding's property. Listing it would add nothing.
+// implies reports whether a violation was expected just because it follows from the finding's
+// property, so that listing it adds nothing.
 func (f Finding) implies(j Judgement) bool {
-	return j.Follows == f.Property && j.AsExpected && f.AsExpected
+	return j.ImpliedBy == f.Property && j.AsExpected && f.AsExpected
 }
 
 // PropertyList lists the properties, for example "mutual-exclusion, lease-linearizable and
@@ -467,7 +463,7 @@ func (f Finding) PropertyList() string {
 	return names[0]
 }
 
-// String returns the judgement's sentence with all properties of the finding as its subject.
+// String describes the judgement with all properties of the finding as the subject.
 func (f Finding) String() string {
 	j := f.Judgement
 	j.Property = f.PropertyList()
@@ -477,8 +473,8 @@ func (f Finding) String() string {
 // z is the two-sided 95 % point of the standard normal distribution.
 const z = 1.959963984540054
 
-// Wilson returns the 95 % score interval for the probability of an event that occurred k times
-// in n independent trials. With p = k/n and z = 1.96 it is
+// Wilson returns the 95 % score interval for the probability of an event that occurred in k of n
+// independent trials. With p = k/n and z = 1.96, the interval is
 //
 //	(p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n)
 //
@@ -489,12 +485,12 @@ func Wilson(k, n int) (low, high float64) {
 	if n <= 0 {
 		return 0, 1
 	}
-	all, p := float64(n), float64(k)/float64(n)
-	middle := p + z*z/(2*all)
-	half := z * math.Sqrt(p*(1-p)/all+z*z/(4*all*all))
-	whole := 1 + z*z/all
-	low, high = (middle-half)/whole, (middle+half)/whole
-	// These bounds are exactly 0 and 1; do not let rounding change them.
+	trials, p := float64(n), float64(k)/float64(n)
+	middle := p + z*z/(2*trials)
+	half := z * math.Sqrt(p*(1-p)/trials+z*z/(4*trials*trials))
+	scale := 1 + z*z/trials
+	low, high = (middle-half)/scale, (middle+half)/scale
+	// These bounds must not be rounded.
 	if k == 0 {
 		low = 0
 	}
@@ -504,9 +500,9 @@ func Wilson(k, n int) (low, high float64) {
 	return low, high
 }
 
-// Rate describes how often an event occurred in n trials, with its interval in percent:
-// "37 of 1000 (3.7 %, 95 %: 2.7–5.1 %)". If it never occurred, the text states only the upper
-// bound: "0 of 1000: at most 0.38 %".
+// Rate describes how often an event occurred in n trials, with the 95 % interval of the rate, such
+// as "37 of 1000 (3.7 %, 95 %: 2.7–5.1 %)". If the event never occurred, it gives the upper bound
+// alone, such as "0 of 1000: at most 0.38 %".
 func Rate(k, n int) string {
 	low, high := Wilson(k, n)
 	if k == 0 {
@@ -515,8 +511,8 @@ func Rate(k, n int) string {
 	return fmt.Sprintf("%d of %d (%s %%, 95 %%: %s–%s %%)", k, n, percent(float64(k)/float64(n)), percent(low), percent(high))
 }
 
-// percent formats a share with one decimal, or with two significant digits if that takes more
-// decimals. Near 100 %, the significant digits are those of the difference from 100 %.
+// percent formats a share with one decimal, or more decimals if two significant digits require them.
+// Close to 100 %, these are the digits of the difference from 100 %.
 func percent(share float64) string {
 	x := 100 * share
 	distance := min(x, 100-x)

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// The expected values were computed by bisecting the score test with 40 decimal digits. The last
-// four are examples from R. G. Newcombe, "Two-sided confidence intervals for the single
-// proportion", Statistics in Medicine 17 (1998), which gives four digits.
+// The expected values come from bisecting the score test with 40 decimal digits. The last four are
+// examples from R. G. Newcombe, "Two-sided confidence intervals for the single proportion",
+// Statistics in Medicine 17 (1998), which gives four digits.
 func TestWilson(t *testing.T) {
 	for _, c := range []struct {
 		k, n      int
@@ -53,7 +53,7 @@ func TestWilsonSolvesScoreTest(t *testing.T) {
 			}
 		}
 		if l, h := Wilson(n-k, n); math.Abs(1-h-low) > 1e-12 || math.Abs(1-l-high) > 1e-12 {
-			t.Fatalf("%d of %d: interval does not mirror that of %d", k, n, n-k)
+			t.Fatalf("%d of %d: the interval does not mirror the one of %d", k, n, n-k)
 		}
 	}
 }

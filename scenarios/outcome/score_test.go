@@ -12,7 +12,7 @@ import (
 
 const mutualExclusion = verdict.MutualExclusion
 
-// scenarioWithFaults returns a scenario with one fault of each kind.
+// scenarioWithFaults returns a scenario with a fault of each given kind.
 func scenarioWithFaults(name string, kinds ...string) scenario.Scenario {
 	s := scenario.Scenario{Name: name}
 	for _, kind := range kinds {
@@ -34,7 +34,7 @@ func newEntry(n int, s scenario.Scenario, expected string, got, control verdict.
 
 func newTestCard() *Card { return NewCard("mine", lock.Kind{}, nil, "sim", 1) }
 
-// A cell shows the most serious of its marks.
+// A cell shows its most serious mark.
 func TestMarks(t *testing.T) {
 	const holds, any = "holds", "any"
 	h, v, u := verdict.Holds, verdict.Violated, verdict.Undecided
@@ -62,7 +62,6 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// Cells for unsupported properties and skipped scenarios differ from cells that no run exercised.
 func TestUnsupportedDiffersFromNotExercised(t *testing.T) {
 	c := newTestCard()
 	c.Add(newEntry(1, scenarioWithFaults("a"), "holds", verdict.Holds, verdict.Holds, 0))
@@ -78,7 +77,7 @@ func TestUnsupportedDiffersFromNotExercised(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 	if x := c.row(verdict.DeadlockFreedom).Cells[1]; x.Mark != MarkNotExercised {
-		t.Errorf("property that no run of the column judged: %+v", x)
+		t.Errorf("property that no run in the column judged: %+v", x)
 	}
 	for _, property := range []string{verdict.BoundedHold, verdict.FencingOrder} {
 		if x := c.row(property).Cells[0]; x.Mark != MarkUnsupported || x.Why == "" {
@@ -87,7 +86,7 @@ func TestUnsupportedDiffersFromNotExercised(t *testing.T) {
 	}
 }
 
-// Results from the second backend have their own columns and are not retried.
+// Results on the second backend have their own columns and are not retried.
 func TestSecondBackendColumns(t *testing.T) {
 	c := newTestCard()
 	c.SecondBackend = "process"
@@ -106,7 +105,7 @@ func TestSecondBackendColumns(t *testing.T) {
 		if s.Outcome.Backend != "sim" {
 			t.Errorf("a violation on %s was retried", s.Outcome.Backend)
 		}
-		return Reproduction{State: NotConfirmed}
+		return Reproduction{State: ReproductionNotConfirmed}
 	})
 	if want := []string{"crashes on process", "networks on process", "pauses", "pauses on process"}; !slices.Equal(c.Columns, want) {
 		t.Fatalf("columns %q, want %q", c.Columns, want)
@@ -115,12 +114,12 @@ func TestSecondBackendColumns(t *testing.T) {
 	for _, x := range c.row(mutualExclusion).Cells {
 		marks = append(marks, x.Mark)
 	}
-	if want := []Mark{MarkUnsupported, MarkFailed, MarkUnconfirmed, MarkFailed}; !slices.Equal(marks, want) || c.Runs != 1 || c.RunsOnSecond != 2 {
-		t.Errorf("marks %q, want %q; %d runs, %d on the second backend", marks, want, c.Runs, c.RunsOnSecond)
+	if want := []Mark{MarkUnsupported, MarkFailed, MarkUnconfirmed, MarkFailed}; !slices.Equal(marks, want) || c.Runs != 1 || c.SecondBackendRuns != 2 {
+		t.Errorf("marks %q, want %q; %d runs, %d on the second backend", marks, want, c.Runs, c.SecondBackendRuns)
 	}
 }
 
-func TestColumnsInOrder(t *testing.T) {
+func TestColumnsAreSorted(t *testing.T) {
 	c := newTestCard()
 	for i, s := range []scenario.Scenario{scenarioWithFaults("a", "pause", "kill"), scenarioWithFaults("b", "touch"), scenarioWithFaults("c", "pause"), scenarioWithFaults("d", "cut"), scenarioWithFaults("e")} {
 		c.Add(newEntry(i, s, "holds", verdict.Holds, verdict.Holds, 0))
@@ -130,7 +129,7 @@ func TestColumnsInOrder(t *testing.T) {
 	}
 }
 
-// cardWithViolations returns a card with three runs that fail for the same cause, and one run that
+// cardWithViolations returns a card with three runs that fail for the same cause, and one that
 // fails under another kind of failure.
 func cardWithViolations() *Card {
 	c := newTestCard()
@@ -142,7 +141,7 @@ func cardWithViolations() *Card {
 	return c
 }
 
-// A finding shows the shortest of the runs with the same violation, and names the other scenarios.
+// A finding shows the shortest run and names the other scenarios with the same violation.
 func TestFindingShowsShortestRun(t *testing.T) {
 	c := cardWithViolations()
 	if len(c.Findings) != 2 || c.Findings[0].Column != "networks" || c.Findings[1].Scenario != "b" || c.Findings[1].Events != 10 {
@@ -156,8 +155,8 @@ func TestFindingShowsShortestRun(t *testing.T) {
 	}
 }
 
-// A violation that does not recur on real servers does not count as a failure. If another of its runs
-// recurs there, that run is shown.
+// A violation that does not recur on real servers does not count as a failure. If another run's
+// violation recurs there, the finding shows that run.
 func TestReproduce(t *testing.T) {
 	for _, x := range []struct {
 		shows string // the scenario that violates there; "" for none
@@ -176,11 +175,11 @@ func TestReproduce(t *testing.T) {
 		c.Reproduce(func(s ShownRun) Reproduction {
 			switch {
 			case !x.can:
-				return Reproduction{State: CannotRun, Why: "no servers"}
+				return Reproduction{State: ReproductionImpossible, Why: "no servers"}
 			case s.Outcome.Scenario == x.shows:
-				return Reproduction{State: StateConfirmed, Runs: 1}
+				return Reproduction{State: ReproductionConfirmed, Runs: 1}
 			}
-			return Reproduction{State: NotConfirmed, Runs: 6}
+			return Reproduction{State: ReproductionNotConfirmed, Runs: 6}
 		})
 		cells := c.row(mutualExclusion).Cells
 		if got := [2]Mark{cells[0].Mark, cells[1].Mark}; got != x.marks || c.Code() != x.code {
@@ -193,60 +192,60 @@ func TestReproduce(t *testing.T) {
 	}
 }
 
-// Each fault is in the set of all faults, in the set of its own kind, and in each set that leaves
-// out another kind.
+// Each fault is in the set of all faults, in its own kind's set, and in every set that leaves out
+// another kind.
 func TestFaultSets(t *testing.T) {
 	s := scenario.Scenario{Random: &nemesis.Random{Faults: []string{"pause", "kill", "cut", "drop", "clock-rate", "touch"}}}
-	draws := FaultSets(s)
-	sorts := []string{"clocks", "crashes", "networks", otherKind, "pauses"}
-	if len(draws) != 1+2*len(sorts) || draws[0].Kind != "" {
-		t.Fatalf("%+v", draws)
+	sets := FaultSets(s)
+	kinds := []string{"clocks", "crashes", "networks", otherKind, "pauses"}
+	if len(sets) != 1+2*len(kinds) || sets[0].Kind != "" {
+		t.Fatalf("%+v", sets)
 	}
-	for _, word := range draws[0].Faults {
+	for _, word := range sets[0].Faults {
 		n := 0
-		for _, d := range draws {
+		for _, d := range sets {
 			if slices.Contains(d.Faults, word) {
 				n++
 			}
 		}
-		if n != 1+len(sorts) {
-			t.Errorf("%s is in %d sets, want %d", word, n, 1+len(sorts))
+		if n != 1+len(kinds) {
+			t.Errorf("%s is in %d sets, want %d", word, n, 1+len(kinds))
 		}
 	}
-	one := scenario.Scenario{Random: &nemesis.Random{Faults: []string{"pause"}}}
-	if draws := FaultSets(one); len(draws) != 2 { // no set without it
-		t.Errorf("%+v", draws)
+	pauseOnly := scenario.Scenario{Random: &nemesis.Random{Faults: []string{"pause"}}}
+	if sets := FaultSets(pauseOnly); len(sets) != 2 { // no set without it
+		t.Errorf("%+v", sets)
 	}
 }
 
-// A kind of failure is reported as a cause if it violates a property alone, or if violations are
-// much rarer without it. A single violation in two runs is not enough to report a kind.
+// A kind of failure is a cause if it leads to violations alone, or if violations are much rarer
+// without it. One violation in two runs is not enough.
 func TestRandomPlansCauses(t *testing.T) {
-	draws := FaultSets(scenario.Scenario{Random: &nemesis.Random{Faults: []string{"pause", "kill", "cut"}}})
+	sets := FaultSets(scenario.Scenario{Random: &nemesis.Random{Faults: []string{"pause", "kill", "cut"}}})
 	c := newTestCard()
-	for i, d := range draws {
+	for i, d := range sets {
 		got := verdict.Holds
 		if slices.Contains(d.Faults, "cut") {
 			got = verdict.Violated
 		}
 		for range 4 {
 			e := newEntry(i, scenarioWithFaults("random-plan"), "holds", got, verdict.Holds, 10-i)
-			e.FaultSet = &draws[i]
-			c.AddRandom(e, 4, draws)
+			e.FaultSet = &sets[i]
+			c.AddRandom(e, 4, sets)
 		}
 	}
 	c.Finalize()
-	alone, needed := c.RandomPlans.Causes(mutualExclusion)
-	if !slices.Equal(alone, []string{"networks"}) || !slices.Equal(needed, []string{"networks"}) {
-		t.Errorf("alone %v, needed %v", alone, needed)
+	sufficient, necessary := c.RandomPlans.Causes(mutualExclusion)
+	if !slices.Equal(sufficient, []string{"networks"}) || !slices.Equal(necessary, []string{"networks"}) {
+		t.Errorf("alone %v, needed %v", sufficient, necessary)
 	}
-	few := RandomPlans{FaultSets: draws, Rows: []RandomPlansRow{{Property: mutualExclusion, Shares: make([]Share, len(draws))}}}
-	for k := range draws {
+	few := RandomPlans{FaultSets: sets, Rows: []RandomPlansRow{{Property: mutualExclusion, Shares: make([]Share, len(sets))}}}
+	for k := range sets {
 		few.Rows[0].Shares[k].add(Judgement{Got: verdict.Holds})
 	}
 	few.Rows[0].Shares[0].add(Judgement{Got: verdict.Violated})
-	if alone, needed := few.Causes(mutualExclusion); len(alone)+len(needed) > 0 {
-		t.Errorf("one of two: alone %v, needed %v", alone, needed)
+	if sufficient, necessary := few.Causes(mutualExclusion); len(sufficient)+len(necessary) > 0 {
+		t.Errorf("one of two: alone %v, needed %v", sufficient, necessary)
 	}
 	if s := c.RandomPlans.Rows[0].Shares[0]; s.Runs != 4 || s.Violated != 4 || s.ComparisonViolated != 0 || s.High != 1 {
 		t.Errorf("%+v", s)

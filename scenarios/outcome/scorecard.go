@@ -12,80 +12,79 @@ import (
 	"lockpick/nemesis"
 )
 
-// CardSchema is the version of a card's JSON.
+// CardSchema is the version of the JSON format.
 const CardSchema = 1
 
-// Card is the scorecard of one lock.
+// Card is a lock's scorecard.
 type Card struct {
-	Lock          string              `json:"lock"` // KIND or KIND:OPTION=VALUE,…
-	Doc           string              `json:"doc,omitempty"`
-	Backend       string              `json:"backend"`
-	SecondBackend string              `json:"beside,omitempty"` // a second backend, with columns of its own; "" for none
-	Seed          uint64              `json:"seed"`
-	RetriedOn     string              `json:"triedOn,omitempty"`    // the backend on which violations were retried; "" for none
-	Runs          int                 `json:"runs"`                 // runs of the catalog on Backend
-	RunsOnSecond  int                 `json:"runsBeside,omitempty"` // runs of the catalog on SecondBackend
-	Columns       []string            `json:"columns"`              // kinds of failure, some of them again for the second backend (see ColumnOn)
-	Rows          []CardRow           `json:"rows"`
-	Measurements  []*Measurement      `json:"measured"`
-	RandomPlans   *RandomPlans        `json:"dice,omitempty"` // nil if no random plans were run
-	Findings      []CardFinding       `json:"findings"`       // violations of required properties first
-	Undecided     []undecidedProperty `json:"open,omitempty"` // required properties without a decision
-	Skipped       []*cardSkip         `json:"skipped,omitempty"`
-	Errors        []string            `json:"errors,omitempty"`
+	Lock              string              `json:"lock"` // KIND or KIND:OPTION=VALUE,…
+	Doc               string              `json:"doc,omitempty"`
+	Backend           string              `json:"backend"`
+	SecondBackend     string              `json:"beside,omitempty"` // a second backend with columns of its own, or ""
+	Seed              uint64              `json:"seed"`
+	RetryBackend      string              `json:"triedOn,omitempty"`    // where violations were retried, or ""
+	Runs              int                 `json:"runs"`                 // runs of the catalog on Backend
+	SecondBackendRuns int                 `json:"runsBeside,omitempty"` // runs of the catalog on SecondBackend
+	Columns           []string            `json:"columns"`              // kinds of failure on each backend, see ColumnOn
+	Rows              []CardRow           `json:"rows"`
+	Measurements      []*Measurement      `json:"measured"`
+	RandomPlans       *RandomPlans        `json:"dice,omitempty"` // nil if there were none
+	Findings          []CardFinding       `json:"findings"`       // violations of required properties first
+	Undecided         []undecidedProperty `json:"open,omitempty"` // required properties that runs left undecided
+	Skipped           []*cardSkip         `json:"skipped,omitempty"`
+	Errors            []string            `json:"errors,omitempty"`
 
 	kind        lock.Kind
 	cases       []*cardCase
-	skipReasons map[string]string // by column: why scenarios were not run
+	skipReasons map[string]string // why scenarios were skipped, by column
 }
 
 // CardRow holds the results for one property.
 type CardRow struct {
 	Property string `json:"property"`
-	// Claim is what the lock's documentation promises about the property; "" if it promises
-	// nothing.
+	// Claim is what the lock's documentation promises about the property, or "".
 	Claim string     `json:"claim,omitempty"`
 	Cells []CardCell `json:"cells"` // one for each column
 }
 
 // CardCell counts the results for a property under one kind of failure.
 type CardCell struct {
-	Mark               Mark   `json:"mark"`
-	Holds              int    `json:"kept,omitempty"`        // runs in which it held, as required
-	Failed             int    `json:"failed,omitempty"`      // runs in which it was violated although required
-	Unconfirmed        int    `json:"unconfirmed,omitempty"` // failed runs whose violation was not reproduced on real servers
-	ComparisonHolds    int    `json:"alone,omitempty"`       // runs in which it was violated and not required, and the comparison run did not violate it
-	ComparisonViolated int    `json:"alike,omitempty"`       // runs in which it was violated and not required, as in the comparison run
-	HoldsUnrequired    int    `json:"free,omitempty"`        // runs in which it held without being required
-	Undecided          int    `json:"open,omitempty"`        // runs in which it was required but undecided or not exercised
-	Why                string `json:"why,omitempty"`         // why the lock or the backend does not support it
+	Mark                  Mark   `json:"mark"`
+	NumHolds              int    `json:"kept,omitempty"`        // runs where it was required and held
+	NumFailed             int    `json:"failed,omitempty"`      // runs where it was required but violated
+	NumUnconfirmed        int    `json:"unconfirmed,omitempty"` // failed runs whose violation was not confirmed on real servers
+	NumComparisonHolds    int    `json:"alone,omitempty"`       // runs where it was violated without being required, unlike in the comparison run
+	NumComparisonViolated int    `json:"alike,omitempty"`       // runs where it was violated without being required, as in the comparison run
+	NumHoldsUnrequired    int    `json:"free,omitempty"`        // runs where it held without being required
+	NumUndecided          int    `json:"open,omitempty"`        // runs where it was required but undecided or not exercised
+	Why                   string `json:"why,omitempty"`         // why there are no results
 }
 
-// Measurement holds the numbers measured under one kind of failure, for the lock under test and for
-// the scenarios' own locks.
+// Measurement compares the numbers for the lock under test with those for the scenarios' own locks,
+// under one kind of failure.
 type Measurement struct {
 	Column     string      `json:"column"`
 	Lock       CardNumbers `json:"lock"`
 	Comparison CardNumbers `json:"own"`
 }
 
-// CardNumbers holds the numbers measured in one run, or combined over several: the maximum of
-// MaxUnavailable, and the sums of the other fields.
+// CardNumbers holds numbers measured in one or several runs. For several runs, MaxUnavailable is the
+// maximum and the other fields are sums.
 type CardNumbers struct {
 	Grants         float64 `json:"grants"`
 	MaxUnavailable float64 `json:"longest"` // longest time without a grant while a client tried, in seconds
-	OrphanKeys     float64 `json:"orphans"` // keys left behind
+	OrphanKeys     float64 `json:"orphans"` // keys left on nodes
 }
 
-func cardNumbers(from map[string]float64) CardNumbers {
-	return CardNumbers{from[verdict.Grants], from[verdict.UnavailableMax], from[verdict.OrphanKeys]}
+func cardNumbers(numbers map[string]float64) CardNumbers {
+	return CardNumbers{numbers[verdict.Grants], numbers[verdict.UnavailableMax], numbers[verdict.OrphanKeys]}
 }
 
 func (n *CardNumbers) add(o CardNumbers) {
 	n.Grants, n.OrphanKeys, n.MaxUnavailable = n.Grants+o.Grants, n.OrphanKeys+o.OrphanKeys, max(n.MaxUnavailable, o.MaxUnavailable)
 }
 
-// undecidedProperty is a required property that a run left undecided.
+// undecidedProperty is a required property that a run did not decide.
 type undecidedProperty struct {
 	Scenario string `json:"scenario"`
 	Property string `json:"property"`
@@ -99,15 +98,16 @@ type cardSkip struct {
 	Scenarios []string `json:"scenarios"`
 }
 
-// Columns that do not stand for a single kind of failure.
+// Columns other than kinds of failure.
 const (
 	NoFailure    = "none"
-	otherKind    = "other"   // a fault that belongs to no kind of failure
+	otherKind    = "other"   // a fault of no particular kind
 	SeveralKinds = "several" // more than one kind
-	randomPlan   = "random"  // column of a CardFinding from a random plan
+	randomPlan   = "random"  // for findings from random plans
 )
 
-// CardColumn returns the column for a scenario: its kind of failure, or one of the columns above.
+// CardColumn returns a scenario's kind of failure, or another column if it does not have exactly
+// one.
 func CardColumn(s scenario.Scenario) string {
 	switch models := s.FaultModels(); {
 	case len(models) > 1:
@@ -120,7 +120,7 @@ func CardColumn(s scenario.Scenario) string {
 	return NoFailure
 }
 
-// ColumnOn returns the name of the column for a kind of failure on a backend.
+// ColumnOn returns the column for a kind of failure on a backend.
 func (c *Card) ColumnOn(kind, backend string) string {
 	if backend == c.Backend {
 		return kind
@@ -136,8 +136,7 @@ func SplitColumn(column string) (kind string, second bool) {
 	return kind, second
 }
 
-// NewCard returns an empty card for a lock of the given kind. claims maps properties to what the lock's
-// documentation promises about them.
+// NewCard returns an empty card. claims holds the promises in the lock's documentation, by property.
 func NewCard(name string, kind lock.Kind, claims map[string]string, backend string, seed uint64) *Card {
 	c := &Card{Lock: name, Doc: kind.Doc, Backend: backend, Seed: seed, kind: kind, skipReasons: map[string]string{}, Findings: []CardFinding{}}
 	for _, p := range checker.Properties() {
@@ -146,23 +145,23 @@ func NewCard(name string, kind lock.Kind, claims map[string]string, backend stri
 	return c
 }
 
-// CardEntry is a run of a lock, with the data needed to repeat it.
+// CardEntry is a run to add to a card.
 type CardEntry struct {
 	Scenario scenario.Scenario
 	Outcome  Outcome
-	FaultSet *FaultSet // the faults of a random plan; nil for the scenario's own plan
-	// RunID identifies the run for the caller; the card only copies it.
+	FaultSet *FaultSet // faults of the random plan, or nil for the scenario's own plan
+	// RunID identifies the run to the caller.
 	RunID int
 }
 
-// Add adds a run of a scenario from the catalog.
+// Add adds a run of a scenario in the catalog.
 func (c *Card) Add(e CardEntry) {
 	o := e.Outcome
 	column := c.ColumnOn(CardColumn(e.Scenario), o.Backend)
 	if o.Backend == c.Backend {
 		c.Runs++
 	} else {
-		c.RunsOnSecond++
+		c.SecondBackendRuns++
 	}
 	if o.Error != "" {
 		first, _, _ := strings.Cut(o.Error, "\n")
@@ -174,7 +173,7 @@ func (c *Card) Add(e CardEntry) {
 	if o.Comparison != nil {
 		m.Comparison.add(cardNumbers(o.Comparison.Numbers))
 	} else {
-		m.Comparison.add(cardNumbers(o.Numbers)) // the lock under test is the scenario's own
+		m.Comparison.add(cardNumbers(o.Numbers)) // the scenario's own lock is under test
 	}
 	for _, j := range o.Judgements {
 		if j.Number == nil {
@@ -186,7 +185,7 @@ func (c *Card) Add(e CardEntry) {
 // Mark summarizes a cell in one symbol.
 type Mark string
 
-// Marks, the most serious first.
+// Marks, most serious first.
 const (
 	MarkFailed             Mark = "✗"
 	MarkUnconfirmed        Mark = "◇"
@@ -200,7 +199,7 @@ const (
 	MarkNotExercised       Mark = "–"
 )
 
-// Marks lists the marks with their meanings.
+// Marks returns the legend: each mark with its meaning.
 func Marks() [][2]string {
 	return [][2]string{
 		{string(MarkFailed), "violated, but required"},
@@ -220,22 +219,21 @@ func (c *Card) row(property string) *CardRow {
 	return &c.Rows[i]
 }
 
-// ensureColumn returns the index of the named column. If the card does not have it yet,
-// ensureColumn inserts it in order.
+// ensureColumn returns a column's index. It inserts the column in order if the card lacks it.
 func (c *Card) ensureColumn(name string) int {
 	if i := slices.Index(c.Columns, name); i >= 0 {
 		return i
 	}
 	rank := func(column string) int { return slices.Index([]string{NoFailure, "", otherKind, SeveralKinds}, column) }
 	i, _ := slices.BinarySearchFunc(c.Columns, name, func(a, b string) int {
-		in := func(s string) int {
+		order := func(s string) int {
 			s, _ = SplitColumn(s)
 			if r := rank(s); r >= 0 {
 				return r
 			}
-			return 1 // a kind of failure, in alphabetical order
+			return 1 // kinds of failure, in alphabetical order
 		}
-		return cmp.Or(cmp.Compare(in(a), in(b)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a, b))
 	})
 	c.Columns = slices.Insert(c.Columns, i, name)
 	for r := range c.Rows {
@@ -244,8 +242,8 @@ func (c *Card) ensureColumn(name string) int {
 	return i
 }
 
-// cardCase groups the runs that violated one property under one kind of failure for one cause, the
-// shortest run first.
+// cardCase groups the runs that violated a property for the same cause under the same kind of
+// failure, shortest run first.
 type cardCase struct {
 	Property, Column, Cause string
 	Required                bool // whether the property was required
@@ -259,21 +257,20 @@ type ShownRun struct {
 	Judgement Judgement
 }
 
-// isRequired reports whether the property was required to hold.
 func isRequired(j Judgement) bool { return j.Expected == string(verdict.Holds) }
 
-// unsupportedReason explains why a property cannot be required of the lock; "" if it can.
+// unsupportedReason explains why a property can't be required of the lock, or returns "".
 func (c *Card) unsupportedReason(property string) string {
 	switch {
 	case property == verdict.BoundedHold && !c.kind.Can.Limit:
 		return "the lock does not limit its extensions"
 	case property == verdict.FencingOrder && !c.kind.Can.Fence:
-		return "the lock gives no fencing tokens"
+		return "the lock does not issue fencing tokens"
 	}
 	return ""
 }
 
-// judge adds a run's judgement of a property to the property's cell.
+// judge adds a judgement to its property's cell.
 func (c *Card) judge(column string, j Judgement, e CardEntry) {
 	if c.unsupportedReason(j.Property) != "" {
 		return
@@ -282,24 +279,24 @@ func (c *Card) judge(column string, j Judgement, e CardEntry) {
 	required := isRequired(j)
 	switch {
 	case j.Got == verdict.Violated && required:
-		x.Failed++
+		x.NumFailed++
 		c.addViolation(column, j, e, true)
 	case j.ComparisonDiffers():
-		x.ComparisonHolds++
+		x.NumComparisonHolds++
 		c.addViolation(column, j, e, false)
 	case j.Got == verdict.Violated:
-		x.ComparisonViolated++
+		x.NumComparisonViolated++
 	case j.Got == verdict.Holds && required:
-		x.Holds++
+		x.NumHolds++
 	case j.Got == verdict.Holds:
-		x.HoldsUnrequired++
+		x.NumHoldsUnrequired++
 	case required && (j.Got == verdict.Undecided || !j.AsExpected):
-		x.Undecided++
+		x.NumUndecided++
 		c.Undecided = append(c.Undecided, undecidedProperty{e.Outcome.Scenario, j.Property, column, j.Because})
 	}
 }
 
-// addViolation adds a run to the case for its violation.
+// addViolation adds a run to the case of its violation.
 func (c *Card) addViolation(column string, j Judgement, e CardEntry, required bool) {
 	x := GetOrAdd(&c.cases, func(x *cardCase) bool {
 		return x.Property == j.Property && x.Column == column && x.Cause == j.Cause && x.Required == required
@@ -310,8 +307,8 @@ func (c *Card) addViolation(column string, j Judgement, e CardEntry, required bo
 	})
 }
 
-// Skip records that a scenario was not run on a backend. The reason is shown in the cells of its
-// column unless the scenario is about a broken lock.
+// Skip records that a scenario was not run on a backend. Unless the scenario is about a broken
+// lock, its column's cells show the reason.
 func (c *Card) Skip(s scenario.Scenario, backend, why string) {
 	x := GetOrAdd(&c.Skipped, func(x *cardSkip) bool { return x.Why == why }, cardSkip{Why: why})
 	if !slices.Contains(x.Scenarios, s.ID()) {
@@ -326,7 +323,6 @@ func (c *Card) Skip(s scenario.Scenario, backend, why string) {
 	}
 }
 
-// setMarks sets the marks of all cells.
 func (c *Card) setMarks() {
 	ran := map[string]bool{}
 	for _, m := range c.Measurements {
@@ -351,39 +347,39 @@ func (c *Card) setMarks() {
 
 func (x CardCell) chooseMark() Mark {
 	switch {
-	case x.Failed > x.Unconfirmed:
+	case x.NumFailed > x.NumUnconfirmed:
 		return MarkFailed
-	case x.Unconfirmed > 0:
+	case x.NumUnconfirmed > 0:
 		return MarkUnconfirmed
-	case x.ComparisonHolds > 0:
+	case x.NumComparisonHolds > 0:
 		return MarkComparisonHolds
-	case x.Holds > 0 && x.ComparisonViolated > 0:
+	case x.NumHolds > 0 && x.NumComparisonViolated > 0:
 		return MarkMixed
-	case x.Holds > 0:
+	case x.NumHolds > 0:
 		return MarkHolds
-	case x.ComparisonViolated > 0:
+	case x.NumComparisonViolated > 0:
 		return MarkComparisonViolated
-	case x.Undecided > 0:
+	case x.NumUndecided > 0:
 		return MarkUndecided
-	case x.HoldsUnrequired > 0:
+	case x.NumHoldsUnrequired > 0:
 		return markHoldsUnrequired
 	}
 	return MarkNotExercised
 }
 
-// RandomPlans holds the results of random fault plans with all faults, with each kind of failure
-// alone, and with all kinds but one.
+// RandomPlans holds the results of random plans with different sets of faults: all, each kind of
+// failure alone, and all kinds but one.
 type RandomPlans struct {
 	Scenario  string           `json:"scenario"`
-	Seeds     int              `json:"seeds"` // for each set of faults
+	Seeds     int              `json:"seeds"` // per fault set
 	FaultSets []FaultSet       `json:"draws"`
 	Rows      []RandomPlansRow `json:"rows"`
 }
 
-// FaultSet is the set of faults that random plans may use.
+// FaultSet is a set of faults that random plans may use.
 type FaultSet struct {
-	Kind   string   `json:"sort,omitempty"`  // kind of failure; "" for all
-	Only   bool     `json:"alone,omitempty"` // only that kind; otherwise all faults except it
+	Kind   string   `json:"sort,omitempty"`  // kind of failure, or "" for all kinds
+	Only   bool     `json:"alone,omitempty"` // whether the set is that kind rather than all others
 	Faults []string `json:"faults"`          // names of nemesis.Choices
 }
 
@@ -391,13 +387,13 @@ type FaultSet struct {
 type RandomPlansRow struct {
 	Property string  `json:"property"`
 	Required bool    `json:"held"`   // whether the property was required
-	Shares   []Share `json:"shares"` // one for each set of faults
+	Shares   []Share `json:"shares"` // one per fault set
 }
 
-// Share counts the runs that violated a property. Low and High bound the rate of violations with 95
-// % confidence.
+// Share counts the runs that violated a property. Low and High are the 95 % confidence bounds of
+// the rate.
 type Share struct {
-	Runs               int     `json:"runs"` // runs that decided the property
+	Runs               int     `json:"runs"` // runs that decided whether the property holds
 	Violated           int     `json:"violated"`
 	NotExercised       int     `json:"notExercised,omitempty"`
 	ComparisonViolated int     `json:"own"` // comparison runs that violated the property
@@ -405,12 +401,12 @@ type Share struct {
 	High               float64 `json:"high"`
 }
 
-// FaultSets returns the sets of faults for a scenario's random plans: all faults, each kind of
-// failure alone, and all kinds but one.
+// FaultSets returns the fault sets for a scenario's random plans: all faults, each kind of failure
+// alone, and all kinds but one.
 func FaultSets(s scenario.Scenario) []FaultSet {
-	names := func(in func(kind string) bool) (out []string) {
+	names := func(include func(kind string) bool) (out []string) {
 		for _, c := range s.Random.Choices() {
-			if in(failureKind(c)) {
+			if include(failureKind(c)) {
 				out = append(out, c.Name)
 			}
 		}
@@ -439,13 +435,13 @@ func failureKind(c nemesis.Choice) string {
 	return c.Kind.Model
 }
 
-// AddRandom adds a run of a random plan. e.FaultSet must be one of sets.
+// AddRandom adds a run of a random plan with one of the fault sets.
 func (c *Card) AddRandom(e CardEntry, seeds int, sets []FaultSet) {
 	if c.RandomPlans == nil {
 		c.RandomPlans = &RandomPlans{Scenario: e.Outcome.Scenario, Seeds: seeds, FaultSets: sets}
 	}
 	d := c.RandomPlans
-	at := slices.IndexFunc(d.FaultSets, func(x FaultSet) bool { return x.Kind == e.FaultSet.Kind && x.Only == e.FaultSet.Only })
+	setIndex := slices.IndexFunc(d.FaultSets, func(x FaultSet) bool { return x.Kind == e.FaultSet.Kind && x.Only == e.FaultSet.Only })
 	if e.Outcome.Error != "" {
 		c.Errors = append(c.Errors, e.Outcome.Command+": "+e.Outcome.Error)
 	}
@@ -459,7 +455,7 @@ func (c *Card) AddRandom(e CardEntry, seeds int, sets []FaultSet) {
 			d.Rows = append(d.Rows, RandomPlansRow{Property: j.Property, Shares: make([]Share, len(d.FaultSets))})
 		}
 		d.Rows[i].Required = d.Rows[i].Required || isRequired(j)
-		d.Rows[i].Shares[at].add(j)
+		d.Rows[i].Shares[setIndex].add(j)
 		if j.Got == verdict.Violated && isRequired(j) {
 			c.addViolation(randomPlan, j, e, true)
 		}
@@ -482,10 +478,10 @@ func (s *Share) add(j Judgement) {
 	s.Low, s.High = Wilson(s.Violated, s.Runs)
 }
 
-// Causes returns the kinds of failure that cause violations of a property. Each kind in alone
-// caused violations without any other kind. Each kind in needed makes violations significantly
-// rarer when it is left out: its confidence interval does not overlap that for all faults.
-func (d *RandomPlans) Causes(property string) (alone, needed []string) {
+// Causes returns the kinds of failure that cause violations of a property. A kind is sufficient if
+// it caused violations alone. It is necessary if violations are significantly rarer without it: the
+// confidence intervals with and without it do not overlap.
+func (d *RandomPlans) Causes(property string) (sufficient, necessary []string) {
 	i := slices.IndexFunc(d.Rows, func(r RandomPlansRow) bool { return r.Property == property })
 	if i < 0 {
 		return nil, nil
@@ -494,76 +490,75 @@ func (d *RandomPlans) Causes(property string) (alone, needed []string) {
 	for k, s := range d.Rows[i].Shares {
 		switch w := d.FaultSets[k]; {
 		case w.Only && s.Violated > 0:
-			alone = append(alone, w.Kind)
+			sufficient = append(sufficient, w.Kind)
 		case w.Kind != "" && !w.Only && s.High < all.Low:
-			needed = append(needed, w.Kind)
+			necessary = append(necessary, w.Kind)
 		}
 	}
-	return alone, needed
+	return sufficient, necessary
 }
 
-// CardFinding is a run that shows one or more violations. It is the shortest run that shows them:
-// no shorter run has the same property, kind of failure and cause.
+// CardFinding is a run that shows one or more violations. No shorter run shows the same property,
+// kind of failure and cause.
 type CardFinding struct {
 	Scenario   string      `json:"scenario"`
-	Claim      string      `json:"claim"` // claim of the scenario
+	Claim      string      `json:"claim"` // the scenario's claim
 	Column     string      `json:"column"`
 	Backend    string      `json:"backend"`
 	Seed       uint64      `json:"seed"`
 	FaultSet   *FaultSet   `json:"draw,omitempty"`
 	Command    string      `json:"command"`
-	Events     int         `json:"events"` // up to the last event that proves the first violation
+	Events     int         `json:"events"` // how many it takes to prove the first violation
 	Violations []Violation `json:"harms"`
-	// Required is set if at least one of the violated properties was required.
+	// Required means that at least one of the violated properties was required.
 	Required      bool               `json:"held"`
 	Numbers       CardNumbers        `json:"numbers"`
-	Comparison    *ComparisonNumbers `json:"control,omitempty"`   // nil if the lock is the scenario's own
-	Run           string             `json:"run,omitempty"`       // directory of the stored run, relative to the card; "" if repeating the run gave another result
-	ConfirmingRun string             `json:"elsewhere,omitempty"` // directory of the run on the other backend that confirmed it
-	RunID         int                `json:"-"`                   // CardEntry.RunID of the run
+	Comparison    *ComparisonNumbers `json:"control,omitempty"`   // nil if the scenario's own lock was under test
+	Run           string             `json:"run,omitempty"`       // the run's directory relative to the card, or "" if repeating the run gave another result
+	ConfirmingRun string             `json:"elsewhere,omitempty"` // directory of the run that confirmed it on the other backend
+	RunID         int                `json:"-"`                   // see CardEntry
 }
 
-// ComparisonNumbers holds the numbers of the comparison run.
+// ComparisonNumbers holds the comparison run's numbers.
 type ComparisonNumbers struct {
 	Lock    string      `json:"lock"`
 	Error   string      `json:"error,omitempty"`
 	Numbers CardNumbers `json:"numbers"`
 }
 
-// Violation is a property that a run violates.
+// Violation is a violated property.
 type Violation struct {
 	Property     string          `json:"property"`
 	Cause        string          `json:"cause"`
 	Because      string          `json:"because"`
 	Required     bool            `json:"held"`              // whether the property was required
-	Comparison   verdict.Outcome `json:"control,omitempty"` // outcome in the comparison run
+	Comparison   verdict.Outcome `json:"control,omitempty"` // the outcome in the comparison run
 	Also         []string        `json:"also,omitempty"`    // other scenarios that show the same violation
-	Reproduction *Reproduction   `json:"try,omitempty"`     // nil if it was not retried on another backend
+	Reproduction *Reproduction   `json:"try,omitempty"`     // nil if not retried
 }
 
 // Reproduction is the result of retrying a violation on another backend.
 type Reproduction struct {
 	Backend string            `json:"backend"`
 	State   ReproductionState `json:"state"`
-	Runs    int               `json:"runs,omitempty"` // number of attempts
-	Why     string            `json:"why,omitempty"`  // why it cannot run there, or why the result is inconclusive
+	Runs    int               `json:"runs,omitempty"` // number of runs
+	Why     string            `json:"why,omitempty"`  // why it can't be run or was not confirmed
 	Cause   string            `json:"cause,omitempty"`
 	Command string            `json:"command,omitempty"`
-	// RunID tells the caller which run showed the violation.
+	// RunID identifies the run that showed the violation to the caller.
 	RunID int `json:"-"`
 }
 
-// ReproductionState is the result of a Reproduction.
 type ReproductionState string
 
 // States of a Reproduction.
 const (
-	StateConfirmed ReproductionState = "confirmed"
-	NotConfirmed   ReproductionState = "not confirmed"
-	CannotRun      ReproductionState = "can't be run there"
+	ReproductionConfirmed    ReproductionState = "confirmed"
+	ReproductionNotConfirmed ReproductionState = "not confirmed"
+	ReproductionImpossible   ReproductionState = "can't be run there"
 )
 
-// Finalize computes the marks and findings from the runs added so far.
+// Finalize computes the marks and findings after all runs were added.
 func (c *Card) Finalize() {
 	slices.SortStableFunc(c.cases, func(a, b *cardCase) int {
 		propertyIndex := func(x *cardCase) int { return slices.Index(checker.Properties(), x.Property) }
@@ -585,7 +580,7 @@ func (c *Card) Finalize() {
 	c.Findings = []CardFinding{}
 	for i := range c.Rows {
 		for k := range c.Rows[i].Cells {
-			c.Rows[i].Cells[k].Unconfirmed = 0
+			c.Rows[i].Cells[k].NumUnconfirmed = 0
 		}
 	}
 	for _, x := range c.cases {
@@ -604,8 +599,8 @@ func (c *Card) Finalize() {
 			}
 		}
 		f.Violations = append(f.Violations, h)
-		if x.Required && x.reproduction != nil && x.reproduction.State != StateConfirmed && x.Column != randomPlan {
-			c.row(x.Property).Cells[c.ensureColumn(x.Column)].Unconfirmed += len(x.Runs)
+		if x.Required && x.reproduction != nil && x.reproduction.State != ReproductionConfirmed && x.Column != randomPlan {
+			c.row(x.Property).Cells[c.ensureColumn(x.Column)].NumUnconfirmed += len(x.Runs)
 		}
 	}
 	c.setMarks()
@@ -621,21 +616,20 @@ func newCardFinding(column string, s ShownRun) CardFinding {
 	return f
 }
 
-// Confirmed reports whether a required property was violated and the violation was either confirmed on
+// Confirmed reports whether a required property was violated, and the violation was confirmed on
 // the other backend or not retried there.
 func (f CardFinding) Confirmed() bool {
 	return slices.ContainsFunc(f.Violations, func(h Violation) bool {
-		return h.Required && (h.Reproduction == nil || h.Reproduction.State == StateConfirmed)
+		return h.Required && (h.Reproduction == nil || h.Reproduction.State == ReproductionConfirmed)
 	})
 }
 
-// maxReproduced is the maximum number of runs of a case that are retried on the other backend. If
-// the shortest run does not show the violation there, the next one may.
+// maxReproduced limits how many runs of a case are retried on the other backend. If the shortest
+// one does not show the violation there, another may.
 const maxReproduced = 3
 
-// Reproduce retries each violation of a required property on another backend. It tries the shortest
-// run first, and moves a confirmed run to the front. Violations found on the second backend are not
-// retried.
+// Reproduce retries the violations of required properties on another backend, shortest runs first.
+// A confirmed run becomes the one that is shown. Violations on the second backend are not retried.
 func (c *Card) Reproduce(reproduce func(ShownRun) Reproduction) {
 	for _, x := range c.cases {
 		if _, second := SplitColumn(x.Column); !x.Required || second {
@@ -645,10 +639,10 @@ func (c *Card) Reproduce(reproduce func(ShownRun) Reproduction) {
 		for i, s := range x.Runs[:min(len(x.Runs), maxReproduced)] {
 			t := reproduce(s)
 			runs += t.Runs
-			if x.reproduction == nil || t.State == StateConfirmed || x.reproduction.State == CannotRun {
+			if x.reproduction == nil || t.State == ReproductionConfirmed || x.reproduction.State == ReproductionImpossible {
 				x.reproduction = &t
 			}
-			if t.State == StateConfirmed {
+			if t.State == ReproductionConfirmed {
 				x.Runs[0], x.Runs[i] = x.Runs[i], x.Runs[0]
 				break
 			}
@@ -658,7 +652,6 @@ func (c *Card) Reproduce(reproduce func(ShownRun) Reproduction) {
 	c.Finalize()
 }
 
-// Code returns the exit code for the card.
 func (c *Card) Code() int {
 	code := ExitOK
 	if len(c.Undecided) > 0 {

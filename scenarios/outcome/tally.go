@@ -9,79 +9,78 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// Tally summarizes runs by scenario, and each scenario by property and cause. A million runs take no
-// more memory than a few, because it keeps only the runs that a report may quote. The zero value is
-// ready to use.
+// Tally summarizes runs by scenario, property and cause. It keeps only the runs that a report may
+// quote, so a million runs take no more memory than a few. The zero value is ready to use.
 type Tally struct {
 	Counts map[string]int // outcomes by state, including skipped runs
-	Rows   []*Row         // in the order in which the scenarios were first seen
+	Rows   []*Row         // in the order of their first runs
 }
 
-// Row summarizes a scenario's runs on one backend.
+// Row summarizes a scenario's runs on a backend.
 type Row struct {
 	Scenario string `json:"-"`
 	Backend  string `json:"-"`
 
-	Skipped string         `json:"skipped,omitempty"` // why it was not run
-	Runs    int            `json:"runs"`              // excluding skipped runs
-	Counts  map[string]int `json:"counts,omitempty"`  // runs by state
-	Retried []string       `json:"retried,omitempty"` // the first few reasons why attempts were discarded
-	Retries int            `json:"retries,omitempty"` // number of discarded attempts
-	Errors  []string       `json:"errors,omitempty"`  // the first few
-	Cells   []Cell         `json:"properties,omitempty"`
-	Dir     string         `json:"dir,omitempty"`     // directory of the shown run; "" if it was not stored
-	Command string         `json:"command,omitempty"` // repeats the shown run
-	Causes  []Cause        `json:"causes,omitempty"`  // violations by cause, with their counts and example seeds
+	Skipped      string         `json:"skipped,omitempty"` // why it was not run
+	Runs         int            `json:"runs"`              // excluding skipped runs
+	Counts       map[string]int `json:"counts,omitempty"`  // runs by state
+	RetryReasons []string       `json:"retried,omitempty"` // why attempts were discarded: the first few reasons
+	Retries      int            `json:"retries,omitempty"` // number of discarded attempts
+	Errors       []string       `json:"errors,omitempty"`  // the first few
+	Cells        []Cell         `json:"properties,omitempty"`
+	Dir          string         `json:"dir,omitempty"`     // directory of ShownRun, or ""
+	Command      string         `json:"command,omitempty"` // repeats ShownRun
+	Causes       []Cause        `json:"causes,omitempty"`  // violations by cause
 
-	Shown   Outcome   `json:"-"` // the run that best represents the row
-	Quoted  []Outcome `json:"-"` // for each reason to quote a run, the first few such runs
-	Seconds float64   `json:"-"`
-	// Reported lists the properties worth a line of a report, in the order in which they first
-	// appeared. It contains wholeRun if there is something to report about a run as a whole.
-	Reported []string `json:"-"`
-	// WholeRuns counts how often a run as a whole was reported, WholeRunsFailed how often that was
-	// a failure.
+	ShownRun   Outcome   `json:"-"` // the run that best represents the row
+	QuotedRuns []Outcome `json:"-"` // the first few runs for each reason to quote a run
+	Seconds    float64   `json:"-"`
+	// ReportedProperties lists the properties that deserve a line in a report, in order of appearance. It
+	// contains wholeRun if there is something to report about a run as a whole.
+	ReportedProperties []string `json:"-"`
+	// WholeRuns counts the reports about a run as a whole. WholeRunsFailed counts the failures
+	// among them.
 	WholeRuns, WholeRunsFailed int `json:"-"`
 
-	quoteCounts map[string]int // quoted runs by reason
+	quoteCounts map[string]int // number of quoted runs by reason
 }
 
-// wholeRun represents a run as a whole in Row.Reported.
+// wholeRun stands for a run as a whole in Row.ReportedProperties.
 const wholeRun = "run"
 
-// Cell summarizes one property, or one bounded number, over all runs of a scenario. Got, Cause,
-// Node and Because come from one run, which Seed and Command identify.
+// Cell summarizes a property or a bounded number over all runs of a scenario. Got, Cause, Node and
+// Because are those of the run that Seed and Command identify.
 type Cell struct {
-	Property     string          `json:"property"`
-	Expected     string          `json:"expected"` // as text; "" for no expectation
-	Got          verdict.Outcome `json:"got"`
-	Cause        string          `json:"cause,omitempty"`
-	Node         string          `json:"node,omitempty"`
-	Because      string          `json:"because"`
-	Seed         uint64          `json:"seed"`
-	Command      string          `json:"command,omitempty"`
-	Decided      int             `json:"decided"`                // runs with a decision
-	Violated     int             `json:"violated"`               // runs with a violation
-	NotExercised int             `json:"notExercised,omitempty"` // runs that did not exercise the property
-	Unexpected   int             `json:"unexpected,omitempty"`   // runs with an unexpected result
-	Follows      string          `json:"follows,omitempty"`      // the property that determines this one
-	Number       string          `json:"number,omitempty"`       // the measured value, as text
+	Property       string          `json:"property"`
+	Expected       string          `json:"expected"` // as text; "" for no expectation
+	Got            verdict.Outcome `json:"got"`
+	Cause          string          `json:"cause,omitempty"`
+	Node           string          `json:"node,omitempty"`
+	Because        string          `json:"because"`
+	Seed           uint64          `json:"seed"`
+	Command        string          `json:"command,omitempty"`
+	NumDecided     int             `json:"decided"`                // runs that decided whether the property holds
+	NumViolated    int             `json:"violated"`               // runs with a violation
+	NumUnexercised int             `json:"notExercised,omitempty"` // runs that did not exercise the property
+	NumUnexpected  int             `json:"unexpected,omitempty"`   // runs with an unexpected result
+	ImpliedBy      string          `json:"follows,omitempty"`      // the property that implies the expectation
+	Number         string          `json:"number,omitempty"`       // the measured number, as text
 
-	Shown           Judgement         `json:"-"` // the judgement of the shown run
-	UndecidedReason string            `json:"-"` // reason of the last run that left the property undecided
+	ShownJudgement  Judgement         `json:"-"` // the judgement of that run
+	UndecidedReason string            `json:"-"` // from the last run that left the property undecided
 	Results         map[ResultKey]int `json:"-"` // number of runs by result
 
 	rank int
 }
 
-// ResultKey is a judgement without its texts, used to count equal results.
+// ResultKey is a judgement without its texts, for counting equal results.
 type ResultKey struct {
 	Judgement
-	Waiting bool // another run decides the judgement
+	Waiting bool // whether the judgement is pending
 }
 
-// Cause summarizes the runs of a scenario that violated a property for the same cause. First is the run
-// with the smallest seed, Shortest the one that shows the violation after the fewest events.
+// Cause summarizes the runs that violated a property for the same cause. First has the smallest
+// seed, and Shortest shows the violation after the fewest events.
 type Cause struct {
 	Property string  `json:"property"`
 	Cause    string  `json:"cause"`
@@ -90,20 +89,18 @@ type Cause struct {
 	Shortest Example `json:"shortest"`
 }
 
-// Example is a run that shows a violation.
 type Example struct {
 	Seed    uint64 `json:"seed"`
-	Events  int    `json:"events"` // up to the last event of the proof
+	Events  int    `json:"events"` // how many it takes to prove the violation
 	Command string `json:"command"`
 }
 
-// Limits on the runs that a row stores.
+// Limits on the runs in a row.
 const (
-	MaxQuoted  = 5  // quoted runs for each reason
-	MaxRetries = 20 // retried or stopped runs; a row stores one more, so reports can see that there are more
+	MaxQuoted  = 5  // quoted runs per reason
+	MaxRetries = 20 // retried or stopped runs; one more is kept to show that there are more
 )
 
-// Add adds the outcome of one run.
 func (t *Tally) Add(o Outcome) {
 	if t.Counts == nil {
 		t.Counts = map[string]int{}
@@ -112,7 +109,6 @@ func (t *Tally) Add(o Outcome) {
 	GetOrAdd(&t.Rows, func(r *Row) bool { return r.Scenario == o.Scenario && r.Backend == o.Backend }, Row{}).Add(o)
 }
 
-// Add adds the outcome of one run of the scenario.
 func (r *Row) Add(o Outcome) {
 	o.Verdict = verdict.Verdict{} // its witness references the whole history
 	r.Scenario, r.Backend = o.Scenario, o.Backend
@@ -128,14 +124,14 @@ func (r *Row) Add(o Outcome) {
 	}
 	r.Runs++
 	r.Counts[o.State()]++
-	if r.Runs == 1 || moreRelevant(o, r.Shown) {
-		r.Shown, r.Dir, r.Command = o, o.Dir, o.Command
+	if r.Runs == 1 || moreRelevant(o, r.ShownRun) {
+		r.ShownRun, r.Dir, r.Command = o, o.Dir, o.Command
 	}
 	if o.Error != "" && len(r.Errors) < MaxQuoted {
 		r.Errors = append(r.Errors, o.Error)
 	}
-	r.Retries += len(o.Retried)
-	r.Retried = append(r.Retried, o.Retried[:min(len(o.Retried), MaxQuoted-len(r.Retried))]...)
+	r.Retries += len(o.RetryReasons)
+	r.RetryReasons = append(r.RetryReasons, o.RetryReasons[:min(len(o.RetryReasons), MaxQuoted-len(r.RetryReasons))]...)
 	for _, j := range o.Judgements {
 		c := r.Cell(j.Property)
 		if c == nil {
@@ -152,19 +148,19 @@ func (r *Row) Add(o Outcome) {
 	}
 	if o.Unexplained() {
 		r.reportWholeRun(o.Code != ExitOK)
-	} else if len(r.Reported) == 0 {
+	} else if len(r.ReportedProperties) == 0 {
 		r.reportWholeRun(false)
 	}
 	r.addCauses(o)
 }
 
 func (r *Row) addReported(property string) {
-	if !slices.Contains(r.Reported, property) {
-		r.Reported = append(r.Reported, property)
+	if !slices.Contains(r.ReportedProperties, property) {
+		r.ReportedProperties = append(r.ReportedProperties, property)
 	}
 }
 
-// reportWholeRun records that there is something to report about a run as a whole.
+// reportWholeRun notes that there is something to report about a run as a whole.
 func (r *Row) reportWholeRun(failed bool) {
 	r.addReported(wholeRun)
 	if r.WholeRuns++; failed {
@@ -172,52 +168,51 @@ func (r *Row) reportWholeRun(failed bool) {
 	}
 }
 
-// quote stores a run if there is a reason to quote it and only a few runs were stored for that
-// reason.
+// quote keeps a run if a report may quote it, unless it already has enough runs for the same reason.
 func (r *Row) quote(o Outcome) {
 	if r.quoteCounts == nil {
 		r.quoteCounts = map[string]int{}
 	}
-	keep := false
-	note := func(why string, limit int) {
+	shouldQuote := false
+	addReason := func(why string, limit int) {
 		if r.quoteCounts[why] < limit {
 			r.quoteCounts[why]++
-			keep = true
+			shouldQuote = true
 		}
 	}
 	switch {
 	case o.Code != ExitOK:
-		note("not as expected", MaxQuoted)
+		addReason("not as expected", MaxQuoted)
 	case o.Violated():
-		note("violated", 1)
+		addReason("violated", 1)
 	}
 	if o.Code != ExitOK && o.Unexplained() {
-		note("failed", MaxQuoted)
+		addReason("failed", MaxQuoted)
 	}
-	if len(o.Retried) > 0 || o.Stopped != "" {
-		note("retried", MaxRetries+1)
+	if len(o.RetryReasons) > 0 || o.StopReason != "" {
+		addReason("retried", MaxRetries+1)
 	}
 	for _, j := range o.Judgements {
 		switch {
 		case !j.AsExpected && !j.Pending():
-			note(string(j.Got)+" "+j.Property, MaxQuoted)
+			addReason(string(j.Got)+" "+j.Property, MaxQuoted)
 		case j.isViolation():
-			note(j.Property, 1)
+			addReason(j.Property, 1)
 		}
 	}
-	if keep {
-		r.Quoted = append(r.Quoted, o)
+	if shouldQuote {
+		r.QuotedRuns = append(r.QuotedRuns, o)
 	}
 }
 
-// FailedRuns returns up to limit quoted runs that failed or were not as expected, including
-// required runs that were skipped.
+// FailedRuns returns up to limit quoted runs that were not as expected, including required runs
+// that were skipped.
 func (r *Row) FailedRuns(limit int) []Outcome {
-	all := slices.DeleteFunc(slices.Clone(r.Quoted), func(o Outcome) bool { return o.Code == ExitOK })
+	all := slices.DeleteFunc(slices.Clone(r.QuotedRuns), func(o Outcome) bool { return o.Code == ExitOK })
 	return all[:min(len(all), limit)]
 }
 
-// Cell returns the cell of a property, or nil.
+// Cell returns a property's cell, or nil.
 func (r *Row) Cell(property string) *Cell {
 	if i := slices.IndexFunc(r.Cells, func(c Cell) bool { return c.Property == property }); i >= 0 {
 		return &r.Cells[i]
@@ -225,7 +220,7 @@ func (r *Row) Cell(property string) *Cell {
 	return nil
 }
 
-// State returns the worst state of the scenario's runs, or "" if there are none.
+// State returns the worst state of the runs, or "" if there are none.
 func (r *Row) State() string {
 	for _, s := range StatesBySeverity() {
 		if r.Counts[s] > 0 {
@@ -233,13 +228,13 @@ func (r *Row) State() string {
 		}
 	}
 	if r.Skipped != "" {
-		return Skipped
+		return StateSkipped
 	}
 	return ""
 }
 
-// moreRelevant reports whether outcome a should be shown rather than b. Worse states come first,
-// then violations, then smaller seeds.
+// moreRelevant reports whether to show outcome a rather than b: the one with the worse state, a
+// violation, or the smaller seed.
 func moreRelevant(a, b Outcome) bool {
 	severity := func(o Outcome) int {
 		rank := 2 * slices.Index(StatesBySeverity(), o.State())
@@ -258,18 +253,18 @@ func (c *Cell) add(j Judgement, o Outcome) {
 	c.Results[ResultKey{Judgement{Expected: j.Expected, Got: j.Got, AsExpected: j.AsExpected, Missed: j.Missed, Comparison: j.Comparison}, j.Pending()}]++
 	switch j.Got {
 	case verdict.Violated:
-		c.Violated++
-		c.Decided++
+		c.NumViolated++
+		c.NumDecided++
 	case verdict.Holds:
-		c.Decided++
+		c.NumDecided++
 	case verdict.NotExercised:
-		c.NotExercised++
+		c.NumUnexercised++
 	}
 	rank := 1
 	switch {
 	case j.Pending():
 	case !j.AsExpected:
-		c.Unexpected++
+		c.NumUnexpected++
 		rank = 4
 		if j.Unresolved() {
 			rank = 3
@@ -280,8 +275,8 @@ func (c *Cell) add(j Judgement, o Outcome) {
 		rank = 0
 	}
 	if rank > c.rank || rank == c.rank && o.Seed < c.Seed {
-		c.rank, c.Shown, c.Seed, c.Command = rank, j, o.Seed, o.Command
-		c.Expected, c.Got, c.Cause, c.Node, c.Because, c.Follows = j.Expected, j.Got, j.Cause, j.Node, j.Because, j.Follows
+		c.rank, c.ShownJudgement, c.Seed, c.Command = rank, j, o.Seed, o.Command
+		c.Expected, c.Got, c.Cause, c.Node, c.Because, c.ImpliedBy = j.Expected, j.Got, j.Cause, j.Node, j.Because, j.ImpliedBy
 		if j.Number != nil {
 			c.Number = j.String()
 		}
@@ -291,7 +286,7 @@ func (c *Cell) add(j Judgement, o Outcome) {
 	}
 }
 
-// Count returns the number of reportable results for which match returns true.
+// Count counts the reportable results that match.
 func (c *Cell) Count(match func(ResultKey) bool) (n int) {
 	for w, k := range c.Results {
 		if w.Reportable() && match(w) {
@@ -306,16 +301,15 @@ func (c Cell) Unresolved() bool {
 	return c.Got == verdict.Undecided || c.Got == verdict.NotExercised && !strings.HasPrefix(c.Expected, string(verdict.Violated))
 }
 
-// minRuns is the minimum number of decided runs for a rate to be meaningful.
+// minRuns is how many decided runs it takes for a meaningful rate.
 const minRuns = 20
 
-// HasRate reports whether the share of violations on a backend can be shown as a rate. A rate needs
-// independent trials, and only the simulation has them: other backends retry a run that missed its
-// expected violation.
-func (c Cell) HasRate(backend string) bool { return backend == "sim" && c.Decided >= minRuns }
+// HasRate reports whether the share of violations is meaningful as a rate. That requires
+// independent trials, as in the simulation. Other backends retry runs without their expected
+// violation.
+func (c Cell) HasRate(backend string) bool { return backend == "sim" && c.NumDecided >= minRuns }
 
-// addCauses adds a run's violations to the causes. The result does not depend on the order of the
-// runs.
+// addCauses adds a run's violations to Causes. The order of the runs does not matter.
 func (r *Row) addCauses(o Outcome) {
 	for _, j := range o.Judgements {
 		if !j.isViolation() {
@@ -337,7 +331,7 @@ func (r *Row) addCauses(o Outcome) {
 		}
 	}
 	slices.SortFunc(r.Causes, func(a, b Cause) int {
-		at := func(x Cause) int { return slices.Index(checker.Properties(), x.Property) }
-		return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Cause, b.Cause))
+		propertyIndex := func(x Cause) int { return slices.Index(checker.Properties(), x.Property) }
+		return cmp.Or(cmp.Compare(propertyIndex(a), propertyIndex(b)), cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Cause, b.Cause))
 	})
 }

@@ -31,7 +31,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// parseAll parses a text and returns all its forms, formatted.
+// parseAll parses a text and formats its forms.
 func parseAll(s string) (_ string, err error) {
 	defer recoverFailure(&err)
 	r := newReader(strings.NewReader(s))
@@ -41,7 +41,7 @@ func parseAll(s string) (_ string, err error) {
 		if !more {
 			return strings.Join(all, " "), nil
 		}
-		f := r.form(c, 0)
+		f := r.readForm(c, 0)
 		all = append(all, f.String())
 	}
 }
@@ -54,14 +54,14 @@ func TestInvalidFormsAreRejected(t *testing.T) {
 		`#`:                            "the file ends inside",
 		`#_`:                           "the file ends inside",
 		`#x`:                           "the file ends inside",
-		"{:a 1\n :b}":                  "line 1: a map with a key and no value",
-		"[1}":                          "line 1: '}' where a form should begin",
-		"]":                            "']' where a form should begin",
-		"^{:a 1} b":                    "'^' where a form should begin",
-		"# a":                          "# without a tag",
-		": a":                          "a colon without a keyword",
-		"\"\xff\"":                     "not UTF-8",
-		"a\xffb":                       "not UTF-8",
+		"{:a 1\n :b}":                  "line 1: a map has a key without a value",
+		"[1}":                          "line 1: unexpected '}' at the beginning of a form",
+		"]":                            "unexpected ']' at the beginning of a form",
+		"^{:a 1} b":                    "unexpected '^' at the beginning of a form",
+		"# a":                          "# is not followed by a tag",
+		": a":                          "a colon is not followed by a keyword",
+		"\"\xff\"":                     "not valid UTF-8",
+		"a\xffb":                       "not valid UTF-8",
 		strings.Repeat("[", 200):       "forms are nested more than 100 deep",
 		strings.Repeat("#_", 1<<20):    "forms are nested more than 100 deep",
 		strings.Repeat("#a ", 1<<20):   "forms are nested more than 100 deep",
@@ -73,8 +73,8 @@ func TestInvalidFormsAreRejected(t *testing.T) {
 	}
 }
 
-// listEvents lists events in the form "4@9 p0 ok acquire p0/1", without the begin and end of the
-// run.
+// listEvents lists events in the form "4@9 p0 ok acquire p0/1", without the beginning and end of
+// the run.
 func listEvents(h *history.History) string {
 	var b strings.Builder
 	for _, e := range h.Events[1 : len(h.Events)-1] {
@@ -100,8 +100,8 @@ var translations = []struct{ name, text, want, note string }{
 4@4 p0 fail acquire p0/2
 5@5 p0 invoke release p0/1
 6@6 p0 ok release p0/1
-`, "skipped releases by processes that held nothing: 1"},
-	{"a failed release means not held only if it says so", `
+`, "skipped releases by processes that did not hold the lock: 1"},
+	{"a failed release means not held only if its error says so", `
 #jepsen.history.Op{:type :invoke, :f :acquire, :process 0, :time 1}
 {:type :ok,     :f :acquire, :process 0, :time 2}
 {:type :invoke, :f :release, :process 0, :time 3}
@@ -116,7 +116,7 @@ var translations = []struct{ name, text, want, note string }{
 5@5 p0 invoke release p0/1
 6@6 p0 fail release p0/1
 `, ""},
-	{"a process that crashed is gone", `
+	{"a crashed process ends", `
 {:type :invoke, :f :acquire, :process 0}
 {:type :ok,     :f :acquire, :process 0}
 {:type :invoke, :f :read,    :process 0}
@@ -131,7 +131,7 @@ var translations = []struct{ name, text, want, note string }{
 0@6000 p5 begin client
 7@6000 p5 invoke acquire p5/1
 `, "skipped operations other than acquire and release: 1"},
-	{"operations without times are 1 µs apart by their index", `
+	{"operations without times are placed 1 µs apart by index", `
 {:type :invoke, :f :acquire, :process 0, :index 0}
 {:type :ok,     :f :acquire, :process 0, :index 1}
 {:type :invoke, :f :release, :process 1, :index 5}
@@ -141,7 +141,7 @@ var translations = []struct{ name, text, want, note string }{
 2@1000 p0 ok acquire p0/1
 3@5000 p1 begin client
 `, "1 of these releases returned ok"},
-	{"several locks, operations not in order of time", `
+	{"several locks, operations not in chronological order", `
 ({:type :invoke, :f :acquire, :process 1, :key "a", :time 30},
  {:type :invoke, :f :acquire, :process 2, :key "b", :time 20}
  {:type :ok,     :f :acquire, :process 1, :time 40})`, `
@@ -150,7 +150,7 @@ var translations = []struct{ name, text, want, note string }{
 0@30 p1 begin client
 1@30 p1 invoke acquire p1/1a
 3@40 p1 ok acquire p1/1a
-`, "it covers 2 locks"},
+`, "the history covers 2 locks"},
 }
 
 func TestReadTranslatesOperations(t *testing.T) {
@@ -170,25 +170,25 @@ func TestReadTranslatesOperations(t *testing.T) {
 }
 
 func TestReadRejectsInvalidHistories(t *testing.T) {
-	const first = "{:type :invoke :f :acquire :process 0 :time 1}\n"
+	const firstLine = "{:type :invoke :f :acquire :process 0 :time 1}\n"
 	for text, want := range map[string]string{
-		"":                            "line 1: there is no operation with :f :acquire",
-		"3":                           "line 1: 3 is not a map",
-		"[] {}":                       "something follows the vector",
-		"{:f :acquire :process 0}":    "without a :type",
-		"{:type :invoke :process 0}":  "without :f",
-		"{:type :invoke :f :acquire}": "without :process",
-		"{:type :invoke :f :acquire :process -1}":              ":process -1 is neither",
-		"{:type :invoke :f :acquire :process \"0\" :time 1.5}": ":process 0 is neither",
-		"{:type :invoke :f :acquire :process 0 :time 1.5}":     ":time 1.5 is not an integer",
-		"{:type :invoke :f :acquire :process 0 :time -1}":      ":time -1 is not an integer",
-		"{:type :invoke :f :acquire :process 0 :index 1e9}":    ":index 1e9 is not an integer",
-		first + "{:type :ok :f :acquire :process 0}":           "line 2: some operations have a :time",
-		first + "{:type :ok :f :release :process 0 :time 2}":   "line 2: process 0 returns from :release, which it had not called",
-		first + "{:type :ok :f :acquire :process 1 :time 2}":   "line 2: process 1 returns from :acquire",
-		first + first: "line 2: process 0 calls :acquire while its :acquire of line 1 has not returned",
-		first + "{:type :invoke :f :acquire :process 1 :time 2 :value [:a 1]}": "line 2: some operations name their lock",
-		"[" + first + "{:type :ok": "line 2: the file ends inside the form that begins on line 1",
+		"":                            "line 1: no operation has :f :acquire",
+		"3":                           "line 1: an operation must be a map, but this is 3",
+		"[] {}":                       "unexpected data after the vector",
+		"{:f :acquire :process 0}":    "has no :type",
+		"{:type :invoke :process 0}":  "has no :f",
+		"{:type :invoke :f :acquire}": "has no :process",
+		"{:type :invoke :f :acquire :process -1}":                                  ":process -1 is neither",
+		"{:type :invoke :f :acquire :process \"0\" :time 1.5}":                     ":process 0 is neither",
+		"{:type :invoke :f :acquire :process 0 :time 1.5}":                         ":time 1.5 is not an integer",
+		"{:type :invoke :f :acquire :process 0 :time -1}":                          ":time -1 is not an integer",
+		"{:type :invoke :f :acquire :process 0 :index 1e9}":                        ":index 1e9 is not an integer",
+		firstLine + "{:type :ok :f :acquire :process 0}":                           "line 2: some operations have a :time",
+		firstLine + "{:type :ok :f :release :process 0 :time 2}":                   "line 2: process 0 returns from :release, which it had not called",
+		firstLine + "{:type :ok :f :acquire :process 1 :time 2}":                   "line 2: process 1 returns from :acquire",
+		firstLine + firstLine:                                                      "line 2: process 0 calls :acquire while its :acquire of line 1 has not returned",
+		firstLine + "{:type :invoke :f :acquire :process 1 :time 2 :value [:a 1]}": "line 2: some operations name their lock",
+		"[" + firstLine + "{:type :ok":                                             "line 2: the file ends inside the form that begins on line 1",
 	} {
 		if _, _, err := Read(strings.NewReader(text), 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want an error with %q", text, err, want)
@@ -209,23 +209,23 @@ func FuzzRead(f *testing.F) {
 		h, notes, err := Read(strings.NewReader(text), 0)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "line ") {
-				t.Errorf("an error without a line: %v", err)
+				t.Errorf("the error has no line number: %v", err)
 			}
 			return
 		}
-		if len(h.Events) < 4 || h.Cut != "" || len(notes) == 0 {
-			t.Errorf("%d events, cut %q, notes %q", len(h.Events), h.Cut, notes)
+		if len(h.Events) < 4 || h.Truncation != "" || len(notes) == 0 {
+			t.Errorf("%d events, truncation %q, notes %q", len(h.Events), h.Truncation, notes)
 		}
 		for i, e := range h.Events {
 			before := h.Events[max(i-1, 0)]
 			if e.T < before.T || i > 1 && i < len(h.Events)-1 && e.T == before.T && e.N != 0 && before.N != 0 {
-				t.Errorf("event %d at %d", e.N, e.T)
+				t.Errorf("unexpected event %d at %d", e.N, e.T)
 			}
 		}
 	})
 }
 
-// A lease never expires, expires at once (if its duration is unknown), or expires a TTL after the
+// A lease never expires, expires at once (if its duration is unknown), or expires one TTL after the
 // call of acquire.
 func TestLeaseExpiryAgainstDeadlines(t *testing.T) {
 	const file = `
@@ -245,7 +245,7 @@ func TestLeaseExpiryAgainstDeadlines(t *testing.T) {
 			}
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%d: leases expire at %d, want %d", ttl, got, want)
+			t.Errorf("TTL %d: leases expire at %d, want %d", ttl, got, want)
 		}
 	}
 }

@@ -19,29 +19,29 @@ import (
 // simulation is a lock and its processes, which log their operations in Jepsen's format.
 type simulation struct {
 	rnd    *rand.Rand
-	honest bool          // the lock is never granted while another process holds it, and only its holder can release it
-	ttl    time.Duration // TTL of its leases; 0: they don't expire
+	honest bool          // the lock is granted only while no other process holds it, and only its holder can release it
+	ttl    time.Duration // lease duration; 0: leases don't expire
 	now    time.Duration
 
-	holder int // 0 means nobody
-	until  time.Duration
-	procs  []simProcess
-	ops    []facts.Operation // the logged operations
-	lines  []string          // the history's lines, with %s for each :time
-	times  []time.Duration
+	holder   int // 0 means nobody
+	leaseEnd time.Duration
+	procs    []simProcess
+	ops      []facts.Operation // logged operations
+	lines    []string          // lines of the history, with %s for each :time
+	times    []time.Duration
 }
 
 type simProcess struct {
-	number  int // from 1
-	holds   bool
-	op      string       // the pending call; "": none
-	outcome history.Type // set once the call has taken effect
-	cause   string       // why it failed
-	at      int          // its index in ops
+	number   int // from 1
+	isHolder bool
+	op       string       // pending call, or ""
+	outcome  history.Type // set when the call takes effect
+	cause    string       // why the call failed
+	opIndex  int          // the call's index in ops
 }
 
-// simulate runs the processes for some steps.
-func simulate(rnd *rand.Rand, honest bool, ttl time.Duration) *simulation {
+// runSimulation runs a few processes for a few steps.
+func runSimulation(rnd *rand.Rand, honest bool, ttl time.Duration) *simulation {
 	s := &simulation{rnd: rnd, honest: honest, ttl: ttl}
 	for n := range 1 + rnd.IntN(4) {
 		s.procs = append(s.procs, simProcess{number: n + 1})
@@ -59,42 +59,42 @@ func (s *simulation) step(p *simProcess) {
 	switch {
 	case p.op == "":
 		p.op = history.OpAcquire
-		if p.holds || s.rnd.IntN(20) == 0 {
+		if p.isHolder || s.rnd.IntN(20) == 0 {
 			p.op = history.OpRelease
 		}
-		p.at = len(s.ops)
+		p.opIndex = len(s.ops)
 		s.ops = append(s.ops, facts.Operation{Call: s.log(p, history.Invoke)})
 	case s.rnd.IntN(15) == 0:
-		s.ops[p.at].Return = s.log(p, history.Info)
+		s.ops[p.opIndex].Return = s.log(p, history.Info)
 		*p = simProcess{number: p.number + len(s.procs)}
 	case p.outcome == "":
 		s.apply(p)
 	default:
-		s.ops[p.at].Return = s.log(p, p.outcome)
-		p.holds = p.op == history.OpAcquire && p.outcome == history.OK || p.holds && p.outcome != history.OK && p.cause != "[:not-held]"
+		s.ops[p.opIndex].Return = s.log(p, p.outcome)
+		p.isHolder = p.op == history.OpAcquire && p.outcome == history.OK || p.isHolder && p.outcome != history.OK && p.cause != "[:not-held]"
 		p.op, p.outcome, p.cause = "", "", ""
 	}
 }
 
-// apply makes a pending call take effect, if that is possible now.
+// apply makes a pending call take effect if that is possible now.
 func (s *simulation) apply(p *simProcess) {
-	free := s.holder == 0 || s.ttl > 0 && s.now >= s.until
-	lies := !s.honest && s.rnd.IntN(4) == 0
+	free := s.holder == 0 || s.ttl > 0 && s.now >= s.leaseEnd
+	misbehaves := !s.honest && s.rnd.IntN(4) == 0
 	switch {
-	case p.op == history.OpAcquire && (free || lies):
-		s.holder, s.until, p.outcome = p.number, s.now+s.ttl, history.OK
+	case p.op == history.OpAcquire && (free || misbehaves):
+		s.holder, s.leaseEnd, p.outcome = p.number, s.now+s.ttl, history.OK
 	case p.op == history.OpAcquire && s.rnd.IntN(4) == 0:
 		p.outcome = history.Fail
 	case p.op == history.OpRelease && s.rnd.IntN(6) == 0: // the process may still hold the lock
 		p.outcome, p.cause = history.Fail, ":refused"
-	case p.op == history.OpRelease && (s.holder == p.number || lies):
+	case p.op == history.OpRelease && (s.holder == p.number || misbehaves):
 		s.holder, p.outcome = 0, history.OK
 	case p.op == history.OpRelease:
 		p.outcome, p.cause = history.Fail, "[:not-held]"
 	}
 }
 
-// log adds an event to the log and returns it.
+// log logs an event and returns it.
 func (s *simulation) log(p *simProcess, typ history.Type) *history.Event {
 	cause := ""
 	if typ == history.Fail && p.op == history.OpRelease {
@@ -106,7 +106,7 @@ func (s *simulation) log(p *simProcess, typ history.Type) *history.Event {
 	return &history.Event{N: n, T: n, Process: fmt.Sprint("p", p.number), Type: typ, Op: p.op, Key: onlyLock}
 }
 
-// text returns the history with its stamps rounded down to a multiple of unit, or without stamps if
+// text returns the history with its stamps rounded down to multiples of unit, or without stamps if
 // unit is 0.
 func (s *simulation) text(unit time.Duration) string {
 	var b strings.Builder
@@ -126,7 +126,7 @@ func (s *simulation) hasGrant() bool {
 	})
 }
 
-// outcomes checks a history under each model, the mutexes and the lease, and returns the outcomes
+// outcomes checks a history under each model (the mutexes and the lease), and returns the outcomes
 // by model.
 func outcomes(t *testing.T, text string, ttl time.Duration) map[string]verdict.Outcome {
 	t.Helper()
@@ -151,73 +151,73 @@ func outcomes(t *testing.T, text string, ttl time.Duration) map[string]verdict.O
 	return all
 }
 
-// TestOrderAgainstStamps checks that outcomes are the same as with exact stamps if these are
-// rounded to 1 ms or 10 ms, all equal, or missing. The history of an honest lock must hold.
+// Outcomes are the same as with exact stamps if the stamps are rounded to 1 ms or 10 ms, all equal,
+// or missing. The history of an honest lock satisfies every model.
 func TestOrderAgainstStamps(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(21, 22))
 	seen := map[string]int{}
-	for i := range histories.Cases(2000) {
-		s := simulate(rnd, i%4 == 0, 0)
+	for i := range histories.NumCases(2000) {
+		s := runSimulation(rnd, i%4 == 0, 0)
 		if !s.hasGrant() {
 			continue
 		}
-		exact := outcomes(t, s.text(1), 0)
-		for _, to := range []time.Duration{time.Millisecond, 10 * time.Millisecond, time.Hour, 0} {
-			for name, got := range outcomes(t, s.text(to), 0) {
-				if got != exact[name] {
-					t.Fatalf("%s is %s with exact stamps, but %s with stamps of %v:\n%s", name, exact[name], got, to, s.text(1))
+		exactOutcomes := outcomes(t, s.text(1), 0)
+		for _, unit := range []time.Duration{time.Millisecond, 10 * time.Millisecond, time.Hour, 0} {
+			for name, got := range outcomes(t, s.text(unit), 0) {
+				if got != exactOutcomes[name] {
+					t.Fatalf("%s is %s with exact stamps, but %s with stamps rounded to %v:\n%s", name, exactOutcomes[name], got, unit, s.text(1))
 				}
 			}
 		}
-		for name, got := range exact {
+		for name, got := range exactOutcomes {
 			if s.honest && got != verdict.Holds {
 				t.Fatalf("honest lock: %s is %s:\n%s", name, got, s.text(1))
 			}
 			seen[name+" "+string(got)]++
 		}
-		for _, model := range mutex.Models() { // checks the operations directly, without formatting and parsing them
-			if want := mutex.Check(model, s.ops).Results[0].Outcome; want != exact[model] {
-				t.Fatalf("%s is %s, but as text %s:\n%s", model, want, exact[model], s.text(1))
+		for _, model := range mutex.Models() { // check the operations without formatting and parsing them
+			if want := mutex.Check(model, s.ops).Results[0].Outcome; want != exactOutcomes[model] {
+				t.Fatalf("%s is %s, but %s after formatting and parsing:\n%s", model, want, exactOutcomes[model], s.text(1))
 			}
 		}
 	}
 	t.Log(seen)
 	for _, name := range []string{mutex.Mutex, mutex.OwnerMutex, verdict.MutualExclusion, verdict.LeaseLinearizable} {
-		if few := histories.Cases(100); seen[name+" holds"] < few || seen[name+" violated"] < few {
+		if minCount := histories.NumCases(100); seen[name+" holds"] < minCount || seen[name+" violated"] < minCount {
 			t.Errorf("%s: the comparison is one-sided: %v", name, seen)
 		}
 	}
 }
 
-// TestLeasesAgainstTheirTTL checks that the history of a lock with leases holds if it is
-// checked with their true TTL, and often doesn't with a longer TTL, without one, or as a mutex.
+// The history of a lock with leases is correct if it is checked with the actual TTL, but often
+// incorrect if it is checked with a longer TTL, without a TTL, or as a mutex.
 func TestLeasesAgainstTheirTTL(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(23, 24))
 	const ttl = 10 * time.Millisecond
-	violated := map[string]int{}
-	for range histories.Cases(1500) {
-		s := simulate(rnd, true, ttl)
+	numViolated := map[string]int{}
+	for range histories.NumCases(1500) {
+		s := runSimulation(rnd, true, ttl)
 		if !s.hasGrant() {
 			continue
 		}
-		right := outcomes(t, s.text(1), ttl)
+		withTTL := outcomes(t, s.text(1), ttl)
 		for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {
-			if right[name] != verdict.Holds {
-				t.Fatalf("%s is %s:\n%s", name, right[name], s.text(1))
+			if withTTL[name] != verdict.Holds {
+				t.Fatalf("%s is %s:\n%s", name, withTTL[name], s.text(1))
 			}
 			if outcomes(t, s.text(1), 0)[name] == verdict.Violated {
-				violated[name+" without a TTL"]++
+				numViolated[name+" without a TTL"]++
 			}
 			if outcomes(t, s.text(1), 2*ttl)[name] == verdict.Violated {
-				violated[name+" with a longer TTL"]++
+				numViolated[name+" with a longer TTL"]++
 			}
 		}
-		if right[mutex.OwnerMutex] == verdict.Violated {
-			violated[mutex.OwnerMutex]++
+		if withTTL[mutex.OwnerMutex] == verdict.Violated {
+			numViolated[mutex.OwnerMutex]++
 		}
 	}
-	t.Log(violated)
-	if len(violated) != 5 || slices.ContainsFunc([]string{mutex.OwnerMutex, verdict.MutualExclusion + " with a longer TTL"}, func(name string) bool { return violated[name] < histories.Cases(50) }) {
-		t.Errorf("too few leases expire: %v", violated)
+	t.Log(numViolated)
+	if len(numViolated) != 5 || slices.ContainsFunc([]string{mutex.OwnerMutex, verdict.MutualExclusion + " with a longer TTL"}, func(name string) bool { return numViolated[name] < histories.NumCases(50) }) {
+		t.Errorf("too few leases expire: %v", numViolated)
 	}
 }

@@ -1,26 +1,26 @@
-// Package edn reads a history.edn, in which Jepsen recorded the history of a lock, so that it can
-// be checked like one of our own runs. It also writes our runs for Jepsen's tools, see write.go.
+// Package edn reads lock histories recorded by Jepsen (history.edn), so that they can be checked
+// like our own runs. It writes our runs for Jepsen's tools, too; see write.go.
 //
-// Its main types are form (a value of EDN), operation (one of Jepsen's maps) and translation, which
-// converts operations to events. Whatever such a history does not contain is left empty: there are
-// no nodes and no resource. The nemesis and all operations other than acquire and release are
-// skipped. Operations with the same :time keep the order of the file.
+// Its main types are form (an EDN value), operation (one of Jepsen's maps) and translation, which
+// converts operations to events. Nodes and the resource are not part of a Jepsen history. The
+// nemesis and all operations other than acquire and release are skipped. Operations with the same
+// :time keep the order of the file.
 //
-// There are two ways to read a history, depending on the model of the lock:
+// There are two ways to read a history, depending on the lock's model:
 //
 //   - For Read, the lock is held through a handle, and each acquire begins a session. A
 //     release belongs to its process's last acquire that was granted and not yet released.
 //     If there is none, the release is skipped, whatever its result. A release definitely
 //     failed only if its :error contains :not-held; after any other failure its outcome is
-//     unknown. The history does not say whether there are leases or how long they last, so
-//     the caller must: NoDeadline, UnknownTTL or a TTL.
+//     unknown. Since the history does not say whether there are leases or how long they
+//     last, the caller specifies NoDeadline, UnknownTTL or a TTL.
 //   - For Operations, the lock is a mutex, which may know its owner but has no handles.
-//     Calls and returns are taken as they are, and an operation that failed did not happen.
+//     Calls and returns are not reinterpreted, and an operation that failed had no effect.
 //
-// We have our own reader because the EDN library for Go (olympos.io/encoding/edn) has not been
-// changed since 2020, is more than ten times as long, and has no line numbers in its errors.
+// We have our own reader because the EDN library for Go (olympos.io/encoding/edn) has not changed
+// since 2020, is more than ten times as long, and reports errors without line numbers.
 //
-// Deliberately missing: models of anything but a lock.
+// Deliberately missing: models of anything but locks.
 package edn
 
 import (
@@ -40,20 +40,20 @@ import (
 	"lockpick/internal/files"
 )
 
-// spacing is the assumed time between operations without a :time. Only the order of such times is
-// meaningful.
+// spacing is the assumed interval between operations without a :time, whose order is all that is
+// known.
 const spacing = 1000 // nanoseconds
 
-// Special values for the TTL of leases, which otherwise counts from the call of acquire.
+// Special values for a TTL. Any other TTL starts when acquire is called.
 const (
 	NoDeadline time.Duration = 0  // no leases: a client holds the lock until it calls release
-	UnknownTTL time.Duration = -1 // a lease may expire at any time after the grant, so it is assumed to expire at once
+	UnknownTTL time.Duration = -1 // a lease may expire at any time, so it is assumed to expire when it is granted
 )
 
-// Read reads a history, which has one map for each operation, in sequence or in one vector. Events
+// Read reads a history, which consists of one map per operation, in sequence or in a vector. Events
 // are numbered like the operations in the file, from 1. Events that are not in the file, such as
-// the beginning of a client, have the number 0 or a number that no other event has. The notes
-// describe what was assumed or skipped. Errors name the line.
+// the start of a client, have number 0 or a number that no other event has. The notes describe what
+// was assumed or skipped. Errors contain the line number.
 func Read(r io.Reader, ttl time.Duration) (h *history.History, notes []string, err error) {
 	t := newTranslation()
 	t.ttl = ttl
@@ -64,34 +64,34 @@ func Read(r io.Reader, ttl time.Duration) (h *history.History, notes []string, e
 	return h, t.notes(), err
 }
 
-// ReadFile reads a history from a file, see Read.
+// ReadFile reads a history from a file; see Read.
 func ReadFile(path string, ttl time.Duration) (h *history.History, notes []string, err error) {
-	h, notes, err = fromFile(path, func(r io.Reader) (*history.History, []string, error) { return Read(r, ttl) })
+	h, notes, err = readWith(path, func(r io.Reader) (*history.History, []string, error) { return Read(r, ttl) })
 	if err == nil {
 		h.Params.Scenario = filepath.Base(path)
 	}
 	return h, notes, err
 }
 
-func fromFile[T any](path string, read func(io.Reader) (T, []string, error)) (all T, notes []string, err error) {
+func readWith[T any](path string, read func(io.Reader) (T, []string, error)) (result T, notes []string, err error) {
 	f, err := files.Open(path, history.MaxFileBytes)
 	if err != nil {
-		return all, nil, fmt.Errorf("read history: %w", err)
+		return result, nil, fmt.Errorf("read history: %w", err)
 	}
 	defer f.Close()
-	if all, notes, err = read(f); err != nil {
+	if result, notes, err = read(f); err != nil {
 		err = fmt.Errorf("read history %s: %w", path, err)
 	}
-	return all, notes, err
+	return result, notes, err
 }
 
-// eachOperation calls do for each operation as it is read.
-func eachOperation(r *reader, do func(form) error) (err error) {
+// forEachOperation calls f for each operation as it is read.
+func forEachOperation(r *reader, f func(form) error) (err error) {
 	defer recoverFailure(&err)
-	var end byte // closing byte of the vector that contains the operations; 0: no vector
+	var end byte // closing byte of the vector that contains the operations; 0: none
 	closed := false
 	for n := 0; ; n++ {
-		r.left = maxForm
+		r.remaining = maxForm
 		c, more := r.firstByte(0)
 		switch {
 		case !more && end == 0:
@@ -99,37 +99,37 @@ func eachOperation(r *reader, do func(form) error) (err error) {
 		case n > history.MaxStoredEvents:
 			fail(r.line, "more than %d operations", history.MaxStoredEvents)
 		case closed && more:
-			fail(r.line, "something follows the vector of operations")
+			fail(r.line, "unexpected data after the vector of operations")
 		case n == 0 && (c == '[' || c == '('):
-			end, r.top = map[byte]byte{'[': ']', '(': ')'}[c], r.line
+			end, r.formLine = map[byte]byte{'[': ']', '(': ')'}[c], r.line
 			continue
 		case end != 0 && c == end:
 			end, closed = 0, true
 			continue
 		}
 		if end == 0 {
-			r.top = r.line
+			r.formLine = r.line
 		}
-		if err := do(r.form(r.mustByte(c, more), 1)); err != nil {
+		if err := f(r.readForm(r.mustByte(c, more), 1)); err != nil {
 			return err
 		}
 	}
 }
 
-// operation contains those fields of one of Jepsen's maps that the history of a lock needs.
+// operation contains the relevant fields of one of Jepsen's maps.
 type operation struct {
 	line      int
 	kind      history.Type
 	f         string
-	process   string // "" if it is not a client
+	process   string // "" if the process is not a client
 	time      int64  // -1: missing
 	index     int64  // -1: missing
-	key       *form  // the lock's name, if there is a :key
+	key       *form  // name of the lock, or nil
 	value     *form
 	errorForm *form
 }
 
-// maxTime is the largest accepted time in nanoseconds: more than seventy years.
+// maxTime is the largest accepted time in nanoseconds, more than seventy years.
 const maxTime = math.MaxInt64 / 4
 
 func parse(f form) (o operation, err error) {
@@ -138,16 +138,16 @@ func parse(f form) (o operation, err error) {
 		return o, fmt.Errorf("line %d: %s", f.line, fmt.Sprintf(format, a...))
 	}
 	if f.kind != table {
-		return invalid("%s is not a map, as an operation must be", abbreviate(&f))
+		return invalid("an operation must be a map, but this is %s", abbreviate(&f))
 	}
 	typ, name, process := f.get("type"), f.get("f"), f.get("process")
 	switch {
 	case typ == nil || typ.kind != keyword:
-		return invalid("an operation without a :type such as :invoke")
+		return invalid("the operation has no :type such as :invoke")
 	case name.isNil():
-		return invalid("an operation without :f")
+		return invalid("the operation has no :f")
 	case process.isNil():
-		return invalid("an operation without :process")
+		return invalid("the operation has no :process")
 	}
 	o.kind = history.Type(typ.text)
 	switch o.kind {
@@ -185,7 +185,7 @@ func parseCount(f *form, name string, limit int64) (int64, error) {
 	return n, nil
 }
 
-// isLock reports whether o is an acquire or a release by a client.
+// isLock reports whether o is an acquire or release by a client.
 func (o operation) isLock() bool {
 	return o.process != "" && (o.f == history.OpAcquire || o.f == history.OpRelease)
 }
@@ -199,36 +199,36 @@ func abbreviate(f *form) string {
 	return string(s)
 }
 
-// Operations reads the operations of a history without assigning them to sessions, in the order of
-// their calls. Events are numbered as by Read.
+// Operations reads a history's operations in call order, without assigning them to sessions. Events
+// are numbered as in Read.
 func Operations(r io.Reader) (ops []facts.Operation, notes []string, err error) {
 	t := newTranslation()
-	t.asMutex = true
+	t.mutexModel = true
 	if err := t.read(r); err != nil {
 		return nil, nil, err
 	}
-	t.sortInstants()
+	t.sortTimes()
 	ops, err = pairOperations(t.events)
 	return ops, t.notes(), err
 }
 
-// OperationsFile reads the operations of a history from a file, see Operations.
+// OperationsFile reads a history's operations from a file; see Operations.
 func OperationsFile(path string) (ops []facts.Operation, notes []string, err error) {
-	return fromFile(path, Operations)
+	return readWith(path, Operations)
 }
 
-// pairOperations combines calls and returns, which must be in order of time, to operations. The
-// translation has already checked that each return has a call before it in the file.
+// pairOperations combines calls and returns into operations. The events must be in chronological
+// order. The translation has already checked that each return follows its call in the file.
 func pairOperations(events []history.Event) ([]facts.Operation, error) {
-	last := map[string]int64{}
+	lastN := map[string]int64{}
 	for _, e := range events {
-		if e.N < last[e.Process] {
-			return nil, fmt.Errorf("time runs backwards in %s: its operation %d is stamped after its operation %d", e.Process, e.N, last[e.Process])
+		if e.N < lastN[e.Process] {
+			return nil, fmt.Errorf("time runs backwards in %s: its operation %d is stamped after its operation %d", e.Process, e.N, lastN[e.Process])
 		}
-		last[e.Process] = e.N
+		lastN[e.Process] = e.N
 	}
 	var ops []facts.Operation
-	pending := map[string]int{} // index of a process's operation that has not returned
+	pending := map[string]int{} // index of a process's pending operation
 	for i := range events {
 		switch e := &events[i]; {
 		case e.Op == history.OpClient:
@@ -242,7 +242,7 @@ func pairOperations(events []history.Event) ([]facts.Operation, error) {
 	return ops, nil
 }
 
-// Limits for one form, so that a file that is not a history can't exhaust memory.
+// Limits on a form. They keep files that aren't histories from exhausting memory.
 const (
 	maxForm  = 16 << 20 // bytes, including nested forms
 	maxDepth = 100
@@ -251,24 +251,24 @@ const (
 // reader reads EDN (https://github.com/edn-format/edn) one form at a time. It supports the subset
 // that Clojure uses to print data.
 type reader struct {
-	in   *bufio.Reader
-	line int
-	left int // number of bytes that the outermost form may still have
-	top  int // line on which the outermost form begins
+	in        *bufio.Reader
+	line      int
+	remaining int // number of bytes left for the outermost form
+	formLine  int // line where the outermost form begins
 }
 
 func newReader(r io.Reader) *reader {
-	return &reader{in: bufio.NewReaderSize(r, 1<<16), line: 1, left: maxForm}
+	return &reader{in: bufio.NewReaderSize(r, 1<<16), line: 1, remaining: maxForm}
 }
 
-// failure is an error of the reader, which panics with it.
+// failure is the type of the reader's panics.
 type failure struct{ error }
 
 func fail(line int, format string, a ...any) {
 	panic(failure{fmt.Errorf("line %d: %w", line, fmt.Errorf(format, a...))})
 }
 
-// recoverFailure must be deferred by callers of the reader. It stores the reader's failure in err.
+// recoverFailure stores the reader's failure in err. Callers of the reader must defer it.
 func recoverFailure(err *error) {
 	switch r := recover().(type) {
 	case nil:
@@ -279,8 +279,8 @@ func recoverFailure(err *error) {
 	}
 }
 
-// byte reads the next byte. more is false at the end of the file.
-func (r *reader) byte() (c byte, more bool) {
+// readByte reads the next byte. more is false at the end of the file.
+func (r *reader) readByte() (c byte, more bool) {
 	c, err := r.in.ReadByte()
 	switch {
 	case errors.Is(err, io.EOF):
@@ -288,7 +288,7 @@ func (r *reader) byte() (c byte, more bool) {
 	case err != nil:
 		fail(r.line, "%v", err)
 	}
-	if r.left--; r.left < 0 {
+	if r.remaining--; r.remaining < 0 {
 		fail(r.line, "a form is longer than %d bytes", maxForm)
 	}
 	if c == '\n' {
@@ -297,11 +297,11 @@ func (r *reader) byte() (c byte, more bool) {
 	return c, true
 }
 
-// mustByte takes the results of byte or firstByte and returns the byte. It fails at the end of the
-// file.
+// mustByte takes the results of readByte or firstByte and returns the byte. It fails at the end of
+// the file.
 func (r *reader) mustByte(c byte, more bool) byte {
 	if !more {
-		fail(r.line, "the file ends inside the form that begins on line %d", r.top)
+		fail(r.line, "the file ends inside the form that begins on line %d", r.formLine)
 	}
 	return c
 }
@@ -309,27 +309,27 @@ func (r *reader) mustByte(c byte, more bool) byte {
 // unread puts the last byte, c, back into the input.
 func (r *reader) unread(c byte) {
 	r.in.UnreadByte() // can't fail after ReadByte
-	r.left++
+	r.remaining++
 	if c == '\n' {
 		r.line--
 	}
 }
 
-// firstByte reads the first byte of the next form, after skipping white space, comments and forms
-// discarded by #_. more is false if there is no further form.
+// firstByte skips white space, comments and forms discarded by #_, and reads the first byte of the
+// next form. more is false if there is none.
 func (r *reader) firstByte(depth int) (c byte, more bool) {
 	if depth > maxDepth {
 		fail(r.line, "forms are nested more than %d deep", maxDepth)
 	}
 	for {
-		c, more := r.byte()
+		c, more := r.readByte()
 		switch {
 		case !more:
 			return 0, false
 		case isSpace(c):
 		case c == ';':
 			for more && c != '\n' {
-				c, more = r.byte()
+				c, more = r.readByte()
 			}
 		case c == '#' && r.accept('_'):
 			r.mustForm(depth + 1)
@@ -339,9 +339,9 @@ func (r *reader) firstByte(depth int) (c byte, more bool) {
 	}
 }
 
-// accept reads the next byte if it is want, and reports whether it was.
+// accept reads the next byte if it is want, and reports whether it is.
 func (r *reader) accept(want byte) bool {
-	c, more := r.byte()
+	c, more := r.readByte()
 	if more && c != want {
 		r.unread(c)
 	}
@@ -349,82 +349,82 @@ func (r *reader) accept(want byte) bool {
 }
 
 // mustForm reads the next form, and fails if there is none.
-func (r *reader) mustForm(depth int) form { return r.form(r.mustByte(r.firstByte(depth)), depth) }
+func (r *reader) mustForm(depth int) form { return r.readForm(r.mustByte(r.firstByte(depth)), depth) }
 
-// form reads the rest of the form that begins with byte c.
-func (r *reader) form(c byte, depth int) form {
+// readForm reads the rest of the form that begins with byte c.
+func (r *reader) readForm(c byte, depth int) form {
 	f := form{line: r.line}
 	switch c {
 	case '{':
 		f.kind = table
-		if f.items = r.forms('}', depth); len(f.items)%2 != 0 {
-			fail(f.line, "a map with a key and no value")
+		if f.items = r.readForms('}', depth); len(f.items)%2 != 0 {
+			fail(f.line, "a map has a key without a value")
 		}
 	case '[':
-		f.kind, f.items = vector, r.forms(']', depth)
+		f.kind, f.items = vector, r.readForms(']', depth)
 	case '(':
-		f.kind, f.items = vector, r.forms(')', depth)
+		f.kind, f.items = vector, r.readForms(')', depth)
 	case '"':
-		f.kind, f.text = text, r.quoted()
-	case '\\': // \a, \newline, \( and the like
-		f.kind, f.text = text, r.word(r.mustByte(r.byte()))
+		f.kind, f.text = text, r.readQuoted()
+	case '\\': // \a, \newline, \( etc.
+		f.kind, f.text = text, r.readWord(r.mustByte(r.readByte()))
 	case '#':
-		return r.dispatch(f, depth)
+		return r.readDispatch(f, depth)
 	case ':':
-		if f.kind, f.text = keyword, r.word(); f.text == "" {
-			fail(r.line, "a colon without a keyword")
+		if f.kind, f.text = keyword, r.readWord(); f.text == "" {
+			fail(r.line, "a colon is not followed by a keyword")
 		}
 	case ')', ']', '}', '@', '^', '`', '~':
-		fail(r.line, "%q where a form should begin", c)
+		fail(r.line, "unexpected %q at the beginning of a form", c)
 	default:
-		f.kind, f.text = symbol, r.word(c)
+		f.kind, f.text = symbol, r.readWord(c)
 	}
 	return f
 }
 
-// dispatch reads a form that begins with #: a set, a symbolic number such as ##NaN, a regular
+// readDispatch reads a form that begins with #: a set, a symbolic number such as ##NaN, a regular
 // expression (read as a string), or a tagged form.
-func (r *reader) dispatch(f form, depth int) form {
-	c := r.mustByte(r.byte())
+func (r *reader) readDispatch(f form, depth int) form {
+	c := r.mustByte(r.readByte())
 	switch {
 	case c == '{':
-		f.kind, f.items = set, r.forms('}', depth)
+		f.kind, f.items = set, r.readForms('}', depth)
 		return f
 	case c == '#':
-		f.kind, f.text = symbol, r.word('#', '#')
+		f.kind, f.text = symbol, r.readWord('#', '#')
 		return f
 	case c == '"':
-		return r.form(c, depth)
+		return r.readForm(c, depth)
 	case isSpace(c) || isDelimiter(c):
-		fail(r.line, "# without a tag")
+		fail(r.line, "# is not followed by a tag")
 	}
-	r.word(c)
+	r.readWord(c)
 	return r.mustForm(depth + 1)
 }
 
-// forms reads all forms up to the closing byte of a collection.
-func (r *reader) forms(end byte, depth int) (items []form) {
+// readForms reads all forms up to the closing byte of a collection.
+func (r *reader) readForms(end byte, depth int) (items []form) {
 	for {
 		c := r.mustByte(r.firstByte(depth))
 		if c == end {
 			return items
 		}
-		items = append(items, r.form(c, depth+1))
+		items = append(items, r.readForm(c, depth+1))
 	}
 }
 
-// quoted reads the rest of a string after its opening quote.
-func (r *reader) quoted() string {
+// readQuoted reads the rest of a string after its opening quote.
+func (r *reader) readQuoted() string {
 	var b []byte
 	for {
-		c := r.mustByte(r.byte())
+		c := r.mustByte(r.readByte())
 		switch c {
 		case '"':
-			return r.valid(b)
+			return r.validString(b)
 		case '\\':
-			// Decode escapes for a single character. Keep all others, such as \u00e9 and a regular
-			// expression's \d, as they are written.
-			c = r.mustByte(r.byte())
+			// Decode single-character escapes. Leave all others unchanged, such as \u00e9 and a
+			// regular expression's \d.
+			c = r.mustByte(r.readByte())
 			if i := strings.IndexByte(`"\nrt`, c); i >= 0 {
 				c = "\"\\\n\r\t"[i]
 			} else {
@@ -435,24 +435,24 @@ func (r *reader) quoted() string {
 	}
 }
 
-// word appends everything up to the next delimiter to b.
-func (r *reader) word(b ...byte) string {
+// readWord appends everything up to the next delimiter to b.
+func (r *reader) readWord(b ...byte) string {
 	for {
-		c, more := r.byte()
+		c, more := r.readByte()
 		if more && (isSpace(c) || isDelimiter(c)) {
 			r.unread(c)
 			more = false
 		}
 		if !more {
-			return r.valid(b)
+			return r.validString(b)
 		}
 		b = append(b, c)
 	}
 }
 
-func (r *reader) valid(b []byte) string {
+func (r *reader) validString(b []byte) string {
 	if !utf8.Valid(b) {
-		fail(r.line, "not UTF-8")
+		fail(r.line, "the text is not valid UTF-8")
 	}
 	return string(b)
 }
@@ -461,7 +461,7 @@ func isSpace(c byte) bool { return c <= ' ' && strings.IndexByte(" \t\r\n\f", c)
 
 func isDelimiter(c byte) bool { return strings.IndexByte(`()[]{}";`, c) >= 0 }
 
-// kind is the kind of a form. Kinds that make no difference here are combined.
+// kind is a kind of form. Kinds that need not be distinguished share a constant.
 type kind byte
 
 const (
@@ -473,15 +473,15 @@ const (
 	set
 )
 
-// form is one value. Tags are skipped, because their meaning is unknown here.
+// form is an EDN value. Tags are skipped because their meaning is unknown.
 type form struct {
 	kind  kind
 	text  string
 	items []form
-	line  int // where it begins, from 1
+	line  int // where the form begins, from 1
 }
 
-// get returns the value of a key, which is a keyword, in a map, or nil.
+// get returns the value of a keyword in a map, or nil.
 func (f *form) get(key string) *form {
 	for i := 0; i+1 < len(f.items); i += 2 {
 		if k := f.items[i]; k.kind == keyword && k.text == key {
@@ -491,7 +491,7 @@ func (f *form) get(key string) *form {
 	return nil
 }
 
-// isNil reports whether a value is missing or nil.
+// isNil reports whether the value is missing or nil.
 func (f *form) isNil() bool { return f == nil || f.kind == symbol && f.text == "nil" }
 
 // contains reports whether the form is the keyword key or contains it at any depth.

@@ -13,13 +13,13 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestWrittenHistoryAgainstOriginal checks that one of our runs, with many events at the same instant, keeps its
-// meaning when it is written and read back: with the lease model and the owner-mutex model, two
-// clients hold the lock at the same time if and only if they did in the original run.
+// When one of our runs, with many simultaneous events, is written and read back, then in the lease
+// model and the owner-mutex model two clients hold the lock at the same time if and only if they
+// did in the original run.
 func TestWrittenHistoryAgainstOriginal(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(31, 32))
 	seen := map[verdict.Outcome]int{}
-	for range histories.Cases(3000) {
+	for range histories.NumCases(3000) {
 		h := randomRun(rnd)
 		want := checker.Check(h, verdict.MutualExclusion).Results[0]
 		if want.Outcome == verdict.Undecided {
@@ -34,22 +34,22 @@ func TestWrittenHistoryAgainstOriginal(t *testing.T) {
 		text := b.String()
 		for name, got := range outcomes(t, text, 0) {
 			if name != verdict.MutualExclusion && name != mutex.OwnerMutex {
-				continue // other models also check replies, which an expiry doesn't have
+				continue // other models check replies, too, which an expiry doesn't have
 			}
 			if got == verdict.Violated != violated {
-				t.Fatalf("our run is %s (%s), but read back %s is %s:\n%s", want.Outcome, want.Because, name, got, text)
+				t.Fatalf("our run is %s (%s), but after reading it back, %s is %s:\n%s", want.Outcome, want.Because, name, got, text)
 			}
 		}
 	}
 	t.Log(seen)
-	if few := histories.Cases(300); seen[verdict.Violated] < few || seen[verdict.Holds]+seen[verdict.NotExercised] < few {
+	if minCount := histories.NumCases(300); seen[verdict.Violated] < minCount || seen[verdict.Holds]+seen[verdict.NotExercised] < minCount {
 		t.Errorf("the comparison is one-sided: %v", seen)
 	}
 }
 
-// randomRun returns a random run with few clients and few distinct times. A lease may already be
-// over when its acquire returns, and its release may come at once or much later. Only a client's
-// last session may have no release.
+// randomRun returns a random run with few clients and few distinct times. A lease may have expired
+// before its acquire returns, and its release may come immediately or much later. Only a client's
+// last session may lack a release.
 func randomRun(rnd *rand.Rand) *history.History {
 	clients := []string{"c1", "c2", "c3"}[:1+rnd.IntN(3)]
 	h := &history.History{Params: history.Params{Clients: clients}}
@@ -57,19 +57,19 @@ func randomRun(rnd *rand.Rand) *history.History {
 	for _, c := range clients {
 		add(history.Event{Process: c, Type: history.Begin, Op: history.OpClient})
 		at := int64(rnd.IntN(10))
-		sessions := 1 + rnd.IntN(3)
-		for n := range sessions {
+		numSessions := 1 + rnd.IntN(3)
+		for n := range numSessions {
 			e := history.Event{Process: c, Key: "lock", Session: fmt.Sprintf("%s/%d", c, n+1)}
 			do := func(op string, outcome history.Type, until int64) {
 				e.Op, e.Type, e.T = op, history.Invoke, at
 				add(e)
 				at += int64(rnd.IntN(3))
-				back := e
-				back.Type, back.T = outcome, at
+				ret := e
+				ret.Type, ret.T = outcome, at
 				if until > 0 {
-					back.ValidUntil = max(1, at+until-2)
+					ret.ValidUntil = max(1, at+until-2)
 				}
-				add(back)
+				add(ret)
 				at += int64(rnd.IntN(4))
 			}
 			outcome := func() history.Type {
@@ -80,11 +80,11 @@ func randomRun(rnd *rand.Rand) *history.History {
 				continue
 			}
 			do(history.OpAcquire, history.OK, int64(rnd.IntN(8)))
-			releases := rnd.IntN(3)
-			if n < sessions-1 {
-				releases = max(1, releases)
+			numReleases := rnd.IntN(3)
+			if n < numSessions-1 {
+				numReleases = max(1, numReleases)
 			}
-			for range releases {
+			for range numReleases {
 				do(history.OpRelease, outcome(), 0)
 			}
 		}

@@ -15,33 +15,33 @@ import (
 type translation struct {
 	events     []history.Event
 	processes  map[string]*process
-	clients    []string // in the order of their first operation
-	count      int64    // number of operations read
+	clients    []string // in order of their first operation
+	numOps     int64    // number of operations read
 	hasTimes   bool     // operations have :time
-	hasIndexes bool     // operations have no :time, but :index
+	hasIndexes bool     // operations have an :index but no :time
 	hasKeys    bool     // operations name their lock
 	keys       map[string]bool
 
-	asMutex bool          // keep calls and returns as they are, without sessions
-	ttl     time.Duration // TTL of leases, or NoDeadline or UnknownTTL
+	mutexModel bool          // don't assign operations to sessions
+	ttl        time.Duration // may be NoDeadline or UnknownTTL
 
-	acquires          int
-	otherOps          int // operations other than acquire and release
-	releasesNotHeld   int // releases by processes that held nothing
-	releasesNotHeldOK int // those of them that returned ok
+	numAcquires          int
+	numOtherOps          int // operations other than acquire and release
+	numReleasesNotHeld   int // releases by processes that did not hold the lock
+	numReleasesNotHeldOK int // such releases that returned ok
 }
 
 // process is the state of one of Jepsen's processes.
 type process struct {
-	open     *operation // the call that has not returned
-	recorded bool       // the call was recorded, so its return will be
-	session  string     // the session of that call, or ""
-	sessions int
-	held     map[string][]string // by lock: sessions granted and not released, the latest last
-	crashed  bool                // some outcome was unknown, after which Jepsen continues with another process number
+	pending      *operation // call that has not returned
+	recorded     bool       // the call was recorded, so its return must be
+	session      string     // session of that call, or ""
+	numSessions  int
+	heldSessions map[string][]string // by lock: sessions granted but not released, the latest last
+	crashed      bool                // an outcome was unknown, so Jepsen continues with another process number
 }
 
-// onlyLock is the name of the lock if there is only one, for which Jepsen records no name.
+// onlyLock is the name used for a lock that has no name in the history.
 const onlyLock = "lock"
 
 func newTranslation() *translation {
@@ -50,11 +50,11 @@ func newTranslation() *translation {
 
 func (t *translation) read(r io.Reader) error {
 	in := newReader(r)
-	if err := eachOperation(in, t.add); err != nil {
+	if err := forEachOperation(in, t.add); err != nil {
 		return err
 	}
-	if t.acquires == 0 {
-		return fmt.Errorf("line %d: there is no operation with :f :acquire, so this is not the history of a lock", in.line)
+	if t.numAcquires == 0 {
+		return fmt.Errorf("line %d: no operation has :f :acquire, so this is not a lock history", in.line)
 	}
 	return nil
 }
@@ -64,34 +64,34 @@ func (t *translation) add(f form) error {
 	if err != nil {
 		return err
 	}
-	t.count++
-	if err := t.enter(o); err != nil {
+	t.numOps++
+	if err := t.addOperation(o); err != nil {
 		return fmt.Errorf("line %d: %w", o.line, err)
 	}
 	return nil
 }
 
-func (t *translation) enter(o operation) error {
-	at, err := t.instant(o)
+func (t *translation) addOperation(o operation) error {
+	at, err := t.timeOf(o)
 	if err != nil || o.process == "" {
 		return err
 	}
 	p := t.processes[o.process]
 	if p == nil {
-		p = &process{held: map[string][]string{}}
+		p = &process{heldSessions: map[string][]string{}}
 		t.processes[o.process] = p
 		t.clients = append(t.clients, o.process)
 		t.record(history.Event{T: at, Process: o.process, Type: history.Begin, Op: history.OpClient})
 	}
 	if o.kind == history.Invoke {
-		return t.call(p, o, at)
+		return t.addCall(p, o, at)
 	}
-	return t.finish(p, o, at)
+	return t.addReturn(p, o, at)
 }
 
-// instant returns the time of an operation. It fails if only some operations have a :time.
-func (t *translation) instant(o operation) (int64, error) {
-	if t.count == 1 {
+// timeOf returns the time of an operation. It fails if only some operations have a :time.
+func (t *translation) timeOf(o operation) (int64, error) {
+	if t.numOps == 1 {
 		t.hasTimes, t.hasIndexes = o.time >= 0, o.time < 0 && o.index >= 0
 	}
 	switch {
@@ -100,46 +100,46 @@ func (t *translation) instant(o operation) (int64, error) {
 	case t.hasTimes:
 		return o.time, nil
 	case t.hasIndexes && o.index < 0:
-		return 0, fmt.Errorf("an operation has no :time or :index, while others have an :index")
+		return 0, fmt.Errorf("an operation has neither :time nor :index, while others have an :index")
 	case t.hasIndexes:
 		return o.index * spacing, nil
 	}
-	return (t.count - 1) * spacing, nil
+	return (t.numOps - 1) * spacing, nil
 }
 
 func (t *translation) record(e history.Event) {
-	e.N = t.count
+	e.N = t.numOps
 	t.events = append(t.events, e)
 }
 
-func (t *translation) call(p *process, o operation, at int64) error {
-	if p.open != nil {
-		return fmt.Errorf("process %s calls :%s while its :%s of line %d has not returned", processNumber(o), o.f, p.open.f, p.open.line)
+func (t *translation) addCall(p *process, o operation, at int64) error {
+	if p.pending != nil {
+		return fmt.Errorf("process %s calls :%s while its :%s of line %d has not returned", processNumber(o), o.f, p.pending.f, p.pending.line)
 	}
-	if p.crashed && (o.f == history.OpAcquire || t.asMutex && o.isLock()) {
-		return fmt.Errorf("process %s calls :%s after an :info: a process that crashed must continue under another number", processNumber(o), o.f)
+	if p.crashed && (o.f == history.OpAcquire || t.mutexModel && o.isLock()) {
+		return fmt.Errorf("process %s calls :%s after an :info; after a crash, a process must continue under another number", processNumber(o), o.f)
 	}
-	p.open, p.recorded, p.session = &o, false, ""
+	p.pending, p.recorded, p.session = &o, false, ""
 	if !o.isLock() {
-		t.otherOps++
+		t.numOtherOps++
 		return nil
 	}
-	key, err := t.lock(o)
+	key, err := t.lockName(o)
 	if err != nil {
 		return err
 	}
 	if o.f == history.OpAcquire {
-		t.acquires++
+		t.numAcquires++
 	}
-	switch held := p.held[key]; {
-	case t.asMutex:
+	switch sessions := p.heldSessions[key]; {
+	case t.mutexModel:
 	case o.f == history.OpAcquire:
-		p.sessions++
-		p.session = o.process + "/" + strconv.Itoa(p.sessions)
-	case len(held) > 0 && !p.crashed:
-		p.session = held[len(held)-1]
+		p.numSessions++
+		p.session = o.process + "/" + strconv.Itoa(p.numSessions)
+	case len(sessions) > 0 && !p.crashed:
+		p.session = sessions[len(sessions)-1]
 	default:
-		t.releasesNotHeld++
+		t.numReleasesNotHeld++
 		return nil
 	}
 	p.recorded = true
@@ -147,33 +147,33 @@ func (t *translation) call(p *process, o operation, at int64) error {
 	return nil
 }
 
-// finish adds a return. After an unknown outcome, the process counts as crashed, and its client
-// ends, so that it no longer counts as the holder of any lock.
-func (t *translation) finish(p *process, o operation, at int64) error {
-	open := p.open
-	if open == nil || open.f != o.f {
+// addReturn adds the return of a call. If the outcome is unknown, the process counts as crashed,
+// and its client ends, so that it no longer counts as the holder of a lock.
+func (t *translation) addReturn(p *process, o operation, at int64) error {
+	call := p.pending
+	if call == nil || call.f != o.f {
 		return fmt.Errorf("process %s returns from :%s, which it had not called", processNumber(o), o.f)
 	}
-	p.open = nil
-	if !t.asMutex && !p.recorded && open.isLock() && o.kind == history.OK {
-		t.releasesNotHeldOK++
+	p.pending = nil
+	if !t.mutexModel && !p.recorded && call.isLock() && o.kind == history.OK {
+		t.numReleasesNotHeldOK++
 	}
 	if p.recorded {
-		key, _ := t.lock(*open) // can't fail, because it succeeded for the call
+		key, _ := t.lockName(*call) // can't fail because it succeeded for the call
 		e := history.Event{T: at, Process: o.process, Type: o.kind, Op: o.f, Key: key, Session: p.session}
-		if !t.asMutex {
+		if !t.mutexModel {
 			e.Type = o.outcome()
 		}
 		if !o.errorForm.isNil() {
 			e.Cause = o.errorForm.String()
 		}
 		t.record(e)
-		switch held := p.held[key]; {
-		case t.asMutex || o.kind != history.OK:
+		switch sessions := p.heldSessions[key]; {
+		case t.mutexModel || o.kind != history.OK:
 		case o.f == history.OpAcquire:
-			p.held[key] = append(held, p.session)
+			p.heldSessions[key] = append(sessions, p.session)
 		default:
-			p.held[key] = held[:len(held)-1] // a release is for the latest session
+			p.heldSessions[key] = sessions[:len(sessions)-1] // a release belongs to the latest session
 		}
 	}
 	if o.kind == history.Info && !p.crashed {
@@ -183,8 +183,8 @@ func (t *translation) finish(p *process, o operation, at int64) error {
 	return nil
 }
 
-// outcome returns the type of a return. For Jepsen, a release with :fail had no effect. For us,
-// Fail also means that the lock was not held, so :error must say that.
+// outcome returns the type of a return. In Jepsen, a release with :fail had no effect. In our
+// histories, Fail also means that the lock was not held, so :error must say so.
 func (o operation) outcome() history.Type {
 	if o.kind == history.Fail && o.f == history.OpRelease && !o.errorForm.contains("not-held") {
 		return history.Info
@@ -192,9 +192,9 @@ func (o operation) outcome() history.Type {
 	return o.kind
 }
 
-// lock returns the name of an operation's lock: its :key, the first element of a :value [key value]
-// as recorded by jepsen.independent, or else onlyLock.
-func (t *translation) lock(o operation) (string, error) {
+// lockName returns the name of an operation's lock: its :key, the first element of a :value [key
+// value] as recorded by jepsen.independent, or else onlyLock.
+func (t *translation) lockName(o operation) (string, error) {
 	name := o.key
 	if name.isNil() && !o.value.isNil() && o.value.kind == vector && len(o.value.items) == 2 {
 		name = &o.value.items[0]
@@ -214,25 +214,25 @@ func (t *translation) lock(o operation) (string, error) {
 
 func processNumber(o operation) string { return strings.TrimPrefix(o.process, "p") }
 
-// allEvents returns all events, including the begin and end of the run. An operation that never
-// returned has no return event, so that its outcome is unknown, as in Jepsen.
+// allEvents returns all events, including the beginning and end of the run. An operation that never
+// returned has no return event, so its outcome is unknown, as in Jepsen.
 func (t *translation) allEvents() []history.Event {
-	t.sortInstants()
+	t.sortTimes()
 	t.clearNumbers()
-	t.setLeases()
+	t.setDeadlines()
 	begin := history.Event{T: t.events[0].T, Process: history.Harness, Type: history.Begin, Op: history.OpRun,
 		Params: &history.Params{Schema: history.Schema, Scenario: "history.edn", Backend: "jepsen", Clients: t.clients}}
 	last := t.events[len(t.events)-1].T
-	end := history.Event{N: t.count + 1, T: last, Process: history.Harness, Type: history.End, Op: history.OpRun}
+	end := history.Event{N: t.numOps + 1, T: last, Process: history.Harness, Type: history.End, Op: history.OpRun}
 	return slices.Concat([]history.Event{begin}, t.events, []history.Event{end})
 }
 
-// sortInstants puts events in order of time, and those at the same time in the order of the file,
-// which is what counts for Jepsen. If stamps are in whole milliseconds, sequential operations may
-// have the same one and would look concurrent. Therefore each operation gets a distinct time, which
-// is 1 ns after that of the previous one if necessary.
-func (t *translation) sortInstants() {
-	history.Sort(t.events) // numbers are positions in the file
+// sortTimes puts events in chronological order, and simultaneous events in the order of the file,
+// which is what counts for Jepsen. If stamps are whole milliseconds, consecutive operations may
+// have the same stamp and look concurrent. Therefore each operation gets a distinct time, if
+// necessary 1 ns after the previous one.
+func (t *translation) sortTimes() {
+	history.Sort(t.events) // event numbers are positions in the file
 	last, n := int64(-1), int64(0)
 	for i := range t.events {
 		e := &t.events[i]
@@ -243,8 +243,8 @@ func (t *translation) sortInstants() {
 	}
 }
 
-// clearNumbers sets the numbers of events that are not in the file to 0: the beginning of a client,
-// and its end after an unknown outcome. It also moves that end 1 ns after the outcome.
+// clearNumbers sets the numbers of events that are not in the file to 0: the start of a client, and
+// its end after an unknown outcome. It moves that end 1 ns past the outcome.
 func (t *translation) clearNumbers() {
 	for i := range t.events {
 		e := &t.events[i]
@@ -258,22 +258,22 @@ func (t *translation) clearNumbers() {
 	}
 }
 
-// setLeases makes each granted lease expire a TTL after its acquire was called. The lock set the
-// lease no earlier than that, so the client can't rely on the lease for longer.
-func (t *translation) setLeases() {
+// setDeadlines makes each granted lease expire one TTL after the call of acquire. The lock granted
+// the lease no earlier than that, so the client can't rely on it for longer.
+func (t *translation) setDeadlines() {
 	if t.ttl == NoDeadline {
 		return
 	}
-	called := map[string]int64{}
+	callTimes := map[string]int64{}
 	for i := range t.events {
 		switch e := &t.events[i]; {
 		case e.Op != history.OpAcquire:
 		case e.Type == history.Invoke:
-			called[e.Process] = e.T
+			callTimes[e.Process] = e.T
 		case e.Type == history.OK && t.ttl == UnknownTTL:
 			e.ValidUntil = e.T
 		case e.Type == history.OK:
-			e.ValidUntil = called[e.Process] + min(int64(t.ttl), maxTime)
+			e.ValidUntil = callTimes[e.Process] + min(int64(t.ttl), maxTime)
 		}
 	}
 }
@@ -282,31 +282,31 @@ func (t *translation) notes() []string {
 	var notes []string
 	add := func(format string, a ...any) { notes = append(notes, fmt.Sprintf(format, a...)) }
 	switch {
-	case t.asMutex:
+	case t.mutexModel:
 	case t.ttl > 0:
-		add("leases are assumed to last %v from the call of their acquire", t.ttl)
+		add("leases are assumed to last %v from the call of acquire", t.ttl)
 	case t.ttl == UnknownTTL:
-		add("the duration of leases is unknown: one may have expired as soon as it was granted, so only replies show what was held; --ttl sets the duration")
+		add("the duration of leases is unknown: a lease may have expired as soon as it was granted, so only replies show which locks were held; --ttl sets the duration")
 	default:
-		add("the history has no leases: a client is assumed to hold the lock until it calls release, so a lease that expired earlier counts as a violation; use --model lease to let leases expire, and --ttl to set when")
+		add("the history has no leases: a client is assumed to hold the lock until it calls release, so a lease that expired earlier counts as a violation; use --model lease to let leases expire, and --ttl to set their duration")
 	}
 	switch {
 	case t.hasIndexes:
-		add("there is no :time: operations are placed 1 µs apart by :index, so durations mean nothing")
+		add("there is no :time: operations are placed 1 µs apart by :index, so durations are meaningless")
 	case !t.hasTimes:
-		add("there is no :time and no :index: operations are placed 1 µs apart in file order, so durations mean nothing")
+		add("there is no :time or :index: operations are placed 1 µs apart in file order, so durations are meaningless")
 	}
 	if t.hasKeys {
-		add("it covers %d locks, distinguished by :key or the first element of a :value of two", len(t.keys))
+		add("the history covers %d locks, distinguished by :key or by the first of two elements of :value", len(t.keys))
 	}
-	if t.releasesNotHeld > 0 {
-		add("skipped releases by processes that held nothing: %d", t.releasesNotHeld)
+	if t.numReleasesNotHeld > 0 {
+		add("skipped releases by processes that did not hold the lock: %d", t.numReleasesNotHeld)
 	}
-	if t.releasesNotHeldOK > 0 {
-		add("%d of these releases returned ok, which --model owner-mutex checks", t.releasesNotHeldOK)
+	if t.numReleasesNotHeldOK > 0 {
+		add("%d of these releases returned ok, which --model owner-mutex checks", t.numReleasesNotHeldOK)
 	}
-	if t.otherOps > 0 {
-		add("skipped operations other than acquire and release: %d", t.otherOps)
+	if t.numOtherOps > 0 {
+		add("skipped operations other than acquire and release: %d", t.numOtherOps)
 	}
 	return notes
 }

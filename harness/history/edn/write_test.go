@@ -68,9 +68,9 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A client whose acquire got no reply continues under another number, which is larger by the number
-// of clients, and may still release the lock. No release is added for a client that held the lock
-// until the run was stopped.
+// After an acquire with an unknown outcome, a client continues under another number, which is
+// larger by the number of clients, and may still release the lock. No release is added for a client
+// that still held the lock when the run was stopped.
 func TestWriteUnknownAcquire(t *testing.T) {
 	h, err := histories.Parse(`params clients=c1,c2 nodes=n1
 0 c1 begin client
@@ -103,7 +103,7 @@ func TestWriteUnknownAcquire(t *testing.T) {
 	}
 }
 
-// A name is read back as one string by an EDN library, whatever characters it contains.
+// An EDN library reads a name back as a single string, whatever characters the name contains.
 func TestWriteHostileNames(t *testing.T) {
 	for _, key := range []string{"a\"b", `back\slash`, "new\nline\r\t", "\x00\x1b\x7f\u0085\u2028", "né 🔒", "#{:a}", "", strings.Repeat("x", 1<<20)} {
 		h, err := histories.Parse(pausedHistory)
@@ -120,7 +120,7 @@ func TestWriteHostileNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := strings.Count(b.String(), "\n"); n != strings.Count(wantEDN, "\n") {
-			t.Errorf("%.40q: %d lines", key, n)
+			t.Errorf("%.40q: got %d lines", key, n)
 		}
 		var op map[goedn.Keyword]any
 		d := goedn.NewDecoder(&b)
@@ -133,7 +133,7 @@ func TestWriteHostileNames(t *testing.T) {
 			}
 			got, named := op["key"].(string)
 			if cut := len(key) > maxString; named && got != key && !(cut && strings.HasPrefix(got, key[:maxString])) {
-				t.Errorf("%.40q came back as %.40q", key, got)
+				t.Errorf("%.40q was read back as %.40q", key, got)
 			}
 			if op["index"] != int64(n) {
 				t.Errorf("index %v, want %d", op["index"], n)

@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "update the facts in testdata")
 
-// TestStories compares descriptions of the facts with those expected. Each file in testdata has a
-// section "-- history --" and a section "-- facts --".
+// Each file in testdata has a section "-- history --" and a section "-- facts --" with the expected
+// description of the facts.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) < 5 {
@@ -54,7 +54,7 @@ func TestStories(t *testing.T) {
 func TestHits(t *testing.T) {
 	for target, want := range map[string]bool{"c1": true, "c1-n1": true, "c10": false, "c10-n1": false, "n1": false, "c2-c1": false} {
 		if got := (&Fault{Target: target}).Hits("c1"); got != want {
-			t.Errorf("a fault of %s hits c1: %t", target, got)
+			t.Errorf("a fault on %s hits c1: %t", target, got)
 		}
 	}
 }
@@ -72,15 +72,14 @@ func TestEndOfUnplannedFault(t *testing.T) {
 	}
 }
 
-// A begin event after a failed injection belongs to a new fault.
 func TestBeginAfterFailedInjection(t *testing.T) {
 	f := Read(histories.MustParse("params clients=c1 nodes=n1\n1 nemesis invoke pause node=n1 step=1\n2 nemesis fail pause node=n1 step=1\n3 nemesis begin pause node=n1 step=1\n9 harness end run"))
 	if len(f.Faults) != 2 || f.Faults[0].Fail == nil || f.Faults[0].Begin != nil || f.Faults[1].Begin == nil {
-		t.Errorf("%d faults, the first begins at %v", len(f.Faults), f.Faults[0].Begin)
+		t.Errorf("%d faults, the first with begin event %v", len(f.Faults), f.Faults[0].Begin)
 	}
 }
 
-// A gap counts if it overlaps the span, even if only at its start or end.
+// A gap overlaps a span even if they share only an endpoint.
 func TestGapOverlap(t *testing.T) {
 	f := Read(histories.MustParse("params clients=c1 nodes=n1\n9 n1 life gap lo=3 hi=5\n12 harness end run"))
 	const s = int64(1e9)
@@ -89,22 +88,22 @@ func TestGapOverlap(t *testing.T) {
 		want     bool
 	}{{0, 3*s - 1, false}, {0, 3 * s, true}, {4 * s, 4 * s, true}, {5 * s, 9 * s, true}, {5*s + 1, 9 * s, false}} {
 		if got := f.Lives().Gap("n1", c.from, c.to) != nil; got != c.want || f.Lives().Gap("n2", c.from, c.to) != nil {
-			t.Errorf("from %d to %d: a gap is %t, want %t", c.from, c.to, got, c.want)
+			t.Errorf("from %d to %d: has gap: %t, want %t", c.from, c.to, got, c.want)
 		}
 	}
 }
 
-// A clock change is in effect from its own instant on.
+// A clock change is in effect at its own time.
 func TestClockAtChange(t *testing.T) {
-	turns := []ClockChange{{T: 3, Offset: 30, Rate: 1}, {T: 5, Offset: 50, Rate: 1}}
+	changes := []ClockChange{{T: 3, Offset: 30, Rate: 1}, {T: 5, Offset: 50, Rate: 1}}
 	for at, want := range map[int64]int64{2: 0, 3: 30, 4: 30, 5: 50, 9: 50} {
-		if got := ClockAt(turns, at).Offset; got != want {
-			t.Errorf("at %d: %d ahead, want %d", at, got, want)
+		if got := ClockAt(changes, at).Offset; got != want {
+			t.Errorf("at %d: the clock is %d ahead, want %d", at, got, want)
 		}
 	}
 }
 
-// A release is identified by its link, its lock and when it was sent.
+// A release is identified by its link, its lock and the time at which it was sent.
 func TestReleaseOf(t *testing.T) {
 	f := Read(histories.MustParse(`params clients=c1 nodes=n1
 1 c1 invoke acquire session=c1/1
@@ -130,15 +129,15 @@ func TestReleaseOf(t *testing.T) {
 	}
 }
 
-// Of the releases that may have deleted a key, the one that was applied first did, regardless of
-// the order in which they are recorded.
+// Of the releases that may have deleted a key, the one applied first did so, whatever their
+// recorded order.
 func TestFirstDeletion(t *testing.T) {
-	set := &history.Event{Node: "n1", Sent: 1, Applied: 2}
+	set := &history.Event{Node: "n1", SentAt: 1, AppliedAt: 2}
 	release := func(node string, applied int64) *history.Event {
-		return &history.Event{Node: node, Sent: 2, Applied: applied, Type: history.OK}
+		return &history.Event{Node: node, SentAt: 2, AppliedAt: applied, Type: history.OK}
 	}
 	for _, order := range [][]int64{{5, 7}, {7, 5}, {2, 5}, {5, 1}} {
-		a := &Attempt{Deletes: []*history.Event{release("n1", order[0]), release("n2", 3), release("n1", order[1])}}
+		a := &Attempt{Releases: []*history.Event{release("n1", order[0]), release("n2", 3), release("n1", order[1])}}
 		if at, _ := a.Deletion(set); at != 5 {
 			t.Errorf("releases applied at %v: deleted at %d, want 5", order, at)
 		}
@@ -152,27 +151,27 @@ func TestEarliestDeparture(t *testing.T) {
 		"3 c1 end client\n4 nemesis invoke kill node=c1\n5 nemesis begin kill node=c1": 3e9,
 	} {
 		f := Read(histories.MustParse("params clients=c1 nodes=n1\n0 c1 begin client\n" + text + "\n9 harness end run"))
-		if f.GoneAt["c1"] != want || f.firstGone != want {
-			t.Errorf("%s: gone at %d", text, f.GoneAt["c1"])
+		if f.GoneAt["c1"] != want || f.firstGoneAt != want {
+			t.Errorf("%s: c1 is gone at %d, want %d", text, f.GoneAt["c1"], want)
 		}
 	}
 }
 
-// The first notification of a loss counts, and a client's death closes only the window that it
-// ends.
+// The first notification of a loss counts, and a client's death closes a window only if the window
+// ends then.
 func TestEndOfBelief(t *testing.T) {
-	const held = "params clients=c1 nodes=n1\n1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1\n"
+	const prefix = "params clients=c1 nodes=n1\n1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1\n"
 	for text, want := range map[string]string{
 		"5 c1 info lost session=c1/1\n6 c1 info lost session=c1/1\n9 harness end run": "from 2 s to 5 s (3 s) lost at 5 s",
 		"9 nemesis begin kill node=c1\n9 harness end run":                             "from 2 s to 9 s (7 s) died at 9 s",
 		"5 harness info stop\n7 nemesis begin kill node=c1\n9 harness end run":        "from 2 s to 5 s (3 s)",
 	} {
-		f := Read(histories.MustParse(held + text))
+		f := Read(histories.MustParse(prefix + text))
 		got := ""
 		for w := range f.Windows(f.SessionByName("c1/1")) {
 			got += FromTo(w.From, w.To)
-			if by, how := f.WindowEnd(w); by != nil {
-				got += " " + string(how) + " at " + Seconds(by.T)
+			if event, ending := f.WindowEnd(w); event != nil {
+				got += " " + string(ending) + " at " + Seconds(event.T)
 			}
 		}
 		if got != want {
@@ -181,12 +180,12 @@ func TestEndOfBelief(t *testing.T) {
 	}
 }
 
-// describe formats facts as text, in which numbers stand for events.
+// describe formats facts as text. Numbers stand for events.
 func describe(f *Facts) string {
 	var s strings.Builder
 	printf := func(format string, args ...any) { fmt.Fprintf(&s, format+"\n", args...) }
-	if f.Malformed != "" {
-		printf("malformed: %s", f.Malformed)
+	if f.Defect != "" {
+		printf("malformed: %s", f.Defect)
 	}
 	for x := range f.Sessions() {
 		printf("session %s of %s: acquire %s", cmp.Or(x.Name(), "-"), x.Client(), pair(x.Acquire))
@@ -194,8 +193,8 @@ func describe(f *Facts) string {
 			printf("  %s %s", a.Call.Op, pair(a))
 		}
 		for w := range f.Windows(x) {
-			by, how := f.WindowEnd(w)
-			printf("  believed in %s to %s, by %s, %s by %s", Seconds(w.From), Seconds(w.To), number(w.Opens), cmp.Or(how, "still"), number(by))
+			event, ending := f.WindowEnd(w)
+			printf("  believed in %s to %s, by %s, %s by %s", Seconds(w.From), Seconds(w.To), number(w.OpenEvent), cmp.Or(ending, "still"), number(event))
 		}
 	}
 	for _, l := range f.Locks {
@@ -217,14 +216,14 @@ func describe(f *Facts) string {
 	for _, w := range f.Writes() {
 		printf("write %s %s: read %s, met version %d, made %d, tokens up to %d", number(w.Event), w.Type, number(w.Read), w.VersionBefore, w.VersionAfter, w.MaxFence)
 	}
-	wires := f.AttemptsByLock()
-	for _, l := range slices.Sorted(maps.Keys(wires)) {
-		for _, a := range wires[l].Attempts {
+	attempts := f.AttemptsByLock()
+	for _, l := range slices.Sorted(maps.Keys(attempts)) {
+		for _, a := range attempts[l].Attempts {
 			printf("attempt of %s at %s with %s, %s to %s: sets %s, %d yes, %d no, won %t, over at %s, deletes %s",
-				a.Session.Name(), l, a.Token, Seconds(a.From), Seconds(a.To), numbers(a.Sets), a.Yes, a.No, a.Won, Seconds(a.End), numbers(a.Deletes))
+				a.Session.Name(), l, a.Token, Seconds(a.From), Seconds(a.To), numbers(a.Sets), a.YesVotes, a.NoVotes, a.Won, Seconds(a.End), numbers(a.Releases))
 		}
 		for s := range f.Sessions() {
-			if t, ok := wires[l].LastExtension[s]; ok {
+			if t, ok := attempts[l].LastExtension[s]; ok {
 				printf("extended %s at %s", s.Name(), Seconds(t))
 			}
 		}
@@ -236,13 +235,13 @@ func describe(f *Facts) string {
 	for _, part := range []struct {
 		name   string
 		events []*history.Event
-	}{{"sent", f.SentCommands()}, {"lacks", f.Unsupported}, {"loose", f.Unmatched}} {
+	}{{"sent", f.SentCommands()}, {"lacks", f.UnsupportedCommands}, {"loose", f.UnmatchedEvents}} {
 		if len(part.events) > 0 {
 			printf("%s: %s", part.name, numbers(part.events))
 		}
 	}
-	if f.Stop != nil {
-		printf("stopped by %s", number(f.Stop))
+	if f.StopEvent != nil {
+		printf("stopped by %s", number(f.StopEvent))
 	}
 	printf("%d grants, shares %v, ends at %s", f.Grants, f.GrantsByClient, Seconds(f.End))
 	return s.String()
@@ -290,7 +289,7 @@ func TestPendingAtStop(t *testing.T) {
 		}
 		f := Read(h)
 		if got := f.PendingAtStop(f.SessionByName("c1/1").Acquire); got != want {
-			t.Errorf("%q: %v", text, got)
+			t.Errorf("%q: pending: %t, want %t", text, got, want)
 		}
 	}
 }
@@ -309,23 +308,22 @@ func TestValueOfKeyAtInstant(t *testing.T) {
 	lives := Read(h).Lives()
 	for at, want := range map[float64]string{0.5: "", 1: "A", 2.9: "A", 3.1: "A", 9: "A", 9.2: "", 9.5: "B", 50: "B"} {
 		got := ""
-		if s := lives.At("n1", "lock-1", int64(at*1e9)); s != nil {
+		if s := lives.IntervalAt("n1", "lock-1", int64(at*1e9)); s != nil {
 			got = s.Value
 		}
 		if got != want {
-			t.Errorf("at %g s: %q, want %q", at, got, want)
+			t.Errorf("at %g s: value %q, want %q", at, got, want)
 		}
 	}
 	intervals := lives.Intervals("n1", "lock-1")
-	if a, b := intervals[0].Lifetime(), intervals[1].Lifetime(); a != 2e9 || b != 3e9+0.0007e9 { // a TTL begins at a whole millisecond of the node's clock
-		t.Errorf("A got %s and B %s", Seconds(a), Seconds(b))
+	if a, b := intervals[0].Lifetime(), intervals[1].Lifetime(); a != 2e9 || b != 3e9+0.0007e9 { // a TTL starts at a whole millisecond of the node's clock
+		t.Errorf("the lifetimes of A and B are %s and %s", Seconds(a), Seconds(b))
 	}
-	if intervals[1].ExpirySet.Life.Expires = 0; intervals[1].Lifetime() != Never {
+	if intervals[1].ExpiryEvent.Life.Expiry = 0; intervals[1].Lifetime() != Never {
 		t.Error("a key without an expiry has a lifetime")
 	}
 }
 
-// The time that elapses on a client's clock depends on the changes to it.
 func TestElapsedOnClock(t *testing.T) {
 	h, err := histories.Parse(`params clients=c1 nodes=n1 epoch=1000
 0  c1 begin client
@@ -347,8 +345,8 @@ func TestElapsedOnClock(t *testing.T) {
 	}
 }
 
-// A key expires when its node's clock first shows the expiry or, if a clock change skips that, at
-// the change. It never expires before the expiry was set.
+// A key expires when its node's clock first shows the expiry time or, if a clock change skips that
+// time, at the change. It never expires before the expiry was set.
 func TestKeyExpiredAt(t *testing.T) {
 	for clock, want := range map[string]float64{
 		"": 11,

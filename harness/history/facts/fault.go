@@ -9,43 +9,42 @@ import (
 	"lockpick/harness/history"
 )
 
-// Kinds of fault that packages using facts treat specially.
+// Kinds of fault that the packages using facts treat specially.
 const (
-	Kill      = "kill"       // a client ends without warning, or a node ends without warning until it is restarted
+	Kill      = "kill"       // a client or node is killed; a node may be restarted later
 	Pause     = "pause"      // a process is stopped for some time
 	Shutdown  = "shutdown"   // a node exits cleanly
-	PowerLoss = "power-loss" // a node stops and loses all data that it had not synced
+	PowerLoss = "power-loss" // a node stops and loses all unsynced data
 	Failover  = "failover"   // a replica replaces a node
 	Cut       = "cut"        // a link carries nothing
 	ClockJump = "clock-jump"
 )
 
-// Fault is one fault on one target. If a step is triggered by every occurrence of an event, there
-// is one Fault for each occurrence.
+// Fault is one fault on one target. A step that is triggered by every occurrence of an event has
+// one Fault per occurrence.
 type Fault struct {
 	Kind, Target string
 	Step         int
 	Invoke       *history.Event
 	Begin        *history.Event // nil means the fault was not seen to be active
-	End          *history.Event // nil means the fault was active until the end of the history
+	End          *history.Event // nil means the fault was active until the history ended
 	Fail         *history.Event // the fault could not be injected, observed or healed; may be nil
 }
 
-// faultKey identifies the events of one fault.
+// faultKey identifies the events that may belong to one fault.
 type faultKey struct {
 	kind, target string
 	step         int
 }
 
-// pendingFaults lists the faults with one faultKey that may get further events. An event belongs to
-// the last fault in its list that can take it.
+// pendingFaults lists the faults with one faultKey that may have further events. An event belongs
+// to the last fault in its list that accepts it.
 type pendingFaults struct {
-	tried    []*Fault // faults that may begin
-	unfailed []*Fault // faults that may fail
-	begun    []*Fault // faults that may end
+	notBegun  []*Fault // not begun yet
+	notFailed []*Fault // not failed yet
+	notEnded  []*Fault // not ended yet
 }
 
-// addFaultEvent adds an event of a fault.
 func (in *reader) addFaultEvent(e *history.Event) {
 	key := faultKey{e.Op, e.Node, e.Step}
 	p := in.pending[key]
@@ -57,25 +56,25 @@ func (in *reader) addFaultEvent(e *history.Event) {
 	switch e.Type {
 	case history.Invoke:
 	case history.Begin:
-		f = lastAccepting(&p.tried, func(f *Fault) bool { return f.Begin == nil && f.End == nil && f.Fail == nil })
+		f = lastAccepting(&p.notBegun, func(f *Fault) bool { return f.Begin == nil && f.End == nil && f.Fail == nil })
 	case history.Fail:
-		f = lastAccepting(&p.unfailed, func(f *Fault) bool { return f.End == nil && f.Fail == nil })
+		f = lastAccepting(&p.notFailed, func(f *Fault) bool { return f.End == nil && f.Fail == nil })
 	case history.End:
-		f = lastAccepting(&p.begun, func(f *Fault) bool { return f.End == nil })
+		f = lastAccepting(&p.notEnded, func(f *Fault) bool { return f.End == nil })
 	default:
 		return
 	}
 	if f == nil {
 		f = &Fault{Kind: e.Op, Target: e.Node, Step: e.Step}
 		in.Faults = append(in.Faults, f)
-		p.tried, p.unfailed = append(p.tried, f), append(p.unfailed, f)
+		p.notBegun, p.notFailed = append(p.notBegun, f), append(p.notFailed, f)
 	}
 	switch e.Type {
 	case history.Invoke:
 		f.Invoke = e
 	case history.Begin:
 		f.Begin = e
-		p.begun = append(p.begun, f)
+		p.notEnded = append(p.notEnded, f)
 	case history.Fail:
 		f.Fail = e
 	case history.End:
@@ -83,11 +82,12 @@ func (in *reader) addFaultEvent(e *history.Event) {
 	}
 }
 
-// lastAccepting returns the last fault for which may returns true, or nil. It drops the faults
-// after that one, which will never take an event again, so that each of them is skipped only once.
-func lastAccepting(list *[]*Fault, may func(*Fault) bool) *Fault {
+// lastAccepting returns the last fault accepted by accepts, or nil. It drops the faults after that
+// one from the list, because they will never accept an event again, so that each is skipped only
+// once.
+func lastAccepting(list *[]*Fault, accepts func(*Fault) bool) *Fault {
 	for n := len(*list); n > 0; n-- {
-		if f := (*list)[n-1]; may(f) {
+		if f := (*list)[n-1]; accepts(f) {
 			*list = (*list)[:n]
 			return f
 		}
@@ -96,8 +96,8 @@ func lastAccepting(list *[]*Fault, may func(*Fault) bool) *Fault {
 	return nil
 }
 
-// First returns the earliest event of the fault. The fault can't have been active before it.
-func (f *Fault) First() *history.Event {
+// FirstEvent returns the earliest event of the fault, which can't have been active before.
+func (f *Fault) FirstEvent() *history.Event {
 	for _, e := range []*history.Event{f.Invoke, f.Begin, f.Fail} {
 		if e != nil {
 			return e
@@ -106,16 +106,17 @@ func (f *Fault) First() *history.Event {
 	return f.End
 }
 
-// From returns when the fault was seen to be active or, if it wasn't, the time of its first event.
+// From returns when the fault was seen to be active or, if it never was, the time of its first
+// event.
 func (f *Fault) From() int64 {
 	if f.Begin != nil {
 		return f.Begin.T
 	}
-	return f.First().T
+	return f.FirstEvent().T
 }
 
-// To returns when the fault's end was recorded, or Never. How long an unplanned fault lasted is not
-// known, so it ends when it begins, unless it killed the process.
+// To returns when the fault's end was recorded, or Never. The duration of an unplanned fault is
+// unknown, so it ends when it begins, unless it killed the process.
 func (f *Fault) To() int64 {
 	switch {
 	case f.End != nil:
@@ -126,7 +127,6 @@ func (f *Fault) To() int64 {
 	return Never
 }
 
-// ChangesClock reports whether the fault changes a clock.
 func (f *Fault) ChangesClock() bool { return strings.HasPrefix(f.Kind, "clock-") }
 
 // Hits reports whether the fault's target is the client or one of its links.
@@ -141,22 +141,22 @@ func (f *Fault) Events() []*history.Event {
 
 // departure returns the first event of the fault that killed a client, or nil.
 func (f *Facts) departure(client string) *history.Event {
-	if f.departed == nil {
-		f.departed = map[string]*history.Event{}
+	if f.killFaults == nil {
+		f.killFaults = map[string]*history.Event{}
 		for _, x := range f.Faults {
-			if at, ok := f.GoneAt[x.Target]; ok && x.Kind == Kill && x.First().T == at && f.departed[x.Target] == nil {
-				f.departed[x.Target] = x.First()
+			if at, ok := f.GoneAt[x.Target]; ok && x.Kind == Kill && x.FirstEvent().T == at && f.killFaults[x.Target] == nil {
+				f.killFaults[x.Target] = x.FirstEvent()
 			}
 		}
 	}
-	return f.departed[client]
+	return f.killFaults[client]
 }
 
-// malformed returns why the history can't come from clients that do one thing at a time under the
-// recorded faults, or "". If time runs backwards, the order of events is meaningless, so that is
-// reported in preference to what depends on the order.
-func (in *reader) malformed() string {
-	return cmp.Or(paramOutOfRange(&in.Params), in.backwards, in.misuse, in.contradiction())
+// findDefect returns why the history can't come from clients that do one thing at a time under the
+// recorded faults, or "". If time runs backwards, it returns that, because the other checks depend
+// on the order of events.
+func (in *reader) findDefect() string {
+	return cmp.Or(paramOutOfRange(&in.Params), in.timeReversal, in.misuse, in.contradiction())
 }
 
 // checkClient checks that a client can have produced an event.
@@ -173,28 +173,29 @@ func (in *reader) recordMisuse(format string, args ...any) {
 	}
 }
 
-// checkOrder detects that a client's time runs backwards. Events are sorted by time, and a client's
-// events are numbered in the order in which they happened, so its numbers must be ascending.
+// checkOrder checks that a client's time does not run backwards. The history is sorted by time, and
+// a client's events are numbered in the order in which they happened, so their numbers must be
+// ascending.
 func (in *reader) checkOrder(c *client, e *history.Event) {
-	if c.last != nil && 0 < e.N && e.N < c.last.N && in.backwards == "" {
-		in.backwards = fmt.Sprintf("time runs backwards in %s: event %d is stamped %s, and the later event %d is stamped %s",
-			e.Process, e.N, Seconds(e.T), c.last.N, Seconds(c.last.T))
+	if c.lastEvent != nil && 0 < e.N && e.N < c.lastEvent.N && in.timeReversal == "" {
+		in.timeReversal = fmt.Sprintf("time runs backwards in %s: event %d is stamped %s, and the later event %d is stamped %s",
+			e.Process, e.N, Seconds(e.T), c.lastEvent.N, Seconds(c.lastEvent.T))
 	}
 	if e.N > 0 {
-		c.last = e
+		c.lastEvent = e
 	}
-	if in.First < 0 {
-		in.First = e.T
+	if in.FirstClientTime < 0 {
+		in.FirstClientTime = e.T
 	}
-	in.Last = e.T
+	in.LastClientTime = e.T
 }
 
-// checkAlive detects events of a client after its end, or after it was seen to be killed.
+// checkAlive rejects events of a client after its end, or after it was seen to be killed.
 func (c *client) checkAlive(e *history.Event) string {
 	switch {
 	case c.death == nil:
 		return ""
-	case c.death.Process == history.Nemesis: // recorded by another process, so the order at one instant is unknown
+	case c.death.Process == history.Nemesis: // recorded by another process, so the order at the same instant is unknown
 		if e.T == c.death.T {
 			return ""
 		}
@@ -203,11 +204,11 @@ func (c *client) checkAlive(e *history.Event) string {
 	return fmt.Sprintf("%s does something (event %d: %s) after its end (event %d)", e.Process, e.N, e.Op, c.death.N)
 }
 
-// checkSession detects that a session is used by another client, for another lock, or out of order.
+// checkSession rejects the use of a session by another client, for another lock, or out of order.
 func (in *reader) checkSession(c *client, e *history.Event) string {
-	calls := e.Op == history.OpAcquire && e.Type == history.Invoke
+	isCall := e.Op == history.OpAcquire && e.Type == history.Invoke
 	if e.Session == "" {
-		if calls {
+		if isCall {
 			return fmt.Sprintf("%s calls acquire without a session (event %d)", e.Process, e.N)
 		}
 		return ""
@@ -215,58 +216,59 @@ func (in *reader) checkSession(c *client, e *history.Event) string {
 	s := c.session
 	if s == nil || s.Name() != e.Session {
 		s = nil
-		if !calls || in.byName != nil || serialOf(e) <= c.serial {
+		if !isCall || in.byName != nil || serialOf(e) <= c.maxSerial {
 			s = in.SessionByName(e.Session)
 		}
 	}
 	switch {
 	case s != nil && s.Client() != e.Process:
 		return fmt.Sprintf("session %s of %s is used by %s (event %d)", e.Session, s.Client(), e.Process, e.N)
-	case s != nil && calls:
+	case s != nil && isCall:
 		return fmt.Sprintf("session %s is acquired twice (event %d)", e.Session, e.N)
-	case s == nil && !calls:
+	case s == nil && !isCall:
 		return fmt.Sprintf("session %s is used before its acquire is called (event %d)", e.Session, e.N)
 	case s != nil && e.Key != "" && e.Key != s.Key():
-		return fmt.Sprintf("session %s is of %s, but event %d says that it is of %s", e.Session, s.Key(), e.N, e.Key)
+		return fmt.Sprintf("session %s is for %s, but event %d says that it is for %s", e.Session, s.Key(), e.N, e.Key)
 	}
 	return ""
 }
 
-// checkPairing detects concurrent operations of one client and returns that don't match a call.
+// checkPairing rejects concurrent operations of one client and returns that don't match the pending
+// call.
 func (c *client) checkPairing(e *history.Event) string {
 	if !IsOperation(e.Op) {
 		return ""
 	}
-	open := c.called
+	call := c.pendingCall
 	switch e.Type {
 	case history.Invoke:
-		if open != nil {
-			return fmt.Sprintf("%s calls %s (event %d) while its %s (event %d) has not returned", e.Process, e.Op, e.N, open.Op, open.N)
+		if call != nil {
+			return fmt.Sprintf("%s calls %s (event %d) while its %s (event %d) has not returned", e.Process, e.Op, e.N, call.Op, call.N)
 		}
-		c.called = e
+		c.pendingCall = e
 	case history.OK, history.Fail, history.Info:
-		if open == nil || open.Op != e.Op {
+		if call == nil || call.Op != e.Op {
 			return fmt.Sprintf("%s returns from %s (event %d), which it had not called", e.Process, e.Op, e.N)
 		}
-		if open.Session != "" && e.Session != "" && open.Session != e.Session {
-			return fmt.Sprintf("%s calls %s for session %s (event %d) and returns for %s (event %d)",
-				e.Process, e.Op, open.Session, open.N, e.Session, e.N)
+		if call.Session != "" && e.Session != "" && call.Session != e.Session {
+			return fmt.Sprintf("%s calls %s for session %s (event %d) but returns for %s (event %d)",
+				e.Process, e.Op, call.Session, call.N, e.Session, e.N)
 		}
-		if open.Key != "" && e.Key != "" && open.Key != e.Key {
-			return fmt.Sprintf("%s calls %s for %s (event %d) and returns for %s (event %d)", e.Process, e.Op, open.Key, open.N, e.Key, e.N)
+		if call.Key != "" && e.Key != "" && call.Key != e.Key {
+			return fmt.Sprintf("%s calls %s for %s (event %d) but returns for %s (event %d)", e.Process, e.Op, call.Key, call.N, e.Key, e.N)
 		}
-		c.called = nil
+		c.pendingCall = nil
 	}
 	return ""
 }
 
-// contradiction returns a description of where a history contradicts itself about time, or "".
-// Either the stamps of a command violate the order of cause and effect, or a process does something
-// while it is stopped or after it was killed. Then the stamps are wrong or the fault is not what
-// the history says, so the history can't be checked.
+// contradiction describes how the times in a history contradict each other. It returns "" if they
+// don't. Either a command's stamps violate the order of cause and effect, or a process does
+// something while it is stopped or after it was killed. Then the stamps or the recorded faults are
+// wrong, so the history can't be checked.
 //
-// A fault was certainly active in its recorded span, from when it was seen to be active until just
-// before its end.
+// A fault was certainly active in its recorded span, which starts when the fault was seen to be
+// active and ends just before its end.
 func (in *reader) contradiction() string {
 	stops := stopsByProcess(in.Faults)
 	if len(stops) == 0 && !in.hasLinkStamps {
@@ -274,23 +276,23 @@ func (in *reader) contradiction() string {
 	}
 	for i := range in.Events {
 		e := &in.Events[i]
-		if e.Process == history.Nemesis || e.Op == history.OpLife { // a restarted node reports its keys before the end of the fault is stamped
+		if e.Process == history.Nemesis || e.Op == history.OpLife { // a restarted node reports its keys before the fault's end is stamped
 			continue
 		}
-		if f := stops[e.Process].at(e.T); f != nil {
+		if f := stops[e.Process].activeAt(e.T); f != nil {
 			return fmt.Sprintf("%s does something at %s (event %d: %s), but had been stopped since %s (event %d: %s)",
 				e.Process, Seconds(e.T), e.N, e.Op, Seconds(f.Begin.T), f.Begin.N, f.Kind)
 		}
-		if e.Applied > 0 && e.Sent > e.Applied || e.Answered > 0 && max(e.Sent, e.Applied) > e.Answered {
+		if e.AppliedAt > 0 && e.SentAt > e.AppliedAt || e.AnsweredAt > 0 && max(e.SentAt, e.AppliedAt) > e.AnsweredAt {
 			return fmt.Sprintf("event %d on %s was sent at %s, applied at %s and answered at %s",
-				e.N, e.Process, Seconds(e.Sent), Seconds(e.Applied), Seconds(e.Answered))
+				e.N, e.Process, Seconds(e.SentAt), Seconds(e.AppliedAt), Seconds(e.AnsweredAt))
 		}
 	}
 	return ""
 }
 
-// stopList holds the pauses and kills of a process that were certainly active for some time, in the
-// order of their first events, and when each was over.
+// stopList holds a process's pauses and kills that were certainly active for some time, in the
+// order of their first events, and when each of them was over.
 type stopList struct {
 	faults []*Fault
 	ends   history.MaxTree
@@ -309,22 +311,22 @@ func stopsByProcess(faults []*Fault) map[string]*stopList {
 		all[f.Target].faults = append(all[f.Target].faults, f)
 	}
 	for _, s := range all {
-		var to []int64
+		var ends []int64
 		for _, f := range s.faults {
-			to = append(to, f.To())
+			ends = append(ends, f.To())
 		}
-		s.ends = history.NewMaxTree(to)
+		s.ends = history.NewMaxTree(ends)
 	}
 	return all
 }
 
-// at returns the first fault that was certainly active at the given time, or nil. At the very
-// instants of its start and end, a fault need not have been active.
-func (s *stopList) at(t int64) *Fault {
+// activeAt returns the first fault that was certainly active at the given time, or nil. A fault
+// need not have been active at the exact instants of its start and end.
+func (s *stopList) activeAt(t int64) *Fault {
 	if s == nil {
 		return nil
 	}
-	for i := s.ends.Next(0, t+1); i < len(s.faults) && s.faults[i].First().T < t; i = s.ends.Next(i+1, t+1) {
+	for i := s.ends.Next(0, t+1); i < len(s.faults) && s.faults[i].FirstEvent().T < t; i = s.ends.Next(i+1, t+1) {
 		if s.faults[i].Begin.T < t {
 			return s.faults[i]
 		}

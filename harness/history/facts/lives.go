@@ -11,23 +11,24 @@ import (
 	"lockpick/harness/history"
 )
 
-// KeyInterval is a time span in which a key on a node had one value. It extends from the change
-// that set the value to the change that ended it.
+// KeyInterval is a time span in which a key on a node had one value. It starts with the change that
+// set the value and ends with the change that removed or replaced it.
 //
 //	set          expiry       deleted, expired, changed, lost, reverted, …
 //	 |-------------|-------------|
-//	Start      ExpirySet        End
+//	Start      ExpiryEvent      End
 type KeyInterval struct {
 	Node, Key, Value string
 	Start            *history.Event // set, changed, reverted or appeared
-	ExpirySet        *history.Event // the last change that set the expiry; Start if there is no later one
-	RenewedByOwner   *history.Event // the same, counting only changes by the client that set the value
+	ExpiryEvent      *history.Event // last change that set the expiry; Start if there is no later one
+	OwnerExpiryEvent *history.Event // last such change made by the client that set the value
 	End              *history.Event // nil means no end was reported
 }
 
-// Holds reports whether the value is the token or contains it as a separate word, such as a field.
-func (s *KeyInterval) Holds(token string) bool {
-	word := func(i int) bool {
+// HasToken reports whether the value is the token or contains it as a separate word, such as a
+// field.
+func (s *KeyInterval) HasToken(token string) bool {
+	isWordChar := func(i int) bool {
 		return i >= 0 && i < len(s.Value) && (unicode.IsLetter(rune(s.Value[i])) || unicode.IsDigit(rune(s.Value[i])))
 	}
 	for at := 0; token != ""; at++ {
@@ -35,25 +36,25 @@ func (s *KeyInterval) Holds(token string) bool {
 		if i < 0 {
 			return false
 		}
-		if at += i; !word(at-1) && !word(at+len(token)) {
+		if at += i; !isWordChar(at-1) && !isWordChar(at+len(token)) {
 			return true
 		}
 	}
 	return true
 }
 
-// SetBy reports whether session x's client set the value, and used the session's token.
-func (s *KeyInterval) SetBy(x *Session) bool {
-	return LinkClient(s.By()) == x.Client() && x.Token() != "" && s.Holds(x.Token())
+// IsSetBy reports whether session x's client set the value, using the session's token.
+func (s *KeyInterval) IsSetBy(x *Session) bool {
+	return LinkClient(s.Setter()) == x.Client() && x.Token() != "" && s.HasToken(x.Token())
 }
 
-// By returns who set the value, in the form of history.Life.By.
-func (s *KeyInterval) By() string { return s.Start.Life.By }
+// Setter returns who set the value, in the form of history.Life.Sender.
+func (s *KeyInterval) Setter() string { return s.Start.Life.Sender }
 
 // Issuer returns who sent the command that caused the change reported by e: a client, "lockpick" or
 // "nobody".
 func Issuer(e *history.Event) string {
-	switch by := e.Life.By; by {
+	switch by := e.Life.Sender; by {
 	case "":
 		return "nobody"
 	case history.Harness:
@@ -63,87 +64,87 @@ func Issuer(e *history.Event) string {
 	}
 }
 
-// From returns when the value was set.
 func (s *KeyInterval) From() int64 { return s.Start.T }
 
 // To returns when the value was gone, as far as is known: the time of End or, if the key expired,
-// the time of its expiry, since that is reported only when a command next accesses the key.
+// its expiry time, because an expiry is reported only when a command next accesses the key.
 func (s *KeyInterval) To() int64 {
 	if s.End == nil {
 		return s.ExpiresAt()
 	}
-	if s.End.Life.What == history.KeyExpired { // reported only when a command accessed the key
-		return min(s.End.T, max(s.ExpiresAt(), s.ExpirySet.T))
+	if s.End.Life.Kind == history.KeyExpired { // reported when a command next accessed the key
+		return min(s.End.T, max(s.ExpiresAt(), s.ExpiryEvent.T))
 	}
 	return s.End.T
 }
 
-// ExpiresAt returns when the key expires if the node's clock runs correctly after ExpirySet, that
-// is, at T + Expires − Local. It returns Never if the key has no expiry.
+// ExpiresAt returns when the key expires if the node's clock runs correctly after ExpiryEvent: at T
+// + Expiry − Local. It returns Never if the key has no expiry.
 func (s *KeyInterval) ExpiresAt() int64 {
-	l := s.ExpirySet.Life
-	if l.Expires == 0 || s.ExpirySet.Local == 0 {
+	l := s.ExpiryEvent.Life
+	if l.Expiry == 0 || s.ExpiryEvent.Local == 0 {
 		return Never
 	}
-	return s.ExpirySet.T + l.Expires - s.ExpirySet.Local
+	return s.ExpiryEvent.T + l.Expiry - s.ExpiryEvent.Local
 }
 
-// ExpiredAt returns when the key expired by its node's clock, given the changes to that clock. This
-// is the same as ExpiresAt unless the clock was changed in between, but is never before the expiry
-// was set. If the changes don't agree with what the clock showed when the key ended, the node uses
-// another clock for expiry, and the changes are ignored. Never means that the key had no expiry.
+// ExpiredAt returns when the key expired on its node's clock, given the changes to that clock. The
+// result is the same as ExpiresAt unless the clock was changed in the meantime, but never before
+// the expiry was set. If the changes contradict the clock's reading when the key ended, the node
+// uses another clock for expiry, and the changes are ignored. Never means that the key had no
+// expiry.
 func (s *KeyInterval) ExpiredAt(changes []ClockChange) int64 {
 	const tick = int64(time.Millisecond)
-	due := s.ExpiresAt()
-	if due == Never || len(changes) == 0 {
-		return max(due, s.ExpirySet.T)
+	expiry := s.ExpiresAt()
+	if expiry == Never || len(changes) == 0 {
+		return max(expiry, s.ExpiryEvent.T)
 	}
-	gain := func(e *history.Event) int64 { return e.Local - e.T - ClockAt(changes, e.T).OffsetAt(e.T) }
+	gainedTime := func(e *history.Event) int64 { return e.Local - e.T - ClockAt(changes, e.T).OffsetAt(e.T) }
 	if e := s.End; e != nil && e.Local != 0 {
-		if off := gain(e) - gain(s.ExpirySet); max(off, -off) > tick+TimestampError(e)+TimestampError(s.ExpirySet) {
-			return max(due, s.ExpirySet.T)
+		if difference := gainedTime(e) - gainedTime(s.ExpiryEvent); max(difference, -difference) > tick+TimestampError(e)+TimestampError(s.ExpiryEvent) {
+			return max(expiry, s.ExpiryEvent.T)
 		}
 	}
 	var events []history.Event
 	for _, t := range changes {
 		events = append(events, *t.Event)
 	}
-	expirySet := *s.ExpirySet
-	expirySet.Process, expirySet.Wall, expirySet.ValidUntil = s.Node, true, due
-	return max(expirySet.DeadlineReached(events), s.ExpirySet.T)
+	expirySet := *s.ExpiryEvent
+	expirySet.Process, expirySet.WallClock, expirySet.ValidUntil = s.Node, true, expiry
+	return max(expirySet.ClockDeadline(events), s.ExpiryEvent.T)
 }
 
-// Lifetime returns the time to live that ExpirySet gave the key, or Never if the key has no expiry.
-// It begins at the whole millisecond that the node's clock showed.
+// Lifetime returns the TTL that ExpiryEvent gave the key, or Never if the key has no expiry. The
+// TTL starts at a whole millisecond of the node's clock.
 func (s *KeyInterval) Lifetime() int64 {
-	if s.ExpirySet.Life.Expires == 0 || s.ExpirySet.Local == 0 {
+	if s.ExpiryEvent.Life.Expiry == 0 || s.ExpiryEvent.Local == 0 {
 		return Never
 	}
 	const tick = int64(time.Millisecond)
-	return s.ExpirySet.Life.Expires - s.ExpirySet.Local/tick*tick
+	return s.ExpiryEvent.Life.Expiry - s.ExpiryEvent.Local/tick*tick
 }
 
-// TimestampError returns the maximum error of the T of an event.
+// TimestampError returns the maximum error in an event's T.
 func TimestampError(e *history.Event) int64 {
-	if e.Life == nil || e.Life.Hi == 0 {
+	if e.Life == nil || e.Life.MaxT == 0 {
 		return 0
 	}
-	return max(e.Life.Hi-e.T, e.T-e.Life.Lo)
+	return max(e.Life.MaxT-e.T, e.T-e.Life.MinT)
 }
 
-// Lives holds the successive values of each key on each node, as reported by the nodes
-// (history.OpLife). It is empty if the nodes reported nothing.
+// Lives contains the successive values of each key on each node, as reported by the nodes
+// (history.OpLife).
 type Lives struct {
 	intervals map[nodeKey][]*KeyInterval
 	gaps      map[string][]*history.Event // by node
-	spans     map[nodeKey]intervalBounds  // bounds of intervals; computed when first needed
+	bounds    map[nodeKey]intervalBounds  // computed when first needed
 	Keys      []string                    // in the order of their first changes
 }
 
 type nodeKey struct{ node, key string }
 
-// Lives returns the nodes' reports, which it indexes when it is first called. The changes on each
-// node are in the order in which the node made them (history.Life.Seq).
+// Lives returns the nodes' reports, which it indexes when it is first called. Each node's changes
+// are in the order in which the node made them (history.Life.Seq).
 func (f *Facts) Lives() *Lives {
 	if f.lives == nil {
 		f.lives = readLives(f.lifeEvents)
@@ -157,14 +158,14 @@ func readLives(events []*history.Event) *Lives {
 	slices.SortStableFunc(all, func(a, b *history.Event) int {
 		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Life.Seq, b.Life.Seq))
 	})
-	open, seen := map[nodeKey]*KeyInterval{}, map[string]bool{}
+	current, seen := map[nodeKey]*KeyInterval{}, map[string]bool{}
 	for _, e := range all {
-		if e.Life.What == history.KeyGap {
+		if e.Life.Kind == history.KeyGap {
 			l.gaps[e.Process] = append(l.gaps[e.Process], e)
 			continue
 		}
 		p := nodeKey{e.Process, e.Key}
-		open[p] = l.advance(open[p], p, e)
+		current[p] = l.addChange(current[p], p, e)
 		if !seen[e.Key] {
 			seen[e.Key] = true
 			l.Keys = append(l.Keys, e.Key)
@@ -173,48 +174,48 @@ func readLives(events []*history.Event) *Lives {
 	return l
 }
 
-// advance adds one change to a key, given the current interval of the key, or nil. It returns the
-// interval that is current after the change, or nil if the key is gone.
-func (l *Lives) advance(now *KeyInterval, p nodeKey, e *history.Event) *KeyInterval {
+// addChange adds a change to a key, given the key's current interval or nil. It returns the key's
+// new current interval, or nil if the key is gone.
+func (l *Lives) addChange(current *KeyInterval, p nodeKey, e *history.Event) *KeyInterval {
 	begin := func() *KeyInterval {
-		s := &KeyInterval{Node: p.node, Key: p.key, Value: e.Life.Value, Start: e, ExpirySet: e, RenewedByOwner: e}
+		s := &KeyInterval{Node: p.node, Key: p.key, Value: e.Life.Value, Start: e, ExpiryEvent: e, OwnerExpiryEvent: e}
 		l.intervals[p] = append(l.intervals[p], s)
 		return s
 	}
-	switch e.Life.What {
+	switch e.Life.Kind {
 	case history.KeyExpiry, history.KeyKept:
-		if now == nil || now.Value != e.Life.Value {
-			return begin() // earlier reports are missing
+		if current == nil || current.Value != e.Life.Value {
+			return begin() // earlier changes were not reported
 		}
-		if e.Life.What == history.KeyExpiry {
-			now.ExpirySet = e
-			if owner := LinkClient(now.By()); owner == "" || LinkClient(e.Life.By) == owner {
-				now.RenewedByOwner = e
+		if e.Life.Kind == history.KeyExpiry {
+			current.ExpiryEvent = e
+			if owner := LinkClient(current.Setter()); owner == "" || LinkClient(e.Life.Sender) == owner {
+				current.OwnerExpiryEvent = e
 			}
 		}
-		return now
+		return current
 	case history.KeyChanged, history.KeyReverted:
-		if now != nil {
-			now.End = e
+		if current != nil {
+			current.End = e
 		}
 		return begin()
-	case history.KeySet, history.KeyAppeared: // if there was a value, the report of its end is missing
+	case history.KeySet, history.KeyAppeared: // if there was a value, its end was not reported
 		return begin()
 	default:
-		if now != nil {
-			now.End = e
+		if current != nil {
+			current.End = e
 		}
 		return nil
 	}
 }
 
-// Intervals returns the intervals of a key on a node, in order.
+// Intervals returns a key's intervals on a node, in order.
 func (l *Lives) Intervals(node, key string) []*KeyInterval { return l.intervals[nodeKey{node, key}] }
 
-// At returns the interval of a key on a node that includes the given time, or nil. An interval
-// lasts until the node reports its end, even if the key should have expired earlier, because the
-// node's clock may have been wrong.
-func (l *Lives) At(node, key string, at int64) *KeyInterval {
+// IntervalAt returns a key's interval on a node at the given time, or nil. An interval lasts until
+// the node reports its end, even if the key should have expired earlier, because the node's clock
+// may have been wrong.
+func (l *Lives) IntervalAt(node, key string, at int64) *KeyInterval {
 	all := l.Intervals(node, key)
 	i := sort.Search(len(all), func(i int) bool { return all[i].From() > at }) - 1
 	if i < 0 || all[i].End != nil && all[i].End.T < at {
@@ -223,20 +224,21 @@ func (l *Lives) At(node, key string, at int64) *KeyInterval {
 	return all[i]
 }
 
-// intervalBounds holds, for each interval of a key on a node, the latest end of this and all
+// intervalBounds contains, for each of a key's intervals on a node, the latest end of this and all
 // earlier intervals, and the earliest start of this and all later intervals.
 type intervalBounds struct{ maxTo, minFrom []int64 }
 
-// During returns a subslice of Intervals that contains all intervals that overlap [from, to].
-func (l *Lives) During(node, key string, from, to int64) []*KeyInterval {
+// IntervalsBetween returns a subslice of Intervals that contains all intervals that overlap [from,
+// to].
+func (l *Lives) IntervalsBetween(node, key string, from, to int64) []*KeyInterval {
 	all := l.Intervals(node, key)
-	t, ok := l.spans[nodeKey{node, key}]
+	t, ok := l.bounds[nodeKey{node, key}]
 	if !ok {
 		t = boundsOf(all)
-		if l.spans == nil {
-			l.spans = map[nodeKey]intervalBounds{}
+		if l.bounds == nil {
+			l.bounds = map[nodeKey]intervalBounds{}
 		}
-		l.spans[nodeKey{node, key}] = t
+		l.bounds[nodeKey{node, key}] = t
 	}
 	first, _ := slices.BinarySearch(t.maxTo, from)
 	end, _ := slices.BinarySearch(t.minFrom, to)
@@ -266,7 +268,7 @@ func boundsOf(intervals []*KeyInterval) intervalBounds {
 // Gap returns a gap in the node's reports that overlaps [from, to], or nil.
 func (l *Lives) Gap(node string, from, to int64) *history.Event {
 	for _, g := range l.gaps[node] {
-		if g.Life.Lo <= to && g.Life.Hi >= from {
+		if g.Life.MinT <= to && g.Life.MaxT >= from {
 			return g
 		}
 	}

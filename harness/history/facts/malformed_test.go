@@ -15,10 +15,10 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestCorruptedEventsAreMalformed corrupts each event of valid histories in several ways, and
-// expects Malformed to name that event.
-func TestCorruptedEventsAreMalformed(t *testing.T) {
-	ways := map[string]func(e, other *history.Event) bool{
+// Each event of several valid histories is corrupted in various ways. The reported defect must name
+// that event.
+func TestCorruptedEventsAreDefects(t *testing.T) {
+	corruptions := map[string]func(e, other *history.Event) bool{
 		"type":    func(e, _ *history.Event) bool { e.Type += "ay"; return true },
 		"no type": func(e, _ *history.Event) bool { e.Type = ""; return true },
 		"op": func(e, _ *history.Event) bool {
@@ -29,14 +29,14 @@ func TestCorruptedEventsAreMalformed(t *testing.T) {
 		"number":   func(e, other *history.Event) bool { e.N = other.N; return true },
 		"late":     func(e, _ *history.Event) bool { e.T = math.MaxInt64 - 1; return true },
 		"early":    func(e, _ *history.Event) bool { e.T = math.MinInt64; return true },
-		"sent":     func(e, _ *history.Event) bool { e.Sent = math.MinInt64; return true },
-		"applied":  func(e, _ *history.Event) bool { e.Applied = math.MaxInt64; return true },
-		"answered": func(e, _ *history.Event) bool { e.Answered = math.MaxInt64; return true },
+		"sent":     func(e, _ *history.Event) bool { e.SentAt = math.MinInt64; return true },
+		"applied":  func(e, _ *history.Event) bool { e.AppliedAt = math.MaxInt64; return true },
+		"answered": func(e, _ *history.Event) bool { e.AnsweredAt = math.MaxInt64; return true },
 		"deadline": func(e, _ *history.Event) bool { e.ValidUntil = math.MaxInt64; return true },
 		"ttl":      func(e, _ *history.Event) bool { e.TTL = math.MinInt64; return true },
 		"clock":    func(e, _ *history.Event) bool { e.Local = math.MinInt64; return true },
 	}
-	corrupted := 0
+	numCorrupted := 0
 	for _, name := range []string{"attempts", "sessions", "faults", "resource", "stopped"} {
 		a, err := txtar.ParseFile(filepath.Join("testdata", name+".txt"))
 		if err != nil {
@@ -46,33 +46,32 @@ func TestCorruptedEventsAreMalformed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if why := Read(h).Malformed; why != "" {
-			t.Fatalf("%s: malformed: %s", name, why)
+		if defect := Read(h).Defect; defect != "" {
+			t.Fatalf("%s: unexpected defect: %s", name, defect)
 		}
 		for i := range h.Events {
-			for way, corrupt := range ways {
+			for kind, corrupt := range corruptions {
 				events := slices.Clone(h.Events)
 				e := &events[i]
 				if !corrupt(e, &events[(i+1)%len(events)]) {
 					continue
 				}
-				corrupted++
+				numCorrupted++
 				n := fmt.Sprint(e.N)
 				history.Sort(events)
-				why := Read(&history.History{Params: h.Params, Events: events}).Malformed
-				if !strings.Contains(why, n) {
-					t.Errorf("%s: event %d with another %s: malformed: %q", name, h.Events[i].N, way, why)
+				defect := Read(&history.History{Params: h.Params, Events: events}).Defect
+				if !strings.Contains(defect, n) {
+					t.Errorf("%s: event %d with corrupted %s: got defect %q", name, h.Events[i].N, kind, defect)
 				}
 			}
 		}
 	}
-	if corrupted < 500 {
-		t.Errorf("only %d events were corrupted", corrupted)
+	if numCorrupted < 500 {
+		t.Errorf("only %d events were corrupted", numCorrupted)
 	}
 }
 
-// Parameters that are out of range are reported as well.
-func TestParamsOutOfRangeAreMalformed(t *testing.T) {
+func TestParamsOutOfRangeAreDefects(t *testing.T) {
 	for i, corrupt := range []func(*history.Params){
 		func(p *history.Params) { p.TTL = math.MaxInt64 }, func(p *history.Params) { p.TTL = -1 },
 		func(p *history.Params) { p.StampError = math.MaxInt64 }, func(p *history.Params) { p.StampError = -time.Second },
@@ -81,8 +80,8 @@ func TestParamsOutOfRangeAreMalformed(t *testing.T) {
 		func(p *history.Params) { p.Slack = math.MaxInt64 }, func(p *history.Params) { p.MaxHold = math.MaxInt64 },
 	} {
 		h := &history.History{}
-		if corrupt(&h.Params); Read(h).Malformed == "" {
-			t.Errorf("invalid parameter %d is accepted: %+v", i, h.Params)
+		if corrupt(&h.Params); Read(h).Defect == "" {
+			t.Errorf("invalid parameter %d was accepted: %+v", i, h.Params)
 		}
 	}
 }

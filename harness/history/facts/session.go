@@ -12,20 +12,25 @@ import (
 // Never is the time of something that did not happen or is not known to have happened.
 const Never = math.MaxInt64
 
-// Session is one acquire call and everything done with its handle. Copies of the acquire's most
-// used fields are kept here because events are large and, in a long history, far apart in memory.
+// Session is an acquire call and everything done with its handle. It contains copies of the
+// acquire's most frequently used fields because events are large and, in a long history, far apart
+// in memory.
 type Session struct {
 	Acquire  Operation
 	CalledAt int64       // when acquire was called
-	EndedAt  int64       // when it returned, whatever the outcome, or Never
-	Until    int64       // the deadline returned by acquire (see Deadline), or NotGranted
+	EndedAt  int64       // when acquire returned, whatever the outcome, or Never
+	Deadline int64       // deadline returned by acquire, or NotGranted
 	actions  []Operation // operations on the handle, in call order
 }
 
-// Name, Client and Key return the session's name, its client and the name of its lock.
-func (s *Session) Name() string   { return s.Acquire.Call.Session }
+// Name returns the session's name.
+func (s *Session) Name() string { return s.Acquire.Call.Session }
+
+// Client returns the client that called acquire.
 func (s *Session) Client() string { return s.Acquire.Call.Process }
-func (s *Session) Key() string    { return s.Acquire.Call.Key }
+
+// Key returns the name of the lock.
+func (s *Session) Key() string { return s.Acquire.Call.Key }
 
 // Token returns the lock's random value, or "" if the lock doesn't reveal it.
 func (s *Session) Token() string {
@@ -35,8 +40,8 @@ func (s *Session) Token() string {
 	return s.Acquire.Return.Token
 }
 
-// Granted reports whether the acquire returned the lock.
-func (s *Session) Granted() bool { return s.Until != NotGranted }
+// Granted reports whether the acquire succeeded.
+func (s *Session) Granted() bool { return s.Deadline != NotGranted }
 
 // Calls iterates over the session's operations of one kind, in call order.
 func (s *Session) Calls(op string) iter.Seq[Operation] {
@@ -49,8 +54,8 @@ func (s *Session) Calls(op string) iter.Seq[Operation] {
 	}
 }
 
-// Actions iterates over all operations on the handle, in call order. They include the client's
-// checks of its deadline, which take no time: their Call and Return are the same event.
+// Actions iterates over all operations on the handle, in call order. They include checks of the
+// deadline, which take no time: their Call and Return are the same event.
 func (s *Session) Actions() iter.Seq[Operation] { return slices.Values(s.actions) }
 
 // HasExtension reports whether the client tried to extend the lock.
@@ -67,7 +72,7 @@ func (s *Session) FirstRelease() *history.Event {
 }
 
 // ReleasedAt returns when the client knew that the session no longer held the lock, because a
-// release succeeded or definitely failed. Otherwise it returns Never.
+// release had succeeded or definitely failed. Otherwise it returns Never.
 func (s *Session) ReleasedAt() int64 {
 	for x := range s.Calls(history.OpRelease) {
 		if x.Outcome() != history.Info {
@@ -77,11 +82,10 @@ func (s *Session) ReleasedAt() int64 {
 	return Never
 }
 
-// recordReturn adds the return of the session's acquire.
 func (s *Session) recordReturn(e *history.Event) {
 	s.Acquire.Return = e
 	if s.EndedAt = e.T; e.Type == history.OK {
-		s.Until = Deadline(e)
+		s.Deadline = Deadline(e)
 	}
 }
 
@@ -101,8 +105,8 @@ type Operation struct {
 	Return *history.Event // nil means the call never returned
 }
 
-// Outcome returns OK, Fail or Info, which means unknown. The outcome of an operation that never
-// returned is Info.
+// Outcome returns OK, Fail or Info. Info means that the outcome is unknown or that the operation
+// never returned.
 func (o Operation) Outcome() history.Type {
 	if o.Return == nil {
 		return history.Info
@@ -119,7 +123,7 @@ func (o Operation) OutcomeAt() int64 {
 	return o.Return.T
 }
 
-// PendingAtStop reports whether a call was pending when the run was stopped, at the scenario's
+// PendingAtStop reports whether a call was pending when the run was stopped, at the scenario's time
 // limit or earlier. A call that returned only because its client was stopped counts as pending.
 func (f *Facts) PendingAtStop(o Operation) bool {
 	if o.Return == nil {
@@ -129,8 +133,8 @@ func (f *Facts) PendingAtStop(o Operation) bool {
 	if f.Params.Limit > 0 {
 		limit = int64(f.Params.Limit)
 	}
-	if f.Stop != nil {
-		limit = min(limit, f.Stop.T)
+	if f.StopEvent != nil {
+		limit = min(limit, f.StopEvent.T)
 	}
 	return o.Return.T >= limit-int64(f.Params.StampError)
 }
@@ -143,11 +147,11 @@ func (o Operation) ReturnedAt() int64 {
 	return o.Return.T
 }
 
-// IsOperation reports whether op is an operation of a client with both a call and a return. A check
-// of the deadline, for example, has only one event.
+// IsOperation reports whether op is a client operation with both a call and a return. A deadline
+// check, for example, is a single event.
 func IsOperation(op string) bool { return op == history.OpAcquire || isAction(op) }
 
-// isAction reports whether op has a call and a return and uses a handle.
+// isAction reports whether op uses a handle and has both a call and a return.
 func isAction(op string) bool {
 	switch op {
 	case history.OpExtend, history.OpRead, history.OpWrite, history.OpRelease:
@@ -156,87 +160,89 @@ func isAction(op string) bool {
 	return false
 }
 
-// Window is a span of true time in which a client, going by its own clock, certainly considered
+// Window is a span of true time in which a client, according to its own clock, certainly considered
 // itself the holder of a lock:
 //
 //	acquire call   return            call of the first release, or
 //	     |-----------|=================| deadline, or death
 //	                From               To
 //
-// It begins when acquire returns, because the client does not know of the grant earlier. It ends at
-// the earliest of the deadline, the call of the first release (whatever its result), the instant
-// before the client is killed, a definite "not held" in reply to an extension, and a notification
-// by the lock that it is lost. A pause does not end it: the clock keeps running, and the lock has
-// promised to be valid until the deadline. An extension that returns after the window has ended
-// opens another one. So does an extension after an acquire that failed or whose outcome is unknown,
-// neither of which opens a window. An extension that returns after its own new deadline ends the
-// window when it returns, because until then the client went by the previous deadline.
+// A window begins when acquire returns, because the client does not know of the grant earlier. It
+// ends at the deadline, at the call of the first release (whatever its result), just before the
+// client is killed, when an extension definitely reports that the lock is not held, or when the
+// lock notifies the client of a loss, whichever comes first. A pause does not end a window: the
+// clock keeps running, and the lock has promised to be valid until the deadline.
+//
+// An extension that returns after the window has ended opens another one. So does an extension
+// after an acquire that failed or whose outcome is unknown, because such an acquire opens no
+// window. An extension that returns after its own new deadline ends the window when it returns,
+// because until then the client relied on the previous deadline.
 //
 // If a grant is the last event of the history, its window has no length, but counts.
 //
-// Both ends may be off by Params.StampError.
+// Both From and To may be off by Params.StampError.
 type Window struct {
-	From, To int64
-	Session  *Session
-	Opens    *history.Event // the return that opened it
-	Closes   *history.Event // the event that determined its end; nil: the history or the client ended
+	From, To   int64
+	Session    *Session
+	OpenEvent  *history.Event // return that opened the window
+	CloseEvent *history.Event // event that ended the window; nil: the history or the client ended
 }
 
-// StillOpen reports whether the window was still open at the end of the history.
+// StillOpen reports whether the window was still open when the history ended.
 func (f *Facts) StillOpen(w Window) bool {
-	if w.Closes != nil || w.To != f.End {
+	if w.CloseEvent != nil || w.To != f.End {
 		return false
 	}
 	t, gone := f.GoneAt[w.Session.Client()]
 	return !(gone && t <= f.End)
 }
 
-// Windows iterates over a session's windows, which are disjoint and in order of time.
+// Windows iterates over a session's windows, which are disjoint and in chronological order.
 func (f *Facts) Windows(s *Session) iter.Seq[Window] {
 	return func(yield func(Window) bool) {
 		end, release := f.LastMoment(s)
-		held := func(w Window) bool {
+		yieldWindow := func(w Window) bool {
 			if w.To > end {
-				w.To, w.Closes = end, release
+				w.To, w.CloseEvent = end, release
 			}
 			return w.From > w.To || w.From == w.To && !f.StillOpen(w) || yield(w)
 		}
-		var last Window
-		until := int64(NotGranted)
+		var current Window
+		deadline := int64(NotGranted)
 		if s.Granted() {
-			last = Window{From: s.EndedAt, To: s.Until, Session: s, Opens: s.Acquire.Return, Closes: s.Acquire.Return}
-			until = s.Until
+			current = Window{From: s.EndedAt, To: s.Deadline, Session: s, OpenEvent: s.Acquire.Return, CloseEvent: s.Acquire.Return}
+			deadline = s.Deadline
 		}
 		for x := range s.Calls(history.OpExtend) {
 			switch ret := x.Return; x.Outcome() {
 			case history.OK:
-				d := ExtendedDeadline(ret, until)
+				d := ExtendedDeadline(ret, deadline)
 				switch {
-				case until == NotGranted:
-					last = newWindow(s, ret, d)
-				case d > ret.T && ret.T > last.To:
-					if !held(last) {
+				case deadline == NotGranted:
+					current = newWindow(s, ret, d)
+				case d > ret.T && ret.T > current.To:
+					if !yieldWindow(current) {
 						return
 					}
-					last = newWindow(s, ret, d)
-				case d > ret.T || d < last.To:
-					last.To, last.Closes = d, ret
+					current = newWindow(s, ret, d)
+				case d > ret.T || d < current.To:
+					current.To, current.CloseEvent = d, ret
 				}
-				until = d
+				deadline = d
 			case history.Fail:
-				if until != NotGranted && ret.T < last.To {
-					last.To, last.Closes, until = ret.T, ret, ret.T
+				if deadline != NotGranted && ret.T < current.To {
+					current.To, current.CloseEvent, deadline = ret.T, ret, ret.T
 				}
 			}
 		}
-		if until != NotGranted {
-			held(last)
+		if deadline != NotGranted {
+			yieldWindow(current)
 		}
 	}
 }
 
 func newWindow(s *Session, ret *history.Event, to int64) Window {
-	return Window{From: ret.T, To: to, Session: s, Opens: ret, Closes: ret}
+	return Window{From: ret.T, To: to, Session: s, OpenEvent: ret, CloseEvent: ret}
 }
 
 // NotGranted is the deadline of a client that does not consider itself the holder.
@@ -251,16 +257,16 @@ func Deadline(ret *history.Event) int64 {
 	return ret.ValidUntil
 }
 
-// ExtendedDeadline returns the deadline after a successful extension, given the deadline before it
+// ExtendedDeadline returns the deadline after a successful extension, given the previous deadline
 // (or NotGranted). An extension without a deadline leaves the deadline unchanged. An extension that
 // returns after its own deadline sets the deadline to the time of its return, but does not postpone
-// an earlier one.
-func ExtendedDeadline(ret *history.Event, until int64) int64 {
+// an earlier deadline.
+func ExtendedDeadline(ret *history.Event, deadline int64) int64 {
 	switch {
-	case ret.ValidUntil == 0 && until != NotGranted:
-		return until
+	case ret.ValidUntil == 0 && deadline != NotGranted:
+		return deadline
 	case ret.ValidUntil != 0 && ret.ValidUntil < ret.T:
-		return min(until, ret.T)
+		return min(deadline, ret.T)
 	}
 	return Deadline(ret)
 }
@@ -269,7 +275,7 @@ func ExtendedDeadline(ret *history.Event, until int64) int64 {
 // whatever its deadline, and the release that determines this time, if any.
 func (f *Facts) LastMoment(s *Session) (int64, *history.Event) {
 	call := s.FirstRelease()
-	if call != nil && call.T <= min(f.End, f.firstGone) { // the usual case, for which GoneAt isn't needed
+	if call != nil && call.T <= min(f.End, f.firstGoneAt) { // the usual case, which doesn't need GoneAt
 		return call.T, call
 	}
 	end := f.End
@@ -282,24 +288,24 @@ func (f *Facts) LastMoment(s *Session) (int64, *history.Event) {
 	return end, nil
 }
 
-// Ending says what ended a window.
+// Ending says how a window ended.
 type Ending string
 
 const (
 	Released      Ending = "released" // the client called release
 	Expired       Ending = "expired"  // the deadline passed
-	notHeld       Ending = "not-held" // an extension failed because the lock is not held
-	Lost          Ending = "lost"     // the lock notified the client of its loss
+	notHeld       Ending = "not-held" // an extension failed because the lock was not held
+	Lost          Ending = "lost"     // the lock notified the client of a loss
 	Died          Ending = "died"     // the client was killed
 	StillBelieved Ending = ""         // the history ended
 )
 
-// Beliefs returns the windows of all sessions, ordered by acquire call and then by time. Their
-// Closes is the event that WindowEnd returns.
-func (f *Facts) Beliefs() (all []Window) {
+// AllWindows returns the windows of all sessions, ordered by acquire call and then by time.
+// CloseEvent is the event that WindowEnd returns.
+func (f *Facts) AllWindows() (all []Window) {
 	for s := range f.Sessions() {
 		for w := range f.Windows(s) {
-			w.Closes, _ = f.WindowEnd(w)
+			w.CloseEvent, _ = f.WindowEnd(w)
 			all = append(all, w)
 		}
 	}
@@ -313,16 +319,16 @@ func (f *Facts) Loss(s *Session) *history.Event { return f.losses[s] }
 // PromisedDeadline returns the deadline that a session's acquire returned, regardless of any later
 // loss. Never means that the lock had no deadline.
 func (f *Facts) PromisedDeadline(s *Session) int64 {
-	if until, ok := f.promised[s]; ok {
-		return until
+	if deadline, ok := f.promisedDeadlines[s]; ok {
+		return deadline
 	}
-	return s.Until
+	return s.Deadline
 }
 
-// notePromises records the promised deadlines of sessions that lost their lock. corrected are the
-// same events with deadlines that don't take losses into account.
-func (f *Facts) notePromises(corrected []history.Event) {
-	f.promised = map[*Session]int64{}
+// recordPromises records the promised deadlines of sessions that lost their lock. corrected
+// contains the same events with deadlines that ignore losses.
+func (f *Facts) recordPromises(corrected []history.Event) {
+	f.promisedDeadlines = map[*Session]int64{}
 	sessionByReturn := map[*history.Event]*Session{}
 	for s := range f.losses {
 		if s.Granted() {
@@ -331,14 +337,14 @@ func (f *Facts) notePromises(corrected []history.Event) {
 	}
 	for i := range f.Events {
 		if s := sessionByReturn[&f.Events[i]]; s != nil {
-			f.promised[s] = Deadline(&corrected[i])
+			f.promisedDeadlines[s] = Deadline(&corrected[i])
 		}
 	}
 }
 
 // WindowEnd returns the event that ended a window, or nil, and how the window ended.
 func (f *Facts) WindowEnd(w Window) (*history.Event, Ending) {
-	switch e := w.Closes; {
+	switch e := w.CloseEvent; {
 	case e == nil:
 		if d := f.departure(w.Session.Client()); d != nil && d.T == w.To {
 			return d, Died
@@ -353,11 +359,11 @@ func (f *Facts) WindowEnd(w Window) (*history.Event, Ending) {
 	case w.To == Never:
 		return nil, StillBelieved
 	}
-	return w.Closes, Expired
+	return w.CloseEvent, Expired
 }
 
-// ClockChange describes how the wall clock of a client or a lock node ran from time T on. There are
-// none in a history without an Epoch, which doesn't show by how much a clock is off.
+// ClockChange describes how the wall clock of a client or a lock node ran from time T on. A history
+// without an Epoch has no clock changes, because it doesn't show by how much a clock is off.
 type ClockChange struct {
 	T       int64
 	Process string
@@ -367,65 +373,65 @@ type ClockChange struct {
 }
 
 func (f *Facts) addClockChange(e *history.Event) {
-	if e.Op != history.OpClock || !e.Wall || f.Params.Epoch == 0 || e.Local == 0 {
+	if e.Op != history.OpClock || !e.WallClock || f.Params.Epoch == 0 || e.Local == 0 {
 		return
 	}
 	f.ClockChanges = append(f.ClockChanges, ClockChange{T: e.T, Process: e.Node, Offset: e.Local - f.Params.Epoch - e.T, Rate: 1 + float64(e.Drift)/1e9, Event: e})
 }
 
-// ClockChangesOf returns the changes to one process's clock, in order of time.
+// ClockChangesOf returns the changes to a process's clock, in chronological order.
 func (f *Facts) ClockChangesOf(process string) []ClockChange {
 	return slices.DeleteFunc(slices.Clone(f.ClockChanges), func(t ClockChange) bool { return t.Process != process })
 }
 
 // ClockAt returns the last change at or before the given time, or one that describes a correct
-// clock. The changes must be those of one clock, in order of time.
+// clock. All changes must be to the same clock, in chronological order.
 func ClockAt(changes []ClockChange, at int64) ClockChange {
-	now := ClockChange{Rate: 1}
+	current := ClockChange{Rate: 1}
 	for _, t := range changes {
 		if t.T <= at {
-			now = t
+			current = t
 		}
 	}
-	return now
+	return current
 }
 
-// ElapsedOnClock returns how much time passed between an event and a later instant by the clock
-// that the client had read for the event.
+// ElapsedOnClock returns how much time passed between an event and a later instant, according to
+// the clock that the client read for the event.
 func (f *Facts) ElapsedOnClock(since *history.Event, until int64) int64 {
-	at, shows, drift := since.T, since.Local, int64(0)
-	if shows == 0 {
+	at, reading, drift := since.T, since.Local, int64(0)
+	if reading == 0 {
 		return until - since.T
 	}
 	for i := range f.Events {
 		switch e := &f.Events[i]; {
 		case e.T > until:
-			return shows - since.Local + clockAdvance(until-at, drift)
-		case e.Op != history.OpClock || e.Node != since.Process || e.Wall != since.Wall:
+			return reading - since.Local + clockAdvance(until-at, drift)
+		case e.Op != history.OpClock || e.Node != since.Process || e.WallClock != since.WallClock:
 		case e.T <= since.T:
 			drift = e.Drift
 		default:
-			at, shows, drift = e.T, e.Local, e.Drift
+			at, reading, drift = e.T, e.Local, e.Drift
 		}
 	}
-	return shows - since.Local + clockAdvance(until-at, drift)
+	return reading - since.Local + clockAdvance(until-at, drift)
 }
 
-// clockAdvance returns how far a clock advances in a span of true time if it runs fast by drift, in
-// parts per 10⁹.
+// clockAdvance returns how far a clock that runs fast by drift (in parts per 10⁹) advances in a
+// span of true time.
 func clockAdvance(span, drift int64) int64 { return span + int64(float64(span)*(float64(drift)/1e9)) }
 
-// readError is the maximum error of reading a correct clock.
-const readError = int64(time.Millisecond) / 2
+// maxReadError is the maximum error in reading a correct clock.
+const maxReadError = int64(time.Millisecond) / 2
 
 // IsWrong reports whether the clock is off or runs at the wrong rate.
 func (t ClockChange) IsWrong() bool {
-	return t.Offset >= readError || t.Offset <= -readError || t.Rate != 1
+	return t.Offset >= maxReadError || t.Offset <= -maxReadError || t.Rate != 1
 }
 
 // OffsetAt returns how far the clock is ahead at a time after the change, provided that it is not
-// changed again before.
+// changed again in the meantime.
 func (t ClockChange) OffsetAt(at int64) int64 {
-	gained := float64(at-t.T) * (t.Rate - 1)
-	return int64(min(max(float64(t.Offset)+gained, math.MinInt64/2), math.MaxInt64/2))
+	gainedTime := float64(at-t.T) * (t.Rate - 1)
+	return int64(min(max(float64(t.Offset)+gainedTime, math.MinInt64/2), math.MaxInt64/2))
 }

@@ -2,9 +2,9 @@
 // that mistake. It uses the reference implementation's nodes and arithmetic but its own
 // implementation of the algorithm, so that the reference needs no switches for mistakes.
 //
-// Type algorithm consists of steps that can be replaced individually. The table in mistakes.go
-// lists the mistakes. Each replaces one step, and quotes a programmer who thought that the change
-// was right. An algorithm without replacements behaves like the reference.
+// Each step of type algorithm can be replaced separately. The table in mistakes.go lists the
+// mistakes. Each replaces one step, and quotes a programmer who thought that the change was right.
+// An algorithm without replacements behaves like the reference.
 //
 // Deliberately missing: combinations of mistakes. A lock with two mistakes demonstrates neither.
 package broken
@@ -29,7 +29,7 @@ import (
 
 var _ lock.Factory = New
 
-// New returns a lock with the mistake named in env's settings.
+// New returns a lock that makes the mistake named in env's settings.
 func New(env lock.Env) (lock.Lock, error) {
 	m, err := findMistake(env.Settings.Mistake)
 	if err != nil {
@@ -40,8 +40,8 @@ func New(env lock.Env) (lock.Lock, error) {
 		return nil, err
 	}
 	m.apply(l)
-	if l.cfg.Fence && !l.countsGrants {
-		return nil, errors.Join(fmt.Errorf("lock broken with mistake %s has no fencing tokens: remove fence", m.Name), l.Close())
+	if l.cfg.Fence && !l.nodesCountGrants {
+		return nil, errors.Join(fmt.Errorf("lock \"broken\" with mistake %q has no fencing tokens: remove fence", m.Name), l.Close())
 	}
 	return l, nil
 }
@@ -54,14 +54,14 @@ func findMistake(name string) (mistake, error) {
 	for _, m := range mistakes {
 		names = append(names, m.Name)
 	}
-	return mistake{}, fmt.Errorf("lock broken has no mistake %q: use one of %s", name, strings.Join(names, ", "))
+	return mistake{}, fmt.Errorf("lock \"broken\" has no mistake %q: use one of %s", name, strings.Join(names, ", "))
 }
 
-// newBroken returns a lock to which no mistake has been added yet.
+// newBroken returns a lock without a mistake.
 func newBroken(env lock.Env) (*brokenLock, error) {
 	s := env.Settings
 	if s.Ask != "" && s.Ask != "multiplexed" && s.Ask != "sequential" {
-		return nil, fmt.Errorf("lock broken does not support ask: %q: use multiplexed or sequential", s.Ask)
+		return nil, fmt.Errorf("lock \"broken\" does not support ask: %q: use \"multiplexed\" or \"sequential\"", s.Ask)
 	}
 	if s.TTL == 0 {
 		s.TTL = 10 * time.Second
@@ -72,7 +72,7 @@ func newBroken(env lock.Env) (*brokenLock, error) {
 		o.Dialer = env.Dial
 		l.Clients = append(l.Clients, redis.NewClient(o))
 		l.nodes = append(l.nodes, redisnode.New(l.Clients[i]))
-		l.all = append(l.all, i)
+		l.allNodes = append(l.allNodes, i)
 	}
 	cfg := redlock.Config{
 		TTL: s.TTL, Timeout: s.Timeout, Drift: cmp.Or(s.Drift, redlock.NoDrift), RetryMin: s.RetryMin, RetryMax: s.RetryMax,
@@ -93,13 +93,13 @@ func newBroken(env lock.Env) (*brokenLock, error) {
 type brokenLock struct {
 	lock.Clients[*redis.Client]
 	algorithm
-	env     lock.Env
-	cfg     redlock.Config
-	nodes   []*redisnode.Node
-	all     []int // indices of all nodes
-	drawn   int   // number of random values drawn
-	retries int
-	closed  chan struct{}
+	env        lock.Env
+	cfg        redlock.Config
+	nodes      []*redisnode.Node
+	allNodes   []int // indexes of all nodes
+	drawCount  int   // number of random values drawn
+	retryCount int
+	closed     chan struct{}
 }
 
 func (l *brokenLock) Close() error {
@@ -110,7 +110,7 @@ func (l *brokenLock) Close() error {
 func (l *brokenLock) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	for try := 1; ctx.Err() == nil; try++ {
 		if h := l.attempt(ctx, key, try); h != nil {
-			return l.wrap(h), nil
+			return l.wrapHandle(h), nil
 		}
 		if try == l.cfg.Tries && ctx.Err() == nil {
 			return nil, fmt.Errorf("acquire %q: no quorum in %d attempts", key, try)
@@ -120,35 +120,35 @@ func (l *brokenLock) Acquire(ctx context.Context, key string) (lock.Handle, erro
 	return nil, fmt.Errorf("acquire %q: %w", key, ctx.Err())
 }
 
-// attempt tries to acquire the lock once. If that fails, it cleans up and returns nil.
+// attempt tries to acquire the lock once. If it fails, it cleans up and returns nil.
 func (l *brokenLock) attempt(ctx context.Context, key string, try int) *handle {
 	start := l.now()
 	h := &handle{lock: l, key: key, value: l.value(try, start)}
-	h.granted = l.ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
-		return l.set(ctx, node, key, h.value)
+	h.answers = l.ask(ctx, l.allNodes, func(ctx context.Context, node int) (int64, error) {
+		return l.setKey(ctx, node, key, h.value)
 	})
-	if l.cfg.Fence && driver.Count(h.granted).Yes >= l.quorum {
+	if l.cfg.Fence && driver.Count(h.answers).Yes >= l.quorum {
 		h.fence = l.fencingToken(ctx, h)
 	}
 	end := l.now()
 
-	if l.votes(try, h.granted) >= l.quorum && l.valid(start, end) && ctx.Err() == nil {
+	if l.countVotes(try, h.answers) >= l.quorum && l.isValid(start, end) && ctx.Err() == nil {
 		h.deadline = l.deadlineFrom(start, end)
 		return h
 	}
-	l.undo(ctx, h)
+	l.undoAttempt(ctx, h)
 	return nil
 }
 
-// release deletes the key on the given nodes with the step by, even if ctx has ended.
-func (l *brokenLock) release(ctx context.Context, nodes []int, h *handle, by step) []driver.Answer {
+// release applies deleteKey to the given nodes, even if ctx has ended.
+func (l *brokenLock) release(ctx context.Context, nodes []int, h *handle, deleteKey step) []driver.Answer {
 	return l.ask(context.WithoutCancel(ctx), nodes, func(ctx context.Context, node int) (int64, error) {
-		return by(ctx, node, h.key, h.value)
+		return deleteKey(ctx, node, h.key, h.value)
 	})
 }
 
 func (l *brokenLock) wait(ctx context.Context) {
-	l.retries++
+	l.retryCount++
 	select {
 	case <-l.cfg.After(l.delay()):
 	case <-ctx.Done():
@@ -161,63 +161,65 @@ type step func(ctx context.Context, node int, key, value string) (int64, error)
 
 // algorithm contains the steps of Redlock. A mistake replaces one of them.
 type algorithm struct {
-	now    func() time.Time
-	byWall bool          // whether now is the wall clock
-	drift  time.Duration // allowance for clock drift
+	now           func() time.Time
+	usesWallClock bool          // now reads the wall clock
+	drift         time.Duration // allowance for clock drift
 
-	ask          func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer // sends a request to each node
-	value        func(try int, start time.Time) string                                                                              // value to set; tries count from 1
-	set          step                                                                                                               // sets the key in an attempt
-	countsGrants bool                                                                                                               // whether nodes count grants, which fencing tokens require
-	quorum       int                                                                                                                // votes needed by an attempt
-	votes        func(try int, granted []driver.Answer) int                                                                         // votes of an attempt; tries count from 1
-	valid        func(start, end time.Time) bool                                                                                    // whether an attempt leaves any validity
-	deadlineFrom func(start, end time.Time) time.Time                                                                               // deadline of an attempt
-	fencingToken func(ctx context.Context, h *handle) int64                                                                         // fencing token from the answers of a quorum
-	wrap         func(h *handle) lock.Handle                                                                                        // wraps the handle for the caller
-	undo         func(ctx context.Context, h *handle) []driver.Answer                                                               // cleans up a failed attempt
-	delay        func() time.Duration                                                                                               // before the next attempt
-	deleteKey    step                                                                                                               // deletes the key in a release
-	releaseNodes func(h *handle) []int                                                                                              // nodes contacted by a release
+	ask              func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer // sends a request to each node
+	value            func(try int, start time.Time) string                                                                              // returns the value to set; tries count from 1
+	setKey           step                                                                                                               // sets the key in an attempt
+	nodesCountGrants bool                                                                                                               // nodes count grants, which fencing tokens require
+	quorum           int                                                                                                                // votes needed by an attempt
+	countVotes       func(try int, granted []driver.Answer) int                                                                         // counts an attempt's votes; tries count from 1
+	isValid          func(start, end time.Time) bool                                                                                    // reports whether an attempt leaves any validity
+	deadlineFrom     func(start, end time.Time) time.Time                                                                               // returns the deadline of an attempt
+	fencingToken     func(ctx context.Context, h *handle) int64                                                                         // returns the fencing token from a quorum's answers
+	wrapHandle       func(h *handle) lock.Handle                                                                                        // wraps the handle for the caller
+	undoAttempt      func(ctx context.Context, h *handle) []driver.Answer                                                               // cleans up a failed attempt
+	delay            func() time.Duration                                                                                               // returns the delay before the next attempt
+	deleteKey        step                                                                                                               // deletes the key in a release
+	releaseNodes     func(h *handle) []int                                                                                              // returns the nodes to contact in a release
 
-	canExtend        func(h *handle, start time.Time) bool // whether an extension may start at this time
+	canExtend        func(h *handle, start time.Time) bool // reports whether an extension may start now
 	maxExtensions    int                                   // maximum number of extensions
-	extend           step
+	extendKey        step
 	extensionQuorum  int                                             // votes needed by an extension
-	extendedInTime   func(h *handle, start, end time.Time) (ok bool) // whether an extension finished in time
-	extendedDeadline func(start, end time.Time) (until time.Time)    // deadline of an extension
+	isExtendedInTime func(h *handle, start, end time.Time) (ok bool) // reports whether an extension finished in time
+	extendedDeadline func(start, end time.Time) (until time.Time)    // returns the deadline after an extension
 
-	checkHold     func(h *handle) (lost, over bool) // checks a lock that extends itself; over means stop checking
-	checkInterval time.Duration                     // before each check
+	checkHold     func(h *handle) (lost, done bool) // checks a lock that extends itself; done means stop checking
+	checkInterval time.Duration                     // time before each check
 }
 
-// reference returns the algorithm of the reference implementation.
+// reference returns the reference implementation's algorithm.
 func (l *brokenLock) reference() algorithm {
 	majority := redlock.Quorum(len(l.nodes))
 	return algorithm{
-		now: l.cfg.Now, drift: redlock.Drift(l.cfg.TTL, l.cfg.Drift), countsGrants: true,
+		now: l.cfg.Now, drift: redlock.Drift(l.cfg.TTL, l.cfg.Drift), nodesCountGrants: true,
 		// A mistake may change the configuration.
 		ask: func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer {
 			return l.cfg.Ask(ctx, nodes, request)
 		},
-		value: func(int, time.Time) string { return l.random() }, set: l.setFree, quorum: majority,
-		votes: func(_ int, granted []driver.Answer) int { return driver.Count(granted).Yes },
-		valid: l.hasTimeLeft, deadlineFrom: l.deadlineFromStart, fencingToken: l.highestCount, wrap: func(h *handle) lock.Handle { return h },
-		undo:      func(ctx context.Context, h *handle) []driver.Answer { return l.release(ctx, l.all, h, l.deleteIfOwner) },
-		delay:     func() time.Duration { return l.env.Delay(l.retries, l.cfg.RetryMin, l.cfg.RetryMax) },
-		deleteKey: l.deleteIfOwner, releaseNodes: func(*handle) []int { return l.all },
+		value: func(int, time.Time) string { return l.random() }, setKey: l.setFree, quorum: majority,
+		countVotes: func(_ int, granted []driver.Answer) int { return driver.Count(granted).Yes },
+		isValid:    l.hasTimeLeft, deadlineFrom: l.deadlineFromStart, fencingToken: l.highestCount, wrapHandle: func(h *handle) lock.Handle { return h },
+		undoAttempt: func(ctx context.Context, h *handle) []driver.Answer {
+			return l.release(ctx, l.allNodes, h, l.deleteIfOwner)
+		},
+		delay:     func() time.Duration { return l.env.Delay(l.retryCount, l.cfg.RetryMin, l.cfg.RetryMax) },
+		deleteKey: l.deleteIfOwner, releaseNodes: func(*handle) []int { return l.allNodes },
 
 		canExtend:     func(h *handle, start time.Time) bool { return start.Before(h.deadline) },
-		maxExtensions: l.cfg.Extends, extend: l.extendIfOwner, extensionQuorum: majority,
-		extendedInTime:   func(h *handle, start, end time.Time) bool { return end.Before(h.deadline) && l.hasTimeLeft(start, end) },
+		maxExtensions: l.cfg.Extends, extendKey: l.extendIfOwner, extensionQuorum: majority,
+		isExtendedInTime: func(h *handle, start, end time.Time) bool { return end.Before(h.deadline) && l.hasTimeLeft(start, end) },
 		extendedDeadline: l.deadlineFromStart,
 	}
 }
 
 // random returns 20 random bytes in hexadecimal.
 func (l *brokenLock) random() string {
-	l.drawn++
-	return l.env.Token(l.drawn)
+	l.drawCount++
+	return l.env.Token(l.drawCount)
 }
 
 // setFree sets the key if it doesn't exist. If nodes count grants, it returns the number of grants.
@@ -246,13 +248,13 @@ func (l *brokenLock) deadlineFromStart(start, _ time.Time) time.Time {
 func (l *brokenLock) deadlineFromEnd(_, end time.Time) time.Time { return end.Add(l.cfg.TTL - l.drift) }
 
 // highestCount returns the highest count among the nodes that granted the lock. It raises the count
-// of each node that is behind, and removes the node's vote if the node doesn't confirm this.
+// on each node that is behind, and discards the vote of a node that doesn't confirm this.
 func (l *brokenLock) highestCount(ctx context.Context, h *handle) int64 {
-	fence, behind := driver.HighestCount(h.granted)
+	fence, behind := driver.HighestCount(h.answers)
 	for _, a := range l.ask(ctx, behind, func(ctx context.Context, node int) (int64, error) {
 		return boolToCount(l.nodes[node].RaiseFence(ctx, h.key, h.value, fence))
 	}) {
-		h.granted[a.Node] = a
+		h.answers[a.Node] = a
 	}
 	return fence
 }
@@ -264,21 +266,21 @@ func boolToCount(yes bool, err error) (int64, error) {
 	return 0, err
 }
 
-// Reasons not to try an extension, or not to accept its result. The lock is held until its old
+// Reasons not to start an extension, or to reject its result. The lock remains held until its old
 // deadline.
 var (
-	errLimit   = errors.New("limit of extensions reached")
-	errExpired = errors.New("validity time exceeded")
+	errExtensionLimit = errors.New("limit of extensions reached")
+	errExpired        = errors.New("validity time exceeded")
 )
 
 // handle is one acquired lock, or one attempt to acquire it.
 type handle struct {
-	lock       *brokenLock
-	key, value string
-	granted    []driver.Answer // answers to the attempt, by node
-	fence      int64
-	deadline   time.Time
-	extends    int // number of extensions tried
+	lock           *brokenLock
+	key, value     string
+	answers        []driver.Answer // answers to the attempt, by node
+	fence          int64
+	deadline       time.Time
+	extensionCount int // number of extensions tried
 }
 
 var (
@@ -290,7 +292,7 @@ var (
 
 func (h *handle) Deadline() time.Time { return h.deadline }
 func (h *handle) Token() string       { return h.value }
-func (h *handle) ByWall() bool        { return h.lock.byWall }
+func (h *handle) ByWall() bool        { return h.lock.usesWallClock }
 func (h *handle) Fence() int64        { return h.fence }
 
 func (h *handle) Release(ctx context.Context) error {
@@ -311,12 +313,12 @@ func (h *handle) Extend(ctx context.Context) error {
 	switch {
 	case !l.canExtend(h, start):
 		return fmt.Errorf("extend %q: %w", h.key, errExpired)
-	case h.extends >= l.maxExtensions:
-		return fmt.Errorf("extend %q: %w", h.key, errLimit)
+	case h.extensionCount >= l.maxExtensions:
+		return fmt.Errorf("extend %q: %w", h.key, errExtensionLimit)
 	}
-	h.extends++
-	answers := driver.Count(l.ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
-		return l.extend(ctx, node, h.key, h.value)
+	h.extensionCount++
+	answers := driver.Count(l.ask(ctx, l.allNodes, func(ctx context.Context, node int) (int64, error) {
+		return l.extendKey(ctx, node, h.key, h.value)
 	}))
 	end := l.now()
 
@@ -327,7 +329,7 @@ func (h *handle) Extend(ctx context.Context) error {
 	default:
 		return fmt.Errorf("extend %q: outcome unknown: %d nodes answered yes, %d no", h.key, answers.Yes, answers.No)
 	}
-	if !l.extendedInTime(h, start, end) {
+	if !l.isExtendedInTime(h, start, end) {
 		return fmt.Errorf("extend %q: %w", h.key, errExpired)
 	}
 	if until := l.extendedDeadline(start, end); until.After(h.deadline) {
@@ -337,11 +339,11 @@ func (h *handle) Extend(ctx context.Context) error {
 }
 
 var contextByTimer = mistake{Mistake{"context-by-timer",
-	"ends its context only by a timer that starts when the context is first requested, and never checks the clock: a context requested after the deadline has not ended yet",
+	"ends its context with a timer that starts when the context is first requested, and never checks the clock, so a context requested after the deadline has not ended",
 	"a context that nobody has requested needs no timer, and the timer knows when to fire"},
 	func(l *brokenLock) {
-		l.wrap = func(h *handle) lock.Handle {
-			return &contextHandle{handle: h, until: h.deadline, wait: func(left time.Duration) time.Duration { return left }}
+		l.wrapHandle = func(h *handle) lock.Handle {
+			return &contextHandle{handle: h, ctxDeadline: h.deadline, nextCheck: func(remaining time.Duration) time.Duration { return remaining }}
 		}
 	}}
 
@@ -349,54 +351,53 @@ var contextByTicker = mistake{Mistake{"context-by-ticker",
 	"checks the deadline only every three quarters of a TTL to end its context, so the context can outlive the lease",
 	"an occasional check is cheaper than a timer for each lock, and the deadline is checked either way"},
 	func(l *brokenLock) {
-		l.wrap = func(h *handle) lock.Handle {
-			return contextNotifier{&contextHandle{handle: h, until: h.deadline, wait: func(time.Duration) time.Duration { return l.cfg.TTL * 3 / 4 }}}
+		l.wrapHandle = func(h *handle) lock.Handle {
+			return contextNotifier{&contextHandle{handle: h, ctxDeadline: h.deadline, nextCheck: func(time.Duration) time.Duration { return l.cfg.TTL * 3 / 4 }}}
 		}
 	}}
 
-// contextHandle is a handle with a context that a goroutine cancels.
+// contextHandle is a handle whose context is canceled by a goroutine.
 type contextHandle struct {
 	*handle
-	wait func(left time.Duration) time.Duration // until the next check of the deadline
+	nextCheck func(remaining time.Duration) time.Duration // returns the time until the next check of the deadline
 
-	mu    sync.Mutex
-	until time.Time       // the deadline
-	ctx   context.Context // nil until the first call of Context
-	end   context.CancelFunc
+	mu          sync.Mutex
+	ctxDeadline time.Time       // deadline
+	ctx         context.Context // nil until the first call of Context
+	cancel      context.CancelFunc
 }
 
 var _ lock.ContextHandle = (*contextHandle)(nil)
 
-// Context implements lock.ContextHandle.
 func (c *contextHandle) Context() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ctx == nil {
-		c.ctx, c.end = context.WithCancel(context.Background())
-		go c.watch(c.ctx, c.end)
+		c.ctx, c.cancel = context.WithCancel(context.Background())
+		go c.watch(c.ctx, c.cancel)
 	}
 	return c.ctx
 }
 
 // watch cancels the context once the deadline has passed.
-func (c *contextHandle) watch(ctx context.Context, end context.CancelFunc) {
+func (c *contextHandle) watch(ctx context.Context, cancel context.CancelFunc) {
 	l := c.handle.lock
-	left := func() time.Duration {
+	remaining := func() time.Duration {
 		c.mu.Lock()
-		until := c.until
+		deadline := c.ctxDeadline
 		c.mu.Unlock()
-		return until.Sub(l.now())
+		return deadline.Sub(l.now())
 	}
 	for {
 		select {
-		case <-l.cfg.After(c.wait(left())):
+		case <-l.cfg.After(c.nextCheck(remaining())):
 		case <-ctx.Done():
 			return
 		case <-l.closed:
 			return
 		}
-		if left() <= 0 {
-			end()
+		if remaining() <= 0 {
+			cancel()
 			return
 		}
 	}
@@ -406,16 +407,16 @@ func (c *contextHandle) Extend(ctx context.Context) error {
 	err := c.handle.Extend(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.until = c.handle.deadline
+	c.ctxDeadline = c.handle.deadline
 	return err
 }
 
 func (c *contextHandle) Release(ctx context.Context) error {
 	c.mu.Lock()
-	end := c.end
+	cancel := c.cancel
 	c.mu.Unlock()
-	if end != nil {
-		end()
+	if cancel != nil {
+		cancel()
 	}
 	return c.handle.Release(ctx)
 }
@@ -425,5 +426,4 @@ type contextNotifier struct{ *contextHandle }
 
 var _ lock.LossNotifier = contextNotifier{}
 
-// Lost implements lock.LossNotifier.
 func (c contextNotifier) Lost() <-chan struct{} { return c.Context().Done() }

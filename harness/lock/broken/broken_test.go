@@ -25,7 +25,7 @@ type nodes struct {
 	clients []*redis.Client
 }
 
-func start(t *testing.T) nodes {
+func startNodes(t *testing.T) nodes {
 	n := nodes{t: t, addrs: redistest.Start(t, 5)}
 	for _, a := range n.addrs {
 		c := redis.NewClient(&redis.Options{Addr: a})
@@ -35,11 +35,11 @@ func start(t *testing.T) nodes {
 	return n
 }
 
-// take clears the nodes and sets the key to another client's value on the first few.
-func (n nodes) take(some int) {
+// reset clears the nodes and sets the key to another client's value on the first count nodes.
+func (n nodes) reset(count int) {
 	for i, c := range n.clients {
 		err := c.FlushAll(n.t.Context()).Err()
-		if err == nil && i < some {
+		if err == nil && i < count {
 			err = c.Set(n.t.Context(), "k", "other", 0).Err()
 		}
 		if err != nil {
@@ -48,36 +48,36 @@ func (n nodes) take(some int) {
 	}
 }
 
-// countKeys counts the nodes whose key has another client's value, and those whose key has one of
-// the lock's values.
-func (n nodes) countKeys() (others, own int) {
+// countKeys counts the nodes whose key has another client's value, and those with the lock's own
+// value.
+func (n nodes) countKeys() (other, ownKeys int) {
 	for _, c := range n.clients {
 		switch v, err := c.Get(n.t.Context(), "k").Result(); {
 		case err != nil:
 		case v == "other":
-			others++
+			other++
 		default:
-			own++
+			ownKeys++
 		}
 	}
-	return others, own
+	return other, ownKeys
 }
 
 // epoch is the start of a ticking clock.
 var epoch = time.Unix(1_800_000_000, 0)
 
-// tickingClocks makes both clocks of a client advance by tick with each reading.
+// tickingClocks makes both of a client's clocks advance by tick with each reading.
 func tickingClocks(tick time.Duration) func(*lock.Env) {
 	clock := func() func() time.Time {
-		var readings atomic.Int64 // some mistakes read it concurrently, once per node
+		var readings atomic.Int64 // atomic: some mistakes read the clock concurrently, once per node
 		return func() time.Time { return epoch.Add(time.Duration(readings.Add(1)-1) * tick) }
 	}
 	return func(e *lock.Env) { e.Now, e.Wall = clock(), clock() }
 }
 
-// open returns a lock with a mistake. Its timeouts are long, because no test waits for a timeout to
-// pass.
-func (n nodes) open(mistake string, changes ...func(*lock.Env)) *brokenLock {
+// newLock returns a lock with the given mistake. Its timeouts are long because no test waits for a
+// timeout to pass.
+func (n nodes) newLock(mistake string, changes ...func(*lock.Env)) *brokenLock {
 	n.t.Helper()
 	e := lock.Env{
 		Client: "c1", Now: time.Now, Wall: time.Now, After: time.After, Dial: (&net.Dialer{}).DialContext,
@@ -111,7 +111,7 @@ func (n nodes) acquire(l *brokenLock) lock.Handle {
 	return h
 }
 
-// anotherClient makes an environment that of another client, with different random numbers.
+// anotherClient turns an environment into that of another client, with different random numbers.
 func anotherClient(e *lock.Env) {
 	random := e.Random
 	e.Client, e.Random = "c2", func(name string) uint64 { return random("c2/" + name) }
@@ -119,28 +119,28 @@ func anotherClient(e *lock.Env) {
 
 // Each lock makes its own mistake. TestExactlyOneMistake checks that it makes no other.
 func TestEachLockMakesItsMistake(t *testing.T) {
-	n := start(t)
+	n := startNodes(t)
 	for _, m := range Mistakes() {
-		if makes := experiments[m.Name]; makes == nil || !makes(n, m.Name) {
-			t.Errorf("no experiment for mistake %s, or the lock doesn't make it", m.Name)
+		if makesMistake := experiments[m.Name]; makesMistake == nil || !makesMistake(n, m.Name) {
+			t.Errorf("mistake %q has no experiment, or the lock doesn't make the mistake", m.Name)
 		}
 	}
 }
 
-// visibleMistakes are the mistakes that affect the second acquire of a lock.
+// visibleMistakes are the mistakes that affect the second acquire of a lock even without faults.
 var visibleMistakes = []string{"set-without-nx", "ttl-in-wrong-unit", "same-value-for-clients", "release-on-quorum", "undo-by-plain-del"}
 
-// Without faults, none of the other mistakes has any effect.
+// Without faults, the other mistakes have no effect.
 func TestUseWithoutFaults(t *testing.T) {
-	n := start(t)
+	n := startNodes(t)
 	for _, m := range Mistakes() {
 		if slices.Contains(visibleMistakes, m.Name) {
 			continue
 		}
-		n.take(0)
+		n.reset(0)
 		for _, ask := range []string{"multiplexed", "sequential"} {
-			change := func(e *lock.Env) { e.Settings.Ask = ask }
-			first, second := n.open(m.Name, change), n.open(m.Name, change, anotherClient)
+			setAsk := func(e *lock.Env) { e.Settings.Ask = ask }
+			first, second := n.newLock(m.Name, setAsk), n.newLock(m.Name, setAsk, anotherClient)
 			for range 2 {
 				h := n.acquire(first)
 				for i, c := range n.clients {
@@ -159,7 +159,7 @@ func TestUseWithoutFaults(t *testing.T) {
 				}
 			}
 			if err := n.acquire(second).Release(t.Context()); err != nil {
-				t.Errorf("%s: release of the second client: %v", m.Name, err)
+				t.Errorf("%s: release by the second client: %v", m.Name, err)
 			}
 		}
 	}
@@ -167,20 +167,20 @@ func TestUseWithoutFaults(t *testing.T) {
 
 // The algorithm without replacements makes no mistake.
 func TestUnmodifiedAlgorithm(t *testing.T) {
-	n := start(t)
+	n := startNodes(t)
 	defer func(table []mistake) { mistakes = table }(mistakes)
 	mistakes = []mistake{{Mistake{Name: "none"}, func(*brokenLock) {}}}
-	for name, makes := range experiments {
-		if makes(n, "none") {
-			t.Errorf("the lock without a mistake makes the mistake %s", name)
+	for name, makesMistake := range experiments {
+		if makesMistake(n, "none") {
+			t.Errorf("the lock without a mistake makes mistake %q", name)
 		}
 	}
 }
 
-func TestCanceled(t *testing.T) {
-	n := start(t)
-	n.take(5)
-	l := n.open("plain-del", func(e *lock.Env) { e.Settings.Tries = 0 })
+func TestCanceledAcquireDeletesNoKeys(t *testing.T) {
+	n := startNodes(t)
+	n.reset(5)
+	l := n.newLock("plain-del", func(e *lock.Env) { e.Settings.Tries = 0 })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := l.Acquire(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
@@ -194,22 +194,22 @@ func TestCanceled(t *testing.T) {
 // As in the reference, a failed attempt leaves no key on any node, whether it lost the vote or was
 // canceled. The exceptions are the locks whose mistake is to leave keys.
 func TestFailedAttemptIsUndone(t *testing.T) {
-	n := start(t)
+	n := startNodes(t)
 	for _, m := range Mistakes() {
 		if slices.Contains([]string{"no-release-on-failure", "undone-by-the-callers-context", "set-without-nx"}, m.Name) {
 			continue
 		}
-		n.take(4)
-		h, err := n.open(m.Name).Acquire(t.Context(), "k")
-		if _, own := n.countKeys(); h != nil || err == nil || own != 0 {
-			t.Errorf("%s: %d keys left by an attempt with one vote; error %v", m.Name, own, err)
+		n.reset(4)
+		h, err := n.newLock(m.Name).Acquire(t.Context(), "k")
+		if _, ownKeys := n.countKeys(); h != nil || err == nil || ownKeys != 0 {
+			t.Errorf("%s: %d keys left by an attempt with one vote; error %v", m.Name, ownKeys, err)
 		}
-		n.take(0)
+		n.reset(0)
 		ctx, cancel := context.WithCancel(t.Context())
 		var readings atomic.Int64
-		l := n.open(m.Name, func(e *lock.Env) {
+		l := n.newLock(m.Name, func(e *lock.Env) {
 			e.Now = func() time.Time {
-				if readings.Add(1) == 2 { // all nodes have answered, or one is being queried
+				if readings.Add(1) == 2 { // all nodes have answered, or a request is under way
 					cancel()
 				}
 				return time.Now()
@@ -217,25 +217,25 @@ func TestFailedAttemptIsUndone(t *testing.T) {
 			e.Wall = e.Now
 		})
 		h, err = l.Acquire(ctx, "k")
-		if _, own := n.countKeys(); h != nil || !errors.Is(err, context.Canceled) || own != 0 {
-			t.Errorf("%s: %d keys left by a canceled attempt; error %v", m.Name, own, err)
+		if _, ownKeys := n.countKeys(); h != nil || !errors.Is(err, context.Canceled) || ownKeys != 0 {
+			t.Errorf("%s: %d keys left by a canceled attempt; error %v", m.Name, ownKeys, err)
 		}
 	}
 }
 
-// The extension of a lost lock fails and sets no key. The exceptions are the locks whose mistake is
-// to extend lost locks.
+// Extending a lost lock fails and sets no key. The exceptions are the locks whose mistake is to
+// extend lost locks.
 func TestExtendLostLock(t *testing.T) {
-	n := start(t)
+	n := startNodes(t)
 	for _, m := range Mistakes() {
-		if strings.HasPrefix(m.Name, "extension-") || n.open(m.Name).checkHold != nil {
+		if strings.HasPrefix(m.Name, "extension-") || n.newLock(m.Name).checkHold != nil {
 			continue
 		}
-		for taken, lost := range map[int]bool{2: false, 3: true} {
-			n.take(0)
-			h := n.acquire(n.open(m.Name, tickingClocks(time.Millisecond)))
-			until := h.Deadline()
-			for _, c := range n.clients[:taken] {
+		for lostKeys, lost := range map[int]bool{2: false, 3: true} {
+			n.reset(0)
+			h := n.acquire(n.newLock(m.Name, tickingClocks(time.Millisecond)))
+			deadline := h.Deadline()
+			for _, c := range n.clients[:lostKeys] {
 				if err := c.Set(t.Context(), "k", "other", 0).Err(); err != nil {
 					t.Fatal(err)
 				}
@@ -244,21 +244,21 @@ func TestExtendLostLock(t *testing.T) {
 			if m.Name == "ttl-in-wrong-unit" { // the keys may have expired
 				continue
 			}
-			if others, _ := n.countKeys(); errors.Is(err, lock.ErrNotHeld) != lost || (err == nil) == lost || h.Deadline().After(until) == lost || others != taken {
-				t.Errorf("%s: extended with %d of 5 keys lost: %v, deadline moved %v, %d keys of another client",
-					m.Name, taken, err, h.Deadline().Sub(until), others)
+			if others, _ := n.countKeys(); errors.Is(err, lock.ErrNotHeld) != lost || (err == nil) == lost || h.Deadline().After(deadline) == lost || others != lostKeys {
+				t.Errorf("%s: extension with %d of 5 keys lost: %v, deadline moved by %v, another client has %d keys",
+					m.Name, lostKeys, err, h.Deadline().Sub(deadline), others)
 			}
 		}
 	}
 }
 
-// A lock with the mistake tells-late does not notify its holder while no node answers, but does
-// once the nodes report the loss.
-func TestNotifiesLate(t *testing.T) {
-	n := start(t)
-	n.take(0)
-	asked, no, on := 0, make(chan bool), make(chan bool)
-	l := n.open("tells-late", func(e *lock.Env) {
+// A lock with the mistake tells-late does not notify its holder of a loss while no node answers,
+// but does so once the nodes report the loss.
+func TestLateNotification(t *testing.T) {
+	n := startNodes(t)
+	n.reset(0)
+	requests, firstRefusal, proceed := 0, make(chan bool), make(chan bool)
+	l := n.newLock("tells-late", func(e *lock.Env) {
 		e.After = func(d time.Duration) <-chan time.Time {
 			if d == e.Settings.TTL/3 {
 				d = 0
@@ -267,45 +267,45 @@ func TestNotifiesLate(t *testing.T) {
 		}
 		e.Settings.Ask = "sequential"
 	})
-	l.extend = func(_ context.Context, node int, _, _ string) (int64, error) {
-		if asked++; asked < 50 {
+	l.extendKey = func(_ context.Context, node int, _, _ string) (int64, error) {
+		if requests++; requests < 50 {
 			return 0, errDown
 		}
 		if node == 0 {
-			no <- true
-			<-on
+			firstRefusal <- true
+			<-proceed
 		}
 		return 0, nil
 	}
 	lost := n.acquire(l).(lock.LossNotifier).Lost()
-	<-no
+	<-firstRefusal
 	select {
 	case <-lost:
-		t.Error("notification of a loss that no node reported")
+		t.Error("the lock reported a loss that no node had reported")
 	default:
 	}
-	close(on)
+	close(proceed)
 	select {
 	case <-lost:
-	case <-no:
-		t.Error("kept sending requests after all nodes had reported the loss")
+	case <-firstRefusal:
+		t.Error("the lock kept sending requests after all nodes had reported the loss")
 	}
 }
 
 func TestRejectsInvalidSettings(t *testing.T) {
 	for want, s := range map[string]lock.Settings{
 		"use one of no-elapsed-check, elapsed-not-subtracted, no-drift-margin, ": {Mistake: "all of them"},
-		"has no mistake \"\"":           {},
-		"remove fence":                  {Mistake: "set-without-nx", Fence: true, TTL: time.Second},
-		"use multiplexed or sequential": {Mistake: "plain-del", Ask: "politely"},
-		"no nodes":                      {Mistake: "plain-del"},
+		"has no mistake \"\"":               {},
+		"remove fence":                      {Mistake: "set-without-nx", Fence: true, TTL: time.Second},
+		`use "multiplexed" or "sequential"`: {Mistake: "plain-del", Ask: "politely"},
+		"no nodes":                          {Mistake: "plain-del"},
 	} {
 		e := lock.Env{Settings: s}
 		if s.Fence {
 			e.Nodes = []lock.Node{{Name: "n1", Addr: "127.0.0.1:1"}}
 		}
 		if l, err := New(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error: %v; want one containing %q", err, want)
+			t.Errorf("error: %v; want an error containing %q", err, want)
 		}
 	}
 }
@@ -314,7 +314,7 @@ func TestMistakesAreDocumented(t *testing.T) {
 	for _, m := range Mistakes() {
 		for _, text := range []string{m.Doc, m.Thought} {
 			if m.Name == "" || text == "" || strings.HasSuffix(text, ".") {
-				t.Errorf("mistake %q has the documentation %q", m.Name, text)
+				t.Errorf("mistake %q has an empty or terminated description %q", m.Name, text)
 			}
 		}
 	}

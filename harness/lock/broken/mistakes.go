@@ -21,8 +21,8 @@ import (
 // Mistake describes a mistake in a lock.
 type Mistake struct {
 	Name    string
-	Doc     string // what it does wrong, with no period at the end
-	Thought string // why the programmer thought that this was right
+	Doc     string // what the lock does wrong, without a final period
+	Thought string // why the programmer thought it was right
 }
 
 // mistake is a Mistake with the code that makes it.
@@ -31,15 +31,14 @@ type mistake struct {
 	apply func(*brokenLock)
 }
 
-// mistakes lists all mistakes: first those that let two clients hold the lock, then those in
-// extensions, those that keep the lock from being acquired or from becoming free, and those in
-// fencing tokens.
+// mistakes lists all mistakes, grouped by effect: two clients hold the lock; extensions are wrong;
+// the lock can't be acquired or doesn't become free; fencing tokens are wrong.
 var mistakes = []mistake{
 	{Mistake{"no-elapsed-check",
 		"never measures how long the attempt took, and claims TTL − drift from the end of the attempt",
 		"Redis answers in a millisecond, so reading the clock again tells us nothing"},
 		func(l *brokenLock) {
-			l.valid, l.deadlineFrom = func(_, _ time.Time) bool { return true }, l.deadlineFromEnd
+			l.isValid, l.deadlineFrom = func(_, _ time.Time) bool { return true }, l.deadlineFromEnd
 		}},
 	{Mistake{"elapsed-not-subtracted",
 		"discards an attempt that took longer than the TTL, but claims TTL − drift from the end of the others",
@@ -49,13 +48,13 @@ var mistakes = []mistake{
 		"claims the whole TTL, with no margin for clock drift",
 		"all our machines run NTP, so their clocks agree"},
 		func(l *brokenLock) { l.drift = 0 }},
-	notifiesLate,
+	lateNotification,
 	contextByTimer,
 	contextByTicker,
 	{Mistake{"wall-clock-deadline",
 		"keeps its deadline on the wall clock, which can be set back while the lock is held",
 		"a deadline is a time of day, and wall-clock times can be logged and compared"},
-		func(l *brokenLock) { l.now, l.byWall = l.env.Wall, true }},
+		func(l *brokenLock) { l.now, l.usesWallClock = l.env.Wall, true }},
 	{Mistake{"absolute-expiry",
 		"sends the nodes an absolute expiry time, taken from its own wall clock, instead of a TTL",
 		"an absolute time makes the key expire at the same moment on every node, however slow the requests are"},
@@ -65,9 +64,9 @@ var mistakes = []mistake{
 			})
 		}},
 	elapsedByWallClock,
-	renewsByWallClock,
-	renewsTooLate,
-	renewalGivesUp,
+	wallClockRenewal,
+	lateRenewal,
+	abandonedRenewal,
 	{Mistake{"takes-over-by-timestamp",
 		"stores the expiry time in the key's value, and takes over a key whose time has passed by its own wall clock",
 		"an expired key belongs to nobody, and our servers agree on the time"},
@@ -103,25 +102,25 @@ var mistakes = []mistake{
 		"counts every node that did not refuse, so a node that did not answer counts as a vote",
 		"a node that has the key says no; any other node has no objection"},
 		func(l *brokenLock) {
-			l.votes = func(_ int, granted []driver.Answer) int {
+			l.countVotes = func(_ int, granted []driver.Answer) int {
 				t := driver.Count(granted)
-				return t.All - t.No
+				return t.Total - t.No
 			}
 		}},
 	{Mistake{"votes-add-up",
 		"does not reset its vote count between attempts, so votes from attempts it has undone still count",
 		"the counter is initialized once, before the loop"},
 		func(l *brokenLock) {
-			sum := 0
-			l.votes = func(try int, granted []driver.Answer) int {
+			votes := 0
+			l.countVotes = func(try int, granted []driver.Answer) int {
 				if try == 1 {
-					sum = 0
+					votes = 0
 				}
-				sum += driver.Count(granted).Yes
-				return sum
+				votes += driver.Count(granted).Yes
+				return votes
 			}
 		}},
-	readsLateAnswers,
+	lateAnswers,
 	{Mistake{"set-without-nx",
 		"sets the key even if it exists, and so overwrites the holder's key",
 		"SET with an expiry is the recipe; NX is for special cases"},
@@ -147,16 +146,16 @@ var mistakes = []mistake{
 		"undoes a failed attempt with DEL, and so deletes the key of the client it lost to",
 		"a failed attempt must leave nothing behind"},
 		func(l *brokenLock) {
-			l.undo = func(ctx context.Context, h *handle) []driver.Answer {
-				return l.release(ctx, l.all, h, func(ctx context.Context, node int, key, _ string) (int64, error) {
+			l.undoAttempt = func(ctx context.Context, h *handle) []driver.Answer {
+				return l.release(ctx, l.allNodes, h, func(ctx context.Context, node int, key, _ string) (int64, error) {
 					return l.Clients[node].Del(ctx, key).Result()
 				})
 			}
 		}},
-	silenceIsNotHeld,
-	lossIsReleased,
+	silenceAsNotHeld,
+	lossAsRelease,
 	{Mistake{"release-by-prefix",
-		"deletes any key whose value starts with the client's name, and so the key of a later hold by the same client",
+		"deletes any key whose value starts with the client's name, including the key of a later hold by the same client",
 		"the name says who owns the key; the rest only makes the value unique"},
 		func(l *brokenLock) {
 			l.value = func(int, time.Time) string { return l.env.Client + "-" + l.random() }
@@ -166,12 +165,12 @@ var mistakes = []mistake{
 		"uses one random value for all attempts of an acquire, so a delayed release of one attempt deletes the key of another",
 		"the value must differ between clients, and one acquire is one client"},
 		func(l *brokenLock) {
-			var kept string
+			var value string
 			l.value = func(try int, _ time.Time) string {
 				if try == 1 {
-					kept = l.random()
+					value = l.random()
 				}
-				return kept
+				return value
 			}
 		}},
 	{Mistake{"same-value-for-holds",
@@ -190,7 +189,7 @@ var mistakes = []mistake{
 			l.value = func(_ int, start time.Time) string { return fmt.Sprintf("%d-%d", start.UnixMicro(), pid) }
 		}},
 	{Mistake{"yes-to-own-value",
-		"counts a key that already has its own value as a vote, and so counts a node twice that is configured twice",
+		"counts a key that already has its own value as a vote, so a node that is configured twice counts twice",
 		"a request that is sent twice must get the same answer twice; that makes it idempotent"},
 		func(l *brokenLock) { l.replaceSet(l.script(setOrConfirmOwn)) }},
 
@@ -198,7 +197,7 @@ var mistakes = []mistake{
 		"extends whatever key is there, even another client's, and counts that as a vote",
 		"only the holder extends, and PEXPIRE says whether the key still exists"},
 		func(l *brokenLock) {
-			l.extend = func(ctx context.Context, node int, key, _ string) (int64, error) {
+			l.extendKey = func(ctx context.Context, node int, key, _ string) (int64, error) {
 				return boolToCount(l.Clients[node].PExpire(ctx, key, l.cfg.TTL).Result())
 			}
 		}},
@@ -210,7 +209,7 @@ var mistakes = []mistake{
 		"claims TTL − drift from the end of an extension, however long that took",
 		"the nodes have just said yes, so the TTL starts now"},
 		func(l *brokenLock) { l.extendedDeadline = l.deadlineFromEnd }},
-	extensionIgnoresAnswers,
+	ignoredAnswers,
 	{Mistake{"extension-without-drift",
 		"subtracts the drift margin when it acquires, but claims the whole TTL when it extends",
 		"the margin has already been subtracted"},
@@ -218,12 +217,12 @@ var mistakes = []mistake{
 			l.extendedDeadline = func(start, _ time.Time) time.Time { return start.Add(l.cfg.TTL) }
 		}},
 	{Mistake{"extension-adds-to-deadline",
-		"adds a whole lease to its deadline with each extension, though the keys live for only one TTL from then",
+		"adds a whole lease to its deadline with each extension, although the keys then live for only one TTL",
 		"extending by ten seconds means having ten seconds more"},
 		func(l *brokenLock) {
-			in := l.extendedInTime
-			l.extendedInTime = func(h *handle, start, end time.Time) bool {
-				ok := in(h, start, end)
+			inTime := l.isExtendedInTime
+			l.isExtendedInTime = func(h *handle, start, end time.Time) bool {
+				ok := inTime(h, start, end)
 				if ok {
 					h.deadline = h.deadline.Add(l.cfg.TTL - l.drift)
 				}
@@ -233,20 +232,20 @@ var mistakes = []mistake{
 	{Mistake{"extension-adds-to-ttl",
 		"adds a TTL to the time the key has left, so each extension makes the key outlive the lease by more",
 		"extending by ten seconds means having ten seconds more"},
-		func(l *brokenLock) { l.extend = l.script(extendByMore) }},
+		func(l *brokenLock) { l.extendKey = l.script(extendByMore) }},
 	{Mistake{"extension-drops-expiry",
 		"extends by setting its own key again without an expiry, so the key never expires",
 		"SET keeps the options it is not asked to change"},
-		func(l *brokenLock) { l.extend = l.script(extendWithoutExpiry) }},
+		func(l *brokenLock) { l.extendKey = l.script(extendWithoutExpiry) }},
 	{Mistake{"extension-only-checks",
 		"checks that the key is still its own, but does not extend the key's expiry",
 		"the key is there and it is ours, so we hold the lock"},
-		func(l *brokenLock) { l.extend = l.isOwner }},
+		func(l *brokenLock) { l.extendKey = l.isOwner }},
 	{Mistake{"extension-in-two-steps",
-		"checks that the key is its own, then extends in a second request whatever key is there by then",
+		"checks that the key is its own, then extends whatever key is there in a second request",
 		"nobody can take the key between two requests sent a millisecond apart"},
 		func(l *brokenLock) {
-			l.extend = func(ctx context.Context, node int, key, value string) (int64, error) {
+			l.extendKey = func(ctx context.Context, node int, key, value string) (int64, error) {
 				if own, err := l.isOwner(ctx, node, key, value); own == 0 {
 					return 0, err
 				}
@@ -256,19 +255,19 @@ var mistakes = []mistake{
 	{Mistake{"extension-overwrites",
 		"extends by setting the key again if one exists, even another client's",
 		"with XX, an extension can't take a free lock"},
-		func(l *brokenLock) { l.extend = l.script(extendAnyBySet) }},
+		func(l *brokenLock) { l.extendKey = l.script(extendAnyBySet) }},
 	{Mistake{"extension-by-wall-clock",
 		"sends the nodes an absolute expiry time in each extension, taken from its own wall clock",
 		"unlike PEXPIRE, PEXPIREAT can safely be sent twice"},
-		func(l *brokenLock) { l.extend = l.scriptWith(extendUntil, l.expiry) }},
+		func(l *brokenLock) { l.extendKey = l.scriptWith(extendUntil, l.expiry) }},
 	{Mistake{"extension-sets-missing-key",
-		"sets the key again in an extension if it is gone, though another client may have held the lock meanwhile",
+		"sets the key again in an extension if the key is missing, although another client may have held the lock in the meantime",
 		"if nobody has the lock, it is still ours, and a failed extension helps nobody"},
 		func(l *brokenLock) {
-			l.extend = l.script(extendOrSet)
+			l.extendKey = l.script(extendOrSet)
 			// Such an extension is an acquire with the same value, so it doesn't need an existing lease.
 			l.canExtend = func(*handle, time.Time) bool { return true }
-			l.extendedInTime = func(_ *handle, start, end time.Time) bool { return l.hasTimeLeft(start, end) }
+			l.isExtendedInTime = func(_ *handle, start, end time.Time) bool { return l.hasTimeLeft(start, end) }
 		}},
 
 	{Mistake{"no-expiry",
@@ -286,18 +285,18 @@ var mistakes = []mistake{
 	{Mistake{"no-release-on-failure",
 		"leaves the keys of a failed attempt until they expire",
 		"cleaning up is what the TTL is for"},
-		func(l *brokenLock) { l.undo = func(context.Context, *handle) []driver.Answer { return nil } }},
+		func(l *brokenLock) { l.undoAttempt = func(context.Context, *handle) []driver.Answer { return nil } }},
 	{Mistake{"release-only-acknowledged",
 		"releases only on the nodes whose grant it received, though a reply can get lost",
 		"where nothing was set, there is nothing to delete"},
 		func(l *brokenLock) {
 			l.releaseNodes = grantingNodes
-			l.undo = func(ctx context.Context, h *handle) []driver.Answer {
+			l.undoAttempt = func(ctx context.Context, h *handle) []driver.Answer {
 				return l.release(ctx, grantingNodes(h), h, l.deleteIfOwner)
 			}
 		}},
 	{Mistake{"set-goes-on",
-		"lets the driver go on sending a SET after its attempt is over, so that it can reach nodes after the release",
+		"lets the driver keep sending a SET after the attempt is over, so the SET can reach nodes after the release",
 		"the driver knows best when to retry; the caller need not wait for it"},
 		func(l *brokenLock) { l.replaceSet(l.setWithRetries) }},
 	{Mistake{"driver-time-out",
@@ -308,7 +307,7 @@ var mistakes = []mistake{
 		"needs one vote more than N/2+1, so the lock is unavailable while a minority is down",
 		"more votes make the lock safer, and nodes are rarely down"},
 		func(l *brokenLock) { l.quorum = redlock.Quorum(len(l.nodes)) + 1 }},
-	renewsAfterFailedRelease,
+	renewalAfterFailedRelease,
 	{Mistake{"release-on-quorum",
 		"releases on only a quorum of nodes, and leaves its other keys to expire",
 		"without a majority of keys nobody holds the lock, so the leftover keys do no harm"},
@@ -323,9 +322,9 @@ var mistakes = []mistake{
 		"draws its retry delays from a generator with a fixed seed, so all clients wait equally long",
 		"the delays are random: the log shows it"},
 		func(l *brokenLock) {
-			dice := rand.New(rand.NewPCG(1, 1))
+			rng := rand.New(rand.NewPCG(1, 1))
 			l.delay = func() time.Duration {
-				return l.cfg.RetryMin + time.Duration(dice.Int64N(int64(l.cfg.RetryMax-l.cfg.RetryMin)+1))
+				return l.cfg.RetryMin + time.Duration(rng.Int64N(int64(l.cfg.RetryMax-l.cfg.RetryMin)+1))
 			}
 		}},
 	{Mistake{"delay-without-bound",
@@ -340,26 +339,26 @@ var mistakes = []mistake{
 			l.delay = func() time.Duration { return l.cfg.RetryMin << min(tries-1, 20) }
 		}},
 	{Mistake{"elapsed-since-the-call",
-		"measures elapsed time from the call of acquire instead of the start of the attempt, so a client that has waited for a TTL can never acquire",
+		"measures elapsed time from the call of acquire instead of the start of the attempt, so a client that has waited for a TTL can never acquire the lock",
 		"the clock is read once, before the loop"},
 		func(l *brokenLock) {
-			var called time.Time
+			var callTime time.Time
 			l.value = func(try int, start time.Time) string {
 				if try == 1 {
-					called = start
+					callTime = start
 				}
 				return l.random()
 			}
-			l.valid = func(_, end time.Time) bool { return l.hasTimeLeft(called, end) }
-			l.deadlineFrom = func(_, _ time.Time) time.Time { return l.deadlineFromStart(called, called) }
+			l.isValid = func(_, end time.Time) bool { return l.hasTimeLeft(callTime, end) }
+			l.deadlineFrom = func(_, _ time.Time) time.Time { return l.deadlineFromStart(callTime, callTime) }
 		}},
-	forgetsFailedNodes,
-	undoneByCallersContext,
-	waitsForAll,
-	returnsLate,
+	forgottenNodes,
+	undoByCallersContext,
+	waitForAll,
+	lateReturn,
 
 	{Mistake{"unbounded-extension",
-		"extends as often as it is asked to and ignores the limit, so one holder can lock all others out",
+		"ignores the limit on extensions, so one holder can lock all others out",
 		"a client that is still working still needs the lock"},
 		func(l *brokenLock) { l.maxExtensions = math.MaxInt }},
 
@@ -372,7 +371,7 @@ var mistakes = []mistake{
 		"majorities overlap, so the highest counter of a majority is above all earlier ones"},
 		func(l *brokenLock) {
 			l.fencingToken = func(_ context.Context, h *handle) int64 {
-				fence, _ := driver.HighestCount(h.granted)
+				fence, _ := driver.HighestCount(h.answers)
 				return fence
 			}
 		}},
@@ -420,7 +419,7 @@ var (
 )
 
 // replaceSet replaces the step that sets the key with one that doesn't count grants.
-func (l *brokenLock) replaceSet(s step) { l.set, l.countsGrants = s, false }
+func (l *brokenLock) replaceSet(s step) { l.setKey, l.nodesCountGrants = s, false }
 
 // setWith returns a step that sends SET with options.
 func (l *brokenLock) setWith(options ...any) step {
@@ -433,23 +432,23 @@ func (l *brokenLock) setWith(options ...any) step {
 	}
 }
 
-// setKeyTTL gives keys a TTL of their own, which is not used to compute deadlines.
+// setKeyTTL gives keys a TTL that differs from the one used to compute deadlines.
 func (l *brokenLock) setKeyTTL(ttl time.Duration) {
 	l.replaceSet(func(ctx context.Context, node int, key, value string) (int64, error) {
 		return boolToCount(l.nodes[node].Set(ctx, key, value, ttl))
 	})
-	l.extend = func(ctx context.Context, node int, key, value string) (int64, error) {
+	l.extendKey = func(ctx context.Context, node int, key, value string) (int64, error) {
 		return boolToCount(l.nodes[node].Extend(ctx, key, value, ttl))
 	}
 }
 
-// isOwner checks whether the key has the value, and changes nothing.
+// isOwner checks whether the key has the value. It changes nothing.
 func (l *brokenLock) isOwner(ctx context.Context, node int, key, value string) (int64, error) {
-	held, err := l.Clients[node].Get(ctx, key).Result()
+	stored, err := l.Clients[node].Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) {
 		return 0, nil
 	}
-	return boolToCount(held == value, err)
+	return boolToCount(stored == value, err)
 }
 
 // script returns a step that runs a script with the value and the TTL as its arguments.
@@ -462,32 +461,31 @@ func (l *brokenLock) scriptWith(text string, number func() int64) step {
 	}
 }
 
-// expiry returns the expiry of a key set now, in milliseconds of the client's wall clock.
+// expiry returns when a key set now expires, in milliseconds by the client's wall clock.
 func (l *brokenLock) expiry() int64 { return l.env.Wall().Add(l.cfg.TTL).UnixMilli() }
 
-// driverTries is how often a driver sends a request with its default settings.
+// driverTries is how many times a driver sends a request with its default settings.
 const driverTries = 4
 
-// driverWait is how long the driver waits for each answer: three seconds if the TTL is ten.
+// driverWait returns how long the driver waits for each answer: three seconds if the TTL is ten.
 func (l *brokenLock) driverWait() time.Duration { return 3 * l.cfg.TTL / 10 }
 
-// setWithRetries does the same as setFree, with a driver that keeps retrying after the attempt is
-// over.
-func (l *brokenLock) setWithRetries(ctx context.Context, node int, key, value string) (yes int64, err error) {
+// setWithRetries is setFree with a driver that keeps retrying after the attempt is over.
+func (l *brokenLock) setWithRetries(ctx context.Context, node int, key, value string) (grants int64, err error) {
 	for range driverTries {
-		own, end := context.WithTimeout(context.WithoutCancel(ctx), l.driverWait())
-		yes, err = l.setFree(own, node, key, value)
-		if end(); err == nil {
-			return yes, nil
+		attemptCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.driverWait())
+		grants, err = l.setFree(attemptCtx, node, key, value)
+		if cancel(); err == nil {
+			return grants, nil
 		}
 	}
-	return yes, err
+	return grants, err
 }
 
 // grantingNodes lists the nodes known to have granted an attempt.
 func grantingNodes(h *handle) []int {
 	var nodes []int
-	for _, a := range h.granted {
+	for _, a := range h.answers {
 		if a.Yes() {
 			nodes = append(nodes, a.Node)
 		}
@@ -496,7 +494,7 @@ func grantingNodes(h *handle) []int {
 }
 
 func firstCount(_ context.Context, h *handle) int64 {
-	return h.granted[grantingNodes(h)[0]].Value
+	return h.answers[grantingNodes(h)[0]].Value
 }
 
 // Mistakes lists the possible values of Settings.Mistake.
@@ -508,18 +506,18 @@ func Mistakes() []Mistake {
 	return out
 }
 
-var undoneByCallersContext = mistake{Mistake{"undone-by-the-callers-context",
+var undoByCallersContext = mistake{Mistake{"undone-by-the-callers-context",
 	"undoes a failed attempt with the caller's context, so a canceled acquire leaves its keys to expire",
 	"a context is passed down to every call; the linter complains if it is not"},
 	func(l *brokenLock) {
-		l.undo = func(ctx context.Context, h *handle) []driver.Answer {
-			return l.ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
+		l.undoAttempt = func(ctx context.Context, h *handle) []driver.Answer {
+			return l.ask(ctx, l.allNodes, func(ctx context.Context, node int) (int64, error) {
 				return l.deleteIfOwner(ctx, node, h.key, h.value)
 			})
 		}
 	}}
 
-var waitsForAll = mistake{Mistake{"waits-for-all",
+var waitForAll = mistake{Mistake{"waits-for-all",
 	"waits for every node's answer, however long that takes and even if the caller has stopped waiting",
 	"TCP either delivers or breaks, so every request gets an answer"},
 	func(l *brokenLock) {
@@ -529,32 +527,32 @@ var waitsForAll = mistake{Mistake{"waits-for-all",
 		l.ask = func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer {
 			ctx = context.WithoutCancel(ctx)
 			answers := make([]driver.Answer, len(nodes))
-			var all sync.WaitGroup
+			var wg sync.WaitGroup
 			for i, node := range nodes {
-				all.Go(func() {
+				wg.Go(func() {
 					value, err := request(ctx, node)
 					answers[i] = driver.Answer{Node: node, Value: value, Err: err}
 				})
 			}
-			all.Wait()
+			wg.Wait()
 			return answers
 		}
 	}}
 
-var returnsLate = mistake{Mistake{"returns-late",
+var lateReturn = mistake{Mistake{"returns-late",
 	"returns the lock however long the acquire took, even if its deadline has passed",
 	"the caller checks the deadline before doing its work, so checking here too is a waste"},
-	func(l *brokenLock) { l.valid = func(_, _ time.Time) bool { return true } }}
+	func(l *brokenLock) { l.isValid = func(_, _ time.Time) bool { return true } }}
 
-var renewsAfterFailedRelease = mistake{Mistake{"renews-after-failed-release",
+var renewalAfterFailedRelease = mistake{Mistake{"renews-after-failed-release",
 	"renews its keys in the background until a release succeeds, so a release without an answer ends nothing",
 	"the release failed, so we still hold the lock and must keep it"},
 	func(l *brokenLock) {
-		l.wrap = func(h *handle) lock.Handle {
+		l.wrapHandle = func(h *handle) lock.Handle {
 			r := &renewingHandle{backgroundHandle{handle: h, done: make(chan struct{})}}
 			go r.repeat(l.cfg.TTL/3, func() (done bool) {
-				l.ask(context.Background(), l.all, func(ctx context.Context, node int) (int64, error) {
-					return l.extend(ctx, node, h.key, h.value)
+				l.ask(context.Background(), l.allNodes, func(ctx context.Context, node int) (int64, error) {
+					return l.extendKey(ctx, node, h.key, h.value)
 				})
 				return false
 			})
@@ -568,22 +566,21 @@ type renewingHandle struct{ backgroundHandle }
 func (r *renewingHandle) Release(ctx context.Context) error {
 	err := r.handle.Release(ctx)
 	if err == nil {
-		r.end()
+		r.stop()
 	}
 	return err
 }
 
-// backgroundHandle is a handle with a background task.
 type backgroundHandle struct {
 	*handle
 	done chan struct{}
 	once sync.Once
 }
 
-func (t *backgroundHandle) end() { t.once.Do(func() { close(t.done) }) }
+func (t *backgroundHandle) stop() { t.once.Do(func() { close(t.done) }) }
 
-// repeat calls do periodically until it returns true, the lock is released, or the client closes.
-func (t *backgroundHandle) repeat(pause time.Duration, do func() (done bool)) {
+// repeat calls f periodically until f returns true, the lock is released, or the client closes.
+func (t *backgroundHandle) repeat(interval time.Duration, f func() (done bool)) {
 	l := t.handle.lock
 	for {
 		select {
@@ -591,26 +588,26 @@ func (t *backgroundHandle) repeat(pause time.Duration, do func() (done bool)) {
 			return
 		case <-l.closed:
 			return
-		case <-l.cfg.After(pause):
+		case <-l.cfg.After(interval):
 		}
-		if do() {
+		if f() {
 			return
 		}
 	}
 }
 
-var extensionIgnoresAnswers = mistake{Mistake{"extension-unheard",
+var ignoredAnswers = mistake{Mistake{"extension-unheard",
 	"moves its deadline with each extension, whatever the nodes answer",
 	"we hold the lock, so extending can't fail; and if a node is down, the next extension will reach it"},
 	func(l *brokenLock) {
 		l.extensionQuorum = 0
 		l.canExtend = func(*handle, time.Time) bool { return true }
-		l.extendedInTime = func(*handle, time.Time, time.Time) bool { return true }
+		l.isExtendedInTime = func(*handle, time.Time, time.Time) bool { return true }
 	}}
 
 // NotFoundByFuzzing lists the mistakes that no plan within the assumptions reveals. The text says
-// when a mistake shows; it completes a sentence that begins with "which shows only". A scenario of
-// the catalog reveals each of these mistakes.
+// when a mistake shows; it completes a sentence that begins with "which shows only". For each of
+// these mistakes, a scenario in the catalog reveals it.
 var NotFoundByFuzzing = map[string]string{
 	"extension-in-two-steps": "if a holder dies while an extension by the previous holder is between its two steps: " +
 		"extending the key of a live holder has no effect on mutual exclusion",
@@ -623,39 +620,39 @@ var NotFoundByFuzzing = map[string]string{
 		"a node that remembers may have two votes safely, as it gives both to the same client",
 }
 
-var notifiesLate = mistake{Mistake{"tells-late",
+var lateNotification = mistake{Mistake{"tells-late",
 	"has no deadline, extends itself, and reports a loss only if a node says so: while no node answers, it reports nothing",
 	"no answer proves nothing: the key may still be there"},
 	func(l *brokenLock) {
-		l.extendAutomatically(l.cfg.TTL/3, func(h *handle) (lost, over bool) {
+		l.extendAutomatically(l.cfg.TTL/3, func(h *handle) (lost, done bool) {
 			lost = errors.Is(h.Extend(context.Background()), lock.ErrNotHeld)
 			return lost, lost
 		})
 	}}
 
-var renewsTooLate = mistake{Mistake{"renews-too-late",
-	"has no deadline and extends itself, but for the first time only after its keys have expired",
+var lateRenewal = mistake{Mistake{"renews-too-late",
+	"has no deadline and extends itself, but not until after its keys have expired",
 	"a lease is renewed when it runs out"},
 	func(l *brokenLock) {
-		l.extendAutomatically(l.cfg.TTL*5/4, func(h *handle) (lost, over bool) {
+		l.extendAutomatically(l.cfg.TTL*5/4, func(h *handle) (lost, done bool) {
 			lost = h.Extend(context.Background()) != nil
 			return lost, lost
 		})
 	}}
 
-var renewalGivesUp = mistake{Mistake{"renewal-gives-up",
+var abandonedRenewal = mistake{Mistake{"renewal-gives-up",
 	"has no deadline, extends itself, and stops at the first error without telling its holder",
 	"an error ends the loop, and the caller will notice"},
 	func(l *brokenLock) {
-		l.extendAutomatically(l.cfg.TTL/3, func(h *handle) (lost, over bool) { return false, h.Extend(context.Background()) != nil })
+		l.extendAutomatically(l.cfg.TTL/3, func(h *handle) (lost, done bool) { return false, h.Extend(context.Background()) != nil })
 	}}
 
-var renewsByWallClock = mistake{Mistake{"renews-by-wall-clock",
+var wallClockRenewal = mistake{Mistake{"renews-by-wall-clock",
 	"has no deadline, and uses its wall clock to decide when to extend itself and when to report a loss",
 	"note the time of the next extension, and check the clock now and then"},
 	func(l *brokenLock) {
 		l.now = l.env.Wall
-		l.extendAutomatically(l.cfg.TTL/12, func(h *handle) (lost, over bool) {
+		l.extendAutomatically(l.cfg.TTL/12, func(h *handle) (lost, done bool) {
 			if l.now().Before(h.deadline.Add(-l.cfg.TTL / 2)) {
 				return false, false
 			}
@@ -665,25 +662,25 @@ var renewsByWallClock = mistake{Mistake{"renews-by-wall-clock",
 	}}
 
 // extendAutomatically makes the lock return handles that extend themselves and have no deadline.
-func (l *brokenLock) extendAutomatically(pause time.Duration, look func(h *handle) (lost, over bool)) {
-	l.checkInterval, l.checkHold = pause, look
+func (l *brokenLock) extendAutomatically(interval time.Duration, check func(h *handle) (lost, done bool)) {
+	l.checkInterval, l.checkHold = interval, check
 	l.canExtend = func(*handle, time.Time) bool { return true }
-	l.wrap = func(h *handle) lock.Handle {
+	l.wrapHandle = func(h *handle) lock.Handle {
 		w := &notifyingHandle{backgroundHandle{handle: h, done: make(chan struct{})}, make(chan struct{})}
-		go w.repeat(pause, func() (done bool) {
-			h.extends = 0 // these extensions are not limited
-			lost, over := look(h)
+		go w.repeat(interval, func() (done bool) {
+			h.extensionCount = 0 // these extensions are not limited
+			lost, done := check(h)
 			if lost {
 				close(w.lost)
 			}
-			return over
+			return done
 		})
 		return w
 	}
 }
 
-// notifyingHandle is a handle that extends itself. It has no deadline, but notifies its holder of a
-// loss.
+// notifyingHandle is a handle that extends itself. It has no deadline, but notifies its holder if
+// the lock is lost.
 type notifyingHandle struct {
 	backgroundHandle
 	lost chan struct{}
@@ -691,13 +688,13 @@ type notifyingHandle struct {
 
 var _ lock.LossNotifier = (*notifyingHandle)(nil)
 
-// Deadline implements lock.Handle. It returns zero, as there is no deadline.
+// Deadline implements lock.Handle. It returns zero because there is no deadline.
 func (w *notifyingHandle) Deadline() time.Time { return time.Time{} }
 
 func (w *notifyingHandle) Lost() <-chan struct{} { return w.lost }
 
 func (w *notifyingHandle) Release(ctx context.Context) error {
-	w.end()
+	w.stop()
 	return w.handle.Release(ctx)
 }
 
@@ -710,16 +707,16 @@ var elapsedByWallClock = mistake{Mistake{"elapsed-by-wall-clock",
 			start = l.env.Wall()
 			return l.random()
 		}
-		left := func() time.Duration { return l.cfg.TTL - l.env.Wall().Sub(start) - l.drift }
-		l.valid = func(_, _ time.Time) bool { return left() > 0 }
-		l.deadlineFrom = func(_, end time.Time) time.Time { return end.Add(left()) }
+		remaining := func() time.Duration { return l.cfg.TTL - l.env.Wall().Sub(start) - l.drift }
+		l.isValid = func(_, _ time.Time) bool { return remaining() > 0 }
+		l.deadlineFrom = func(_, end time.Time) time.Time { return end.Add(remaining()) }
 	}}
 
-var silenceIsNotHeld = mistake{Mistake{"silence-is-not-held",
+var silenceAsNotHeld = mistake{Mistake{"silence-is-not-held",
 	"reports a release that got no answer as \"not held\", though its keys may still be there",
 	"a release that did not succeed found nothing to release"},
 	func(l *brokenLock) {
-		l.wrap = func(h *handle) lock.Handle {
+		l.wrapHandle = func(h *handle) lock.Handle {
 			return overridingHandle{h, func(err error) error {
 				if err != nil {
 					return fmt.Errorf("release %q: %w", h.key, lock.ErrNotHeld)
@@ -729,11 +726,11 @@ var silenceIsNotHeld = mistake{Mistake{"silence-is-not-held",
 		}
 	}}
 
-var lossIsReleased = mistake{Mistake{"loss-is-released",
+var lossAsRelease = mistake{Mistake{"loss-is-released",
 	"reports success when a release finds that the lock was lost, so its holder never learns of the loss",
 	"the key had to go, and it is gone"},
 	func(l *brokenLock) {
-		l.wrap = func(h *handle) lock.Handle {
+		l.wrapHandle = func(h *handle) lock.Handle {
 			return overridingHandle{h, func(err error) error {
 				if errors.Is(err, lock.ErrNotHeld) {
 					return nil
@@ -746,37 +743,37 @@ var lossIsReleased = mistake{Mistake{"loss-is-released",
 // overridingHandle is a handle that changes the result of a release.
 type overridingHandle struct {
 	*handle
-	override func(error) error
+	convert func(error) error
 }
 
 func (a overridingHandle) Release(ctx context.Context) error {
-	return a.override(a.handle.Release(ctx))
+	return a.convert(a.handle.Release(ctx))
 }
 
-var forgetsFailedNodes = mistake{Mistake{"forgets-failed-nodes",
-	"never asks a node again that once failed to answer, so it lacks votes when other nodes fail later",
+var forgottenNodes = mistake{Mistake{"forgets-failed-nodes",
+	"never again contacts a node that once failed to answer, so it lacks votes when other nodes fail later",
 	"a server that is down is taken out of the list; somebody will restart the client"},
 	func(l *brokenLock) {
-		failed, set, votes := make([]atomic.Bool, len(l.nodes)), l.set, l.votes
-		l.set = func(ctx context.Context, node int, key, value string) (int64, error) {
-			if failed[node].Load() {
+		hasFailed, setKey, countVotes := make([]atomic.Bool, len(l.nodes)), l.setKey, l.countVotes
+		l.setKey = func(ctx context.Context, node int, key, value string) (int64, error) {
+			if hasFailed[node].Load() {
 				return 0, errForgotten
 			}
-			return set(ctx, node, key, value)
+			return setKey(ctx, node, key, value)
 		}
-		l.votes = func(try int, granted []driver.Answer) int {
+		l.countVotes = func(try int, granted []driver.Answer) int {
 			for _, a := range granted {
 				if a.Err != nil {
-					failed[a.Node].Store(true)
+					hasFailed[a.Node].Store(true)
 				}
 			}
-			return votes(try, granted)
+			return countVotes(try, granted)
 		}
 	}}
 
 var errForgotten = errors.New("the node failed before")
 
-var readsLateAnswers = mistake{Mistake{"reads-late-answers",
+var lateAnswers = mistake{Mistake{"reads-late-answers",
 	"reuses a connection with an overdue reply, and takes that reply for the answer to its next request",
 	"an idle connection is as good as a new one, and a handshake costs a round trip"},
 	func(l *brokenLock) {
@@ -787,22 +784,22 @@ var readsLateAnswers = mistake{Mistake{"reads-late-answers",
 		lines, ask := make([]line, len(l.nodes)), l.ask
 		l.ask = func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer {
 			return ask(ctx, nodes, func(ctx context.Context, node int) (int64, error) {
-				own, on := make(chan driver.Answer, 1), &lines[node]
+				answer, line := make(chan driver.Answer, 1), &lines[node]
 				go func() {
-					ctx, end := context.WithTimeout(context.WithoutCancel(ctx), driverTries*l.driverWait())
-					defer end()
+					ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), driverTries*l.driverWait())
+					defer cancel()
 					value, err := request(ctx, node)
-					own <- driver.Answer{Value: value, Err: err}
+					answer <- driver.Answer{Value: value, Err: err}
 				}()
-				on.mu.Lock()
-				on.owed = append(on.owed, own)
-				first := on.owed[0]
-				on.mu.Unlock()
+				line.mu.Lock()
+				line.owed = append(line.owed, answer)
+				first := line.owed[0]
+				line.mu.Unlock()
 				select {
 				case a := <-first:
-					on.mu.Lock()
-					on.owed = on.owed[1:]
-					on.mu.Unlock()
+					line.mu.Lock()
+					line.owed = line.owed[1:]
+					line.mu.Unlock()
 					return a.Value, a.Err
 				case <-ctx.Done():
 					return 0, ctx.Err()

@@ -1,9 +1,9 @@
 // Package exec implements a lock that runs in another program, in any language. The program is
-// called an adapter: it uses the library under test, and speaks JSON lines on its stdin and stdout.
+// called an adapter: it uses the library under test and speaks JSON lines on its stdin and stdout.
 //
-// An Adapter is the harness's end of the connection to such a program. New returns the lock of the
-// adapter whose pipes were passed to this process. All measurements remain the client's task: it
-// takes the timestamps, reaches the points at which faults strike, and accesses the resource.
+// An Adapter is the harness's end of the connection to such a program. New returns a lock that uses
+// the adapter whose pipes were passed to this process. All measurements remain the client's task:
+// it takes the timestamps, reaches the points where faults strike, and accesses the resource.
 // Deadlines are instants on one of the adapter's clocks, never relative durations, because a client
 // that reads a message late would then consider itself the holder for too long.
 //
@@ -41,45 +41,45 @@ func (brokenAdapter) Error() string { return "adapter" }
 // Is reports whether err is lock.ErrBroken.
 func (brokenAdapter) Is(err error) bool { return err == lock.ErrBroken }
 
-// StartWithin is the time limit for an adapter's hello, and for its answer to open. On a busy host
-// the virtual machine of a language may need many seconds to load a library.
+// StartWithin is the time limit for an adapter's hello, and for its answer to open. On a busy host,
+// a language's virtual machine may need many seconds to load a library.
 const StartWithin = 30 * time.Second
 
-// grace is how much longer an adapter may take to answer than the library's own time limit.
-const grace = 2 * time.Second
+// gracePeriod is how much longer than the library's own time limit an adapter may take to answer.
+const gracePeriod = 2 * time.Second
 
 // Adapter is the harness's end of the connection to a program that contains a lock and speaks the
 // protocol.
 type Adapter struct {
-	Hello  Hello
-	Quorum int // quorum of the nodes, set by Open; 0 if the adapter doesn't report it
-	now    func() time.Time
-	in     io.Writer
-	out    *bufio.Reader
-	ended  chan struct{} // closed when the adapter's output has ended
+	Hello       Hello
+	Quorum      int // quorum size, set by Open; 0 if the adapter doesn't report it
+	now         func() time.Time
+	in          io.Writer
+	out         *bufio.Reader
+	outputEnded chan struct{} // closed when the adapter's output ends
 
-	mu        sync.Mutex
-	err       error // why the output ended
-	last      int64 // ID of the last request
-	waiting   map[int64]chan reply
-	handles   map[string]*Handle
-	lostEarly map[string]string // reasons for handles that were lost before they were returned
-	clocks    clockReading
+	mu          sync.Mutex
+	err         error // why the output ended
+	lastID      int64 // ID of the last request
+	pending     map[int64]chan reply
+	handles     map[string]*Handle
+	earlyLosses map[string]string // reasons for losses reported before the handle was returned, by handle
+	clocks      clockReading
 }
 
 // clockReading is a reading of the adapter's monotonic clock, taken at or after a time on the
 // client's clock.
 type clockReading struct {
-	adapter int64
-	client  time.Time
-	took    time.Duration
+	adapter   int64
+	client    time.Time
+	roundTrip time.Duration
 }
 
-// Connect returns an Adapter after reading the adapter's hello from out. now is the client's
+// Connect returns an Adapter after reading the adapter's hello from out. now reads the client's
 // monotonic clock.
 func Connect(in io.Writer, out io.Reader, now func() time.Time) (*Adapter, error) {
-	a := &Adapter{now: now, in: in, out: bufio.NewReaderSize(out, maxLineLen), ended: make(chan struct{}),
-		waiting: map[int64]chan reply{}, handles: map[string]*Handle{}, lostEarly: map[string]string{}}
+	a := &Adapter{now: now, in: in, out: bufio.NewReaderSize(out, maxLineLen), outputEnded: make(chan struct{}),
+		pending: map[int64]chan reply{}, handles: map[string]*Handle{}, earlyLosses: map[string]string{}}
 	err := readLine(a.out, &a.Hello)
 	if err == nil {
 		err = a.Hello.check()
@@ -93,7 +93,7 @@ func Connect(in io.Writer, out io.Reader, now func() time.Time) (*Adapter, error
 
 // Open tells the adapter to connect to the nodes, and compares the clocks.
 func (a *Adapter) Open(ctx context.Context, client string, nodes []lock.Node, s lock.Settings) error {
-	r := request{Op: "open", Client: client, Settings: settingsOf(s), Options: s.Options}
+	r := request{Op: "open", Client: client, Settings: protocolSettings(s), Options: s.Options}
 	for _, n := range nodes {
 		r.Nodes = append(r.Nodes, node{n.Name, n.Addr})
 	}
@@ -105,22 +105,22 @@ func (a *Adapter) Open(ctx context.Context, client string, nodes []lock.Node, s 
 	return a.compareClocks(ctx)
 }
 
-// clockReadings is the maximum number of readings. The one with the shortest round trip is the most
-// precise.
-const clockReadings = 5
+// maxClockReadings is the maximum number of clock readings. The reading with the shortest round
+// trip is the most precise.
+const maxClockReadings = 5
 
 // compareClocks reads the adapter's clocks between two readings of the client's clock.
 func (a *Adapter) compareClocks(ctx context.Context) error {
-	best := clockReading{took: math.MaxInt64}
-	for range clockReadings {
-		from := a.now()
+	best := clockReading{roundTrip: math.MaxInt64}
+	for range maxClockReadings {
+		start := a.now()
 		mono, _, err := a.readClocks(ctx)
 		if err != nil {
 			return fmt.Errorf("clock: %w", err)
 		}
-		if took := a.now().Sub(from); took < best.took {
-			// Use the earlier time: the delay of the answer must shorten the client's belief.
-			best = clockReading{mono, from, took}
+		if roundTrip := a.now().Sub(start); roundTrip < best.roundTrip {
+			// Use the earlier time: a slow answer must shorten the client's belief, not extend it.
+			best = clockReading{mono, start, roundTrip}
 		}
 	}
 	a.mu.Lock()
@@ -130,34 +130,34 @@ func (a *Adapter) compareClocks(ctx context.Context) error {
 }
 
 // maxClockDifference is the maximum difference between the wall clocks of the adapter and its
-// client. Both are set within a few milliseconds of each other, and some languages' clocks have no
+// client. Faults set the two clocks a few milliseconds apart, and some languages' clocks have no
 // better resolution.
 const maxClockDifference = 100 * time.Millisecond
 
-// checkWallClock checks that the adapter's wall clock still agrees with its client's. Faults set
+// checkWallClock checks that the adapter's wall clock still agrees with the client's. Faults set
 // both clocks together.
 func (a *Adapter) checkWallClock(ctx context.Context) error {
-	var off time.Duration
-	for range clockReadings {
-		from := time.Now().Round(0)
+	var difference time.Duration
+	for range maxClockReadings {
+		start := time.Now().Round(0)
 		_, wall, err := a.readClocks(ctx)
 		if err != nil {
 			return fmt.Errorf("clock: %w", err)
 		}
-		shown, to := time.Unix(0, wall), time.Now().Round(0)
+		reading, end := time.Unix(0, wall), time.Now().Round(0)
 		switch {
-		case shown.Before(from.Add(-maxClockDifference)):
-			off = from.Sub(shown)
-		case shown.After(to.Add(maxClockDifference)):
-			off = to.Sub(shown)
+		case reading.Before(start.Add(-maxClockDifference)):
+			difference = start.Sub(reading)
+		case reading.After(end.Add(maxClockDifference)):
+			difference = end.Sub(reading)
 		default:
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: its wall clock differs from its client's by %v: report nanoseconds since 1970, and don't start the adapter as a child of another program, because a child's clock can't be set", errBroken, off)
+	return fmt.Errorf("%w: its wall clock differs from its client's by %v: report nanoseconds since 1970, and don't start the adapter as a child of another program, because a child's clock can't be set", errBroken, difference)
 }
 
-// clientTime converts an instant of the adapter's monotonic clock to the client's clock.
+// clientTime converts an instant on the adapter's monotonic clock to the client's clock.
 func (a *Adapter) clientTime(mono int64) time.Time {
 	return a.clocks.client.Add(time.Duration(mono - a.clocks.adapter))
 }
@@ -176,23 +176,23 @@ func (a *Adapter) listen() {
 		if err != nil {
 			a.err = err
 			a.mu.Unlock()
-			close(a.ended)
+			close(a.outputEnded)
 			return
 		}
 		a.mu.Unlock()
 	}
 }
 
-// handleReply processes a line from the adapter. The caller holds a.mu.
+// handleReply processes a line from the adapter. The caller must hold a.mu.
 func (a *Adapter) handleReply(r reply) error {
 	switch {
 	case r.Lost != "":
 		if h := a.handles[r.Lost]; h != nil {
 			h.notifyLost()
-		} else if len(a.waiting) == 0 || len(a.lostEarly) > 1000 {
+		} else if len(a.pending) == 0 || len(a.earlyLosses) > 1000 {
 			return fmt.Errorf("it reported the loss of an unknown handle: %q", r.Lost)
 		} else {
-			a.lostEarly[r.Lost] = r.Why
+			a.earlyLosses[r.Lost] = r.Why
 		}
 		return nil
 	case r.Renewed != "":
@@ -204,30 +204,30 @@ func (a *Adapter) handleReply(r reply) error {
 		h.notifyRenewed()
 		return nil
 	}
-	w := a.waiting[int64(r.ID)]
-	if w == nil {
+	ch := a.pending[int64(r.ID)]
+	if ch == nil {
 		return fmt.Errorf("it answered %d, which is an unknown request or was already answered", r.ID)
 	}
-	delete(a.waiting, int64(r.ID))
+	delete(a.pending, int64(r.ID))
 	if r.OK && r.Handle != "" && a.handles[r.Handle] == nil {
 		h := &Handle{adapter: a, id: r.Handle, token: r.Token, fence: int64(r.Fence), lost: make(chan struct{}), renewed: make(chan struct{}, 1)}
 		h.setDeadline(r)
 		a.handles[r.Handle] = h
-		if _, lost := a.lostEarly[r.Handle]; lost {
+		if _, lost := a.earlyLosses[r.Handle]; lost {
 			h.notifyLost()
 		}
 	}
-	w <- r
+	ch <- r
 	return nil
 }
 
-// send sends a request and returns the channel for its answer.
+// send sends a request and returns the channel on which its answer arrives.
 func (a *Adapter) send(r *request) (<-chan reply, error) {
 	a.mu.Lock()
-	a.last++
-	r.ID = a.last
-	w := make(chan reply, 1)
-	a.waiting[r.ID] = w
+	a.lastID++
+	r.ID = a.lastID
+	ch := make(chan reply, 1)
+	a.pending[r.ID] = ch
 	a.mu.Unlock()
 	text, err := json.Marshal(r)
 	if err == nil {
@@ -236,15 +236,15 @@ func (a *Adapter) send(r *request) (<-chan reply, error) {
 	if err != nil {
 		return nil, a.failure(err)
 	}
-	return w, nil
+	return ch, nil
 }
 
-// failure returns the error to report for a broken adapter. The reason why its output ended is
-// preferred over err, because it is more informative.
+// failure returns the error to report for a broken adapter. If the adapter's output ended, it
+// reports why instead of err, because that is more informative.
 func (a *Adapter) failure(err error) error {
 	select {
-	case <-a.ended:
-	case <-time.After(grace / 10):
+	case <-a.outputEnded:
+	case <-time.After(gracePeriod / 10):
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -254,42 +254,42 @@ func (a *Adapter) failure(err error) error {
 	return fmt.Errorf("%w: %w", errBroken, err)
 }
 
-// call sends a request and waits for the answer. If ctx ends, call cancels an acquire if the
+// call sends a request and waits for the answer. If ctx ends, call cancels an acquire, provided the
 // adapter supports it. Whenever the library's time limit has passed, call pings the adapter's
 // reader: as long as the reader answers, only the library hangs, and call keeps waiting, as it
 // would for any other lock.
 func (a *Adapter) call(ctx context.Context, r request) (reply, error) {
-	w, err := a.send(&r)
+	ch, err := a.send(&r)
 	if err != nil {
 		return reply{}, err
 	}
-	// Wait half of the grace period twice: if the client was paused together with its adapter, the
-	// first timer may already have expired.
-	late, extended := time.NewTimer(r.timeout()-grace/2), false
-	defer late.Stop()
+	// Wait for half of the grace period twice: if the client was paused together with its adapter,
+	// the first timer may already have expired.
+	timer, extended := time.NewTimer(r.timeout()-gracePeriod/2), false
+	defer timer.Stop()
 	done := ctx.Done()
 	for {
 		select {
-		case answer := <-w:
+		case answer := <-ch:
 			return answer, answer.refusal()
-		case <-a.ended:
+		case <-a.outputEnded:
 			select {
-			case answer := <-w: // its last message
+			case answer := <-ch: // the adapter's last message
 				return answer, answer.refusal()
 			default:
 				return reply{}, a.failure(nil)
 			}
 		case <-done:
 			done = nil
-			if r.Op == "acquire" && a.Hello.can(canCancel) {
+			if r.Op == "acquire" && a.Hello.hasCapability(canCancel) {
 				if _, err := a.send(&request{Op: "cancel", Of: r.ID}); err != nil {
 					return reply{}, err
 				}
 			}
-		case <-late.C:
+		case <-timer.C:
 			if !extended {
 				extended = true
-				late.Reset(grace / 2)
+				timer.Reset(gracePeriod / 2)
 				continue
 			}
 			if r.bypassesLibrary() {
@@ -298,7 +298,7 @@ func (a *Adapter) call(ctx context.Context, r request) (reply, error) {
 			if _, err := a.call(context.WithoutCancel(ctx), request{Op: "ping"}); err != nil {
 				return reply{}, fmt.Errorf("%w, after %s", err, r.Op)
 			}
-			late.Reset(grace)
+			timer.Reset(gracePeriod)
 		}
 	}
 }
@@ -310,14 +310,14 @@ func (r request) bypassesLibrary() bool { return r.Op == "ping" || r.Op == "cloc
 func (r request) timeout() time.Duration {
 	switch {
 	case r.Within != nil:
-		return time.Duration(*r.Within*1e6) + grace
+		return time.Duration(*r.Within*1e6) + gracePeriod
 	case r.Op == "open":
 		return StartWithin
 	}
-	return grace
+	return gracePeriod
 }
 
-// RefusedError is an answer that isn't ok.
+// RefusedError is returned for an answer that isn't ok.
 type RefusedError struct{ No, Why string }
 
 func (r *RefusedError) Error() string {
@@ -338,9 +338,9 @@ func (r reply) refusal() error {
 	return &RefusedError{r.No, r.Why}
 }
 
-// Acquire requests a lock once. A lock acquired after ctx has ended is released.
-func (a *Adapter) Acquire(ctx context.Context, key string, within time.Duration) (*Handle, error) {
-	millis := ms(within)
+// Acquire requests a lock once. It releases a lock that it gets after ctx has ended.
+func (a *Adapter) Acquire(ctx context.Context, key string, timeout time.Duration) (*Handle, error) {
+	millis := toMillis(timeout)
 	r, err := a.call(ctx, request{Op: "acquire", Key: key, Within: &millis})
 	if err != nil {
 		return nil, err
@@ -358,7 +358,7 @@ func (a *Adapter) Acquire(ctx context.Context, key string, within time.Duration)
 	return h, nil
 }
 
-// Ping checks that the adapter's reader answers. It doesn't have to wait for the library.
+// Ping checks that the adapter's reader answers. The reader doesn't have to wait for the library.
 func (a *Adapter) Ping(ctx context.Context) error {
 	_, err := a.call(ctx, request{Op: "ping"})
 	return err
@@ -376,7 +376,7 @@ func (a *Adapter) Close(ctx context.Context) error {
 	return err
 }
 
-// attachedPipes holds the pipes of an adapter started by Attach, or nil.
+// attachedPipes holds the pipes of an adapter started by Attach. They are nil if there is none.
 var attachedPipes struct {
 	in  io.WriteCloser
 	out io.Reader

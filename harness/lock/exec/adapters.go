@@ -17,13 +17,13 @@ var adapterFiles embed.FS
 // starter is a template for an adapter.
 type starter struct {
 	Lang  string
-	Build string // command that builds it in its folder, or ""
-	Run   string // command that runs it in its folder
+	Build string // command that builds the adapter in its folder, or ""
+	Run   string // command that runs the adapter in its folder
 	files []file
 }
 
-// file is a file of a starter, with its path in this package.
-type file struct{ name, from string }
+// file is a starter's file, with its path below adapters.
+type file struct{ name, source string }
 
 // Starters lists the starters, one per language.
 var Starters = []starter{
@@ -36,7 +36,7 @@ var Starters = []starter{
 	{"rust", "cargo build --release", "target/release/adapter", []file{{"src/main.rs", "rust/src/main.rs"}, {"src/lockpick.rs", "rust/src/lockpick.rs"}, {"Cargo.toml", "rust/starter.toml"}}},
 }
 
-// Languages lists the languages of Starters.
+// Languages lists the starters' languages.
 func Languages() (names []string) {
 	for _, s := range Starters {
 		names = append(names, s.Lang)
@@ -44,7 +44,7 @@ func Languages() (names []string) {
 	return names
 }
 
-// FindStarter returns the starter of a language.
+// FindStarter returns the starter for a language.
 func FindStarter(lang string) (starter, bool) {
 	i := slices.IndexFunc(Starters, func(s starter) bool { return s.Lang == lang })
 	if i < 0 {
@@ -61,7 +61,7 @@ func (s starter) Write(dir string) error {
 		}
 	}
 	for _, f := range s.files {
-		text, err := adapterFiles.ReadFile("adapters/" + f.from)
+		text, err := adapterFiles.ReadFile("adapters/" + f.source)
 		if err != nil {
 			return err
 		}
@@ -69,12 +69,12 @@ func (s starter) Write(dir string) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			return err
 		}
-		to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 		if err != nil {
 			return err
 		}
-		_, err = to.Write(text)
-		if err := errors.Join(err, to.Close()); err != nil {
+		_, err = out.Write(text)
+		if err := errors.Join(err, out.Close()); err != nil {
 			return err
 		}
 	}
@@ -89,15 +89,15 @@ func (s starter) Files() (names []string) {
 	return names
 }
 
-// AdapterFolder is the folder in the project in which .ci/adapters installs the adapters.
+// AdapterFolder is the project folder where .ci/adapters installs the adapters.
 const AdapterFolder = ".adapters"
 
-// libraryAdapter is the adapter of a published library.
+// libraryAdapter is the adapter for a published library.
 type libraryAdapter struct {
-	Name    string // name of the adapter in reports and tests
+	Name    string // the adapter's name in reports and tests
 	Library string // name, version and registry
-	Set     string // the set that .ci/adapters installs it with
-	command string // relative to FOLDER/Set
+	Set     string // set of adapters that .ci/adapters installs together
+	command string // with paths relative to AdapterFolder/Set
 }
 
 // Libraries lists the adapters that can be installed for the tests.
@@ -116,7 +116,7 @@ var Libraries = []libraryAdapter{
 	{"rslock", "rslock 0.10.0 (crates.io)", "rust", "target/release/rslock"},
 }
 
-// Command returns the adapter's command if dir is its installation folder.
+// Command returns the adapter's command, given that the adapters are installed in dir.
 func (s libraryAdapter) Command(dir string) string {
 	words := strings.Fields(s.command)
 	for i, w := range words {

@@ -16,16 +16,16 @@ import (
 	"lockpick/harness/lock"
 )
 
-// The adapters for Node use ioredis with its defaults and only set the server's address. If they
-// disabled the offline queue or retries, a violation might be the adapter's fault.
+// The adapters for Node use ioredis with its defaults and set nothing but the server's address. If
+// they disabled the offline queue or retries, a violation might be the adapter's fault.
 func TestNodeAdaptersKeepDriverDefaults(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("node is missing: apt-get install nodejs")
 	}
-	standIn := t.TempDir()
+	dir := t.TempDir()
 	write := func(name, text string) string {
-		path := filepath.Join(standIn, name)
+		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -42,14 +42,14 @@ func TestNodeAdaptersKeepDriverDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(node, main, helper)
-	cmd.Env = append(os.Environ(), "NODE_PATH="+standIn)
+	cmd.Env = append(os.Environ(), "NODE_PATH="+dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	want := `[{"host":"127.0.0.1","port":7001}]` + "\n" + `[{"host":"127.0.0.1","port":7002}]` + "\n"
 	if string(out) != want {
-		t.Errorf("options of ioredis:\n%swant\n%s", out, want)
+		t.Errorf("options passed to ioredis:\n%swant\n%s", out, want)
 	}
 
 	sources, err := filepath.Glob("adapters/node/*.js")
@@ -77,20 +77,20 @@ func startWithStandIns(t *testing.T, program, script string, files map[string]st
 		t.Skip(program + " is missing")
 	}
 	dir := t.TempDir()
-	for _, from := range []string{script, filepath.Join(filepath.Dir(script), "lockpick"+filepath.Ext(script))} {
-		text, err := os.ReadFile(filepath.Join("adapters", from))
+	for _, source := range []string{script, filepath.Join(filepath.Dir(script), "lockpick"+filepath.Ext(script))} {
+		text, err := os.ReadFile(filepath.Join("adapters", source))
 		if err != nil {
 			t.Fatal(err)
 		}
 		files = maps.Clone(files)
-		files[filepath.Base(from)] = string(text)
+		files[filepath.Base(source)] = string(text)
 	}
 	for name, text := range files {
-		to := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		target := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(to, []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(target, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,27 +120,28 @@ func startWithStandIns(t *testing.T, program, script string, files map[string]st
 	return a, output
 }
 
-// npm adds a stand-in for an npm package, and pypi adds one for a PyPI package.
-func npm(files map[string]string, name, text string) {
+// addNPMPackage adds a stand-in for an npm package.
+func addNPMPackage(files map[string]string, name, text string) {
 	files["node_modules/"+name+"/index.js"] = "'use strict'; const print = (...args) => require('fs').writeSync(2, JSON.stringify(args) + '\\n');\n" + text
 	files["node_modules/"+name+"/package.json"] = `{"name": "` + name + `", "version": "0"}`
 }
 
-func pypi(files map[string]string, module, name, text string) {
+// addPyPIPackage adds a stand-in for a PyPI package.
+func addPyPIPackage(files map[string]string, module, name, text string) {
 	files[module+".py"] = "import sys\ndef told(*args): print(*args, file=sys.stderr, flush=True)\n" + text
 	files[strings.ReplaceAll(name, "-", "_")+"-0.dist-info/METADATA"] = "Metadata-Version: 2.1\nName: " + name + "\nVersion: 0\n"
 }
 
-// Unless an option is set, adapters pass the scenario's settings to their library and nothing else.
+// Unless an option is set, adapters pass nothing but the scenario's settings to their library.
 // Disabling retries would hide the mistakes that retries cause.
 func TestAdaptersKeepLibraryDefaults(t *testing.T) {
 	node, python := map[string]string{}, map[string]string{}
-	npm(node, "ioredis", "module.exports = class { on() {} once(_, ready) { ready(); } };")
-	npm(node, "redlock4", "module.exports = class { constructor(_, ...settings) { print(...settings); } on() {} };")
-	npm(node, "redlock5", "exports.default = class { constructor(_, ...settings) { print(...settings); } on() {} };")
-	pypi(python, "redis", "redis", "class Redis:\n  def __init__(self, **set): told('Redis', *sorted(set.keys() - {'host', 'port'}))\n")
-	pypi(python, "redlock", "redlock-py", "class Redlock:\n  quorum = 1\n  def __init__(self, nodes, **set): told('Redlock', *sorted(set.items()))\n")
-	pypi(python, "pottery", "pottery", `
+	addNPMPackage(node, "ioredis", "module.exports = class { on() {} once(_, ready) { ready(); } };")
+	addNPMPackage(node, "redlock4", "module.exports = class { constructor(_, ...settings) { print(...settings); } on() {} };")
+	addNPMPackage(node, "redlock5", "exports.default = class { constructor(_, ...settings) { print(...settings); } on() {} };")
+	addPyPIPackage(python, "redis", "redis", "class Redis:\n  def __init__(self, **set): told('Redis', *sorted(set.keys() - {'host', 'port'}))\n")
+	addPyPIPackage(python, "redlock", "redlock-py", "class Redlock:\n  quorum = 1\n  def __init__(self, nodes, **set): told('Redlock', *sorted(set.items()))\n")
+	addPyPIPackage(python, "pottery", "pottery", `
 class ExtendUnlockedLock(Exception): pass
 class ReleaseUnlockedLock(Exception): pass
 class TooManyExtensions(Exception): pass
@@ -164,17 +165,17 @@ class Redlock:
 		{"python3", "python/pottery_redlock.py", python, "", "Redis\nRedlock"},
 	} {
 		t.Run(c.script+" "+c.options, func(t *testing.T) {
-			a, said := startWithStandIns(t, c.program, c.script, c.files)
+			a, output := startWithStandIns(t, c.program, c.script, c.files)
 			settings := lock.Settings{TTL: time.Second, Timeout: 50 * time.Millisecond, Drift: 0.01, Options: map[string]string{}}
 			for option := range strings.SplitSeq(c.options, ",") {
-				if name, value, is := strings.Cut(option, "="); is {
+				if name, value, ok := strings.Cut(option, "="); ok {
 					settings.Options[name] = value
 				}
 			}
 			if err := a.Open(t.Context(), "c1", []lock.Node{{Name: "n1", Addr: "127.0.0.1:1"}}, settings); err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(c.script, "pottery") { // creates a new lock for each acquire
+			if strings.Contains(c.script, "pottery") { // it creates a new lock for each acquire
 				if _, err := a.Acquire(t.Context(), "k", 0); err != nil {
 					t.Fatal(err)
 				}
@@ -182,13 +183,13 @@ class Redlock:
 			if err := a.Close(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			<-a.ended
-			if got := said(); got != c.want {
-				t.Errorf("settings of the library:\n%s\nwant\n%s", got, c.want)
+			<-a.outputEnded
+			if got := output(); got != c.want {
+				t.Errorf("settings passed to the library:\n%s\nwant\n%s", got, c.want)
 			}
 			for _, o := range a.Hello.Options {
 				if !slices.Contains([]string{"defaults", "one"}, o.Values[0]) {
-					t.Errorf("option %s has the default %s: list the library's own default first", o.Name, o.Values[0])
+					t.Errorf("option %q has the default %q: list the library's own default first", o.Name, o.Values[0])
 				}
 			}
 		})
@@ -199,8 +200,8 @@ class Redlock:
 // means not-held.
 func TestPotteryNodeErrorsAreNotRefusals(t *testing.T) {
 	python := map[string]string{}
-	pypi(python, "redis", "redis", "class Redis:\n  def __init__(self, **set): pass\n")
-	pypi(python, "pottery", "pottery", `
+	addPyPIPackage(python, "redis", "redis", "class Redis:\n  def __init__(self, **set): pass\n")
+	addPyPIPackage(python, "pottery", "pottery", `
 class Refused(Exception):
   def __init__(self, errors): self.redis_errors = errors
 class ExtendUnlockedLock(Refused): pass
@@ -235,6 +236,6 @@ class Redlock:
 		t.Fatal(err)
 	}
 	if err := h.Extend(t.Context()); err == nil || errors.Is(err, lock.ErrNotHeld) {
-		t.Errorf("more extensions than the library allows: %v; the lock is still held", err)
+		t.Errorf("extending more often than the library allows: %v; want an error other than ErrNotHeld", err)
 	}
 }

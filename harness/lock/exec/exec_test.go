@@ -19,18 +19,18 @@ import (
 
 const hello = `{"hello":1,"name":"made up","version":"2","can":["extend","lost","renewed","cancel"]}` + "\n"
 
-// answers scripts an adapter. It maps the op of a request to the adapter's answer, in which %d
-// stands for the request's ID.
+// answers scripts an adapter. It maps a request's op to the adapter's answer, in which %d stands
+// for the request's ID.
 type answers map[string]string
 
-// startScripted starts an adapter whose first line is first and which calls say for each request.
-func startScripted(t *testing.T, first string, say func(m map[string]any, out io.Writer)) (*Adapter, error) {
+// startScripted starts an adapter that sends firstLine and then calls answer for each request.
+func startScripted(t *testing.T, firstLine string, answer func(m map[string]any, out io.Writer)) (*Adapter, error) {
 	t.Helper()
-	in, ask := io.Pipe()
-	heard, out := io.Pipe()
-	t.Cleanup(func() { ask.Close(); out.Close() })
+	in, requests := io.Pipe()
+	replies, out := io.Pipe()
+	t.Cleanup(func() { requests.Close(); out.Close() })
 	go func() {
-		if _, err := io.WriteString(out, first); err != nil {
+		if _, err := io.WriteString(out, firstLine); err != nil {
 			return
 		}
 		lines := bufio.NewScanner(in)
@@ -43,14 +43,14 @@ func startScripted(t *testing.T, first string, say func(m map[string]any, out io
 			case "end":
 				out.Close()
 			default:
-				say(m, out)
+				answer(m, out)
 			}
 		}
 	}()
-	return Connect(ask, heard, time.Now)
+	return Connect(requests, replies, time.Now)
 }
 
-func (a answers) say(m map[string]any, out io.Writer) {
+func (a answers) respond(m map[string]any, out io.Writer) {
 	text, ok := a[m["op"].(string)]
 	switch {
 	case !ok && m["op"] == "clock":
@@ -72,12 +72,12 @@ func (a answers) say(m map[string]any, out io.Writer) {
 	}
 }
 
-// epoch is the start of the adapters' monotonic clock, an arbitrary value.
+// epoch is the arbitrary start of the adapters' monotonic clock.
 const epoch = 777
 
 func open(t *testing.T, a answers) *Adapter {
 	t.Helper()
-	ad, err := startScripted(t, hello, a.say)
+	ad, err := startScripted(t, hello, a.respond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func open(t *testing.T, a answers) *Adapter {
 
 // The error for an invalid hello says what is wrong with it.
 func TestRejectsInvalidHello(t *testing.T) {
-	for first, want := range map[string]string{
+	for firstLine, want := range map[string]string{
 		"":                              "its stdout has ended",
 		"ready\n":                       `violates the protocol: "ready"`,
 		`{"hello":2,"name":"x"}` + "\n": "not a hello of protocol version 1",
@@ -100,18 +100,18 @@ func TestRejectsInvalidHello(t *testing.T) {
 		`{"hello":1,"name":"x","retries":"both"}` + "\n":                                                            `retries "both"`,
 		`{"hello":1,"name":"x","belief":"luck"}` + "\n":                                                             `belief "luck"`,
 		`{"hello":1,"name":"x","keyPrefix":"a\tb"}` + "\n":                                                          `keyPrefix "a\tb": use at most 100 bytes of printable ASCII`,
-		`{"hello":1,"name":"x","belief":"signal"}` + "\n":                                                           "add lost to can",
-		`{"hello":1,"name":"x","options":[{"name":"a=b","values":["c","d"]}]}` + "\n":                               "option \"a=b\": use lower-case",
-		`{"hello":1,"name":"x","options":[{"name":"a","values":["c"]}]}` + "\n":                                     "option a with 1 values: list the library's default first",
+		`{"hello":1,"name":"x","belief":"signal"}` + "\n":                                                           `add "lost" to can`,
+		`{"hello":1,"name":"x","options":[{"name":"a=b","values":["c","d"]}]}` + "\n":                               "option \"a=b\": use lowercase",
+		`{"hello":1,"name":"x","options":[{"name":"a","values":["c"]}]}` + "\n":                                     `option "a" with 1 values: list the library's default first`,
 		`{"hello":1,"name":"x","options":[{"name":"a","values":["c","d,e"]}]}` + "\n":                               "a value \"d,e\"",
-		`{"hello":1,"name":"x","options":[{"name":"a","values":["c","d"]},{"name":"a","values":["c","d"]}]}` + "\n": "duplicate option a",
+		`{"hello":1,"name":"x","options":[{"name":"a","values":["c","d"]},{"name":"a","values":["c","d"]}]}` + "\n": `duplicate option "a"`,
 		`{"hello":1,"name":"x"`:                  "in the middle of a line",
 		strings.Repeat("x", maxLineLen+1) + "\n": "longer than 65536 bytes",
 	} {
-		heard, out := io.Pipe()
-		go func() { io.WriteString(out, first); out.Close() }()
-		if _, err := Connect(io.Discard, heard, time.Now); !errors.Is(err, errBroken) || !errors.Is(err, lock.ErrBroken) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40q: %v; want %q", first, err, want)
+		adapterOut, out := io.Pipe()
+		go func() { io.WriteString(out, firstLine); out.Close() }()
+		if _, err := Connect(io.Discard, adapterOut, time.Now); !errors.Is(err, errBroken) || !errors.Is(err, lock.ErrBroken) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v; want %q", firstLine, err, want)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func TestRejectsInvalidHello(t *testing.T) {
 // An adapter's options become options of its kind of lock. They can't exempt the lock from any
 // property.
 func TestHelloOptions(t *testing.T) {
-	a, err := startScripted(t, `{"hello":1,"name":"x","options":[{"name":"retries","doc":"tries","values":["defaults","none"],"forgoes":["fault-tolerance"]}]}`+"\n", answers{}.say)
+	a, err := startScripted(t, `{"hello":1,"name":"x","options":[{"name":"retries","doc":"tries","values":["defaults","none"],"forgoes":["fault-tolerance"]}]}`+"\n", answers{}.respond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,29 +132,29 @@ func TestHelloOptions(t *testing.T) {
 // exitingStdin is an adapter's stdin. When a write to it returns, the adapter has already answered
 // and exited.
 type exitingStdin struct {
-	stdout *io.PipeWriter
-	seen   *Adapter
+	stdout  *io.PipeWriter
+	adapter *Adapter
 }
 
 func (e *exitingStdin) Write(line []byte) (int, error) {
-	fmt.Fprintf(e.stdout, `{"id":%d,"ok":true}`+"\n", e.seen.last)
+	fmt.Fprintf(e.stdout, `{"id":%d,"ok":true}`+"\n", e.adapter.lastID)
 	e.stdout.Close()
-	<-e.seen.ended
+	<-e.adapter.outputEnded
 	return len(line), nil
 }
 
-// The last message of an adapter is used, for example its answer to close, even if its stdout has
-// ended by the time it is read.
+// An adapter's last message, such as its answer to close, is used even if its stdout has ended by
+// the time the message is read.
 func TestLastMessageIsUsed(t *testing.T) {
 	for range 50 { // select chooses randomly between two ready channels
-		heard, out := io.Pipe()
+		adapterOut, out := io.Pipe()
 		stdin := &exitingStdin{stdout: out}
 		go io.WriteString(out, hello)
-		a, err := Connect(stdin, heard, time.Now)
+		a, err := Connect(stdin, adapterOut, time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		stdin.seen = a
+		stdin.adapter = a
 		if err := a.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestProtocolViolations(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			a := open(t, answers{"acquire": answer})
 			_, err := a.Acquire(t.Context(), "k", 0)
-			for range 3 { // a surplus line is only noticed with the next request
+			for range 3 { // a surplus line isn't noticed until the next request
 				if err == nil {
 					synctest.Wait()
 					err = a.Ping(t.Context())
@@ -199,7 +199,7 @@ func TestProtocolViolations(t *testing.T) {
 
 // Whole numbers may be sent as strings.
 func TestNumbersMayBeStrings(t *testing.T) {
-	a, err := startScripted(t, `{"hello":"1","name":"x","grain":"1000"}`+"\n", answers{"open": `{"id":"%d","ok":true,"quorum":"3"}`}.say)
+	a, err := startScripted(t, `{"hello":"1","name":"x","grain":"1000"}`+"\n", answers{"open": `{"id":"%d","ok":true,"quorum":"3"}`}.respond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,11 +208,11 @@ func TestNumbersMayBeStrings(t *testing.T) {
 	}
 }
 
-// A deadline is an instant: the time that the answer takes neither shortens nor extends the lease.
-func TestDeadline(t *testing.T) {
+// A deadline is an instant: a slow answer neither shortens nor extends the lease.
+func TestDeadlineIsInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		mono, wall := began.UnixNano()-epoch+9e9, began.UnixNano()+8e9
+		start := time.Now()
+		mono, wall := start.UnixNano()-epoch+9e9, start.UnixNano()+8e9
 		for answer, want := range map[string]time.Duration{
 			fmt.Sprintf(`{"id":%%d,"ok":true,"handle":"h","until":%d,"clock":"monotonic"}`, mono):        9 * time.Second,
 			fmt.Sprintf(`{"id":%%d,"ok":true,"handle":"h","until":"%d","clock":"monotonic"}`, mono):      9 * time.Second,
@@ -225,7 +225,7 @@ func TestDeadline(t *testing.T) {
 				if m["op"] == "acquire" {
 					time.Sleep(3 * time.Second)
 				}
-				answers{"acquire": answer}.say(m, out)
+				answers{"acquire": answer}.respond(m, out)
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -243,18 +243,18 @@ func TestDeadline(t *testing.T) {
 				}
 				continue
 			}
-			if off := h.Deadline().Sub(began) - want; off.Abs() > time.Microsecond {
-				t.Errorf("%s: the deadline differs by %v", answer, off)
+			if difference := h.Deadline().Sub(start) - want; difference.Abs() > time.Microsecond {
+				t.Errorf("%s: the deadline is off by %v", answer, difference)
 			}
 		}
 	})
 }
 
 // An adapter is rejected if its wall clock differs from its client's, because faults would not
-// affect such a clock.
-func TestClocks(t *testing.T) {
+// affect that clock.
+func TestRejectsWrongWallClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, err := startScripted(t, hello, answers{"clock": `{"id":%d,"ok":true,"monotonic":1,"wall":1}`}.say)
+		a, err := startScripted(t, hello, answers{"clock": `{"id":%d,"ok":true,"monotonic":1,"wall":1}`}.respond)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +266,7 @@ func TestClocks(t *testing.T) {
 
 // A loss is reported immediately, even if it arrives before the handle. A renewal changes the
 // deadline.
-func TestNotifications(t *testing.T) {
+func TestLossAndRenewalNotifications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := open(t, answers{
 			"acquire": `{"lost":"h","why":"gone"}` + "\n" + `{"id":%d,"ok":true,"handle":"h","until":5,"clock":"wall"}`,
@@ -299,19 +299,19 @@ func TestNotifications(t *testing.T) {
 	})
 }
 
-// A canceled acquire is answered once, and a lock acquired nevertheless is released.
-func TestCancel(t *testing.T) {
+// A canceled acquire is answered once. If it gets the lock anyway, the lock is released.
+func TestCanceledAcquireIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var asked []string
+		var requests []string
 		a, err := startScripted(t, hello, func(m map[string]any, out io.Writer) {
-			asked = append(asked, m["op"].(string))
+			requests = append(requests, m["op"].(string))
 			switch m["op"] {
 			case "acquire":
 			case "cancel":
 				fmt.Fprintf(out, `{"id":%d,"ok":true}`+"\n", int(m["id"].(float64)))
 				fmt.Fprintf(out, `{"id":%d,"ok":true,"handle":"h"}`+"\n", int(m["of"].(float64)))
 			default:
-				answers{}.say(m, out)
+				answers{}.respond(m, out)
 			}
 		})
 		if err != nil {
@@ -322,7 +322,7 @@ func TestCancel(t *testing.T) {
 		if h, err := a.Acquire(ctx, "k", time.Minute); h != nil || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("acquire: %v, %v", h, err)
 		}
-		if got := strings.Join(asked, " "); got != "acquire cancel release" {
+		if got := strings.Join(requests, " "); got != "acquire cancel release" {
 			t.Errorf("requests: %s", got)
 		}
 	})
@@ -330,12 +330,12 @@ func TestCancel(t *testing.T) {
 
 // If a library hangs, its adapter is not broken as long as it answers pings. The caller keeps
 // waiting.
-func TestHangingLibrary(t *testing.T) {
+func TestHangingLibraryIsNotBroken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var silent atomic.Bool
+		var isSilent atomic.Bool
 		a, err := startScripted(t, hello, func(m map[string]any, out io.Writer) {
-			if m["op"] != "acquire" && !silent.Load() {
-				answers{}.say(m, out)
+			if m["op"] != "acquire" && !isSilent.Load() {
+				answers{}.respond(m, out)
 			}
 		})
 		if err != nil {
@@ -351,21 +351,21 @@ func TestHangingLibrary(t *testing.T) {
 			t.Errorf("the call returned: %v", err)
 		case <-time.After(time.Hour):
 		}
-		silent.Store(true)
+		isSilent.Store(true)
 		if err := <-done; !errors.Is(err, lock.ErrBroken) || !strings.Contains(err.Error(), "ping") {
 			t.Errorf("acquire: %v", err)
 		}
 	})
 }
 
-// A virtual machine that loads a library on a busy host is slow, but not broken.
-func TestSlowToOpen(t *testing.T) {
-	open := func(t *testing.T, after time.Duration) error {
+// A virtual machine that loads a library on a busy host is slow but not broken.
+func TestSlowOpenIsNotBroken(t *testing.T) {
+	open := func(t *testing.T, delay time.Duration) error {
 		a, err := startScripted(t, hello, func(m map[string]any, out io.Writer) {
 			if m["op"] == "open" {
-				time.Sleep(after)
+				time.Sleep(delay)
 			}
-			answers{}.say(m, out)
+			answers{}.respond(m, out)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -379,7 +379,7 @@ func TestSlowToOpen(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		err := open(t, 31*time.Second)
-		time.Sleep(2 * time.Second) // until the late answer arrives, in virtual time
+		time.Sleep(2 * time.Second) // wait for the late answer, in virtual time
 		if !errors.Is(err, lock.ErrBroken) || !strings.Contains(err.Error(), "no answer to open within 30s") || strings.Contains(err.Error(), "lock") {
 			t.Errorf("after 31 s: %v", err)
 		}

@@ -12,26 +12,26 @@ import (
 	"lockpick/harness/lock"
 )
 
-// Name is the name of this kind.
+// Name is this kind's name.
 const Name = "exec"
 
 // PipesEnv is the environment variable that tells a client that it has an adapter. The client's
-// file descriptor 3 is then the adapter's stdout, and 4 the adapter's stdin.
+// file descriptors 3 and 4 are then the adapter's stdout and stdin.
 const PipesEnv = "LOCKPICK_ADAPTER"
 
-// acquireTTLs is how long a library that retries by itself may wait for a lock, in TTLs.
+// acquireTTLs is how many TTLs a library that retries on its own may wait for a lock.
 const acquireTTLs = 2
 
 var _ lock.Factory = New
 
-// New returns the lock of the adapter whose pipes were passed to this process.
+// New returns a lock that uses the adapter whose pipes were passed to this process.
 func New(env lock.Env) (lock.Lock, error) {
 	in, out := attachedPipes.in, attachedPipes.out
 	switch {
 	case os.Getenv(PipesEnv) != "":
 		in, out = os.NewFile(4, "the adapter's stdin"), os.NewFile(3, "the adapter's stdout")
 	case in == nil:
-		return nil, errors.New("lock exec has no program: pass --adapter COMMAND with real processes or containers (--backend process)")
+		return nil, errors.New("lock \"exec\" has no program: pass --adapter COMMAND with real processes or containers (--backend process)")
 	}
 	a, err := Connect(in, out, env.Now)
 	if err != nil {
@@ -46,36 +46,35 @@ func New(env lock.Env) (lock.Lock, error) {
 // program adapts an Adapter to lock.Lock.
 type program struct {
 	*Adapter
-	env   lock.Env
-	in    io.Closer
-	tries int // number of delays drawn
+	env        lock.Env
+	in         io.Closer
+	delayCount int // number of delays drawn
 }
 
-// Acquire implements lock.Lock.
 func (p *program) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	s := p.env.Settings
-	within := time.Duration(0)
+	timeout := time.Duration(0)
 	if p.Hello.Retries == "library" {
-		within = acquireTTLs * s.TTL
+		timeout = acquireTTLs * s.TTL
 	}
 	if err := p.checkWallClock(context.WithoutCancel(ctx)); err != nil {
 		return nil, fmt.Errorf("acquire %q: %w", key, err)
 	}
 	for n := 1; ; n++ {
-		h, err := p.Adapter.Acquire(ctx, key, within)
-		var no *RefusedError
+		h, err := p.Adapter.Acquire(ctx, key, timeout)
+		var refused *RefusedError
 		switch {
 		case err == nil:
 			return h, nil
-		case ctx.Err() != nil, n == s.Tries && within == 0, !errors.As(err, &no), no.No == refusedUnsupported, no.No == refusedCanceled:
+		case ctx.Err() != nil, n == s.Tries && timeout == 0, !errors.As(err, &refused), refused.No == refusedUnsupported, refused.No == refusedCanceled:
 			return nil, fmt.Errorf("acquire %q: %w", key, err)
 		}
-		if within > 0 && no.No != refusedError { // the library has already waited
+		if timeout > 0 && refused.No != refusedError { // the library has already waited
 			continue
 		}
-		p.tries++
+		p.delayCount++
 		select {
-		case <-p.env.After(p.env.Delay(p.tries, s.RetryMin, s.RetryMax)):
+		case <-p.env.After(p.env.Delay(p.delayCount, s.RetryMin, s.RetryMax)):
 		case <-ctx.Done():
 			return nil, fmt.Errorf("acquire %q: %w, after %d tries: %w", key, ctx.Err(), n, err)
 		}
@@ -107,16 +106,16 @@ type Handle struct {
 	token    string
 	fence    int64
 	returned bool
-	renewed  chan struct{} // receives a value when the library has changed the deadline
-	lost     chan struct{} // closed once the lock is lost
-	once     sync.Once
+	renewed  chan struct{} // receives a value when the library changes the deadline
+	lost     chan struct{} // closed when the lock is lost
+	lostOnce sync.Once
 
 	mu       sync.Mutex
 	deadline time.Time
-	wall     bool
+	byWall   bool
 }
 
-// setDeadline sets the deadline to that of a reply.
+// setDeadline sets the deadline to the one in a reply.
 func (h *Handle) setDeadline(r reply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,18 +123,18 @@ func (h *Handle) setDeadline(r reply) {
 	case r.Until == 0:
 		h.deadline = time.Time{}
 	case r.Clock == "wall":
-		h.deadline, h.wall = time.Unix(0, int64(r.Until)), true
+		h.deadline, h.byWall = time.Unix(0, int64(r.Until)), true
 	default:
-		h.deadline, h.wall = h.adapter.clientTime(int64(r.Until)), false
+		h.deadline, h.byWall = h.adapter.clientTime(int64(r.Until)), false
 	}
 }
 
-func (h *Handle) notifyLost() { h.once.Do(func() { close(h.lost) }) }
+func (h *Handle) notifyLost() { h.lostOnce.Do(func() { close(h.lost) }) }
 
 func (h *Handle) notifyRenewed() {
 	select {
 	case h.renewed <- struct{}{}:
-	default: // the previous renewal has not been received yet
+	default: // the previous notification has not been received yet
 	}
 }
 
@@ -168,12 +167,12 @@ func (h *Handle) Deadline() time.Time {
 func (h *Handle) ByWall() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.wall
+	return h.byWall
 }
 
 // Held implements lock.HeldChecker. It returns an error if the library doesn't support it.
 func (h *Handle) Held(ctx context.Context) (bool, error) {
-	if !h.adapter.Hello.can(canCheckHeld) {
+	if !h.adapter.Hello.hasCapability(canCheckHeld) {
 		return false, errors.ErrUnsupported
 	}
 	r, err := h.adapter.call(ctx, request{Op: "held", Handle: h.id})
@@ -186,7 +185,8 @@ func (h *Handle) Held(ctx context.Context) (bool, error) {
 // Lost implements lock.LossNotifier.
 func (h *Handle) Lost() <-chan struct{} { return h.lost }
 
-// Renewed receives a value when the library has extended the lock on its own.
+// Renewed implements lock.RenewalNotifier. The channel receives a value when the library has
+// extended the lock on its own.
 func (h *Handle) Renewed() <-chan struct{} { return h.renewed }
 
 // Token implements lock.Tokener.

@@ -15,44 +15,45 @@ import (
 	"lockpick/harness/lock"
 )
 
-// version is the version of the protocol.
+// version is the protocol version.
 const version = 1
 
 // maxLineLen is the maximum length of a line in bytes.
 const maxLineLen = 64 << 10
 
-// Hello is the first line of an adapter. It identifies the library and its features.
+// Hello is an adapter's first line. It identifies the library and its features.
 type Hello struct {
-	Hello   number `json:"hello"` // Version
+	Hello   number `json:"hello"` // protocol version
 	Name    string `json:"name"`
-	Version string `json:"version"` // of the library
-	// Can lists capabilities, see the can constants.
+	Version string `json:"version"` // the library's version
+	// Can lists the adapter's capabilities; see canExtend and the other constants.
 	Can []string `json:"can"`
-	// Belief is how a holder knows whether it has the lock: deadline (the default), signal or none.
-	// signal requires the capability lost.
+	// Belief says how a holder knows whether it has the lock: "deadline" (the default), "signal" or
+	// "none". "signal" requires the capability "lost".
 	Belief string `json:"belief"`
-	// KeyPrefix is prepended to a lock's name by the library to form its key.
+	// KeyPrefix is what the library prepends to a lock's name to form its key.
 	KeyPrefix string `json:"keyPrefix"`
-	// Server is the store used by the lock: etcd, consul, or redis (the default).
+	// Server is the store used by the lock: "etcd", "consul", or "redis" (the default).
 	Server string `json:"server"`
-	// Nodes is "one" for a lock on one node, or "many", the default.
+	// Nodes is "one" for a lock on one node, or "many" (the default).
 	Nodes string `json:"nodes"`
-	// TTLUnit is the library's unit of TTLs in milliseconds. 0 means that it accepts any TTL.
+	// TTLUnit is the library's unit for TTLs, in milliseconds. 0 means that the library accepts
+	// any TTL.
 	TTLUnit number `json:"grain"`
-	// Retries says who retries if a lock is taken: driver (the default), for a library that tries
-	// only once, or library.
+	// Retries says what retries if a lock is taken: "driver" (the default), for a library that
+	// tries once, or "library".
 	Retries string `json:"retries"`
-	// Options are settings specific to this library. The first value of each is the library's
+	// Options are settings specific to this library. Each option's first value is the library's
 	// default.
 	Options []lock.Option `json:"options"`
 }
 
-// Capabilities of an adapter besides acquire and release.
+// Capabilities of an adapter, besides acquire and release.
 const (
 	canExtend        = "extend"  // a holder can extend its lock
 	canCheckHeld     = "held"    // the library can check whether a lock is held
 	canNotifyLoss    = "lost"    // the library notifies the client of a loss
-	canNotifyRenewal = "renewed" // the library reports its automatic extensions
+	canNotifyRenewal = "renewed" // the library reports automatic extensions
 	canCancel        = "cancel"  // an acquire can be canceled
 	canFence         = "fence"   // an acquire returns a fencing token
 )
@@ -61,10 +62,10 @@ var capabilities = []string{canExtend, canCheckHeld, canNotifyLoss, canNotifyRen
 
 var beliefs = []string{"", "deadline", string(lock.BySignal), string(lock.ByNothing)}
 
-// redis is the default of Hello.Server.
+// redis is the default value of Hello.Server.
 const redis = "redis"
 
-// Store returns the software that the lock's servers run. "" means Redis.
+// Store returns the software on the lock's servers, or "" for Redis.
 func (h Hello) Store() string {
 	if h.Server == redis {
 		return ""
@@ -72,7 +73,7 @@ func (h Hello) Store() string {
 	return h.Server
 }
 
-// check returns an error for the first mistake in a hello.
+// check returns an error for the first problem in a hello.
 func (h Hello) check() error {
 	switch {
 	case h.Hello != version:
@@ -80,17 +81,17 @@ func (h Hello) check() error {
 	case h.Name == "":
 		return errors.New("its hello has no name")
 	case !slices.Contains(beliefs, h.Belief):
-		return fmt.Errorf("its hello has belief %q: use deadline, signal or none", h.Belief)
-	case h.Belief == string(lock.BySignal) && !h.can(canNotifyLoss):
-		return errors.New("its hello has belief signal, but not the capability lost: add lost to can")
+		return fmt.Errorf("its hello has belief %q: use \"deadline\", \"signal\" or \"none\"", h.Belief)
+	case h.Belief == string(lock.BySignal) && !h.hasCapability(canNotifyLoss):
+		return errors.New("its hello has belief \"signal\" but not the capability \"lost\": add \"lost\" to can")
 	case !lock.ValidPrefix(h.KeyPrefix):
 		return fmt.Errorf("its hello has keyPrefix %.200q: use at most %d bytes of printable ASCII", h.KeyPrefix, lock.MaxPrefixLen)
 	case h.Server != "" && h.Server != redis && !slices.Contains(lock.Servers(), h.Server):
 		return fmt.Errorf("its hello has server %q: use one of %s", h.Server, strings.Join(append([]string{redis}, lock.Servers()...), ", "))
 	case h.Nodes != "" && h.Nodes != "one" && h.Nodes != "many":
-		return fmt.Errorf("its hello has nodes %q: use one or many", h.Nodes)
+		return fmt.Errorf("its hello has nodes %q: use \"one\" or \"many\"", h.Nodes)
 	case h.Retries != "" && h.Retries != "driver" && h.Retries != "library":
-		return fmt.Errorf("its hello has retries %q: use driver or library", h.Retries)
+		return fmt.Errorf("its hello has retries %q: use \"driver\" or \"library\"", h.Retries)
 	}
 	for _, c := range h.Can {
 		if !slices.Contains(capabilities, c) {
@@ -103,21 +104,21 @@ func (h Hello) check() error {
 // optionWord matches the names and values allowed in --set lock.options.NAME=VALUE.
 var optionWord = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
-// checkOptions returns an error for the first mistake in the options of a hello.
+// checkOptions returns an error for the first problem in the options of a hello.
 func checkOptions(options []lock.Option) error {
 	var names []string
 	for _, o := range options {
 		switch {
 		case !optionWord.MatchString(o.Name):
-			return fmt.Errorf("its hello has an option %q: use lower-case letters, digits and hyphens", o.Name)
+			return fmt.Errorf("its hello has an option %q: use lowercase letters, digits and hyphens", o.Name)
 		case slices.Contains(names, o.Name):
-			return fmt.Errorf("its hello has the duplicate option %s", o.Name)
+			return fmt.Errorf("its hello has a duplicate option %q", o.Name)
 		case len(o.Values) < 2:
-			return fmt.Errorf("its hello has option %s with %d values: list the library's default first, then at least one other", o.Name, len(o.Values))
+			return fmt.Errorf("its hello has option %q with %d values: list the library's default first, then at least one other value", o.Name, len(o.Values))
 		}
 		for _, v := range o.Values {
 			if !optionWord.MatchString(v) {
-				return fmt.Errorf("its hello has option %s with a value %q: use lower-case letters, digits and hyphens", o.Name, v)
+				return fmt.Errorf("its hello has option %q with a value %q: use lowercase letters, digits and hyphens", o.Name, v)
 			}
 		}
 		names = append(names, o.Name)
@@ -128,22 +129,22 @@ func checkOptions(options []lock.Option) error {
 // Title returns the library's name and version.
 func (h Hello) Title() string { return strings.TrimSpace(h.Name + " " + h.Version) }
 
-func (h Hello) can(capability string) bool { return slices.Contains(h.Can, capability) }
+func (h Hello) hasCapability(capability string) bool { return slices.Contains(h.Can, capability) }
 
-// Kind returns the kind of lock that the hello describes.
+// Kind returns the kind of lock described by the hello.
 func (h Hello) Kind() lock.Kind {
 	belief := lock.Belief(h.Belief)
 	if belief == "deadline" {
 		belief = lock.ByDeadline
 	}
 	var options []lock.Option
-	for _, o := range h.Options { // an adapter can't declare that an option exempts the lock from properties
+	for _, o := range h.Options { // drop Forgoes: an adapter can't exempt its lock from properties
 		options = append(options, lock.Option{Name: o.Name, Doc: o.Doc, Values: o.Values})
 	}
 	return lock.Kind{
 		Options: options,
 		New:     New, Belief: belief, Doc: h.Title(), OwnTime: true, OwnTokens: true, OneNode: h.Nodes == "one", Server: h.Store(), Prefix: h.KeyPrefix,
-		Can: lock.Features{Extend: h.can(canExtend), Fence: h.can(canFence)},
+		Can: lock.Features{Extend: h.hasCapability(canExtend), Fence: h.hasCapability(canFence)},
 	}
 }
 
@@ -158,7 +159,7 @@ type request struct {
 	Key      string            `json:"key,omitempty"`
 	Within   *float64          `json:"within,omitempty"` // milliseconds
 	Handle   string            `json:"handle,omitempty"`
-	Of       int64             `json:"of,omitempty"` // for cancel: ID of the acquire
+	Of       int64             `json:"of,omitempty"` // ID of the acquire to cancel
 }
 
 type node struct {
@@ -166,7 +167,7 @@ type node struct {
 	Addr string `json:"addr"`
 }
 
-// settings are the settings of a scenario, with durations in milliseconds.
+// settings holds a scenario's settings, with durations in milliseconds.
 type settings struct {
 	TTL      float64 `json:"ttl"`
 	Timeout  float64 `json:"timeout"`
@@ -176,22 +177,22 @@ type settings struct {
 	Tries    int     `json:"tries"`
 }
 
-func settingsOf(s lock.Settings) *settings {
-	return &settings{ms(s.TTL), ms(s.Timeout), s.Drift, ms(s.RetryMin), ms(s.RetryMax), s.Tries}
+func protocolSettings(s lock.Settings) *settings {
+	return &settings{toMillis(s.TTL), toMillis(s.Timeout), s.Drift, toMillis(s.RetryMin), toMillis(s.RetryMax), s.Tries}
 }
 
-func ms(d time.Duration) float64 { return float64(d) / 1e6 }
+func toMillis(d time.Duration) float64 { return float64(d) / 1e6 }
 
 // reply is a line from an adapter after the hello.
 type reply struct {
-	ID      number `json:"id"` // of the request, or 0 for a notification
+	ID      number `json:"id"` // ID of the request, or 0 for a notification
 	OK      bool   `json:"ok"`
-	No      string `json:"no"` // kind of refusal, see the refusal constants
+	No      string `json:"no"` // kind of refusal; see refusedTaken and the other constants
 	Why     string `json:"why"`
 	Quorum  number `json:"quorum"`
 	Handle  string `json:"handle"`
 	Until   number `json:"until"`
-	Clock   string `json:"clock"` // clock of until and at: monotonic or wall
+	Clock   string `json:"clock"` // clock that until and at refer to: "monotonic" or "wall"
 	Token   string `json:"token"`
 	Fence   number `json:"fence"`
 	Held    *bool  `json:"held"`
@@ -203,23 +204,23 @@ type reply struct {
 	Wall    number `json:"wall"`
 }
 
-// Values of no in a reply that isn't ok.
+// Values of No in a reply that isn't ok.
 const (
 	refusedTaken       = "taken"       // another client has the lock
-	refusedUnknown     = "unknown"     // not acquired, or the outcome is unknown
-	refusedNotHeld     = "not-held"    // definite refusal of a release or extend
+	refusedUnknown     = "unknown"     // the lock was not acquired, or the outcome is unknown
+	refusedNotHeld     = "not-held"    // definite refusal of a release or an extend
 	refusedCanceled    = "cancelled"   // canceled as requested
 	refusedUnsupported = "unsupported" // not supported by the library
-	refusedError       = "error"       // the library failed with an exception
+	refusedError       = "error"       // the library threw an exception
 )
 
 var refusals = []string{refusedTaken, refusedUnknown, refusedNotHeld, refusedCanceled, refusedUnsupported, refusedError}
 
-// number is a JSON number or a string with a whole number, because some languages can't represent
+// number is a JSON number, or a string with a whole number, because some languages can't represent
 // integers above 2^53.
 type number int64
 
-// UnmarshalJSON accepts 12, "12" and 1.2e1. null leaves n unchanged.
+// UnmarshalJSON accepts 12, "12" and 1.2e1. A null leaves n unchanged.
 func (n *number) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		return nil
@@ -235,8 +236,8 @@ func (n *number) UnmarshalJSON(b []byte) error {
 }
 
 // readLine reads a line and decodes its JSON.
-func readLine(from *bufio.Reader, to any) error {
-	b, err := from.ReadSlice('\n')
+func readLine(r *bufio.Reader, v any) error {
+	b, err := r.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
 		return fmt.Errorf("a line on its stdout is longer than %d bytes: %.60q…", maxLineLen, b)
@@ -245,13 +246,13 @@ func readLine(from *bufio.Reader, to any) error {
 	case err != nil:
 		return errors.New("its stdout has ended")
 	}
-	if err := json.Unmarshal(b, to); err != nil {
+	if err := json.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("a line on its stdout violates the protocol: %.100q: %w; redirect the library's output to stderr", bytes.TrimSpace(b), err)
 	}
 	return nil
 }
 
-// check returns an error for the first mistake in a reply.
+// check returns an error for the first problem in a reply.
 func (r reply) check() error {
 	switch {
 	case r.Lost != "" && r.Renewed != "":
@@ -266,7 +267,7 @@ func (r reply) check() error {
 		return fmt.Errorf("answer %d is neither ok nor a known refusal (%q): use one of %s", r.ID, r.No, strings.Join(refusals, ", "))
 	}
 	if r.Until != 0 && r.Clock != "monotonic" && r.Clock != "wall" {
-		return fmt.Errorf("answer %d has a deadline with clock %q: use monotonic or wall", r.ID, r.Clock)
+		return fmt.Errorf("answer %d has a deadline with clock %q: use \"monotonic\" or \"wall\"", r.ID, r.Clock)
 	}
 	return nil
 }

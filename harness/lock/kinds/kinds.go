@@ -26,7 +26,7 @@ var All = map[string]lock.Kind{
 		Can: lock.Features{Extend: true, Limit: true, Fence: true}, Options: redlock.Options, Distinct: true},
 	"broken":   {Doc: "redlock with one deliberate mistake, selected by lock.mistake", New: broken.New, Can: allFeatures},
 	"single":   {Doc: "one key on one server", New: single.New, OneNode: true, Can: withoutFencing},
-	"failover": {Doc: "single, on a master with a replica that may take its place", New: single.New, OneNode: true, Can: withoutFencing},
+	"failover": {Doc: "single, on a master whose replica may take its place", New: single.New, OneNode: true, Can: withoutFencing},
 
 	// Published libraries, unmodified.
 	"redsync":   {Doc: "go-redsync/redsync v4", New: redsync.New, OwnTime: true, Can: lock.Features{Extend: true}, Options: redsync.Options},
@@ -44,19 +44,19 @@ var (
 // Names lists the kinds in alphabetical order.
 func Names() []string { return slices.Sorted(maps.Keys(All)) }
 
-// Setups lists the setups of a kind: the kind with its default options, and with each other value
-// of each option.
+// Setups lists a kind's setups: the kind with its default options, and the kind with each other
+// value of each option.
 func Setups(kind string) []string {
-	all := []string{kind}
+	setups := []string{kind}
 	for _, o := range All[kind].Options {
 		for _, value := range o.Values[1:] {
-			all = append(all, kind+":"+strings.TrimPrefix(o.With+","+o.Name+"="+value, ","))
+			setups = append(setups, kind+":"+strings.TrimPrefix(o.With+","+o.Name+"="+value, ","))
 		}
 	}
-	return all
+	return setups
 }
 
-// Claims quotes the guarantees in the documentation of a kind, with their source, by kind and
+// Claims quotes the guarantees in the kinds' documentation, with their sources, by kind and
 // property. The documentation doesn't mention properties that are not listed.
 var Claims = map[string]map[string]string{
 	"redlock":  patternClaims("the specification"),
@@ -69,14 +69,14 @@ var Claims = map[string]map[string]string{
 			`"The returned ctx will be canceled automatically and immediately once the KeyMajority is not held anymore" (README, of client-side caching)`),
 }
 
-// A lock that provides mutual exclusion is also lease-linearizable: a single lease lock could have
-// given all of its answers.
+// A lock that provides mutual exclusion is lease-linearizable, too: a single lease lock could have
+// given all its answers.
 const (
 	mutualExclusion   = "mutual-exclusion"
 	leaseLinearizable = "lease-linearizable"
 )
 
-// patternClaims returns the guarantees that the documentation page on the pattern states as three
+// patternClaims returns the guarantees that the documentation of the pattern states as three
 // "safety and liveness guarantees".
 func patternClaims(source string) map[string]string {
 	const page = " (redis.io, Distributed Locks with Redis; "
@@ -88,7 +88,7 @@ func patternClaims(source string) map[string]string {
 	}
 }
 
-func withClaim(claims map[string]string, property, words string) map[string]string {
-	claims[property] = words
+func withClaim(claims map[string]string, property, quote string) map[string]string {
+	claims[property] = quote
 	return claims
 }

@@ -13,7 +13,7 @@ import (
 	"lockpick/redlock/redisnode/redistest"
 )
 
-func TestNames(t *testing.T) {
+func TestNamesAreSorted(t *testing.T) {
 	if got := Names(); !slices.IsSorted(got) || len(got) != len(All) || !slices.Contains(got, "redlock") {
 		t.Errorf("kinds: %v", got)
 	}
@@ -21,13 +21,13 @@ func TestNames(t *testing.T) {
 
 // Scenarios refer to options by name alone, so two kinds must not define the same option.
 func TestOptionsAreDistinct(t *testing.T) {
-	of := map[string]string{}
+	kindOf := map[string]string{}
 	for _, kind := range Names() {
 		for _, o := range All[kind].Options {
-			if other, had := of[o.Name]; had || o.Doc == "" || len(o.Values) < 2 {
+			if other, exists := kindOf[o.Name]; exists || o.Doc == "" || len(o.Values) < 2 {
 				t.Errorf("option %s of %s: doc %q, values %q; also defined by %q", o.Name, kind, o.Doc, o.Values, other)
 			}
-			of[o.Name] = kind
+			kindOf[o.Name] = kind
 		}
 	}
 }
@@ -66,8 +66,8 @@ func TestOneTryDoesNotWait(t *testing.T) {
 	}
 }
 
-// A lock's deadline depends only on its settings: the TTL minus the drift, and minus at most the 2
-// ms that the specification adds to the drift. A library's own default for drift must not have any
+// A lock's deadline depends on nothing but its settings: it is the TTL minus the drift, minus up to
+// 2 ms that the specification adds to the drift. A library's own default drift must not have any
 // effect.
 func TestDeadlineFollowsDriftSetting(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
@@ -75,15 +75,15 @@ func TestDeadlineFollowsDriftSetting(t *testing.T) {
 	for _, name := range Names() {
 		for i, drift := range []float64{0, 0.1} {
 			l := open(t, "c1", addr, lock.Settings{Kind: name, Timeout: 5 * time.Second, TTL: ttl, Drift: drift})
-			began := time.Now()
+			start := time.Now()
 			h, err := l.Acquire(t.Context(), fmt.Sprintf("drift-%s-%d", name, i))
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			margin := time.Duration(drift * float64(ttl))
-			first, last := began.Add(ttl-margin-2*time.Millisecond), time.Now().Add(ttl-margin)
-			if until := h.Deadline(); All[name].Belief == lock.ByDeadline && (until.Before(first) || until.After(last)) {
-				t.Errorf("%s with a drift of %v: deadline %v after the start of the acquire, want %v to %v", name, drift, until.Sub(began), first.Sub(began), last.Sub(began))
+			earliest, latest := start.Add(ttl-margin-2*time.Millisecond), time.Now().Add(ttl-margin)
+			if until := h.Deadline(); All[name].Belief == lock.ByDeadline && (until.Before(earliest) || until.After(latest)) {
+				t.Errorf("%s with a drift of %v: deadline %v after the start of the acquire, want %v to %v", name, drift, until.Sub(start), earliest.Sub(start), latest.Sub(start))
 			}
 		}
 	}

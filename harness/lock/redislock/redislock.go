@@ -3,13 +3,13 @@
 //
 // It converts Settings to the library's options, and the library's ErrLockNotHeld and
 // ErrNotObtained to lock.ErrNotHeld. The library itself is unmodified. It calls package time
-// directly. Tokens and delays are drawn by name, "token/3/0" and "retry/2", and all tries of an
-// acquire use the same token. The library has no deadline, so the adapter computes the one that
-// callers would assume: the TTL from the start of the successful try, minus the drift. The
-// library's acquire fails when a request fails, and doesn't clean up. While there are tries left,
-// the adapter calls it again with another token, as callers would.
+// directly. Tokens and delays are drawn by name, such as "token/3/0" and "retry/2", and all tries
+// of one call to the library use the same token. The library has no deadline, so the adapter
+// computes the deadline that callers would assume: the TTL from the start of the successful try,
+// minus the drift. The library's acquire fails as soon as a request fails, and doesn't clean up.
+// While there are tries left, the adapter calls it again with another token, as callers would.
 //
-// Deliberately missing: fencing tokens and a limit of extensions, which the library doesn't have.
+// Deliberately missing: fencing tokens and a limit on extensions, which the library doesn't have.
 package redislock
 
 import (
@@ -42,28 +42,28 @@ func New(env lock.Env) (lock.Lock, error) {
 
 // library adapts redislock to lock.Lock.
 type library struct {
-	env      lock.Env
-	settings lock.Settings
-	client   *redis.Client
-	locker   *redislock.Client
-	drawn    int // number of tokens drawn
-	delays   int
+	env        lock.Env
+	settings   lock.Settings
+	client     *redis.Client
+	locker     *redislock.Client
+	tokenCount int // number of tokens drawn
+	delayCount int
 }
 
 func (l *library) Close() error { return l.client.Close() }
 
 // Acquire implements lock.Lock. If ctx has no deadline, the library gives up after a TTL.
 func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) {
-	t := &retryStrategy{library: l, left: l.settings.Tries, began: time.Now()}
+	strategy := &retryStrategy{library: l, triesLeft: l.settings.Tries, tryStart: time.Now()}
 	for {
-		l.drawn++
-		held, err := l.locker.Obtain(ctx, key, l.settings.TTL, &redislock.Options{RetryStrategy: t, Token: l.env.Token(l.drawn)})
+		l.tokenCount++
+		obtained, err := l.locker.Obtain(ctx, key, l.settings.TTL, &redislock.Options{RetryStrategy: strategy, Token: l.env.Token(l.tokenCount)})
 		if err == nil {
-			h := &handle{library: l, lock: held}
-			h.setDeadline(t.began)
+			h := &handle{library: l, lock: obtained}
+			h.setDeadline(strategy.tryStart)
 			return h, nil
 		}
-		delay := t.NextBackoff()
+		delay := strategy.NextBackoff()
 		if errors.Is(err, redislock.ErrNotObtained) || delay == 0 || ctx.Err() != nil {
 			return nil, fmt.Errorf("acquire %q: %w", key, err)
 		}
@@ -76,19 +76,19 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 
 // retryStrategy implements the library's RetryStrategy, with a random delay before each retry.
 type retryStrategy struct {
-	library *library
-	left    int
-	began   time.Time // not after the start of the last try
+	library   *library
+	triesLeft int
+	tryStart  time.Time // at or before the start of the last try
 }
 
 func (t *retryStrategy) NextBackoff() time.Duration {
 	l := t.library
-	if t.left--; t.left <= 0 {
+	if t.triesLeft--; t.triesLeft <= 0 {
 		return 0
 	}
-	l.delays++
-	delay := max(l.env.Delay(l.delays, l.settings.RetryMin, l.settings.RetryMax), 1) // 0 would end the acquire
-	t.began = time.Now().Add(delay)
+	l.delayCount++
+	delay := max(l.env.Delay(l.delayCount, l.settings.RetryMin, l.settings.RetryMax), 1) // a delay of 0 would end the acquire
+	t.tryStart = time.Now().Add(delay)
 	return delay
 }
 
@@ -105,9 +105,9 @@ var (
 )
 
 // setDeadline computes the deadline of a lock that was requested at the given time.
-func (h *handle) setDeadline(asked time.Time) {
+func (h *handle) setDeadline(start time.Time) {
 	s := h.library.settings
-	h.deadline = asked.Add(s.TTL - redlock.Drift(s.TTL, s.Drift))
+	h.deadline = start.Add(s.TTL - redlock.Drift(s.TTL, s.Drift))
 }
 
 func (h *handle) Deadline() time.Time { return h.deadline }
@@ -116,10 +116,10 @@ func (h *handle) Token() string       { return h.lock.Token() }
 func (h *handle) Release(ctx context.Context) error { return toNotHeld(h.lock.Release(ctx)) }
 
 func (h *handle) Extend(ctx context.Context) error {
-	asked := time.Now()
+	start := time.Now()
 	err := toNotHeld(h.lock.Refresh(ctx, h.library.settings.TTL, nil))
 	if err == nil {
-		h.setDeadline(asked)
+		h.setDeadline(start)
 	}
 	return err
 }

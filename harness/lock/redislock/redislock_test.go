@@ -34,7 +34,7 @@ func env(client string, addrs ...string) lock.Env {
 	return e
 }
 
-func TestTwoClients(t *testing.T) {
+func TestClientsExcludeEachOther(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	first, second := redistest.Open(t, New, env("c1", addr)), redistest.Open(t, New, env("c2", addr))
 	server := redis.NewClient(&redis.Options{Addr: addr})
@@ -45,26 +45,26 @@ func TestTwoClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left, _ := server.PTTL(ctx, "k").Result()
-	if d := h.Deadline().Sub(start); d < 9*time.Second || h.Deadline().After(time.Now().Add(left)) {
-		t.Errorf("deadline in %v, but the key expires in %v", d, left)
+	ttl, _ := server.PTTL(ctx, "k").Result()
+	if d := h.Deadline().Sub(start); d < 9*time.Second || h.Deadline().After(time.Now().Add(ttl)) {
+		t.Errorf("deadline in %v, after the key expires in %v", d, ttl)
 	}
 	if v, _ := server.Get(ctx, "k").Result(); v != h.(lock.Tokener).Token() || len(v) != 40 {
-		t.Errorf("value %q on the node, want the token of 20 bytes", v)
+		t.Errorf("value %q on the node, want the lock's 20-byte token", v)
 	}
 	if _, err := second.Acquire(ctx, "k"); !errors.Is(err, redislock.ErrNotObtained) {
 		t.Errorf("second client: %v, want %v", err, redislock.ErrNotObtained)
 	}
-	until := h.Deadline()
-	if err := h.(lock.Extender).Extend(ctx); err != nil || !h.Deadline().After(until) {
-		t.Errorf("extend: %v, deadline moved %v", err, h.Deadline().Sub(until))
+	deadline := h.Deadline()
+	if err := h.(lock.Extender).Extend(ctx); err != nil || !h.Deadline().After(deadline) {
+		t.Errorf("extend: %v, deadline moved %v", err, h.Deadline().Sub(deadline))
 	}
 	if err := h.Release(ctx); err != nil {
 		t.Error(err)
 	}
-	until = h.Deadline()
+	deadline = h.Deadline()
 	for op, f := range map[string]func(context.Context) error{"release": h.Release, "extend": h.(lock.Extender).Extend} {
-		if err := f(ctx); !errors.Is(err, lock.ErrNotHeld) || h.Deadline() != until {
+		if err := f(ctx); !errors.Is(err, lock.ErrNotHeld) || h.Deadline() != deadline {
 			t.Errorf("%s of a missing key: %v, want %v", op, err, lock.ErrNotHeld)
 		}
 	}
@@ -76,9 +76,9 @@ func TestTwoClients(t *testing.T) {
 	}
 }
 
-// scriptedNode returns a dial function for a node that answers each EVALSHA with one of the
-// replies, after the given virtual time.
-func scriptedNode(took time.Duration, replies ...string) func(context.Context, string, string) (net.Conn, error) {
+// scriptedNode returns a dial function for a node that answers each EVALSHA with the next reply,
+// after the given virtual time.
+func scriptedNode(delay time.Duration, replies ...string) func(context.Context, string, string) (net.Conn, error) {
 	return func(context.Context, string, string) (net.Conn, error) {
 		client, node := net.Pipe()
 		go func() {
@@ -95,7 +95,7 @@ func scriptedNode(took time.Duration, replies ...string) func(context.Context, s
 				if len(replies) == 0 {
 					continue // no more answers
 				}
-				time.Sleep(took)
+				time.Sleep(delay)
 				reply := replies[0]
 				replies = replies[1:]
 				io.WriteString(node, reply)
@@ -110,8 +110,8 @@ func scriptedNode(took time.Duration, replies ...string) func(context.Context, s
 func TestDeadlineAndDrawNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := env("c1", "10.0.0.1:6379")
-		var drawn []string
-		e.Random = func(name string) uint64 { drawn = append(drawn, name); return 0 }
+		var names []string
+		e.Random = func(name string) uint64 { names = append(names, name); return 0 }
 		e.Settings.Timeout, e.Settings.Tries, e.Settings.Drift = 50*time.Millisecond, 0, 0.01
 		e.Settings.RetryMin, e.Settings.RetryMax = 20*time.Millisecond, 20*time.Millisecond
 		e.Dial = scriptedNode(10*time.Millisecond, "$-1\r\n", "$-1\r\n", "+OK\r\n")
@@ -124,8 +124,8 @@ func TestDeadlineAndDrawNames(t *testing.T) {
 		if got, want := h.Deadline().Sub(start), 2*(10+20)*time.Millisecond+10*time.Second-100*time.Millisecond-2*time.Millisecond; got != want {
 			t.Errorf("deadline %v after the start, want %v", got, want)
 		}
-		if want := strings.Fields("token/1/0 token/1/1 token/1/2 retry/1 retry/2"); !slices.Equal(drawn, want) {
-			t.Errorf("drawn: %v\nwant:  %v", drawn, want)
+		if want := strings.Fields("token/1/0 token/1/1 token/1/2 retry/1 retry/2"); !slices.Equal(names, want) {
+			t.Errorf("drawn: %v\nwant:  %v", names, want)
 		}
 		start = time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), 180*time.Millisecond)
@@ -133,9 +133,9 @@ func TestDeadlineAndDrawNames(t *testing.T) {
 		if _, err := l.Acquire(ctx, "k"); err == nil || time.Since(start) != 180*time.Millisecond {
 			t.Errorf("unresponsive node: %v after %v, want an error when the context has ended", err, time.Since(start))
 		}
-		// The last try may be ended by its own timeout or by the context.
-		if want := strings.Fields("token/2/0 token/2/1 token/2/2 retry/3 token/3/0 token/3/1 token/3/2 retry/4"); len(drawn) < 13 || !slices.Equal(drawn[5:13], want) {
-			t.Errorf("drawn: %v\nwant:  %v", drawn[5:], want)
+		// Either its own timeout or the context may end the last try.
+		if want := strings.Fields("token/2/0 token/2/1 token/2/2 retry/3 token/3/0 token/3/1 token/3/2 retry/4"); len(names) < 13 || !slices.Equal(names[5:13], want) {
+			t.Errorf("drawn: %v\nwant:  %v", names[5:], want)
 		}
 		time.Sleep(10 * time.Second)
 	})
@@ -145,14 +145,14 @@ func TestRejectsInvalidSettings(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
 		"has no node: specify one":         func(e *lock.Env) { e.Nodes = nil },
 		"it has only one node":             func(e *lock.Env) { e.Settings.Ask = "sequential" },
-		"use kind broken":                  func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		`use kind "broken"`:                func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
 		"no fencing tokens: remove":        func(e *lock.Env) { e.Settings.Fence = true },
 		"can't limit extensions: remove e": func(e *lock.Env) { e.Settings.Extends = 3 },
 	} {
 		e := env("c1", "127.0.0.1:1")
 		change(&e)
 		if l, err := New(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error: %v; want one containing %q", err, want)
+			t.Errorf("error: %v; want an error containing %q", err, want)
 		}
 	}
 }

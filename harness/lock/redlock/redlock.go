@@ -50,10 +50,10 @@ func New(env lock.Env) (lock.Lock, error) {
 func configure(env lock.Env) (cfg redlock.Config, err error) {
 	s := env.Settings
 	if s.Mistake != "" {
-		return cfg, fmt.Errorf("lock %s does not support mistake %q: use kind broken", s.Kind, s.Mistake)
+		return cfg, fmt.Errorf("lock %q does not support mistake %q: use kind \"broken\"", s.Kind, s.Mistake)
 	}
 	if s.Ask != "" && s.Ask != "multiplexed" && s.Ask != "sequential" {
-		return cfg, fmt.Errorf("lock %s does not support ask: %q: use multiplexed or sequential", s.Kind, s.Ask)
+		return cfg, fmt.Errorf("lock %q does not support ask: %q: use \"multiplexed\" or \"sequential\"", s.Kind, s.Ask)
 	}
 	if s.TTL == 0 {
 		s.TTL = defaultTTL
@@ -65,7 +65,7 @@ func configure(env lock.Env) (cfg redlock.Config, err error) {
 	}, nil
 }
 
-// goRedisNodes returns nodes that are accessed with go-redis, and their clients.
+// goRedisNodes returns nodes accessed with go-redis, and their clients.
 func goRedisNodes(env lock.Env) (nodes []redlock.Node, clients lock.Clients[*redis.Client]) {
 	for _, n := range env.Nodes {
 		o := redisnode.Options(n.Addr)
@@ -85,18 +85,18 @@ type node struct {
 
 func (n node) String() string { return n.name }
 
-// namedRandom returns a function that fills bytes with 64-bit words, each drawn with its own name.
+// namedRandom returns a function that fills bytes with 64-bit words, each drawn under its own name.
 func namedRandom(random func(string) uint64) func(string, []byte) error {
 	var mu sync.Mutex
-	drawn := map[string]int{}
-	return func(use string, b []byte) error {
+	drawCounts := map[string]int{}
+	return func(purpose string, b []byte) error {
 		mu.Lock()
-		drawn[use]++
-		n := drawn[use]
+		drawCounts[purpose]++
+		n := drawCounts[purpose]
 		mu.Unlock()
 		for word := 0; len(b) > 0; word++ {
 			var w [8]byte
-			binary.LittleEndian.PutUint64(w[:], random(fmt.Sprintf("%s/%d/%d", use, n, word)))
+			binary.LittleEndian.PutUint64(w[:], random(fmt.Sprintf("%s/%d/%d", purpose, n, word)))
 			b = b[copy(b, w[:]):]
 		}
 		return nil
@@ -109,7 +109,7 @@ type reference struct {
 	redlock   *redlock.Client
 }
 
-// Acquire implements lock.Lock. If ctx ended, the error wraps its error.
+// Acquire implements lock.Lock. If ctx has ended, the error wraps ctx's error.
 func (l *reference) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	held, err := l.redlock.Acquire(ctx, key)
 	if err != nil {
@@ -145,7 +145,7 @@ func toNotHeld(err error) error {
 
 var _ lock.Factory = Hardened
 
-// Options are the settings specific to kind hardened.
+// Options are the settings specific to kind "hardened".
 var Options = []lock.Option{
 	{Name: "quarantine", Doc: "a node that has restarted or lost its data doesn't vote for one TTL, which delays acquires; c1 acts as the administrator who declares new nodes ready", Values: []string{"no", "yes"}, Forgoes: []string{"fault-tolerance", "deadlock-freedom"}},
 	{Name: "repair", Doc: "once a majority has confirmed the lock, an extension restores the key on nodes that lost it", Values: []string{"no", "yes"}},
@@ -161,18 +161,18 @@ func Hardened(env lock.Env) (lock.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := env.Settings.Options
-	l := &hardenedLock{after: env.After, context: own["context"]}
-	if own["late-timers"] == "yes" {
+	options := env.Settings.Options
+	l := &hardenedLock{after: env.After, context: options["context"]}
+	if options["late-timers"] == "yes" {
 		cfg.After = func(d time.Duration) <-chan time.Time { return env.After(d + cfg.TTL/2) }
 	}
-	if own["wire"] == "yes" {
+	if options["wire"] == "yes" {
 		cfg.Nodes, l.clients = wireNodes(env, cfg)
 	} else {
 		cfg.Nodes, l.clients = goRedisNodes(env)
 	}
-	cfg.Repair = own["repair"] == "yes"
-	if own["quarantine"] == "yes" {
+	cfg.Repair = options["repair"] == "yes"
+	if options["quarantine"] == "yes" {
 		cfg.Quarantine = cfg.TTL
 		if env.Client == administrator {
 			l.newNodes = cfg
@@ -184,7 +184,7 @@ func Hardened(env lock.Env) (lock.Lock, error) {
 	return l, nil
 }
 
-// wireNodes returns nodes that are accessed with package wire.
+// wireNodes returns nodes accessed with package wire.
 func wireNodes(env lock.Env, cfg redlock.Config) (nodes []redlock.Node, closers lock.Clients[*wire.Node]) {
 	timeout := cmp.Or(cfg.Timeout, min(50*time.Millisecond, cfg.TTL/10)) // as in package redlock
 	for _, n := range env.Nodes {
@@ -207,27 +207,27 @@ type hardenedLock struct {
 	clients  io.Closer
 	locker   *redlock.Locker
 	after    func(time.Duration) <-chan time.Time
-	context  string         // the option
-	newNodes redlock.Config // its nodes have not been declared ready yet
+	context  string         // value of the option context
+	newNodes redlock.Config // configuration whose nodes have yet to be declared ready
 }
 
 // administrator is the client that declares new nodes ready before its first acquire.
 const administrator = "c1"
 
-// declareReady tells the nodes that they haven't lost any data, as an administrator does when
+// declareReady tells the nodes that they haven't lost any data, as an administrator does after
 // setting them up.
 func (l *hardenedLock) declareReady(ctx context.Context) {
-	var asked sync.WaitGroup
+	var wg sync.WaitGroup
 	ctx, cancel := context.WithTimeout(ctx, l.newNodes.TTL/2)
 	defer cancel()
 	for _, n := range l.newNodes.Nodes {
-		asked.Go(func() { n.(interface{ Ready(context.Context) error }).Ready(ctx) }) // a node that doesn't answer starts with a quarantine
+		wg.Go(func() { n.(interface{ Ready(context.Context) error }).Ready(ctx) }) // a node that doesn't answer starts in quarantine
 	}
-	asked.Wait()
+	wg.Wait()
 	l.newNodes.Nodes = nil
 }
 
-// Acquire implements lock.Lock. If ctx ended, the error wraps its error.
+// Acquire implements lock.Lock. If ctx has ended, the error wraps ctx's error.
 func (l *hardenedLock) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	l.declareReady(ctx)
 	held, err := l.locker.Acquire(ctx, key)
@@ -235,22 +235,23 @@ func (l *hardenedLock) Acquire(ctx context.Context, key string) (lock.Handle, er
 		return nil, errors.Join(lock.ErrBroken, err)
 	}
 	if err != nil {
-		if ctx.Err() != nil { // send pending releases first, even if the client retries at once
+		if ctx.Err() != nil { // let pending releases go first, even if the client retries at once
 			<-l.after(time.Microsecond)
 		}
 		return nil, err
 	}
 	switch l.context {
 	case "taken":
-		return contextTaken{notifiedLease{lease{held}}}, nil
+		return contextLease{notifiedLease{lease{held}}}, nil
 	case "late":
-		return contextLate{lease{held}}, nil
+		return lateContextLease{lease{held}}, nil
 	}
 	return notifiedLease{lease{held}}, nil
 }
 
-// Close implements lock.Lock. It first finishes the lock's background work, then closes the
-// connections. A node that is down at the end is not the lock's fault.
+// Close implements lock.Lock. It finishes the lock's background work and then closes the
+// connections. It ignores releases that are still pending: a node that is down at the end is not
+// the lock's fault.
 func (l *hardenedLock) Close() error {
 	err := l.locker.Close()
 	if errors.Is(err, redlock.ErrReleasesPending) {
@@ -267,22 +268,22 @@ var (
 	_ lock.Fencer       = lease{}
 	_ lock.LossNotifier = notifiedLease{}
 
-	_ lock.ContextHandle = contextTaken{}
-	_ lock.ContextHandle = contextLate{}
+	_ lock.ContextHandle = contextLease{}
+	_ lock.ContextHandle = lateContextLease{}
 )
 
-// notifiedLease is a lease whose client relies on its deadline and watches for its loss. The
+// notifiedLease is a lease whose client relies on the deadline and watches for a loss. The lease's
 // context is in use from the start.
 type notifiedLease struct{ lease }
 
 func (h notifiedLease) Lost() <-chan struct{} { return h.held.Context().Done() }
 
-// contextTaken is a notifiedLease whose client relies on the context.
-type contextTaken struct{ notifiedLease }
+// contextLease is a notifiedLease whose client relies on the context.
+type contextLease struct{ notifiedLease }
 
-func (h contextTaken) Context() context.Context { return h.held.Context() }
+func (h contextLease) Context() context.Context { return h.held.Context() }
 
-// contextLate is a lease whose client requests the context only when it needs to check it.
-type contextLate struct{ lease }
+// lateContextLease is a lease whose client doesn't request the context until it needs to check it.
+type lateContextLease struct{ lease }
 
-func (h contextLate) Context() context.Context { return h.held.Context() }
+func (h lateContextLease) Context() context.Context { return h.held.Context() }

@@ -17,13 +17,13 @@ import (
 	"lockpick/redlock/redisnode/redistest"
 )
 
-// draws records the names of all draws.
-type draws struct {
+// drawRecorder records the names of all draws.
+type drawRecorder struct {
 	mu    sync.Mutex
 	names []string
 }
 
-func (d *draws) random(name string) uint64 {
+func (d *drawRecorder) random(name string) uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.names = append(d.names, name)
@@ -32,9 +32,9 @@ func (d *draws) random(name string) uint64 {
 	return h.Sum64()
 }
 
-// env returns an environment with real nodes. Its timeouts are long, because no test waits for a
+// env returns an environment with real nodes. Its timeouts are long because no test waits for a
 // timeout to pass.
-func env(addrs []string, d *draws) lock.Env {
+func env(addrs []string, d *drawRecorder) lock.Env {
 	e := lock.Env{
 		Client: "c1", Now: time.Now, After: time.After, Random: d.random,
 		Dial: (&net.Dialer{}).DialContext,
@@ -49,12 +49,12 @@ func env(addrs []string, d *draws) lock.Env {
 	return e
 }
 
-func TestTwoClients(t *testing.T) {
+func TestClientsExcludeEachOther(t *testing.T) {
 	addrs := redistest.Start(t, 3)
-	one, two := &draws{}, &draws{}
-	first := redistest.Open(t, New, env(addrs, one))
-	e := env(addrs, two)
-	e.Random = func(name string) uint64 { return two.random("c2/" + name) }
+	firstDraws, secondDraws := &drawRecorder{}, &drawRecorder{}
+	first := redistest.Open(t, New, env(addrs, firstDraws))
+	e := env(addrs, secondDraws)
+	e.Random = func(name string) uint64 { return secondDraws.random("c2/" + name) }
 	second := redistest.Open(t, New, e)
 
 	ctx, start := context.Background(), time.Now()
@@ -66,7 +66,7 @@ func TestTwoClients(t *testing.T) {
 		t.Errorf("deadline in %v, want 9.898s from the start", d)
 	}
 	if _, err := second.Acquire(ctx, "k"); !errors.Is(err, redlock.ErrTaken) || !strings.Contains(err.Error(), "n2 refused") {
-		t.Errorf("second client: %v; want ErrTaken with the nodes that refused", err)
+		t.Errorf("second client: %v; want ErrTaken and the nodes that refused", err)
 	}
 	if err := h.(lock.Extender).Extend(ctx); err != nil {
 		t.Error(err)
@@ -84,15 +84,15 @@ func TestTwoClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	if fence := h.(lock.Fencer).Fence(); fence != 0 {
-		t.Errorf("a handle without a fencing token has %d", fence)
+		t.Errorf("fencing token %d, want none", fence)
 	}
 	if err := h.Release(ctx); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestFence(t *testing.T) {
-	e := env(redistest.Start(t, 3), &draws{})
+func TestFencingTokensIncrease(t *testing.T) {
+	e := env(redistest.Start(t, 3), &drawRecorder{})
 	e.Settings.Fence = true
 	l := redistest.Open(t, New, e)
 	for want := int64(1); want <= 3; want++ {
@@ -114,7 +114,7 @@ func TestDrawsHaveDistinctNames(t *testing.T) {
 	addrs := redistest.Start(t, 1)
 	var tokens []string
 	for range 2 {
-		d := &draws{}
+		d := &drawRecorder{}
 		e := env(addrs, d)
 		e.Settings.Tries = 2
 		l := redistest.Open(t, New, e)
@@ -135,12 +135,12 @@ func TestDrawsHaveDistinctNames(t *testing.T) {
 		tokens = append(tokens, h.(lock.Tokener).Token())
 	}
 	if tokens[0] != tokens[1] || len(tokens[0]) != 40 {
-		t.Errorf("tokens of two runs: %v; want the same one of 20 bytes", tokens)
+		t.Errorf("tokens in two runs: %v; want equal 20-byte tokens", tokens)
 	}
 }
 
-func TestCanceled(t *testing.T) {
-	l := redistest.Open(t, New, env(redistest.Start(t, 1), &draws{}))
+func TestCanceledAcquireFails(t *testing.T) {
+	l := redistest.Open(t, New, env(redistest.Start(t, 1), &drawRecorder{}))
 	for _, c := range []struct {
 		end  func() (context.Context, context.CancelFunc)
 		want error
@@ -165,28 +165,28 @@ func TestCanceled(t *testing.T) {
 func TestRejectsInvalidSettings(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
 		"no nodes: need at least one": func(e *lock.Env) { e.Nodes = nil },
-		"use multiplexed or sequential": func(e *lock.Env) {
+		`use "multiplexed" or "sequential"`: func(e *lock.Env) {
 			e.Settings.Ask = "politely"
 		},
-		"use kind broken":      func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		`use kind "broken"`:    func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
 		"at most half the TTL": func(e *lock.Env) { e.Settings.Timeout = 9 * time.Second },
 	} {
-		e := env([]string{"127.0.0.1:1"}, &draws{})
+		e := env([]string{"127.0.0.1:1"}, &drawRecorder{})
 		change(&e)
 		if l, err := New(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error: %v; want one containing %q", err, want)
+			t.Errorf("error: %v; want an error containing %q", err, want)
 		}
 	}
 }
 
-// A client that relies on the lease's context either watches it from the start, or requests it only
-// when it needs to check it.
+// A client that relies on the lease's context either watches it from the start or doesn't request
+// it until it needs to check it.
 func TestContextOption(t *testing.T) {
 	addrs := redistest.Start(t, 1)
-	for option, want := range map[string]struct{ listens, asks bool }{
+	for option, want := range map[string]struct{ hasNotifier, hasContext bool }{
 		"": {true, false}, "no": {true, false}, "taken": {true, true}, "late": {false, true},
 	} {
-		e := env(addrs, &draws{})
+		e := env(addrs, &drawRecorder{})
 		e.Settings.Options = map[string]string{"context": option}
 		l, err := Hardened(e)
 		if err != nil {
@@ -196,26 +196,26 @@ func TestContextOption(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, watches := h.(lock.LossNotifier)
-		c, checks := h.(lock.ContextHandle)
-		if watches != want.listens || checks != want.asks || checks && c.Context().Err() != nil {
-			t.Errorf("option %q: the client watches %v and checks %v, want %+v, and the context must not have ended", option, watches, checks, want)
+		_, isNotifier := h.(lock.LossNotifier)
+		c, hasContext := h.(lock.ContextHandle)
+		if isNotifier != want.hasNotifier || hasContext != want.hasContext || hasContext && c.Context().Err() != nil {
+			t.Errorf("option %q: loss notifier %v, context handle %v, want %+v and a context that has not ended", option, isNotifier, hasContext, want)
 		}
 		if err := errors.Join(h.Release(t.Context()), l.Close()); err != nil {
 			t.Error(err)
 		}
-		if checks && c.Context().Err() == nil {
+		if hasContext && c.Context().Err() == nil {
 			t.Errorf("option %q: the context is not canceled after the release", option)
 		}
 	}
 }
 
-// The option delays the lock's timers by half a TTL.
-func TestLateTimers(t *testing.T) {
-	e := env(redistest.Start(t, 1), &draws{})
+// The option late-timers delays the lock's timers by half a TTL.
+func TestOptionDelaysTimers(t *testing.T) {
+	e := env(redistest.Start(t, 1), &drawRecorder{})
 	e.Settings.Options = map[string]string{"late-timers": "yes", "context": "taken"}
-	shortest := make(chan time.Duration, 100)
-	e.After = func(d time.Duration) <-chan time.Time { shortest <- d; return nil }
+	timers := make(chan time.Duration, 100)
+	e.After = func(d time.Duration) <-chan time.Time { timers <- d; return nil }
 	l, err := Hardened(e)
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestLateTimers(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.(lock.ContextHandle).Context()
-	for d := range shortest { // the last one is the context's
+	for d := range timers { // the last timer is the context's
 		if d < e.Settings.TTL/2 {
 			t.Errorf("unexpected timer of %v", d)
 		}

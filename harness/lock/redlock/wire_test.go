@@ -16,18 +16,18 @@ import (
 	"lockpick/redlock/redisnode/redistest"
 )
 
-// tap is a connection that parses the bytes sent on it, as the links of the simulation do.
-type tap struct {
+// recordingConn is a connection that parses the bytes sent on it, as the simulation's links do.
+type recordingConn struct {
 	net.Conn
-	stream *resp.Stream
-	ears   *recorder
+	stream   *resp.Stream
+	recorder *recorder
 }
 
-// recorder collects the lock commands of all connections.
+// recorder collects the lock commands sent on all connections.
 type recorder struct {
-	mu      sync.Mutex
-	scripts resp.Scripts
-	seen    []*resp.Command
+	mu       sync.Mutex
+	scripts  resp.Scripts
+	commands []*resp.Command
 }
 
 func (w *recorder) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -35,51 +35,51 @@ func (w *recorder) dial(ctx context.Context, network, addr string) (net.Conn, er
 	if err != nil {
 		return nil, err
 	}
-	return &tap{conn, resp.NewStream(&w.scripts), w}, nil
+	return &recordingConn{conn, resp.NewStream(&w.scripts), w}, nil
 }
 
-func (t *tap) Write(b []byte) (int, error) {
-	t.ears.mu.Lock()
+func (t *recordingConn) Write(b []byte) (int, error) {
+	t.recorder.mu.Lock()
 	t.stream.Request(b, 1)
-	t.ears.mu.Unlock()
+	t.recorder.mu.Unlock()
 	return t.Conn.Write(b)
 }
 
-func (t *tap) Read(b []byte) (int, error) {
+func (t *recordingConn) Read(b []byte) (int, error) {
 	n, err := t.Conn.Read(b)
-	t.ears.mu.Lock()
-	defer t.ears.mu.Unlock()
+	t.recorder.mu.Lock()
+	defer t.recorder.mu.Unlock()
 	for _, c := range t.stream.Reply(b[:n], 2) {
 		if c.Op != "" {
-			t.ears.seen = append(t.ears.seen, c)
+			t.recorder.commands = append(t.recorder.commands, c)
 		}
 	}
 	return n, err
 }
 
-// events returns the events of all commands recorded so far, and forgets the commands.
+// events returns the events of all commands recorded since the last call.
 func (w *recorder) events() []history.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []history.Event
-	for _, c := range w.seen {
+	for _, c := range w.commands {
 		for _, e := range c.Events(nil, "", "") {
 			out = append(out, history.Event{Op: e.Op, Type: e.Type, Key: e.Key, Token: e.Token, TTL: e.TTL, Fence: e.Fence})
 		}
 	}
-	w.seen = nil
+	w.commands = nil
 	return out
 }
 
-// Each step of the lock sends one message to each node, and the history parses it correctly.
+// In each step, the lock sends one message to each node, and the history parses it correctly.
 func TestOneMessagePerNodeAndStep(t *testing.T) {
 	for _, fence := range []bool{false, true} {
 		addrs := redistest.Start(t, 1)
 		w := &recorder{}
-		e := env(addrs, &draws{})
+		e := env(addrs, &drawRecorder{})
 		e.Dial, e.Settings.Fence = w.dial, fence
 		l := redistest.Open(t, New, e)
-		want := func(step string, events ...history.Event) {
+		checkEvents := func(step string, events ...history.Event) {
 			t.Helper()
 			if got := w.events(); !slices.Equal(got, events) {
 				t.Errorf("fence %v, %s:\ngot  %+v\nwant %+v", fence, step, got, events)
@@ -94,39 +94,39 @@ func TestOneMessagePerNodeAndStep(t *testing.T) {
 			t.Fatal(err)
 		}
 		token := h.(lock.Tokener).Token()
-		want("acquire", history.Event{Op: history.OpSet, Type: history.OK, Key: "k", Token: token, TTL: ttl, Fence: count})
+		checkEvents("acquire", history.Event{Op: history.OpSet, Type: history.OK, Key: "k", Token: token, TTL: ttl, Fence: count})
 
 		if _, err := l.Acquire(ctx, "k"); err == nil {
 			t.Error("the lock was acquired twice")
 		}
 		w.mu.Lock()
-		other := w.seen[0].Token
+		other := w.commands[0].Token
 		w.mu.Unlock()
-		want("acquire what is taken", history.Event{Op: history.OpSet, Type: history.Fail, Key: "k", Token: other, TTL: ttl},
+		checkEvents("acquire of a taken lock", history.Event{Op: history.OpSet, Type: history.Fail, Key: "k", Token: other, TTL: ttl},
 			history.Event{Op: history.OpRelease, Type: history.Fail, Key: "k", Token: other})
 
 		if err := h.(lock.Extender).Extend(ctx); err != nil {
 			t.Error(err)
 		}
-		want("extend", history.Event{Op: history.OpExtend, Type: history.OK, Key: "k", Token: token, TTL: ttl})
+		checkEvents("extend", history.Event{Op: history.OpExtend, Type: history.OK, Key: "k", Token: token, TTL: ttl})
 
 		if err := h.Release(ctx); err != nil {
 			t.Error(err)
 		}
-		want("release", history.Event{Op: history.OpRelease, Type: history.OK, Key: "k", Token: token})
+		checkEvents("release", history.Event{Op: history.OpRelease, Type: history.OK, Key: "k", Token: token})
 	}
 }
 
-// A node whose count is behind receives the token.
+// A node whose count is behind receives the fencing token.
 func TestTokenIsWrittenBack(t *testing.T) {
 	addrs, ctx := redistest.Start(t, 2), context.Background()
-	ahead := redis.NewClient(&redis.Options{Addr: addrs[0]})
-	defer ahead.Close()
-	if err := ahead.Set(ctx, "k:fence", 6, 0).Err(); err != nil {
+	aheadNode := redis.NewClient(&redis.Options{Addr: addrs[0]})
+	defer aheadNode.Close()
+	if err := aheadNode.Set(ctx, "k:fence", 6, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	w := &recorder{}
-	e := env(addrs, &draws{})
+	e := env(addrs, &drawRecorder{})
 	e.Dial, e.Settings.Fence, e.Settings.Ask = w.dial, true, "sequential"
 	h, err := redistest.Open(t, New, e).Acquire(ctx, "k")
 	if err != nil {

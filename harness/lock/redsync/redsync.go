@@ -1,14 +1,14 @@
 // Package redsync adapts github.com/go-redsync/redsync, the most widely used Redlock in Go, to the
 // interfaces of a lock under test.
 //
-// It converts Settings to the library's options, and failed releases and extensions to
+// It converts Settings to the library's options. A failed release or extension becomes
 // lock.ErrNotHeld if a quorum of nodes reported that the lock was not held. The library itself is
-// unmodified. It calls package time directly, including for its timeouts. Random values are drawn
-// by name, such as "token/3/0" for the first word of the third token and "retry/2" for the second
+// unmodified. It calls package time directly, even for its timeouts. Random values are drawn by
+// name, such as "token/3/0" for the first word of the third token and "retry/2" for the second
 // delay. The library has no timeout for releases and extensions, so the adapter uses the timeout of
 // a single request.
 //
-// Deliberately missing: fencing tokens and a limit of extensions, which the library doesn't have.
+// Deliberately missing: fencing tokens and a limit on extensions, which the library doesn't have.
 package redsync
 
 import (
@@ -39,27 +39,27 @@ var Options = []lock.Option{
 	{Name: "set-nx-on-extend", Doc: "an extension restores the key on nodes that lost it", Values: []string{"no", "yes"}},
 }
 
-// retryBackoff is the minimum backoff before go-redis repeats a request. By default go-redis draws
-// from an interval that grows with each retry, using a source that can't be seeded.
+// retryBackoff is how long go-redis waits before it repeats a request. By default it draws a random
+// backoff from an interval that grows with each retry, using a source that can't be seeded.
 const retryBackoff = 8 * time.Millisecond
 
-// driverOptions returns the options of a node's client. By default go-redis keeps trying for five seconds
-// and sends a request up to four times, regardless of the timeout of the library's context.
-func driverOptions(setup, addr string) *redis.Options {
-	tuned := redisnode.Options(addr)
-	if setup != "defaults" && setup != "context-timeout" {
-		return tuned
+// driverOptions returns the options of a node's client. By default, go-redis keeps trying for five
+// seconds and sends a request up to four times, regardless of the timeout of the library's context.
+func driverOptions(driver, addr string) *redis.Options {
+	bounded := redisnode.Options(addr)
+	if driver != "defaults" && driver != "context-timeout" {
+		return bounded
 	}
 	return &redis.Options{
-		Addr: addr, ContextTimeoutEnabled: setup == "context-timeout",
-		MinRetryBackoff: retryBackoff, MaxRetryBackoff: retryBackoff, PoolSize: tuned.PoolSize,
-		MaintNotificationsConfig: tuned.MaintNotificationsConfig,
+		Addr: addr, ContextTimeoutEnabled: driver == "context-timeout",
+		MinRetryBackoff: retryBackoff, MaxRetryBackoff: retryBackoff, PoolSize: bounded.PoolSize,
+		MaintNotificationsConfig: bounded.MaintNotificationsConfig,
 	}
 }
 
 // New returns a lock for one client, backed by redsync.
 func New(env lock.Env) (lock.Lock, error) {
-	s, err := env.ForLibrary("redsync", "nodes: specify at least one", "use multiplexed")
+	s, err := env.ForLibrary("redsync", "nodes: specify at least one", `use "multiplexed"`)
 	if err != nil {
 		return nil, err
 	}
@@ -84,11 +84,11 @@ type library struct {
 	quorum   int
 	redsync  *redsync.Redsync
 
-	mu            sync.Mutex
-	drawn, delays int // numbers drawn so far
+	mu                     sync.Mutex
+	tokenCount, delayCount int // numbers drawn so far
 }
 
-// Acquire implements lock.Lock. If ctx ended, the error wraps its error.
+// Acquire implements lock.Lock. If ctx has ended, the error wraps ctx's error.
 func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	s := l.settings
 	options := []redsync.Option{
@@ -109,8 +109,8 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 // token returns 20 random bytes in hexadecimal.
 func (l *library) token() (string, error) {
 	l.mu.Lock()
-	l.drawn++
-	n := l.drawn
+	l.tokenCount++
+	n := l.tokenCount
 	l.mu.Unlock()
 	return l.env.Token(n), nil
 }
@@ -118,8 +118,8 @@ func (l *library) token() (string, error) {
 // delay returns a random delay between two attempts.
 func (l *library) delay(int) time.Duration {
 	l.mu.Lock()
-	l.delays++
-	n := l.delays
+	l.delayCount++
+	n := l.delayCount
 	l.mu.Unlock()
 	return l.env.Delay(n, l.settings.RetryMin, l.settings.RetryMax)
 }
@@ -135,21 +135,21 @@ var (
 	_ lock.Tokener  = handle{}
 )
 
-func (h handle) Release(ctx context.Context) error { return h.ask(ctx, h.mutex.UnlockContext) }
-func (h handle) Extend(ctx context.Context) error  { return h.ask(ctx, h.mutex.ExtendContext) }
+func (h handle) Release(ctx context.Context) error { return h.callLibrary(ctx, h.mutex.UnlockContext) }
+func (h handle) Extend(ctx context.Context) error  { return h.callLibrary(ctx, h.mutex.ExtendContext) }
 func (h handle) Deadline() time.Time               { return h.mutex.Until() }
 func (h handle) Token() string                     { return h.mutex.Value() }
 
-// ask calls the library and converts a definite refusal to lock.ErrNotHeld.
-func (h handle) ask(ctx context.Context, step func(context.Context) (bool, error)) error {
+// callLibrary calls the library and converts a definite refusal to lock.ErrNotHeld.
+func (h handle) callLibrary(ctx context.Context, call func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, h.library.settings.Timeout)
 	defer cancel()
-	ok, err := step(ctx)
+	ok, err := call(ctx)
 	err = sortErrors(err)
 	switch {
 	case ok:
 		return nil
-	case refusals(err) >= h.library.quorum:
+	case countRefusals(err) >= h.library.quorum:
 		return fmt.Errorf("%w: %w", lock.ErrNotHeld, err)
 	case err == nil:
 		return errors.New("redsync failed without giving a reason")
@@ -157,18 +157,18 @@ func (h handle) ask(ctx context.Context, step func(context.Context) (bool, error
 	return err
 }
 
-// sortErrors sorts the errors of several nodes. The library returns them in the order of its
+// sortErrors sorts joined errors. The library returns the nodes' errors in the order of its
 // goroutines, which varies between runs.
 func sortErrors(err error) error {
 	if err == nil {
 		return nil
 	}
-	var parts []error
+	var errs []error
 	var flatten func(error)
 	flatten = func(err error) {
 		joined, ok := err.(interface{ Unwrap() []error })
 		if !ok {
-			parts = append(parts, err)
+			errs = append(errs, err)
 			return
 		}
 		for _, part := range joined.Unwrap() {
@@ -176,16 +176,16 @@ func sortErrors(err error) error {
 		}
 	}
 	flatten(err)
-	slices.SortStableFunc(parts, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(parts...)
+	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
 }
 
-// refusals counts the nodes that refused because the key is missing or has another value.
-func refusals(err error) (n int) {
+// countRefusals counts the nodes that refused because the key is missing or has another value.
+func countRefusals(err error) (n int) {
 	switch e := err.(type) {
 	case interface{ Unwrap() []error }:
 		for _, part := range e.Unwrap() {
-			n += refusals(part)
+			n += countRefusals(part)
 		}
 	case *redsync.ErrTaken:
 		n = len(e.Nodes)

@@ -35,7 +35,7 @@ func env(client string, addrs ...string) lock.Env {
 	return e
 }
 
-func TestTwoClients(t *testing.T) {
+func TestClientsExcludeEachOther(t *testing.T) {
 	addrs := redistest.Start(t, 3)
 	first, second := redistest.Open(t, New, env("c1", addrs...)), redistest.Open(t, New, env("c2", addrs...))
 	server := redis.NewClient(&redis.Options{Addr: addrs[0]})
@@ -50,15 +50,15 @@ func TestTwoClients(t *testing.T) {
 		t.Errorf("deadline in %v, want 9.9s from the start", d)
 	}
 	if v, _ := server.Get(ctx, "k").Result(); v != h.(lock.Tokener).Token() || len(v) != 40 {
-		t.Errorf("value %q on a node, want the token of 20 bytes", v)
+		t.Errorf("value %q on a node, want the lock's 20-byte token", v)
 	}
 	var taken *redsync.ErrTaken
 	if _, err := second.Acquire(ctx, "k"); !errors.As(err, &taken) {
 		t.Errorf("second client: %v, want an error that the lock is taken", err)
 	}
-	until := h.Deadline()
-	if err := h.(lock.Extender).Extend(ctx); err != nil || !h.Deadline().After(until) {
-		t.Errorf("extend: %v, deadline moved %v", err, h.Deadline().Sub(until))
+	deadline := h.Deadline()
+	if err := h.(lock.Extender).Extend(ctx); err != nil || !h.Deadline().After(deadline) {
+		t.Errorf("extend: %v, deadline moved %v", err, h.Deadline().Sub(deadline))
 	}
 	if err := h.Release(ctx); err != nil {
 		t.Error(err)
@@ -76,16 +76,16 @@ func TestTwoClients(t *testing.T) {
 	}
 }
 
-// A node counts as a refusal only if it answered, not if its answer is missing.
-func TestRefusals(t *testing.T) {
-	silent := &redsync.RedisError{Node: 1, Err: context.DeadlineExceeded}
+// A node counts as a refusal if it answered no, but not if its answer is missing.
+func TestMissingAnswersAreNotRefusals(t *testing.T) {
+	noAnswer := &redsync.RedisError{Node: 1, Err: context.DeadlineExceeded}
 	for want, err := range map[int]error{
-		0: errors.Join(silent, silent),
-		1: errors.Join(errors.Join(nil, redsync.ErrLockAlreadyExpired), silent),
-		2: errors.Join(errors.Join(&redsync.ErrNodeTaken{}, silent), redsync.ErrLockAlreadyExpired),
+		0: errors.Join(noAnswer, noAnswer),
+		1: errors.Join(errors.Join(nil, redsync.ErrLockAlreadyExpired), noAnswer),
+		2: errors.Join(errors.Join(&redsync.ErrNodeTaken{}, noAnswer), redsync.ErrLockAlreadyExpired),
 		3: &redsync.ErrTaken{Nodes: []int{0, 2, 4}},
 	} {
-		if got := refusals(err); got != want {
+		if got := countRefusals(err); got != want {
 			t.Errorf("%v: %d refusals, want %d", err, got, want)
 		}
 	}
@@ -94,22 +94,22 @@ func TestRefusals(t *testing.T) {
 // Errors must not depend on which node answered first.
 func TestErrorsAreSorted(t *testing.T) {
 	a, b := &redsync.RedisError{Node: 1, Err: io.EOF}, &redsync.RedisError{Node: 4, Err: os.ErrDeadlineExceeded}
-	one, other := sortErrors(errors.Join(errors.Join(nil, b), a)), sortErrors(errors.Join(errors.Join(nil, a), b))
-	if one.Error() != other.Error() || !errors.Is(one, io.EOF) || !errors.Is(one, os.ErrDeadlineExceeded) {
-		t.Errorf("%q and %q", one, other)
+	first, second := sortErrors(errors.Join(errors.Join(nil, b), a)), sortErrors(errors.Join(errors.Join(nil, a), b))
+	if first.Error() != second.Error() || !errors.Is(first, io.EOF) || !errors.Is(first, os.ErrDeadlineExceeded) {
+		t.Errorf("the same errors in another order: %q and %q", first, second)
 	}
 	if sortErrors(nil) != nil {
-		t.Error("an error without any cause")
+		t.Error("sortErrors(nil) is not nil")
 	}
 }
 
 // Unresponsive nodes cost one timeout for setting the key and one for undoing that, in virtual
-// time, and no goroutines are left. Every draw has its own name.
+// time, and no goroutines are left behind. Every draw has its own name.
 func TestUnresponsiveNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := env("c1", "10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379")
-		var drawn []string
-		e.Random = func(name string) uint64 { drawn = append(drawn, name); return 0 }
+		var names []string
+		e.Random = func(name string) uint64 { names = append(names, name); return 0 }
 		e.Settings.Timeout, e.Settings.Tries = 50*time.Millisecond, 3
 		e.Settings.RetryMin, e.Settings.RetryMax = 20*time.Millisecond, 20*time.Millisecond
 		e.Dial = redistest.DialUnresponsive
@@ -124,8 +124,8 @@ func TestUnresponsiveNodes(t *testing.T) {
 		if got, want := time.Since(start), (3*2*50+2*20)*time.Millisecond; got != want {
 			t.Errorf("three attempts took %v, want %v", got, want)
 		}
-		if want := strings.Fields("token/1/0 token/1/1 token/1/2 retry/1 retry/2"); !slices.Equal(drawn, want) {
-			t.Errorf("drawn: %v\nwant:  %v", drawn, want)
+		if want := strings.Fields("token/1/0 token/1/1 token/1/2 retry/1 retry/2"); !slices.Equal(names, want) {
+			t.Errorf("drawn: %v\nwant:  %v", names, want)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 120*time.Millisecond)
 		defer cancel()
@@ -141,7 +141,7 @@ func TestUnresponsiveNodes(t *testing.T) {
 
 // With an unresponsive node, the driver determines how long an acquire takes. With the driver's
 // defaults, the library's timeout has no effect.
-func TestDriverOptions(t *testing.T) {
+func TestDriverOptionsLimitAcquire(t *testing.T) {
 	for name, c := range map[string]struct {
 		options map[string]string
 		want    time.Duration
@@ -163,9 +163,9 @@ func TestDriverOptions(t *testing.T) {
 			if _, err := l.Acquire(context.Background(), "k"); err == nil {
 				t.Error("acquired a lock from an unresponsive node")
 			}
-			took := time.Since(start)
-			if name == "Defaults" && took < c.want || name != "Defaults" && took != c.want {
-				t.Errorf("%s: took %v, want %v", name, took, c.want)
+			elapsed := time.Since(start)
+			if name == "Defaults" && elapsed < c.want || name != "Defaults" && elapsed != c.want {
+				t.Errorf("%s: took %v, want %v", name, elapsed, c.want)
 			}
 			if err := l.Close(); err != nil {
 				t.Error(err)
@@ -176,7 +176,7 @@ func TestDriverOptions(t *testing.T) {
 }
 
 // FailFast doesn't wait for an unresponsive node, and SetNXOnExtend restores a missing key.
-func TestSetups(t *testing.T) {
+func TestOptionsChangeBehavior(t *testing.T) {
 	addrs := redistest.Start(t, 2)
 	e := env("c1", addrs...)
 	e.Settings.Timeout = time.Second
@@ -203,7 +203,7 @@ func TestSetups(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(start); took >= e.Settings.Timeout {
-			t.Errorf("%s: took %v, the timeout of a request", name, took)
+			t.Errorf("%s: took %v, as long as a request's timeout", name, took)
 		}
 		server := redis.NewClient(&redis.Options{Addr: addrs[0]})
 		defer server.Close()
@@ -212,7 +212,7 @@ func TestSetups(t *testing.T) {
 		}
 		err = h.(lock.Extender).Extend(t.Context())
 		if n := server.Exists(t.Context(), name).Val(); (n == 1) != (name == "SetNXOnExtend") || (err == nil) != (name == "SetNXOnExtend") {
-			t.Errorf("%s: extending with one of two keys missing: %v, and then %d keys exist", name, err, n)
+			t.Errorf("%s: extending with one of two keys missing: %v, then %d missing keys exist", name, err, n)
 		}
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -223,15 +223,15 @@ func TestSetups(t *testing.T) {
 func TestRejectsInvalidSettings(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
 		"no nodes: specify at least one":   func(e *lock.Env) { e.Nodes = nil },
-		"use multiplexed":                  func(e *lock.Env) { e.Settings.Ask = "sequential" },
-		"use kind broken":                  func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		`use "multiplexed"`:                func(e *lock.Env) { e.Settings.Ask = "sequential" },
+		`use kind "broken"`:                func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
 		"no fencing tokens: remove":        func(e *lock.Env) { e.Settings.Fence = true },
 		"can't limit extensions: remove e": func(e *lock.Env) { e.Settings.Extends = 3 },
 	} {
 		e := env("c1", "127.0.0.1:1")
 		change(&e)
 		if l, err := New(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error: %v; want one containing %q", err, want)
+			t.Errorf("error: %v; want an error containing %q", err, want)
 		}
 	}
 }

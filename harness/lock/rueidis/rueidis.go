@@ -1,12 +1,12 @@
-// Package rueidis adapts rueidislock, the lock of github.com/redis/rueidis, to the interfaces of a
-// lock under test. It uses one key on one Redis server (KeyMajority 1), which the library extends
+// Package rueidis adapts rueidislock, the lock in github.com/redis/rueidis, to the interfaces of a
+// lock under test. It uses one key on one Redis server (KeyMajority 1). The library extends the key
 // automatically while the lock is held.
 //
-// It converts Settings to the library's options; the library itself is unmodified. The holder has
-// no deadline but a context, which the library cancels when it detects a loss; Lost returns the
-// context's Done channel. The key of lock "k" is "rueidislock:0:k". It expires at an instant of the
-// client's wall clock (PXAT), and its value is drawn from a source that can't be seeded. The
-// library doesn't report the result of a release.
+// The adapter converts Settings to the library's options; the library itself is unmodified. The
+// holder has no deadline but a context, which the library cancels when it detects a loss; Lost
+// returns the context's Done channel. The key of lock "k" is "rueidislock:0:k". It expires at an
+// instant of the client's wall clock (PXAT), and its value is drawn from a source that can't be
+// seeded. The library doesn't report the result of a release.
 //
 // Deliberately missing: Extend and fencing tokens, which the library doesn't have, and the
 // scenario's drift and the delays between attempts, for which the library has no options.
@@ -35,7 +35,7 @@ var Options = []lock.Option{
 	{Name: "no-loop", Doc: "with caching, clients are not notified of their own changes", Values: []string{"yes", "no"}, With: "caching=yes"},
 }
 
-// Prefix is prepended to a lock's name to form its key, with KeyMajority 1.
+// Prefix is prepended to a lock's name to form its key, if KeyMajority is 1.
 const Prefix = "rueidislock:0:"
 
 // New returns a lock for one client, backed by rueidislock on the first node.
@@ -45,14 +45,14 @@ func New(env lock.Env) (lock.Lock, error) {
 		return nil, err
 	}
 	caching := s.Options["caching"] == "yes"
-	l := &library{env: env, tries: env.Settings.Tries, opened: make(chan struct{})}
+	l := &library{env: env, tries: env.Settings.Tries, ready: make(chan struct{})}
 	option := rueidislock.LockerOption{
 		ClientBuilder: newClient,
 		ClientOption:  l.clientOption(!caching),
 		KeyValidity:   s.TTL, TryNextAfter: env.Settings.Timeout, KeyMajority: 1, NoLoopTracking: caching && s.Options["no-loop"] != "no",
 	}
 	go func() { // connecting may take as long as a dial
-		defer close(l.opened)
+		defer close(l.ready)
 		l.locker, l.err = rueidislock.NewLocker(option)
 	}()
 	return l, nil
@@ -68,11 +68,11 @@ func newClient(o rueidis.ClientOption) (rueidis.Client, error) {
 	return client, nil
 }
 
-// clientOption returns the options of a client with a single connection, dialed by the harness. Its
-// random values are drawn by name.
-func (l *library) clientOption(plain bool) rueidis.ClientOption {
+// clientOption returns options for a client with a single connection, dialed by the harness, and
+// with random values drawn by name.
+func (l *library) clientOption(disableCache bool) rueidis.ClientOption {
 	return rueidis.ClientOption{
-		InitAddress: []string{l.env.Nodes[0].Addr}, ForceSingleClient: true, DisableCache: plain,
+		InitAddress: []string{l.env.Nodes[0].Addr}, ForceSingleClient: true, DisableCache: disableCache,
 		DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			return l.env.Dial(ctx, "tcp", addr)
 		},
@@ -85,20 +85,20 @@ func (l *library) clientOption(plain bool) rueidis.ClientOption {
 type library struct {
 	env    lock.Env
 	tries  int
-	opened chan struct{} // closed once locker or err is set
+	ready  chan struct{} // closed once locker or err is set
 	locker rueidislock.Locker
 	err    error
 
-	mu            sync.Mutex
-	delays, waits int // numbers drawn so far
+	mu                       sync.Mutex
+	requestCount, delayCount int // numbers drawn so far
 }
 
 // retryDelay returns the client's delay between two tries of a request, drawn by name: 2^n to
-// 2^(n+1) µs, at most a second.
+// 2^(n+1) µs, but at most a second.
 func (l *library) retryDelay(attempts int, _ rueidis.Completed, _ error) time.Duration {
 	l.mu.Lock()
-	l.delays++
-	name := fmt.Sprintf("request/%d", l.delays)
+	l.requestCount++
+	name := fmt.Sprintf("request/%d", l.requestCount)
 	l.mu.Unlock()
 	base := uint64(1) << min(20, attempts)
 	return min(time.Second, time.Duration(base+l.env.Random(name)%base)*time.Microsecond)
@@ -108,43 +108,43 @@ func (l *library) retryDelay(attempts int, _ rueidis.Completed, _ error) time.Du
 // library does.
 func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	select {
-	case <-l.opened:
+	case <-l.ready:
 	case <-ctx.Done():
 		return nil, fmt.Errorf("acquire %q: %w", key, ctx.Err())
 	}
 	if l.err != nil {
 		return nil, fmt.Errorf("acquire %q: %w", key, l.err)
 	}
-	ask := l.locker.WithContext
+	acquire := l.locker.WithContext
 	if l.tries > 0 {
-		ask = l.acquireWithTries
+		acquire = l.acquireWithTries
 	}
 	// In the library, a lock ends when the context of its acquire ends. In the harness, that
 	// context only limits the wait for the lock.
-	span, end := context.WithCancel(context.WithoutCancel(ctx))
-	waits := context.AfterFunc(ctx, end)
-	holding, release, err := ask(span, key)
+	holdCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stopWaiting := context.AfterFunc(ctx, cancel)
+	lockCtx, release, err := acquire(holdCtx, key)
 	switch {
 	case err != nil:
-		end()
+		cancel()
 		return nil, fmt.Errorf("acquire %q: %w", key, errors.Join(err, ctx.Err()))
-	case !waits(): // it ended just when the lock was acquired
+	case !stopWaiting(): // ctx ended just when the lock was acquired
 		release()
 		return nil, fmt.Errorf("acquire %q: %w", key, ctx.Err())
 	}
-	return &handle{holding, release, end}, nil
+	return &handle{lockCtx, release, cancel}, nil
 }
 
 // acquireWithTries tries up to l.tries times, with a delay between tries.
-func (l *library) acquireWithTries(ctx context.Context, key string) (holding context.Context, release context.CancelFunc, err error) {
+func (l *library) acquireWithTries(ctx context.Context, key string) (lockCtx context.Context, release context.CancelFunc, err error) {
 	for n := 1; ; n++ {
-		holding, release, err = l.locker.TryWithContext(ctx, key)
+		lockCtx, release, err = l.locker.TryWithContext(ctx, key)
 		if err == nil || n == l.tries {
-			return holding, release, err
+			return lockCtx, release, err
 		}
-		l.waits++
+		l.delayCount++
 		select {
-		case <-l.env.After(l.env.Delay(l.waits, l.env.Settings.RetryMin, l.env.Settings.RetryMax)):
+		case <-l.env.After(l.env.Delay(l.delayCount, l.env.Settings.RetryMin, l.env.Settings.RetryMax)):
 		case <-ctx.Done():
 			return nil, nil, ctx.Err()
 		}
@@ -152,7 +152,7 @@ func (l *library) acquireWithTries(ctx context.Context, key string) (holding con
 }
 
 func (l *library) Close() error {
-	<-l.opened
+	<-l.ready
 	if l.locker != nil {
 		l.locker.Close()
 	}
@@ -163,9 +163,9 @@ var _ lock.LossNotifier = (*handle)(nil)
 
 // handle is a held lock.
 type handle struct {
-	holding context.Context // ends when the lock ends
+	lockCtx context.Context // canceled when the lock ends
 	release context.CancelFunc
-	end     context.CancelFunc // cancels the context of the acquire
+	cancel  context.CancelFunc // cancels the acquire's context
 }
 
 // Results of Release. The library's own release returns no result.
@@ -175,22 +175,22 @@ var (
 )
 
 // Lost is closed once the library has detected a loss, or after a release.
-func (h *handle) Lost() <-chan struct{} { return h.holding.Done() }
+func (h *handle) Lost() <-chan struct{} { return h.lockCtx.Done() }
 
-// Deadline implements lock.Handle. It returns zero, as there is no deadline.
+// Deadline implements lock.Handle. It returns zero because there is no deadline.
 func (h *handle) Deadline() time.Time { return time.Time{} }
 
 // Release implements lock.Handle. Its outcome is unknown.
 func (h *handle) Release(ctx context.Context) error {
 	result := ErrUnknown
-	if h.holding.Err() != nil {
+	if h.lockCtx.Err() != nil {
 		result = errLost
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		h.release()
-		h.end()
+		h.cancel()
 	}()
 	select {
 	case <-done:

@@ -33,15 +33,15 @@ func env(client string, addrs ...string) lock.Env {
 	return e
 }
 
-const key = "rueidislock:0:k"
+const nodeKey = "rueidislock:0:k"
 
-// waitFor waits for a channel, but not longer than a test may take.
+// waitFor waits until ch is closed, but at most 20 s.
 func waitFor(t *testing.T, what string, ch <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-ch:
 	case <-time.After(20 * time.Second):
-		t.Fatal(what, "is missing")
+		t.Fatalf("timed out waiting for %s", what)
 	}
 }
 
@@ -50,7 +50,7 @@ var setups = map[string]map[string]string{"plain": nil, "caching": {"caching": "
 
 // In each setup with a real server, a waiting client gets the lock once it is released, the key
 // lives as long as the lock is held, and the holder is notified if the key is deleted.
-func TestSetups(t *testing.T) {
+func TestSetupsOnRealServer(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	for name, options := range setups {
 		t.Run(name, func(t *testing.T) {
@@ -67,42 +67,42 @@ func TestSetups(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if left, err := server.Do(ctx, server.B().Pttl().Key(key).Build()).AsInt64(); err != nil || left < 1000 || left > 2000 {
-				t.Errorf("%s expires in %d ms: %v", key, left, err)
+			if ttl, err := server.Do(ctx, server.B().Pttl().Key(nodeKey).Build()).AsInt64(); err != nil || ttl < 1000 || ttl > 2000 {
+				t.Errorf("%s expires in %d ms: %v", nodeKey, ttl, err)
 			}
 			if d := h.Deadline(); !d.IsZero() {
 				t.Errorf("deadline %v, want none", d)
 			}
-			short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+			shortCtx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 			defer cancel()
-			if _, err := second.Acquire(short, "k"); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("second client: %v, want the end of its context", err)
+			if _, err := second.Acquire(shortCtx, "k"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("second client: %v, want its context's error", err)
 			}
-			got := make(chan struct{})
+			acquired := make(chan struct{})
 			var other lock.Handle
 			go func() {
-				defer close(got)
-				// With client-side caching a waiting client may miss the release and then wait
+				defer close(acquired)
+				// With client-side caching, a waiting client may miss the release and then wait
 				// forever, so it retries.
 				for err = context.DeadlineExceeded; errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil; {
-					reacquired, cancel := context.WithTimeout(ctx, 2*time.Second)
-					other, err = second.Acquire(reacquired, "k")
+					retryCtx, cancel := context.WithTimeout(ctx, 2*time.Second)
+					other, err = second.Acquire(retryCtx, "k")
 					cancel()
 				}
 			}()
 			if err := h.Release(ctx); !errors.Is(err, ErrUnknown) {
 				t.Errorf("release: %v, want %v", err, ErrUnknown)
 			}
-			if waitFor(t, "the lock", got); err != nil {
+			if waitFor(t, "the lock", acquired); err != nil {
 				t.Fatal(err)
 			}
 			lost := other.(interface{ Lost() <-chan struct{} }).Lost()
 			select {
 			case <-lost:
-				t.Error("the lock is lost immediately")
+				t.Error("the lock was lost immediately")
 			default:
 			}
-			if err := server.Do(ctx, server.B().Del().Key(key).Build()).Error(); err != nil {
+			if err := server.Do(ctx, server.B().Del().Key(nodeKey).Build()).Error(); err != nil {
 				t.Fatal(err)
 			}
 			waitFor(t, "the loss", lost)
@@ -113,8 +113,8 @@ func TestSetups(t *testing.T) {
 	}
 }
 
-// The lock outlives the context of its acquire, and the number of tries is limited.
-func TestTries(t *testing.T) {
+// The lock outlives its acquire's context, and the number of tries is limited.
+func TestTriesAreLimited(t *testing.T) {
 	e := env("c1", redistest.Start(t, 1)[0])
 	e.Settings.Tries = 2
 	l := redistest.Open(t, New, e)
@@ -124,16 +124,16 @@ func TestTries(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	waits := l.(*library)
-	if _, err := l.Acquire(t.Context(), "k"); !errors.Is(err, rueidislock.ErrNotLocked) || waits.waits != 1 {
-		t.Errorf("a held lock: %v after %d waits, want %v after one", err, waits.waits, rueidislock.ErrNotLocked)
+	lib := l.(*library)
+	if _, err := l.Acquire(t.Context(), "k"); !errors.Is(err, rueidislock.ErrNotLocked) || lib.delayCount != 1 {
+		t.Errorf("acquire of a held lock: %v after %d waits, want %v after one", err, lib.delayCount, rueidislock.ErrNotLocked)
 	}
-	if h.(*handle).holding.Err() != nil {
+	if h.(*handle).lockCtx.Err() != nil {
 		t.Error("the lock ended with the context of its acquire")
 	}
 }
 
-// A client starts without delay if its node is unreachable, finds the node later, and leaves no
+// A client starts without delay if its node is unreachable, keeps dialing the node, and leaves no
 // goroutines behind.
 func TestUnreachableNodeIsFoundLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestUnreachableNodeIsFoundLater(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		if _, err := l.Acquire(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("error: %v, want the end of the context", err)
+			t.Errorf("error: %v, want the context's error", err)
 		}
 		// The library still tries to undo a possible set, until the key would have expired.
 		if took := time.Since(start); took < 3*time.Second || took > 5*time.Second || dials < 5 {
@@ -164,7 +164,7 @@ func TestUnreachableNodeIsFoundLater(t *testing.T) {
 	})
 }
 
-// The client's retry delay is drawn by name, and has the same length as the library's own.
+// The client's retry delay is drawn by name and has the same length as the library's own.
 func TestRetryDelay(t *testing.T) {
 	var names []string
 	l := &library{env: lock.Env{Random: func(name string) uint64 { names = append(names, name); return 1<<63 + 5 }}}
@@ -182,7 +182,7 @@ func TestRejectsInvalidSettings(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
 		"has no node: specify one":         func(e *lock.Env) { e.Nodes = nil },
 		"it has only one node":             func(e *lock.Env) { e.Settings.Ask = "sequential" },
-		"use kind broken":                  func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		`use kind "broken"`:                func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
 		"no fencing tokens: remove":        func(e *lock.Env) { e.Settings.Fence = true },
 		"can't limit extensions: remove e": func(e *lock.Env) { e.Settings.Extends = 3 },
 	} {
@@ -191,7 +191,7 @@ func TestRejectsInvalidSettings(t *testing.T) {
 		for _, options := range setups {
 			e.Settings.Options = options
 			if l, err := New(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("error: %v; want one containing %q", err, want)
+				t.Errorf("error: %v; want an error containing %q", err, want)
 			}
 		}
 	}

@@ -1,14 +1,14 @@
-// Package single implements the lock that most people use: one key on one Redis server, which is
-// set with NX and PX to a random value and deleted by a script that compares the value first. The
-// Redis documentation describes it under "Correct implementation with a single instance"
+// Package single implements the lock that most people use: one key on one Redis server, set with NX
+// and PX to a random value and deleted by a script that compares the value first. The Redis
+// documentation describes it under "Correct implementation with a single instance"
 // (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
 //
-// The package implements two kinds. In kind single, the server stands alone. In kind failover, the
-// server is a master with an asynchronous replica that may take its place. Clients see a single
+// The package implements two kinds. In kind "single", the server stands alone. In kind "failover",
+// the server is a master with an asynchronous replica that may take its place. Clients see a single
 // address in both kinds, so the lock is the same but its guarantees are not.
 //
 // Deliberately missing: votes, and WAIT. The documentation describes votes in another section
-// (Redlock), and says of WAIT that it doesn't make a master and its replicas strongly consistent.
+// (Redlock), and says that WAIT doesn't make a master and its replicas strongly consistent.
 package single
 
 import (
@@ -32,13 +32,13 @@ func New(env lock.Env) (lock.Lock, error) {
 	s := env.Settings
 	switch {
 	case len(env.Nodes) != 1:
-		return nil, fmt.Errorf("lock %s needs exactly one node, not %d: set topology.nodes: 1", s.Kind, len(env.Nodes))
+		return nil, fmt.Errorf("lock %q needs exactly one node, not %d: set topology.nodes: 1", s.Kind, len(env.Nodes))
 	case s.Mistake != "":
-		return nil, fmt.Errorf("lock %s does not support mistake %q: use kind broken", s.Kind, s.Mistake)
+		return nil, fmt.Errorf("lock %q does not support mistake %q: use kind \"broken\"", s.Kind, s.Mistake)
 	case s.Fence:
-		return nil, fmt.Errorf("lock %s has no fencing tokens: remove fence", s.Kind)
+		return nil, fmt.Errorf("lock %q has no fencing tokens: remove fence", s.Kind)
 	case s.Ask != "":
-		return nil, fmt.Errorf("lock %s does not support ask: %q: it has only one node", s.Kind, s.Ask)
+		return nil, fmt.Errorf("lock %q does not support ask: %q: it has only one node", s.Kind, s.Ask)
 	}
 	if s.TTL == 0 {
 		s.TTL = 10 * time.Second
@@ -59,12 +59,12 @@ func New(env lock.Env) (lock.Lock, error) {
 
 // single is one client's lock.
 type single struct {
-	env     lock.Env
-	cfg     redlock.Config // the same settings and defaults as the reference's
-	client  *redis.Client
-	node    *redisnode.Node
-	drawn   int // number of random values drawn
-	retries int
+	env        lock.Env
+	cfg        redlock.Config // the same settings and defaults as the reference's
+	client     *redis.Client
+	node       *redisnode.Node
+	tokenCount int // number of random values drawn
+	retryCount int
 }
 
 func (l *single) Close() error { return l.client.Close() }
@@ -84,23 +84,23 @@ func (l *single) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 }
 
 var (
-	errTaken   = errors.New("the lock is taken")
-	errExpired = errors.New("validity time exceeded")
-	errLimit   = errors.New("limit of extensions reached")
+	errTaken          = errors.New("the lock is taken")
+	errExpired        = errors.New("validity time exceeded")
+	errExtensionLimit = errors.New("limit of extensions reached")
 )
 
 // attempt sets the key to a new value. The lease starts before the request is sent, and is
 // shortened by the allowance for clock drift.
 func (l *single) attempt(ctx context.Context, key string) (lock.Handle, error) {
-	l.drawn++
-	h := &handle{lock: l, key: key, value: l.env.Token(l.drawn)} // fresh for each attempt
+	l.tokenCount++
+	h := &handle{lock: l, key: key, value: l.env.Token(l.tokenCount)} // a new value for each attempt
 	start := l.cfg.Now()
-	set, err := l.ask(ctx, func(ctx context.Context) (bool, error) { return l.node.Set(ctx, key, h.value, l.cfg.TTL) })
+	wasSet, err := l.ask(ctx, func(ctx context.Context) (bool, error) { return l.node.Set(ctx, key, h.value, l.cfg.TTL) })
 	elapsed := l.cfg.Now().Sub(start)
 	switch {
-	case err == nil && !set:
+	case err == nil && !wasSet:
 		return nil, errTaken
-	case err == nil && ctx.Err() == nil && l.valid(elapsed):
+	case err == nil && ctx.Err() == nil && l.isValid(elapsed):
 		h.deadline = start.Add(l.cfg.TTL - l.drift())
 		return h, nil
 	case err == nil:
@@ -112,7 +112,7 @@ func (l *single) attempt(ctx context.Context, key string) (lock.Handle, error) {
 
 func (l *single) drift() time.Duration { return redlock.Drift(l.cfg.TTL, l.cfg.Drift) }
 
-func (l *single) valid(elapsed time.Duration) bool {
+func (l *single) isValid(elapsed time.Duration) bool {
 	return redlock.Validity(l.cfg.TTL, elapsed, l.drift()) > 0
 }
 
@@ -121,8 +121,8 @@ func (l *single) deleteIfOwner(ctx context.Context, h *handle) (bool, error) {
 	return l.ask(context.WithoutCancel(ctx), func(ctx context.Context) (bool, error) { return l.node.Release(ctx, h.key, h.value) })
 }
 
-// ask calls request and waits for its answer until the timeout, which is measured by the client's
-// own timer.
+// ask calls request and waits for its answer until the timeout, which the client's own timer
+// measures.
 func (l *single) ask(ctx context.Context, request func(context.Context) (bool, error)) (bool, error) {
 	a := l.cfg.Ask(ctx, []int{0}, func(ctx context.Context, _ int) (int64, error) {
 		if yes, err := request(ctx); !yes {
@@ -137,19 +137,19 @@ func (l *single) ask(ctx context.Context, request func(context.Context) (bool, e
 }
 
 func (l *single) wait(ctx context.Context) {
-	l.retries++
+	l.retryCount++
 	select {
-	case <-l.cfg.After(l.env.Delay(l.retries, l.cfg.RetryMin, l.cfg.RetryMax)):
+	case <-l.cfg.After(l.env.Delay(l.retryCount, l.cfg.RetryMin, l.cfg.RetryMax)):
 	case <-ctx.Done():
 	}
 }
 
 // handle is one acquired lock.
 type handle struct {
-	lock       *single
-	key, value string
-	deadline   time.Time
-	extends    int // number of extensions tried
+	lock           *single
+	key, value     string
+	deadline       time.Time
+	extensionCount int // number of extensions tried
 }
 
 var (
@@ -170,17 +170,17 @@ func (h *handle) Extend(ctx context.Context) error {
 	switch {
 	case !start.Before(h.deadline):
 		return fmt.Errorf("extend %q: %w", h.key, errExpired)
-	case h.extends >= l.cfg.Extends:
-		return fmt.Errorf("extend %q: %w", h.key, errLimit)
+	case h.extensionCount >= l.cfg.Extends:
+		return fmt.Errorf("extend %q: %w", h.key, errExtensionLimit)
 	}
-	h.extends++
+	h.extensionCount++
 	err := h.outcome("extend", func() (bool, error) {
 		return l.ask(ctx, func(ctx context.Context) (bool, error) { return l.node.Extend(ctx, h.key, h.value, l.cfg.TTL) })
 	})
 	if err != nil {
 		return err
 	}
-	if end := l.cfg.Now(); !end.Before(h.deadline) || !l.valid(end.Sub(start)) {
+	if end := l.cfg.Now(); !end.Before(h.deadline) || !l.isValid(end.Sub(start)) {
 		return fmt.Errorf("extend %q: %w", h.key, errExpired)
 	}
 	if until := start.Add(l.cfg.TTL - l.drift()); until.After(h.deadline) {
@@ -190,8 +190,8 @@ func (h *handle) Extend(ctx context.Context) error {
 }
 
 // outcome converts a node's answer to an error.
-func (h *handle) outcome(op string, ask func() (bool, error)) error {
-	switch yes, err := ask(); {
+func (h *handle) outcome(op string, request func() (bool, error)) error {
+	switch yes, err := request(); {
 	case err != nil:
 		return fmt.Errorf("%s %q: outcome unknown: %w", op, h.key, err)
 	case !yes:

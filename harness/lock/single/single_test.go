@@ -30,7 +30,7 @@ func env(addr, client string) lock.Env {
 	}
 }
 
-func TestTwoClients(t *testing.T) {
+func TestClientsExcludeEachOther(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	first, second := redistest.Open(t, New, env(addr, "c1")), redistest.Open(t, New, env(addr, "c2"))
 	server := redis.NewClient(&redis.Options{Addr: addr})
@@ -46,17 +46,17 @@ func TestTwoClients(t *testing.T) {
 	}
 	token := h.(lock.Tokener).Token()
 	if v, _ := server.Get(ctx, "k").Result(); v != token || len(v) != 40 {
-		t.Errorf("value %q on the server, want the token %q of 20 bytes", v, token)
+		t.Errorf("value %q on the server, want the 20-byte token %q", v, token)
 	}
-	if left, _ := server.PTTL(ctx, "k").Result(); left < 5*time.Second || left > 10*time.Second {
-		t.Errorf("the key's time to live is %v, want 10s", left)
+	if ttl, _ := server.PTTL(ctx, "k").Result(); ttl < 5*time.Second || ttl > 10*time.Second {
+		t.Errorf("the key's time to live is %v, want 10s", ttl)
 	}
 	if _, err := second.Acquire(ctx, "k"); !errors.Is(err, errTaken) {
 		t.Errorf("second client: %v, want %v", err, errTaken)
 	}
-	until := h.Deadline()
-	if err := h.(lock.Extender).Extend(ctx); err != nil || !h.Deadline().After(until) {
-		t.Errorf("extend: %v, deadline moved %v", err, h.Deadline().Sub(until))
+	deadline := h.Deadline()
+	if err := h.(lock.Extender).Extend(ctx); err != nil || !h.Deadline().After(deadline) {
+		t.Errorf("extend: %v, deadline moved %v", err, h.Deadline().Sub(deadline))
 	}
 	if err := h.Release(ctx); err != nil {
 		t.Error(err)
@@ -88,7 +88,7 @@ func TestExtendLimit(t *testing.T) {
 	if err := extend(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := extend(t.Context()); !errors.Is(err, errLimit) {
+	if err := extend(t.Context()); !errors.Is(err, errExtensionLimit) {
 		t.Errorf("extension beyond the limit: %v", err)
 	}
 	now = h.Deadline()
@@ -97,19 +97,19 @@ func TestExtendLimit(t *testing.T) {
 	}
 }
 
-// An attempt that took longer than the lease fails and is undone.
+// An attempt that takes longer than the lease fails and is undone.
 func TestSlowAttemptIsUndone(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	e := env(addr, "c1")
-	reads, start := 0, time.Now()
-	e.Now = func() time.Time { reads++; return start.Add(time.Duration(reads) * 12 * time.Second) }
+	readings, start := 0, time.Now()
+	e.Now = func() time.Time { readings++; return start.Add(time.Duration(readings) * 12 * time.Second) }
 	if h, err := redistest.Open(t, New, e).Acquire(t.Context(), "k"); h != nil || !errors.Is(err, errExpired) {
 		t.Errorf("acquire that took 12s: %v, %v", h, err)
 	}
 	server := redis.NewClient(&redis.Options{Addr: addr})
 	defer server.Close()
 	if n, err := server.Exists(t.Context(), "k").Result(); n != 0 || err != nil {
-		t.Errorf("%d keys left by the failed attempt, %v", n, err)
+		t.Errorf("the failed attempt left %d keys, %v", n, err)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestUnresponsiveNode(t *testing.T) {
 func TestRejectsInvalidSettings(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
 		"set topology.nodes: 1": func(e *lock.Env) { e.Nodes = append(e.Nodes, e.Nodes...) },
-		"use kind broken":       func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		`use kind "broken"`:     func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
 		"remove fence":          func(e *lock.Env) { e.Settings.Fence = true },
 		"only one node":         func(e *lock.Env) { e.Settings.Ask = "sequential" },
 		"at most half the TTL":  func(e *lock.Env) { e.Settings.Timeout = 9 * time.Second },
@@ -157,7 +157,7 @@ func TestRejectsInvalidSettings(t *testing.T) {
 		change(&e)
 		l, err := New(e)
 		if l != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error: %v; want one containing %q", err, want)
+			t.Errorf("error: %v; want an error containing %q", err, want)
 		}
 		if err != nil && !strings.Contains(fmt.Sprint(err), "failover") && want != "at most half the TTL" {
 			t.Errorf("the error does not mention the kind: %v", err)

@@ -28,16 +28,16 @@ type Disk struct {
 	dir  string
 	done chan struct{} // closed when the file system is no longer served
 
-	power sync.Mutex // held while the power is cut, or while probing whether requests complete
+	powerMu sync.Mutex // held during a power cut, and while a probe checks that requests complete
 
 	mu       sync.Mutex // guards the fields below and all nodes
 	root     *node
 	ino      uint64
-	powerOff bool          // whether the power is off, so that all requests fail
+	powerOff bool          // all requests fail
 	full     bool          // writes fail for lack of space
-	faulted  bool          // whether the disk has had any fault
-	stalled  chan struct{} // closed when syncs complete again; nil if they do
-	affected int           // number of syncs that were blocked and writes that failed since the last fault began
+	hadFault bool          // whether the disk has had any fault
+	stallEnd chan struct{} // closed when syncs complete again; nil unless they block
+	affected int           // number of blocked syncs and failed writes since the last fault began
 }
 
 // Mount mounts an empty disk on a directory.
@@ -48,15 +48,14 @@ func Mount(dir string) (*Disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The kernel must not cache entries. Otherwise the disk would have to be mounted anew after a
-	// power loss.
+	// The kernel must not cache entries, or the disk would need to be remounted after a power loss.
 	var noCache time.Duration
 	server, err := fuse.NewServer(
 		fs.NewNodeFS(d.root, &fs.Options{
 			EntryTimeout: &noCache, AttrTimeout: &noCache, NegativeTimeout: &noCache,
 			RootStableAttr: &fs.StableAttr{Ino: d.root.ino, Mode: syscall.S_IFDIR},
 		}),
-		fmt.Sprintf("/dev/fd/%d", fd), // it is already mounted
+		fmt.Sprintf("/dev/fd/%d", fd), // the file system is already mounted
 		&fuse.MountOptions{FsName: fsName, Name: fsName, DisableXAttrs: true})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("serve the file system on %s: %w", dir, err), syscall.Close(fd), proc.Unmount(dir))
@@ -68,10 +67,10 @@ func Mount(dir string) (*Disk, error) {
 	return d, nil
 }
 
-// unmountTimeout is the time limit for the kernel to release an unused disk.
+// unmountTimeout limits the time that the kernel takes to release an unused disk.
 const unmountTimeout = 5 * time.Second
 
-// Unmount removes the disk and its data. The processes that used it must have exited.
+// Unmount removes the disk and its data. The processes that used the disk must have exited.
 func (d *Disk) Unmount() error {
 	if err := proc.Unmount(d.dir); err != nil {
 		return err
@@ -80,70 +79,69 @@ func (d *Disk) Unmount() error {
 	case <-d.done:
 		return nil
 	case <-time.After(unmountTimeout):
-		return proc.TimeoutError(fmt.Sprintf("unmount %s: it is still in use after %v", d.dir, unmountTimeout))
+		return proc.TimeoutError(fmt.Sprintf("unmount %s: still in use after %v", d.dir, unmountTimeout))
 	}
 }
 
-// LosePower cuts the power. First it blocks all requests to the disk, then it calls kill to end
-// the processes that use the disk, and finally it drops all data that was not synced. If torn is
-// set, half of the first lost write to each file survives. The read-back lists what was lost.
+// LosePower cuts the power: it blocks all requests to the disk, calls kill to end the processes
+// that use the disk, and drops all unsynced data. If torn is set, half of the first lost write to
+// each file survives. The read-back lists what was lost.
 func (d *Disk) LosePower(kill func() (string, error), torn bool) (readBack string, err error) {
-	d.power.Lock()
-	defer d.power.Unlock()
+	d.powerMu.Lock()
+	defer d.powerMu.Unlock()
 	d.mu.Lock()
-	d.powerOff, d.faulted = true, true
+	d.powerOff, d.hadFault = true, true
 	d.mu.Unlock()
-	killed, err := kill()
+	killReadBack, err := kill()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.powerOff = false
 	if err != nil {
 		return "", err
 	}
-	lost := d.unsynced()
+	lost := d.listUnsynced()
 	d.root.revert(torn)
-	if left := d.unsynced(); len(left) > 0 {
-		return "", fmt.Errorf("cut the power of %s: %s was not lost", d.dir, strings.Join(left, ", "))
+	if remaining := d.listUnsynced(); len(remaining) > 0 {
+		return "", fmt.Errorf("cut the power of %s: still unsynced: %s", d.dir, strings.Join(remaining, ", "))
 	}
 	if len(lost) == 0 {
-		return killed + "; its disk lost 0 records, all was synced", nil
+		return killReadBack + "; its disk lost 0 records, all was synced", nil
 	}
-	return killed + "; lost " + strings.Join(lost, ", "), nil
+	return killReadBack + "; lost " + strings.Join(lost, ", "), nil
 }
 
-// Unsynced lists what would be lost if the power were cut now.
-func (d *Disk) Unsynced() []string {
+// ListUnsynced lists what a power cut would lose now.
+func (d *Disk) ListUnsynced() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.unsynced()
+	return d.listUnsynced()
 }
 
-func (d *Disk) unsynced() []string {
-	var out []string
+func (d *Disk) listUnsynced() []string {
+	var list []string
 	d.root.walk("", func(path string, n *node, committed bool) {
 		switch {
 		case !committed:
-			out = append(out, path+" as a whole")
-		case n.file.dirty():
-			out = append(out, fmt.Sprintf("%d bytes of %s", max(len(n.file.data)-len(n.file.synced), 0), path))
+			list = append(list, path+" as a whole")
+		case n.file.isDirty():
+			list = append(list, fmt.Sprintf("%d bytes of %s", max(len(n.file.data)-len(n.file.synced), 0), path))
 		}
 	})
-	slices.Sort(out)
-	return out
+	slices.Sort(list)
+	return list
 }
 
-// probeTimeout is how long a sync may take on a disk that isn't stalled. It normally takes
-// microseconds.
+// probeTimeout limits a sync on a disk that isn't stalled. Normally, a sync takes microseconds.
 const probeTimeout = 20 * time.Millisecond
 
-// stall blocks all syncs until free is called, and confirms with a probe that they block.
+// stall blocks all syncs until free is called, and checks with a probe that they block.
 func (d *Disk) stall() (readBack string, err error) {
 	d.mu.Lock()
-	if d.stalled != nil || d.full {
+	if d.stallEnd != nil || d.full {
 		d.mu.Unlock()
-		return "", fmt.Errorf("stall %s: it is already slow or full", d.dir)
+		return "", fmt.Errorf("stall %s: the disk is already stalled or full", d.dir)
 	}
-	d.stalled, d.faulted = make(chan struct{}), true
+	d.stallEnd, d.hadFault = make(chan struct{}), true
 	d.affected = -1 // the probe does not count
 	d.mu.Unlock()
 	if errno := d.probeSync(); errno != syscall.EINTR {
@@ -152,11 +150,11 @@ func (d *Disk) stall() (readBack string, err error) {
 	return fmt.Sprintf("a sync did not complete within %v", probeTimeout), nil
 }
 
-// Stalled reports whether syncs are blocked.
-func (d *Disk) Stalled() bool {
+// IsStalled reports whether syncs are blocked.
+func (d *Disk) IsStalled() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.stalled != nil
+	return d.stallEnd != nil
 }
 
 // HadFault reports whether the disk has had any fault. If so, a server that uses it may exit on its
@@ -164,18 +162,18 @@ func (d *Disk) Stalled() bool {
 func (d *Disk) HadFault() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.faulted
+	return d.hadFault
 }
 
-// Fill makes every write fail for lack of space until free is called, and confirms with a probe
-// that writes fail.
+// Fill makes every write fail for lack of space until free is called, and checks with a probe that
+// writes fail.
 func (d *Disk) Fill() (readBack string, err error) {
 	d.mu.Lock()
-	if d.stalled != nil || d.full {
+	if d.stallEnd != nil || d.full {
 		d.mu.Unlock()
-		return "", fmt.Errorf("fill %s: it is already slow or full", d.dir)
+		return "", fmt.Errorf("fill %s: the disk is already stalled or full", d.dir)
 	}
-	d.full, d.faulted = true, true
+	d.full, d.hadFault = true, true
 	d.affected = -1
 	d.mu.Unlock()
 	if errno := d.probeWrite(); errno != syscall.ENOSPC {
@@ -184,26 +182,26 @@ func (d *Disk) Fill() (readBack string, err error) {
 	return "a write failed: " + syscall.ENOSPC.Error(), nil
 }
 
-// Affected returns how many syncs have been blocked since stall was called, or how many writes
-// have failed since Fill was called.
-func (d *Disk) Affected() int {
+// AffectedCount returns how many syncs have blocked since stall was called, or how many writes have
+// failed since Fill was called.
+func (d *Disk) AffectedCount() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.affected
 }
 
-// free ends the effect of stall or Fill, and confirms that writes and syncs complete. If a power
-// cut is in progress, it waits for its end first.
+// free ends the effect of stall or Fill, and checks that writes and syncs complete. If a power cut
+// is in progress, free first waits for its end.
 func (d *Disk) free() (readBack string, err error) {
 	d.mu.Lock()
-	if d.stalled != nil {
-		close(d.stalled)
-		d.stalled = nil
+	if d.stallEnd != nil {
+		close(d.stallEnd)
+		d.stallEnd = nil
 	}
 	d.full = false
 	d.mu.Unlock()
-	d.power.Lock()
-	defer d.power.Unlock()
+	d.powerMu.Lock()
+	defer d.powerMu.Unlock()
 	if errno := d.probeWrite(); errno != 0 {
 		return "", fmt.Errorf("free %s: a write completed with %v", d.dir, errno)
 	}
@@ -213,8 +211,8 @@ func (d *Disk) free() (readBack string, err error) {
 	return "a write and a sync completed", nil
 }
 
-// The probes are requests in the kernel's form, for a file without a directory entry: through the mount
-// this process would wait for itself.
+// The probes are requests like the kernel's, for a file without a directory entry. If they went
+// through the mount, this process would wait for itself.
 
 func (d *Disk) probeSync() syscall.Errno {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
@@ -230,7 +228,7 @@ func (d *Disk) probeWrite() syscall.Errno {
 func (d *Disk) probe() *node {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return &node{d: d}
+	return &node{disk: d}
 }
 
 // HasFaults reports whether a plan has disk or power faults for a node.
@@ -242,12 +240,12 @@ func HasFaults(plan nemesis.Plan, node string) bool {
 	})
 }
 
-// Disks holds the disks of those nodes of a run that have disk or power faults.
+// Disks holds a run's disks. Nodes without disk or power faults have none.
 type Disks struct {
 	Kill    func(node string) (readBack string, err error)
 	Running func(node string) bool
-	// WrapFault, if set, is called before a disk is stalled, filled or freed. The function that it
-	// returns is called afterwards.
+	// WrapFault, if set, is called before a disk is stalled, filled or freed, and the function that
+	// it returns is called afterward.
 	WrapFault func(node string) (done func())
 
 	mu    sync.Mutex
@@ -259,7 +257,7 @@ var (
 	_ nemesis.DiskFaulter = (*Disks)(nil)
 )
 
-// mount creates a directory and mounts a disk for a node on it.
+// mount creates a directory and mounts a disk for the node on it.
 func (ds *Disks) mount(node, dir string) (*Disk, error) {
 	if reason, remedy := Missing(); reason != "" {
 		return nil, fmt.Errorf("create the disk of %s: %s; to fix it: %s", node, reason, remedy)
@@ -280,9 +278,9 @@ func (ds *Disks) mount(node, dir string) (*Disk, error) {
 	return d, nil
 }
 
-// MountTargeted mounts a disk for each node that has disk or power faults in a plan, on the node's
-// data directory in the group. The group unmounts the disks.
-func (ds *Disks) MountTargeted(plan nemesis.Plan, nodes []string, group *proc.Group) error {
+// MountForFaults mounts a disk on the data directory of each node for which the plan has disk or
+// power faults. The group unmounts the disks.
+func (ds *Disks) MountForFaults(plan nemesis.Plan, nodes []string, group *proc.Group) error {
 	for _, node := range nodes {
 		if !HasFaults(plan, node) {
 			continue
@@ -296,33 +294,33 @@ func (ds *Disks) MountTargeted(plan nemesis.Plan, nodes []string, group *proc.Gr
 	return nil
 }
 
-// Disk returns a node's disk, or nil if it has none.
+// Disk returns a node's disk, or nil.
 func (ds *Disks) Disk(node string) *Disk {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	return ds.disks[node]
 }
 
-// Forget removes a node's disk from the set, because the server that now runs as this node does
-// not use it.
+// Forget removes a node's disk from the set, because the server that now runs as the node does not
+// use it.
 func (ds *Disks) Forget(node string) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	delete(ds.disks, node)
 }
 
-// Stalled reports whether a node may be waiting for a stalled disk.
-func (ds *Disks) Stalled(node string) bool {
+// IsStalled reports whether a node may be waiting for a stalled disk.
+func (ds *Disks) IsStalled(node string) bool {
 	d := ds.Disk(node)
-	return d != nil && d.Stalled()
+	return d != nil && d.IsStalled()
 }
 
-// Unsynced describes the data that a node would lose in a power loss. It returns "" if there is
-// none.
-func (ds *Disks) Unsynced(node string) string {
+// DescribeUnsynced describes the data that a node would lose in a power loss, or returns "" if
+// there is none.
+func (ds *Disks) DescribeUnsynced(node string) string {
 	if d := ds.Disk(node); d != nil {
-		if left := d.Unsynced(); len(left) > 0 {
-			return "; not synced: " + strings.Join(left, ", ")
+		if unsynced := d.ListUnsynced(); len(unsynced) > 0 {
+			return "; not synced: " + strings.Join(unsynced, ", ")
 		}
 	}
 	return ""
@@ -332,10 +330,10 @@ func (ds *Disks) find(verb, node string) (*Disk, error) {
 	if d := ds.Disk(node); d != nil {
 		return d, nil
 	}
-	return nil, fmt.Errorf("%s %s: it has no disk for faults", verb, node)
+	return nil, fmt.Errorf("%s %s: the node has no disk for faults", verb, node)
 }
 
-// findRunning is like find, for a fault that has an effect only while the node is running.
+// findRunning is like find, but for faults that need a running node.
 func (ds *Disks) findRunning(verb, node string) (*Disk, error) {
 	d, err := ds.find(verb, node)
 	if err == nil && !ds.Running(node) {
@@ -351,7 +349,7 @@ func (ds *Disks) wrapFault(node string) (done func()) {
 	return ds.WrapFault(node)
 }
 
-// LosePower cuts the power of a node.
+// LosePower cuts a node's power.
 func (ds *Disks) LosePower(node string, torn bool) (string, error) {
 	d, err := ds.find("cut the power of", node)
 	if err != nil {
@@ -360,7 +358,7 @@ func (ds *Disks) LosePower(node string, torn bool) (string, error) {
 	return d.LosePower(func() (string, error) { return ds.Kill(node) }, torn)
 }
 
-// StallSync blocks all syncs of a node's disk.
+// StallSync blocks all syncs on a node's disk.
 func (ds *Disks) StallSync(node string) (string, error) {
 	defer ds.wrapFault(node)()
 	d, err := ds.findRunning("slow the disk of", node)
@@ -387,27 +385,27 @@ func (ds *Disks) FreeDisk(node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	back, err := d.free()
+	readBack, err := d.free()
 	if err != nil {
 		return "", err
 	}
-	affected := d.Affected()
-	back = fmt.Sprintf("it met %d writes and syncs; %s", affected, back)
+	affected := d.AffectedCount()
+	readBack = fmt.Sprintf("it met %d writes and syncs; %s", affected, readBack)
 	if affected == 0 {
-		return back, nemesis.ErrIdle
+		return readBack, nemesis.ErrIdle
 	}
-	return back, nil
+	return readBack, nil
 }
 
-// content holds the data of a file as programs see it and as it was last synced.
+// content holds a file's data as programs see it and as last synced.
 type content struct {
 	data       []byte
-	synced     []byte // synced data; may share data's array, but only up to its own length
-	firstWrite int    // size of the first write since the last sync, if it was an append
+	synced     []byte // synced data; may share data's array up to its own length
+	firstWrite int    // size of the first write since the last sync, if that write was an append
 }
 
-// dirty reports whether a file has data that is not synced.
-func (c *content) dirty() bool { return string(c.data) != string(c.synced) }
+// isDirty reports whether the file has unsynced data.
+func (c *content) isDirty() bool { return string(c.data) != string(c.synced) }
 
 func (c *content) markSynced() { c.synced, c.firstWrite = c.data[:len(c.data):len(c.data)], 0 }
 
@@ -424,7 +422,7 @@ func (c *content) revert(torn bool) {
 	c.markSynced()
 }
 
-// resize truncates a file or extends it with zeros.
+// resize truncates the file or extends it with zeros.
 func (c *content) resize(size uint64) {
 	b := make([]byte, size)
 	copy(b, c.data)
@@ -435,7 +433,7 @@ func (c *content) write(b []byte, at int64) {
 	if at < int64(len(c.synced)) { // the synced data shares the array
 		c.data = slices.Clone(c.data)
 	}
-	if !c.dirty() && at == int64(len(c.data)) {
+	if !c.isDirty() && at == int64(len(c.data)) {
 		c.firstWrite = len(b)
 	}
 	if gap := at - int64(len(c.data)); gap > 0 {
@@ -455,8 +453,8 @@ const (
 
 // mount mounts a FUSE file system on dir and returns the descriptor that serves it. The descriptor
 // has close-on-exec set from the beginning: a redis-server that inherited it would keep the file
-// system alive after this process was killed, and would hang on it forever. go-fuse can't be used
-// for this, because it opens the device without close-on-exec.
+// system alive after this process was killed, and would hang on it forever. go-fuse can't mount the
+// file system, because it opens the device without close-on-exec.
 func mount(dir string) (fd int, err error) {
 	if !canMount() {
 		return mountAsUser(dir)
@@ -467,13 +465,12 @@ func mount(dir string) (fd int, err error) {
 	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d,allow_other", fd, os.Geteuid(), os.Getegid())
 	if err := unix.Mount(fsName, dir, "fuse."+fsName, unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		unix.Close(fd)
-		return -1, fmt.Errorf("mount a file system on %s: %w; in a container try --user 0 --cap-add SYS_ADMIN --security-opt apparmor=unconfined", dir, err)
+		return -1, fmt.Errorf("mount a file system on %s: %w; in a container, try --user 0 --cap-add SYS_ADMIN --security-opt apparmor=unconfined", dir, err)
 	}
 	return fd, nil
 }
 
-// mountAsUser mounts with fusermount3, which is setuid root and sends the descriptor over a
-// socket.
+// mountAsUser mounts with fusermount3, which is setuid root and sends the descriptor over a socket.
 func mountAsUser(dir string) (fd int, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -506,11 +503,12 @@ func mountAsUser(dir string) (fd int, err error) {
 
 const device = "/dev/fuse"
 
-// Remedy suggests what to do on a machine that has everything needed but does not permit mounting.
-const Remedy = "in a container: --user 0 --cap-add SYS_ADMIN --security-opt apparmor=unconfined; elsewhere make sure that fusermount3 is setuid root, or run as root"
+// Remedy tells the user what to do if the machine has everything required but does not permit
+// mounting.
+const Remedy = "in a container: --user 0 --cap-add SYS_ADMIN --security-opt apparmor=unconfined; elsewhere, make sure that fusermount3 is setuid root, or run as root"
 
-// Missing returns why such disks are not supported on this machine, and a remedy. If they are
-// supported, both are "". Missing does not mount anything.
+// Missing returns why disk faults are not supported on this machine, and a remedy. Both are "" if
+// they are supported. Missing does not mount anything.
 func Missing() (reason, remedy string) {
 	fd, err := openDevice()
 	if err != nil {

@@ -29,8 +29,8 @@ func newDisk(t *testing.T) *Disk {
 	return d
 }
 
-// sh runs a script in the disk's directory. The test process must not use the disk itself, so it
-// is the shell that changes to the directory.
+// sh runs a script in the disk's directory. The shell changes to that directory, because the test
+// process must not use the disk itself.
 func (d *Disk) sh(t *testing.T, script string) string {
 	t.Helper()
 	out, err := exec.Command("/bin/sh", "-ec", `cd "$0"; `+script, d.dir).CombinedOutput()
@@ -51,11 +51,11 @@ func (d *Disk) losePower(t *testing.T, torn bool) string {
 	return back
 }
 
-// If another process creates a mount namespace while the disk is mounted, that namespace also
-// contains the mount. It must not keep the disk alive.
+// A mount namespace that another process creates while the disk is mounted has a copy of the mount.
+// The copy must not keep the disk alive.
 func TestUnmountEndsCopiesInOtherNamespaces(t *testing.T) {
 	if !canMount() {
-		return // only root can unmount it in other namespaces
+		return // only root can unmount the disk in other namespaces
 	}
 	d, err := Mount(t.TempDir())
 	if err != nil {
@@ -108,10 +108,10 @@ func TestPowerLossDropsUnsyncedData(t *testing.T) {
 		t.Errorf("LosePower returned %q, want %q", back, want)
 	}
 	if got := d.sh(t, "cat dir/synced dir/other; echo; ls; ls dir"); got != "1\ndir\nother\nsynced\n" {
-		t.Errorf("the remaining files are %q", got)
+		t.Errorf("remaining files: %q", got)
 	}
 	if back := d.losePower(t, false); back != "no process used it; its disk lost 0 records, all was synced" {
-		t.Errorf("a second call returned %q", back)
+		t.Errorf("the second LosePower returned %q", back)
 	}
 	// Overwriting does not change the synced data.
 	d.sh(t, "printf 12345 > f; sync f; printf x | dd of=f bs=1 seek=1 conv=notrunc status=none; printf 6 >> f")
@@ -135,7 +135,7 @@ func TestTornTailKeepsHalfOfFirstLostWrite(t *testing.T) {
 		t.Errorf("f is %q", got)
 	}
 	if back := d.losePower(t, true); !strings.HasSuffix(back, "all was synced") {
-		t.Errorf("a second call returned %q", back)
+		t.Errorf("the second LosePower returned %q", back)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestRequestsFailWithoutPower(t *testing.T) {
 	_, err := d.LosePower(func() (string, error) {
 		out, err := exec.Command("/bin/sh", "-c", `printf 2 > "$0/f"`, d.dir).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "rror") {
-			t.Errorf("a write without power: %v, %s", err, out)
+			t.Errorf("write without power: %v, %s", err, out)
 		}
 		return "", nil
 	}, false)
@@ -155,9 +155,9 @@ func TestRequestsFailWithoutPower(t *testing.T) {
 	if got := d.sh(t, "cat f"); got != "1" {
 		t.Errorf("f is %q", got)
 	}
-	failed := func() (string, error) { return "", syscall.ESRCH }
-	if _, err := d.LosePower(failed, false); err != syscall.ESRCH {
-		t.Errorf("error of a failed kill: %v", err)
+	failingKill := func() (string, error) { return "", syscall.ESRCH }
+	if _, err := d.LosePower(failingKill, false); err != syscall.ESRCH {
+		t.Errorf("LosePower with a failing kill: %v", err)
 	}
 }
 
@@ -168,10 +168,10 @@ func TestFullAndStalledDisk(t *testing.T) {
 	}
 	out, err := exec.Command("/bin/sh", "-c", `printf 1 > "$0/f"`, d.dir).CombinedOutput()
 	if err == nil || !strings.Contains(strings.ToLower(string(out)), "no space") {
-		t.Errorf("a write to a full disk: %v, %s", err, out)
+		t.Errorf("write to a full disk: %v, %s", err, out)
 	}
 	if _, err := d.stall(); err == nil {
-		t.Error("a full disk could be stalled")
+		t.Error("a full disk can be stalled")
 	}
 	if _, err := d.free(); err != nil {
 		t.Fatal(err)
@@ -188,56 +188,56 @@ func TestFullAndStalledDisk(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	if len(d.Unsynced()) != 1 {
-		t.Errorf("unsynced: %v", d.Unsynced())
+	if len(d.ListUnsynced()) != 1 {
+		t.Errorf("unsynced: %v", d.ListUnsynced())
 	}
 	if _, err := d.free(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; err != nil || len(d.Unsynced()) > 0 {
-		t.Errorf("the sync completed with %v; unsynced: %v", err, d.Unsynced())
+	if err := <-done; err != nil || len(d.ListUnsynced()) > 0 {
+		t.Errorf("the sync completed with %v; unsynced: %v", err, d.ListUnsynced())
 	}
 }
 
-// If a stall is ended while the power is being cut, it ends at once, but the probe waits until the
-// power is back.
+// A stall can be ended while the power is being cut. It ends immediately, but the probe waits until
+// the power is back.
 func TestFreeWhilePowerIsCut(t *testing.T) {
 	d := newDisk(t)
 	if _, err := d.stall(); err != nil {
 		t.Fatal(err)
 	}
-	freed := make(chan error, 1)
+	freeErr := make(chan error, 1)
 	if _, err := d.LosePower(func() (string, error) {
 		go func() {
 			_, err := d.free()
-			freed <- err
+			freeErr <- err
 		}()
-		for d.Stalled() {
+		for d.IsStalled() {
 			time.Sleep(time.Millisecond)
 		}
 		select {
-		case err := <-freed:
+		case err := <-freeErr:
 			t.Errorf("free returned without power: %v", err)
-			freed <- nil
+			freeErr <- nil
 		case <-time.After(probeTimeout):
 		}
 		return "", nil
 	}, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-freed; err != nil {
+	if err := <-freeErr; err != nil {
 		t.Error(err)
 	}
 }
 
-// A fault that has no effect must not be reported as successful.
+// A fault without effect must not be reported as successful.
 func TestReadBackDetectsIneffectiveFault(t *testing.T) {
 	d := newDisk(t)
 	d.powerOff = true // every request fails, but not in the expected way
 	if back, err := d.stall(); err == nil {
 		t.Errorf("stall returned %q", back)
 	}
-	d.stalled = nil
+	d.stallEnd = nil
 	if back, err := d.Fill(); err == nil {
 		t.Errorf("Fill returned %q", back)
 	}
@@ -247,7 +247,7 @@ func TestReadBackDetectsIneffectiveFault(t *testing.T) {
 	d.powerOff = false
 }
 
-// A process that inherits the descriptor would keep the file system alive after this process was
+// A process that inherits the descriptor would keep the file system alive after this process is
 // killed.
 func TestDescriptorIsClosedOnExec(t *testing.T) {
 	newDisk(t)
@@ -257,12 +257,12 @@ func TestDescriptorIsClosedOnExec(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, fd := range fds {
-		if to, _ := os.Readlink("/proc/self/fd/" + fd.Name()); to == device {
+		if target, _ := os.Readlink("/proc/self/fd/" + fd.Name()); target == device {
 			found++
 		}
 	}
 	out, err := exec.Command("/bin/sh", "-c", "ls -l /proc/self/fd").CombinedOutput()
 	if err != nil || strings.Contains(string(out), device) || found == 0 {
-		t.Errorf("this process has %d, a child has: %s, %v", found, out, err)
+		t.Errorf("this process has %d descriptors of %s; a child process has: %s, %v", found, device, out, err)
 	}
 }

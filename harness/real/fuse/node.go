@@ -15,14 +15,14 @@ import (
 // node is a file or directory, with its current state and its synced state.
 type node struct {
 	fs.Inode
-	d   *Disk
-	ino uint64
-	dir bool
+	disk  *Disk
+	ino   uint64
+	isDir bool
 
 	file content
 
-	entries   map[string]*node // nil for a file
-	committed map[string]*node
+	entries          map[string]*node // nil for a file
+	committedEntries map[string]*node
 }
 
 var (
@@ -43,44 +43,44 @@ var (
 	_ fs.NodeStatfser  = (*node)(nil)
 )
 
-// newNode creates a node. The caller must hold the disk's lock, unless no other goroutine uses the
-// disk yet.
-func (d *Disk) newNode(dir bool) *node {
+// newNode creates a node. The caller holds the disk's lock, unless no other goroutine uses the disk
+// yet.
+func (d *Disk) newNode(isDir bool) *node {
 	d.ino++
-	n := &node{d: d, ino: d.ino, dir: dir}
-	if dir {
-		n.entries, n.committed = map[string]*node{}, map[string]*node{}
+	n := &node{disk: d, ino: d.ino, isDir: isDir}
+	if isDir {
+		n.entries, n.committedEntries = map[string]*node{}, map[string]*node{}
 	}
 	return n
 }
 
-// ifPowered handles a request from the kernel with the disk's lock held. If the power is off, it
-// fails the request.
-func (n *node) ifPowered(do func() syscall.Errno) syscall.Errno {
-	n.d.mu.Lock()
-	defer n.d.mu.Unlock()
-	if n.d.powerOff {
+// ifPowered handles a request from the kernel by calling f with the disk's lock held. If the power
+// is off, the request fails.
+func (n *node) ifPowered(f func() syscall.Errno) syscall.Errno {
+	n.disk.mu.Lock()
+	defer n.disk.mu.Unlock()
+	if n.disk.powerOff {
 		return syscall.EIO
 	}
-	return do()
+	return f()
 }
 
-// walk calls f for each file below a directory, and reports whether the file's directory entry is
-// committed.
+// walk calls f for each file below a directory. committed reports whether the file's directory
+// entry is committed.
 func (n *node) walk(path string, f func(path string, n *node, committed bool)) {
 	for name, c := range n.entries {
-		if c.dir {
+		if c.isDir {
 			c.walk(path+name+"/", f)
 		} else {
-			f(path+name, c, n.committed[name] == c)
+			f(path+name, c, n.committedEntries[name] == c)
 		}
 	}
 }
 
-// revert restores the synced state of the node and of everything below it.
+// revert restores the synced state of the node and everything below it.
 func (n *node) revert(torn bool) {
-	if n.dir {
-		n.entries = maps.Clone(n.committed)
+	if n.isDir {
+		n.entries = maps.Clone(n.committedEntries)
 		for _, c := range n.entries {
 			c.revert(torn)
 		}
@@ -91,9 +91,9 @@ func (n *node) revert(torn bool) {
 
 // commit makes the entries of all directories durable.
 func (n *node) commit() {
-	n.committed = maps.Clone(n.entries)
+	n.committedEntries = maps.Clone(n.entries)
 	for _, c := range n.entries {
-		if c.dir {
+		if c.isDir {
 			c.commit()
 		}
 	}
@@ -101,7 +101,7 @@ func (n *node) commit() {
 
 func (n *node) attr(a *fuse.Attr) {
 	a.Ino, a.Nlink = n.ino, 1
-	if n.dir {
+	if n.isDir {
 		a.Mode = syscall.S_IFDIR | 0o777
 		return
 	}
@@ -110,13 +110,13 @@ func (n *node) attr(a *fuse.Attr) {
 }
 
 func (n *node) mode() uint32 {
-	if n.dir {
+	if n.isDir {
 		return syscall.S_IFDIR
 	}
 	return syscall.S_IFREG
 }
 
-// childInode returns the inode with which the kernel refers to a child.
+// childInode returns the inode by which the kernel refers to a child.
 func (n *node) childInode(ctx context.Context, c *node, out *fuse.EntryOut) *fs.Inode {
 	c.attr(&out.Attr)
 	return n.NewInode(ctx, c, fs.StableAttr{Mode: c.mode(), Ino: c.ino})
@@ -131,8 +131,8 @@ func (n *node) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) sy
 
 func (n *node) Setattr(_ context.Context, _ fs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
 	return n.ifPowered(func() syscall.Errno {
-		if size, ok := in.GetSize(); ok && !n.dir {
-			if n.d.full && size > uint64(len(n.file.data)) {
+		if size, ok := in.GetSize(); ok && !n.isDir {
+			if n.disk.full && size > uint64(len(n.file.data)) {
 				return syscall.ENOSPC
 			}
 			n.file.resize(size)
@@ -166,12 +166,12 @@ func (n *node) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
 	return fs.NewListDirStream(list), errno
 }
 
-func (n *node) add(ctx context.Context, name string, dir bool, out *fuse.EntryOut) (child *fs.Inode, errno syscall.Errno) {
+func (n *node) add(ctx context.Context, name string, isDir bool, out *fuse.EntryOut) (child *fs.Inode, errno syscall.Errno) {
 	errno = n.ifPowered(func() syscall.Errno {
-		if n.d.full {
+		if n.disk.full {
 			return syscall.ENOSPC
 		}
-		c := n.d.newNode(dir)
+		c := n.disk.newNode(isDir)
 		n.entries[name] = c
 		child = n.childInode(ctx, c, out)
 		return 0
@@ -183,7 +183,7 @@ func (n *node) Mkdir(ctx context.Context, name string, _ uint32, out *fuse.Entry
 	return n.add(ctx, name, true, out)
 }
 
-// Create and Open request direct I/O, so that the kernel caches no pages.
+// Create and Open request direct I/O, so that the kernel does not cache pages.
 func (n *node) Create(ctx context.Context, name string, _, _ uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
 	c, errno := n.add(ctx, name, false, out)
 	return c, nil, fuse.FOPEN_DIRECT_IO, errno
@@ -209,8 +209,8 @@ func (n *node) Read(_ context.Context, _ fs.FileHandle, to []byte, at int64) (fu
 
 func (n *node) Write(_ context.Context, _ fs.FileHandle, b []byte, at int64) (uint32, syscall.Errno) {
 	return uint32(len(b)), n.ifPowered(func() syscall.Errno {
-		if n.d.full {
-			n.d.affected++
+		if n.disk.full {
+			n.disk.affected++
 			return syscall.ENOSPC
 		}
 		n.file.write(b, at)
@@ -218,26 +218,25 @@ func (n *node) Write(_ context.Context, _ fs.FileHandle, b []byte, at int64) (ui
 	})
 }
 
-// Fsync makes a file durable, together with all directory entries. While the disk is stalled, it
-// blocks until the stall ends or the calling process is killed: otherwise that process could not
-// exit.
+// Fsync makes a file and all directory entries durable. On a stalled disk, it blocks until the
+// stall ends or the calling process is killed, because that process could not exit otherwise.
 func (n *node) Fsync(ctx context.Context, _ fs.FileHandle, _ uint32) syscall.Errno {
 	for counted := false; ; counted = true {
-		var stalled chan struct{}
+		var stallEnd chan struct{}
 		errno := n.ifPowered(func() syscall.Errno {
-			if stalled = n.d.stalled; stalled == nil {
+			if stallEnd = n.disk.stallEnd; stallEnd == nil {
 				n.file.markSynced()
-				n.d.root.commit()
+				n.disk.root.commit()
 			} else if !counted {
-				n.d.affected++
+				n.disk.affected++
 			}
 			return 0
 		})
-		if errno != 0 || stalled == nil {
+		if errno != 0 || stallEnd == nil {
 			return errno
 		}
 		select {
-		case <-stalled:
+		case <-stallEnd:
 		case <-ctx.Done():
 			return syscall.EINTR
 		}
@@ -259,7 +258,7 @@ func (n *node) Unlink(_ context.Context, name string) syscall.Errno {
 func (n *node) Rmdir(ctx context.Context, name string) syscall.Errno { return n.Unlink(ctx, name) }
 
 func (n *node) Rename(_ context.Context, name string, parent fs.InodeEmbedder, to string, flags uint32) syscall.Errno {
-	if flags != 0 { // exchange or no-replace, which Redis does not use
+	if flags != 0 { // exchange or no-replace, neither of which Redis uses
 		return syscall.EINVAL
 	}
 	return n.ifPowered(func() syscall.Errno {
@@ -277,7 +276,7 @@ func (n *node) Statfs(_ context.Context, out *fuse.StatfsOut) syscall.Errno {
 	return n.ifPowered(func() syscall.Errno {
 		const blocks = 1 << 20
 		out.Bsize, out.Blocks = 4096, blocks
-		if !n.d.full {
+		if !n.disk.full {
 			out.Bfree, out.Bavail = blocks, blocks
 		}
 		return 0

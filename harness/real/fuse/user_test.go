@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// unprivilegedUID is the ID of a user without privileges.
+// unprivilegedUID is the ID of an ordinary user.
 const unprivilegedUID = 65534
 
-// Ordinary users mount the disk with fusermount3, so tests that run as root don't show that it
+// Ordinary users mount the disk with fusermount3, so tests that run as root don't prove that it
 // works for them. This test runs the other tests as an ordinary user.
 func TestAsOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -37,7 +37,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if err := os.Chown(dir, unprivilegedUID, unprivilegedUID); err != nil {
 		t.Fatal(err)
 	}
-	// The path of the test program may not be accessible to other users.
+	// Other users may not have access to the path of the test program.
 	cmd := exec.Command("/proc/self/exe", "-test.v", "-test.timeout=60s", "-test.skip=^"+t.Name()+"$")
 	cmd.Dir, cmd.Env = "/", append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivilegedUID, Gid: unprivilegedUID}}
@@ -53,7 +53,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if err != nil || strings.Contains(string(mounts), dir) {
 		t.Errorf("still mounted: %v\n%s", err, mounts)
 	}
-	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+	if remaining, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(remaining) > 0 {
+		t.Errorf("remaining files: %v, %v", remaining, err)
 	}
 }

@@ -23,41 +23,41 @@ import (
 	"lockpick/harness/resp"
 )
 
-// bench is one real node behind links, with a recorder of its key lives.
-type bench struct {
+// testNode is one real node behind links, with a recorder of its key lives.
+type testNode struct {
 	testing.TB
-	group  *proc.Group
-	node   *proc.Redis
-	mesh   *proxy.Mesh
-	lives  *keylife.Recorder
-	origin time.Duration
+	group    *proc.Group
+	node     *proc.Redis
+	mesh     *proxy.Mesh
+	recorder *keylife.Recorder
+	origin   time.Duration
 
-	mu    sync.Mutex
-	facts []history.Event
-	wire  []history.Event
+	mu         sync.Mutex
+	facts      []history.Event
+	linkEvents []history.Event
 }
 
-// newBench starts redis-server with additional settings.
-func newBench(t testing.TB, persist string, settings ...string) *bench {
+// newTestNode starts redis-server with additional settings.
+func newTestNode(t testing.TB, persist string, settings ...string) *testNode {
 	t.Helper()
-	b := &bench{TB: t, origin: proc.TrueClock()}
+	b := &testNode{TB: t, origin: proc.TrueClock()}
 	var err error
 	if b.group, err = proc.NewGroup(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	b.Cleanup(func() { b.check(b.group.Close()) })
-	if b.node, err = b.group.StartRedis(t.Context(), "n1", program(t, settings), persist); err != nil {
+	if b.node, err = b.group.StartRedis(t.Context(), "n1", serverPath(t, settings), persist); err != nil {
 		t.Fatal(err)
 	}
-	b.lives = keylife.New(keylife.Config{Clock: proc.TrueClock, FromHarness: proc.AskedFrom, Record: b.record})
-	b.lives.Start(b.origin)
+	b.recorder = keylife.New(keylife.Config{Clock: proc.TrueClock, FromHarness: proc.HasRecentlyAsked, Record: b.record})
+	b.recorder.Start(b.origin)
 	b.mesh = proxy.NewMesh(1, func() time.Duration { return proc.TrueClock() - b.origin }, func(e history.Event) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.wire = append(b.wire, e)
+		b.linkEvents = append(b.linkEvents, e)
 	})
 	b.mesh.Witness = func(name, node, from string) proxy.Witness {
-		if s := b.lives.Sender(name, node, from); s != nil {
+		if s := b.recorder.Sender(name, node, from); s != nil {
 			return s
 		}
 		return nil
@@ -66,9 +66,9 @@ func newBench(t testing.TB, persist string, settings ...string) *bench {
 	return b
 }
 
-// program returns the path of redis-server, or of a script that starts it with additional
+// serverPath returns the path of redis-server, or of a script that starts it with additional
 // settings.
-func program(t testing.TB, settings []string) string {
+func serverPath(t testing.TB, settings []string) string {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -85,56 +85,56 @@ func program(t testing.TB, settings []string) string {
 	return script
 }
 
-func (b *bench) check(err error) {
+func (b *testNode) check(err error) {
 	b.Helper()
 	if err != nil {
 		b.Error(err)
 	}
 }
 
-func (b *bench) record(e history.Event) {
+func (b *testNode) record(e history.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.facts = append(b.facts, e)
 }
 
-func (b *bench) watch() {
+func (b *testNode) watch() {
 	b.Helper()
-	if err := b.lives.Watch(map[string]string{"n1": b.node.Addr()}); err != nil {
+	if err := b.recorder.Watch(map[string]string{"n1": b.node.Addr()}); err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { b.check(b.lives.Close()) })
+	b.Cleanup(func() { b.check(b.recorder.Close()) })
 }
 
-// allFacts waits until the node has reported everything, and returns all facts.
-func (b *bench) allFacts() []history.Event {
+// allFacts waits until the node has reported everything and returns all facts.
+func (b *testNode) allFacts() []history.Event {
 	b.Helper()
-	b.check(b.lives.Close())
+	b.check(b.recorder.Close())
 	return b.factsSoFar()
 }
 
-func (b *bench) factsSoFar() []history.Event {
+func (b *testNode) factsSoFar() []history.Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]history.Event(nil), b.facts...)
 }
 
-// waitFor waits until a fact is recorded, and returns it.
-func (b *bench) waitFor(what history.Change, key string) history.Event {
+// waitFor waits until a fact is recorded and returns it.
+func (b *testNode) waitFor(what history.Change, key string) history.Event {
 	b.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for _, e := range b.factsSoFar() {
-			if e.Life.What == what && e.Key == key {
+			if e.Life.Kind == what && e.Key == key {
 				return e
 			}
 		}
 	}
-	b.Fatalf("no %s of %q was recorded, only\n%s", what, key, formatFacts(b.factsSoFar()))
+	b.Fatalf("no fact %s of key %q; recorded:\n%s", what, key, formatFacts(b.factsSoFar()))
 	return history.Event{}
 }
 
-// direct sends a command to the node without going through a link, as lockpick does.
-func (b *bench) direct(args ...string) resp.Value {
+// direct sends a command to the node in the same way as lockpick does, bypassing links.
+func (b *testNode) direct(args ...string) resp.Value {
 	b.Helper()
 	v, err := proc.Ask(context.Background(), b.node.Addr(), args...)
 	if err != nil {
@@ -143,17 +143,16 @@ func (b *bench) direct(args ...string) resp.Value {
 	return v
 }
 
-// formatFacts formats each fact as a line with the change, key, value, old value, client and
-// command.
+// formatFacts prints one line per fact, with the change, key, value, old value, client and command.
 func formatFacts(facts []history.Event) string {
 	var out strings.Builder
 	for _, e := range facts {
 		l := e.Life
-		by := l.By
+		by := l.Sender
 		if strings.Contains(by, ":") {
-			by = "stranger"
+			by = "unknown"
 		}
-		fields := []string{string(l.What), e.Key, strconv.Quote(l.Value), "was", strconv.Quote(l.Old), "by", by, l.Command, l.Why}
+		fields := []string{string(l.Kind), e.Key, strconv.Quote(l.Value), "was", strconv.Quote(l.OldValue), "by", by, l.Command, l.Replacement}
 		if l.Script {
 			fields = append(fields, "in a script")
 		}
@@ -162,28 +161,28 @@ func formatFacts(facts []history.Event) string {
 	return out.String()
 }
 
-// wantFacts checks that the recorded facts are exactly those in want.
-func (b *bench) wantFacts(want string) {
+// wantFacts compares all recorded facts with want.
+func (b *testNode) wantFacts(want string) {
 	b.Helper()
 	if got := formatFacts(b.allFacts()); strings.TrimSpace(got) != strings.TrimSpace(want) {
 		b.Errorf("recorded:\n%swant:\n%s", got, want)
 	}
 	for i, e := range b.factsSoFar() {
-		if l := e.Life; l.Seq != int64(i+1) || len(l.Run) != 8 || e.T < l.Lo || e.T > l.Hi || e.Process != "n1" || e.Op != history.OpLife || e.Type != history.Info {
+		if l := e.Life; l.Seq != int64(i+1) || len(l.RunID) != 8 || e.T < l.MinT || e.T > l.MaxT || e.Process != "n1" || e.Op != history.OpLife || e.Type != history.Info {
 			b.Errorf("fact %d is %+v, %+v", i+1, e, *l)
 		}
 	}
 }
 
-// caller is a client's connection, either through a link or directly to the node.
-type caller struct {
-	b    *bench
+// testClient is a client's connection, either through a link or directly to the node.
+type testClient struct {
+	b    *testNode
 	conn net.Conn
 	scan resp.Scanner
 }
 
 // client connects to the node through the client's link.
-func (b *bench) client(name string) *caller {
+func (b *testNode) client(name string) *testClient {
 	b.Helper()
 	l := b.mesh.Link(name + "-n1")
 	if l == nil {
@@ -195,38 +194,38 @@ func (b *bench) client(name string) *caller {
 	return b.connect(l.Addr())
 }
 
-// directCaller connects to the node without going through a link.
-func (b *bench) directCaller() *caller { return b.connect(b.node.Addr()) }
+// directClient connects directly to the node.
+func (b *testNode) directClient() *testClient { return b.connect(b.node.Addr()) }
 
-func (b *bench) connect(addr string) *caller {
+func (b *testNode) connect(addr string) *testClient {
 	b.Helper()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { conn.Close() })
-	return &caller{b: b, conn: conn}
+	return &testClient{b: b, conn: conn}
 }
 
 // try sends a command and returns the reply.
-func (c *caller) try(args ...string) (resp.Value, error) {
+func (c *testClient) try(args ...string) (resp.Value, error) {
 	if _, err := c.conn.Write(resp.Append(nil, args...)); err != nil {
 		return resp.Value{}, err
 	}
 	buf := make([]byte, 4096)
 	for {
 		n, err := c.conn.Read(buf)
-		values, bad := c.scan.Feed(buf[:n])
+		values, parseErr := c.scan.Feed(buf[:n])
 		switch {
 		case len(values) > 0:
 			return values[0], nil
-		case err != nil || bad != nil:
-			return resp.Value{}, fmt.Errorf("%w, %w", err, bad)
+		case err != nil || parseErr != nil:
+			return resp.Value{}, fmt.Errorf("%w, %w", err, parseErr)
 		}
 	}
 }
 
-func (c *caller) do(args ...string) resp.Value {
+func (c *testClient) do(args ...string) resp.Value {
 	c.b.Helper()
 	v, err := c.try(args...)
 	if err != nil {
@@ -235,9 +234,9 @@ func (c *caller) do(args ...string) resp.Value {
 	return v
 }
 
-// copyData copies the node's data directory. The copy is complete, because the node syncs each
-// write.
-func (b *bench) copyData() string {
+// copyData copies the node's data directory. With persistence always, the copy is complete, because
+// the node syncs each write.
+func (b *testNode) copyData() string {
 	b.Helper()
 	to := filepath.Join(b.TempDir(), "data")
 	b.check(os.CopyFS(to, os.DirFS(b.group.DataDir("n1"))))
@@ -245,7 +244,7 @@ func (b *bench) copyData() string {
 }
 
 // restoreData restores a copy of the data directory while the node is down.
-func (b *bench) restoreData(from string) {
+func (b *testNode) restoreData(from string) {
 	b.Helper()
 	dir := b.group.DataDir("n1")
 	b.check(os.RemoveAll(dir))

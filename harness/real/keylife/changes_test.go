@@ -17,9 +17,9 @@ const releaseScript = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis
 // Each change is recorded once, with its client and command. Commands that change nothing are not
 // recorded.
 func TestEachChangeIsRecordedOnce(t *testing.T) {
-	b := newBench(t, "none")
+	b := newTestNode(t, "none")
 	b.watch()
-	c, d, s := b.client("c1"), b.client("c2"), b.directCaller()
+	c, d, s := b.client("c1"), b.client("c2"), b.directClient()
 	c.do("SET", "k", "a", "NX", "PX", "60000")
 	d.do("SET", "k", "b", "NX", "PX", "60000")
 	d.do("SET", "k", "b")
@@ -48,9 +48,9 @@ changed k "b" was "a" by c2-n1 set
 expiry k "b" was "b" by c2-n1 pexpire
 expiry k "b" was "b" by c2-n1 persist
 deleted k "" was "b" by c2-n1 del in a script
-set two words "x y" was "" by stranger set
-deleted two words "" was "x y" by stranger rename
-set one "x y" was "" by stranger rename
+set two words "x y" was "" by unknown set
+deleted two words "" was "x y" by unknown rename
+set one "x y" was "" by unknown rename
 set m "1" was "" by c1-n1 set
 changed m "2" was "1" by c1-n1 incr
 deleted m "" was "2" by harness del
@@ -63,9 +63,9 @@ changed set "text" was "" by c1-n1 set
 `)
 }
 
-// An expiry is recorded without a client, and before the set that follows it.
+// An expiration is recorded without a client, and before the next set of the key.
 func TestExpiryIsRecorded(t *testing.T) {
-	b := newBench(t, "none")
+	b := newTestNode(t, "none")
 	b.watch()
 	c := b.client("c1")
 	c.do("SET", "k", "a", "NX", "PX", "20")
@@ -85,18 +85,18 @@ expired k "" was "b" by
 `)
 	facts := b.factsSoFar()
 	for i, e := range facts[1:3] {
-		if first := facts[0]; first.Life.Expires > e.Local {
-			t.Errorf("fact %d is at %d of the node's clock, before the expiry at %d", i+2, e.Local, first.Life.Expires)
+		if first := facts[0]; first.Life.Expiry > e.Local {
+			t.Errorf("fact %d is dated %d by the node's clock, before the expiry at %d", i+2, e.Local, first.Life.Expiry)
 		}
 	}
-	if e := facts[1].Life; e.Before != facts[0].Life.Expires || e.Expires != 0 {
-		t.Errorf("recorded expiry is %d, want %d", e.Before, facts[0].Life.Expires)
+	if e := facts[1].Life; e.OldExpiry != facts[0].Life.Expiry || e.Expiry != 0 {
+		t.Errorf("recorded expiry is %d, want %d", e.OldExpiry, facts[0].Life.Expiry)
 	}
 }
 
-// A node that has run out of memory reports the keys that it evicts.
+// A node that runs out of memory reports the keys that it evicts.
 func TestEvictionIsRecorded(t *testing.T) {
-	b := newBench(t, "none", "--maxmemory", "3mb", "--maxmemory-policy", "allkeys-random")
+	b := newTestNode(t, "none", "--maxmemory", "3mb", "--maxmemory-policy", "allkeys-random")
 	b.watch()
 	c := b.client("c1")
 	for i := range 40 {
@@ -105,51 +105,51 @@ func TestEvictionIsRecorded(t *testing.T) {
 	facts := b.allFacts()
 	set, evicted := map[string]bool{}, 0
 	for _, e := range facts {
-		switch e.Life.What {
+		switch e.Life.Kind {
 		case history.KeySet:
 			set[e.Key] = true
 		case history.KeyEvicted:
 			evicted++
-			if !set[e.Key] || e.Life.By != "" || len(e.Life.Old) != 100_000 {
-				t.Errorf("%s was evicted: set %v, by %q, %d bytes", e.Key, set[e.Key], e.Life.By, len(e.Life.Old))
+			if !set[e.Key] || e.Life.Sender != "" || len(e.Life.OldValue) != 100_000 {
+				t.Errorf("%s was evicted: set %v, by %q, %d bytes", e.Key, set[e.Key], e.Life.Sender, len(e.Life.OldValue))
 			}
 			delete(set, e.Key)
 		}
 	}
-	if left := b.direct("DBSIZE").Int; evicted == 0 || left != int64(len(set)) {
-		t.Errorf("%d were evicted; %d are left by the record, %d on the node", evicted, len(set), left)
+	if remaining := b.direct("DBSIZE").Int; evicted == 0 || remaining != int64(len(set)) {
+		t.Errorf("%d keys were evicted; %d keys are on the node, %d in the recorded state", evicted, remaining, len(set))
 	}
 }
 
 // Under contention, facts and replies agree on clients and times.
 func TestFactsAgreeWithReplies(t *testing.T) {
 	const clients = 4
-	each := 3000
+	commandsPerClient := 3000
 	if testing.Short() {
-		each = 1000
+		commandsPerClient = 1000
 	}
-	b := newBench(t, "none")
+	b := newTestNode(t, "none")
 	b.watch()
-	var all sync.WaitGroup
-	granted := make([]map[string]bool, clients)
+	var wg sync.WaitGroup
+	grantedTokens := make([]map[string]bool, clients)
 	for i := range clients {
-		granted[i] = map[string]bool{}
+		grantedTokens[i] = map[string]bool{}
 		c := b.client(fmt.Sprint("c", i))
-		all.Go(func() {
-			for k := range each {
+		wg.Go(func() {
+			for k := range commandsPerClient {
 				token := fmt.Sprintf("%d-%d", i, k)
 				v, err := c.try("SET", "lock", token, "NX", "PX", fmt.Sprint(1+k%3))
-				if granted[i][token] = err == nil && v.Str == "OK"; granted[i][token] && k%2 == 0 {
+				if grantedTokens[i][token] = err == nil && v.Str == "OK"; grantedTokens[i][token] && k%2 == 0 {
 					c.try("EVAL", releaseScript, "1", "lock", token)
 				}
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	facts := b.allFacts()
 	b.check(b.mesh.Close())
-	sets := map[string]history.Event{} // by token, as the link saw them
-	for _, e := range b.wire {
+	sets := map[string]history.Event{} // by token, as seen by the link
+	for _, e := range b.linkEvents {
 		if e.Op == history.OpSet {
 			sets[e.Token] = e
 		}
@@ -157,21 +157,21 @@ func TestFactsAgreeWithReplies(t *testing.T) {
 	recorded := map[string]bool{}
 	for _, e := range facts {
 		l := e.Life
-		if e.T < l.Lo || e.T > l.Hi {
-			t.Errorf("%+v is not within %d and %d", e, l.Lo, l.Hi)
+		if e.T < l.MinT || e.T > l.MaxT {
+			t.Errorf("%+v is not between %d and %d", e, l.MinT, l.MaxT)
 		}
-		if l.What != history.KeySet {
+		if l.Kind != history.KeySet {
 			continue
 		}
 		w := sets[l.Value]
-		if recorded[l.Value] || w.Process != l.By || w.Sent != e.Sent || l.Lo < w.Sent || l.Lo > w.Applied { // a fact read before the link recorded the answer is bounded by its read time
-			t.Errorf("%q was set by %s in [%d, %d], sent %d; the link saw %s in [%d, %d]", l.Value, l.By, l.Lo, l.Hi, e.Sent, w.Process, w.Sent, w.Applied)
+		if recorded[l.Value] || w.Process != l.Sender || w.SentAt != e.SentAt || l.MinT < w.SentAt || l.MinT > w.AppliedAt { // a fact read before the link recorded the answer is bounded by its read time
+			t.Errorf("%q was set by %s in [%d, %d], sent %d; the link saw %s in [%d, %d]", l.Value, l.Sender, l.MinT, l.MaxT, e.SentAt, w.Process, w.SentAt, w.AppliedAt)
 		}
 		recorded[l.Value] = true
 	}
 	accepted := 0
 	for i := range clients {
-		for token, ok := range granted[i] {
+		for token, ok := range grantedTokens[i] {
 			if ok {
 				accepted++
 			}
@@ -181,6 +181,6 @@ func TestFactsAgreeWithReplies(t *testing.T) {
 		}
 	}
 	if accepted < 100 {
-		t.Errorf("only %d of %d sets were accepted", accepted, clients*each)
+		t.Errorf("only %d of %d sets were accepted", accepted, clients*commandsPerClient)
 	}
 }

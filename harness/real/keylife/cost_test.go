@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// cpu returns the CPU time that the node has used.
-func (b *bench) cpu() time.Duration {
+// cpuTime returns the CPU time used by the node.
+func (b *testNode) cpuTime() time.Duration {
 	b.Helper()
 	_, rest, _ := strings.Cut(b.direct("INFO", "server").Str, "\nprocess_id:")
 	pid, _, _ := strings.Cut(rest, "\r")
@@ -29,23 +29,23 @@ func (b *bench) cpu() time.Duration {
 // link.
 func BenchmarkLock(b *testing.B) {
 	for _, recording := range []bool{false, true} {
-		b.Run(fmt.Sprintf("tells=%v", recording), func(b *testing.B) {
-			n := newBench(b, "none")
+		b.Run(fmt.Sprintf("recording=%v", recording), func(b *testing.B) {
+			n := newTestNode(b, "none")
 			if recording {
 				n.watch()
 			}
 			c := n.client("c1")
-			var took []time.Duration
-			before := n.cpu()
+			var durations []time.Duration
+			before := n.cpuTime()
 			for i := 0; b.Loop(); i++ {
-				began := time.Now()
+				start := time.Now()
 				c.do("SET", "k", fmt.Sprint(i), "NX", "PX", "60000")
-				took = append(took, time.Since(began))
+				durations = append(durations, time.Since(start))
 				c.do("EVAL", releaseScript, "1", "k", fmt.Sprint(i))
 			}
-			b.ReportMetric(float64(n.cpu()-before)/float64(2*len(took)), "node-ns/command")
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)/2]), "median-ns/set")
+			b.ReportMetric(float64(n.cpuTime()-before)/float64(2*len(durations)), "node-ns/command")
+			slices.Sort(durations)
+			b.ReportMetric(float64(durations[len(durations)/2]), "median-ns/set")
 		})
 	}
 }

@@ -9,16 +9,15 @@ import (
 	"lockpick/harness/history"
 )
 
-// command is a command that the node has executed. Relative expiries count from its time, which is
-// in milliseconds of the node's clock.
+// command is a command executed by the node. now is the start of relative expiries, in milliseconds
+// of the node's clock.
 type command struct {
 	args []string
 	now  int64
 }
 
-// effect returns a key's state after a command for which the node reported an event. There is no
-// event if a condition of the command was not met. before returns a key's state before the
-// command.
+// effect returns a key's state after a command for which the node has reported an event. Commands
+// whose condition was not met have no event. before returns a key's state before the command.
 func (c command) effect(key, event string, before func(key string) *state) *state {
 	switch event {
 	case "del", "rename_from", "move_from":
@@ -26,57 +25,57 @@ func (c command) effect(key, event string, before func(key string) *state) *stat
 	case "rename_to", "copy_to":
 		return before(c.args[1])
 	}
-	was := state{}
+	result := state{}
 	if s := before(key); s != nil {
-		was = *s
+		result = *s
 	}
 	switch name := strings.ToLower(c.args[0]); name {
 	case "expire", "pexpire", "expireat", "pexpireat":
-		was.expires = c.expiry(strings.TrimPrefix(strings.ToUpper(name), "P")[len("EXPIRE"):], name[0] == 'p', c.arg(2))
-		return &was
+		result.expiry = c.expiry(strings.TrimPrefix(strings.ToUpper(name), "P")[len("EXPIRE"):], name[0] == 'p', c.arg(2))
+		return &result
 	case "persist":
-		was.expires = 0
-		return &was
+		result.expiry = 0
+		return &result
 	case "getex":
-		c.setExpiry(&was, 2)
-		return &was
+		c.setExpiry(&result, 2)
+		return &result
 	case "hset", "hmset", "hsetnx", "hincrby", "hdel":
-		return c.hashEffect(name, was)
+		return c.hashEffect(name, result)
 	case "lpush", "rpush", "lpushx", "rpushx", "lpop", "rpop":
-		return c.listEffect(name, was)
+		return c.listEffect(name, result)
 	default:
-		return c.stringEffect(name, key, was)
+		return c.stringEffect(name, key, result)
 	}
 }
 
-// stringEffect returns the effect of a command that sets or changes a string.
+// stringEffect returns the state after a command that sets or changes a string.
 func (c command) stringEffect(name, key string, old state) *state {
-	made := &state{kind: "string"}
+	result := &state{kind: "string"}
 	switch name {
 	case "set":
-		made.elements, made.expires = []string{c.arg(2)}, 0
-		if keepsExpiry(c.args[3:]) {
-			made.expires = old.expires
+		result.elements, result.expiry = []string{c.arg(2)}, 0
+		if hasKeepTTL(c.args[3:]) {
+			result.expiry = old.expiry
 		}
-		c.setExpiry(made, 3)
+		c.setExpiry(result, 3)
 	case "setnx", "getset":
-		made.elements = []string{c.arg(2)}
+		result.elements = []string{c.arg(2)}
 	case "setex", "psetex":
-		made.elements, made.expires = []string{c.arg(3)}, c.expiry("", name[0] == 'p', c.arg(2))
+		result.elements, result.expiry = []string{c.arg(3)}, c.expiry("", name[0] == 'p', c.arg(2))
 	case "mset", "msetnx":
 		for i := 1; i+1 < len(c.args); i += 2 {
 			if c.args[i] == key {
-				made.elements = []string{c.args[i+1]}
+				result.elements = []string{c.args[i+1]}
 			}
 		}
 	case "append":
-		made.elements, made.expires = []string{old.text() + c.arg(2)}, old.expires
+		result.elements, result.expiry = []string{old.text() + c.arg(2)}, old.expiry
 	case "incr", "decr", "incrby", "decrby":
-		made.elements, made.expires = []string{c.increment(name, old.text())}, old.expires
+		result.elements, result.expiry = []string{c.increment(name, old.text())}, old.expiry
 	default:
-		return &state{expires: old.expires} // an unsupported command
+		return &state{expiry: old.expiry} // unsupported command
 	}
-	return made
+	return result
 }
 
 func (c command) arg(i int) string {
@@ -86,28 +85,28 @@ func (c command) arg(i int) string {
 	return ""
 }
 
-func keepsExpiry(options []string) bool {
+func hasKeepTTL(options []string) bool {
 	return slices.ContainsFunc(options, func(o string) bool { return strings.EqualFold(o, "KEEPTTL") })
 }
 
-// setExpiry applies the option EX, PX, EXAT, PXAT or PERSIST of a command, if it has one.
+// setExpiry applies the option EX, PX, EXAT, PXAT or PERSIST, if the command has one.
 func (c command) setExpiry(s *state, from int) {
 	for i := from; i < len(c.args); i++ {
-		switch word := strings.ToUpper(c.args[i]); word {
+		switch option := strings.ToUpper(c.args[i]); option {
 		case "EX", "PX", "EXAT", "PXAT":
-			s.expires = c.expiry(word[2:], word[0] == 'P', c.arg(i+1))
+			s.expiry = c.expiry(option[2:], option[0] == 'P', c.arg(i+1))
 			return
 		case "PERSIST":
-			s.expires = 0
+			s.expiry = 0
 			return
 		}
 	}
 }
 
-// expiry returns an absolute expiry in milliseconds. It converts an absolute or relative time in
-// milliseconds or seconds.
+// expiry returns an absolute expiry in milliseconds. The argument when is in milliseconds or
+// seconds. It is relative to the command's time if at is empty.
 func (c command) expiry(at string, millis bool, when string) int64 {
-	t, _ := strconv.ParseInt(when, 10, 64) // the node has accepted it
+	t, _ := strconv.ParseInt(when, 10, 64) // no error, because the node has accepted it
 	if !millis {
 		t *= 1000
 	}
@@ -118,49 +117,49 @@ func (c command) expiry(at string, millis bool, when string) int64 {
 }
 
 func (c command) increment(name, old string) string {
-	by := int64(1)
+	delta := int64(1)
 	if strings.HasSuffix(name, "by") {
-		by, _ = strconv.ParseInt(c.arg(2), 10, 64)
+		delta, _ = strconv.ParseInt(c.arg(2), 10, 64)
 	}
 	if strings.HasPrefix(name, "decr") {
-		by = -by
+		delta = -delta
 	}
 	n, _ := strconv.ParseInt(old, 10, 64)
-	return strconv.FormatInt(n+by, 10)
+	return strconv.FormatInt(n+delta, 10)
 }
 
-// hashEffect returns the effect of a command that changes a hash. The node reports the deletion of
-// a hash that has become empty.
+// hashEffect returns the state after a command that changes a hash. A hash that becomes empty has
+// an event of its own, for its deletion.
 func (c command) hashEffect(name string, old state) *state {
-	now := state{kind: "hash", elements: slices.Clone(old.elements), expires: old.expires}
+	result := state{kind: "hash", elements: slices.Clone(old.elements), expiry: old.expiry}
 	if name == "hdel" {
 		for _, field := range c.args[2:] {
-			if i := now.fieldIndex(field); i >= 0 {
-				now.elements = slices.Delete(now.elements, i, i+2)
+			if i := result.fieldIndex(field); i >= 0 {
+				result.elements = slices.Delete(result.elements, i, i+2)
 			}
 		}
-		return &now
+		return &result
 	}
 	for i := 2; i+1 < len(c.args); i += 2 {
-		at, value := now.fieldIndex(c.args[i]), c.args[i+1]
+		index, value := result.fieldIndex(c.args[i]), c.args[i+1]
 		if name == "hincrby" {
 			n := int64(0)
-			if at >= 0 {
-				n, _ = strconv.ParseInt(now.elements[at+1], 10, 64)
+			if index >= 0 {
+				n, _ = strconv.ParseInt(result.elements[index+1], 10, 64)
 			}
-			by, _ := strconv.ParseInt(value, 10, 64)
-			value = strconv.FormatInt(n+by, 10)
+			delta, _ := strconv.ParseInt(value, 10, 64)
+			value = strconv.FormatInt(n+delta, 10)
 		}
-		if at < 0 {
-			now.elements = append(now.elements, c.args[i], value)
+		if index < 0 {
+			result.elements = append(result.elements, c.args[i], value)
 		} else {
-			now.elements[at+1] = value
+			result.elements[index+1] = value
 		}
 	}
-	return &now
+	return &result
 }
 
-// fieldIndex returns the index of a field in a hash, or -1.
+// fieldIndex returns the index of a hash field, or -1.
 func (s *state) fieldIndex(name string) int {
 	for i := 0; i < len(s.elements); i += 2 {
 		if s.elements[i] == name {
@@ -170,53 +169,53 @@ func (s *state) fieldIndex(name string) int {
 	return -1
 }
 
-func (c command) listEffect(name string, was state) *state {
-	now := state{kind: "list", elements: slices.Clone(was.elements), expires: was.expires}
+func (c command) listEffect(name string, old state) *state {
+	result := state{kind: "list", elements: slices.Clone(old.elements), expiry: old.expiry}
 	switch {
 	case strings.HasPrefix(name, "rpush"):
-		now.elements = append(now.elements, c.args[2:]...)
+		result.elements = append(result.elements, c.args[2:]...)
 	case strings.HasPrefix(name, "lpush"):
 		for _, w := range c.args[2:] {
-			now.elements = slices.Insert(now.elements, 0, w)
+			result.elements = slices.Insert(result.elements, 0, w)
 		}
 	default:
 		count := 1
 		if len(c.args) > 2 {
 			count, _ = strconv.Atoi(c.args[2])
 		}
-		count = min(count, len(now.elements))
+		count = min(count, len(result.elements))
 		if name == "lpop" {
-			now.elements = now.elements[count:]
+			result.elements = result.elements[count:]
 		} else {
-			now.elements = now.elements[:len(now.elements)-count]
+			result.elements = result.elements[:len(result.elements)-count]
 		}
 	}
-	return &now
+	return &result
 }
 
 // cause describes the command that caused a change, and when it was sent and answered.
 type cause struct {
-	issuer, command string
-	script          bool
-	sent, answered  int64 // when the link sent it and got the answer, by Clock, or 0
-	clock           int64 // the node's clock, from which its expiries count
+	issuer, command      string
+	inScript             bool
+	sentTime, answerTime int64 // when the link sent the command and got the answer, by Clock, or 0
+	clock                int64 // the node's clock, from which relative expiries count
 }
 
-// bounds is the time of a change, by Clock. t is an estimate; lo and hi are certain bounds.
+// bounds is an estimate t of a change's time, by Clock, with reliable bounds lo and hi.
 type bounds struct{ t, lo, hi int64 }
 
-// fact is a fact without its sequence number.
+// fact is one change to a key, without its sequence number.
 type fact struct {
-	what          history.Change
+	change        history.Change
 	key           string
 	before, after *state
 	bounds
 	clock int64 // the node's clock
 	cause
-	why string
+	reason string
 }
 
-// process converts items of a stream to facts.
+// process converts a stream's items to facts.
 func (n *node) process(s *stream, items []item) {
 	for _, it := range items {
 		if it.args == nil {
@@ -228,8 +227,7 @@ func (n *node) process(s *stream, items []item) {
 	if len(items) > 0 {
 		n.lastRead = items[len(items)-1].at
 	}
-	// If the only pending events are expirations and evictions, no command caused them and they
-	// are recorded now.
+	// Pending expirations and evictions are recorded now, unless a command's line is still to come.
 	if !slices.ContainsFunc(n.pending, func(it item) bool { return !isSpontaneous(it.event) }) {
 		for _, it := range n.pending {
 			n.lastT = max(n.lastT, it.at)
@@ -242,21 +240,21 @@ func (n *node) process(s *stream, items []item) {
 // isSpontaneous reports whether an event can occur without a command.
 func isSpontaneous(event string) bool { return event == "expired" || event == "evicted" }
 
-// processLine handles a command together with the events that precede it, if there are any.
+// processLine handles a command and the events that precede it, if any.
 func (n *node) processLine(s *stream, it item) {
-	who := n.causeOf(s, it)
-	when := n.boundTime(it, who)
+	src := n.causeOf(s, it)
+	timeBounds := n.boundTime(it, src)
 	events := n.pending
 	n.pending = nil
 	for len(events) > 0 && isSpontaneous(events[0].event) {
-		n.recordRemoval(events[0], when, it.clock)
+		n.recordRemoval(events[0], timeBounds, it.clock)
 		events = events[1:]
 	}
 	name := strings.ToLower(it.args[0])
-	who.command = name
+	src.command = name
 	if isFlush(name, it.args[1:]) {
 		for _, key := range slices.Sorted(maps.Keys(n.keys)) {
-			n.apply(fact{what: history.KeyFlushed, key: key, bounds: when, clock: it.clock, cause: who})
+			n.apply(fact{change: history.KeyFlushed, key: key, bounds: timeBounds, clock: it.clock, cause: src})
 		}
 	}
 	// If a command changes a key several times, its intermediate states are not recorded.
@@ -264,27 +262,26 @@ func (n *node) processLine(s *stream, it item) {
 	var order []string
 	for _, e := range events {
 		if isSpontaneous(e.event) {
-			n.recordRemoval(e, when, it.clock)
+			n.recordRemoval(e, timeBounds, it.clock)
 			continue
 		}
 		if _, seen := after[e.key]; !seen {
 			order = append(order, e.key)
 		}
-		after[e.key] = effectOf(it, who, e, func(key string) *state { return n.keys[key] })
+		after[e.key] = effectOf(it, src, e, func(key string) *state { return n.keys[key] })
 	}
 	for _, key := range order {
-		f := fact{key: key, after: after[key], bounds: when, clock: it.clock, cause: who}
+		f := fact{key: key, after: after[key], bounds: timeBounds, clock: it.clock, cause: src}
 		if !slices.Contains(it.args, key) {
-			f.cause = cause{} // it was changed on behalf of another client
+			f.cause = cause{} // the key was changed on behalf of another client
 		}
-		if f.what = change(n.keys[key], f.after); f.what != "" {
+		if f.change = change(n.keys[key], f.after); f.change != "" {
 			n.apply(f)
 		}
 	}
 }
 
-// isFlush reports whether a command deletes all keys. The node reports no events for such a
-// command.
+// isFlush reports whether a command deletes all keys, for which the node reports no events.
 func isFlush(name string, options []string) bool {
 	if name != "flushall" && name != "flushdb" {
 		return false
@@ -292,58 +289,57 @@ func isFlush(name string, options []string) bool {
 	return len(options) == 0 || len(options) == 1 && (strings.EqualFold(options[0], "SYNC") || strings.EqualFold(options[0], "ASYNC"))
 }
 
-// effectOf returns a key's state after an event that a command has caused.
-func effectOf(it item, who cause, e item, before func(key string) *state) *state {
+// effectOf returns a key's state after an event. it is the command that caused the event e.
+func effectOf(it item, src cause, e item, before func(key string) *state) *state {
 	if e.event != "del" && !slices.Contains(it.args, e.key) {
 		return &state{}
 	}
-	c := command{args: it.args, now: who.clock / 1e6}
+	c := command{args: it.args, now: src.clock / 1e6}
 	return c.effect(e.key, e.event, before)
 }
 
-// causeOf finds the client that sent a command, and the time at which it was sent.
-func (n *node) causeOf(s *stream, it item) (who cause) {
+// causeOf returns a command's sender and the time when it was sent.
+func (n *node) causeOf(s *stream, it item) (src cause) {
 	if it.from == scriptAddr {
-		who = n.script
-		who.script = true
+		src = n.script
+		src.inScript = true
 		if !s.frozenTime {
-			who.clock = it.clock
+			src.clock = it.clock
 		}
-		return who
+		return src
 	}
-	who = cause{issuer: it.from, clock: it.clock}
-	if it.from == s.ownAddr {
+	src = cause{issuer: it.from, clock: it.clock}
+	if it.from == s.localAddr {
 		s.handleMarker(it.args)
-		who.issuer = history.Harness
+		src.issuer = history.Harness
 	} else if found, ok := n.senders.Load(it.from); ok {
-		found.(*sender).attribute(&who, it.args, n.recorder.origin.Load())
+		found.(*sender).attribute(&src, it.args, n.recorder.origin.Load())
 	}
-	if who.sent == 0 && n.recorder.cfg.FromHarness(s.serverAddr, it.from) { // a link may have used that port before
-		who.issuer = history.Harness
+	if src.sentTime == 0 && n.recorder.cfg.FromHarness(s.serverAddr, it.from) { // a link may have used this port earlier
+		src.issuer = history.Harness
 	}
 	switch strings.ToLower(it.args[0]) {
 	case "eval", "evalsha", "fcall", "eval_ro", "evalsha_ro", "fcall_ro":
-		n.script = who
+		n.script = src
 	}
-	return who
+	return src
 }
 
-// clockTolerance is by how many nanoseconds the time of a correct clock may lie outside of the
-// bounds.
+// clockTolerance is how far outside the bounds a correct clock's time may lie, in nanoseconds.
 const clockTolerance = 1_000_000
 
-// boundTime returns bounds on the time at which a command was executed: after it entered its link
-// and after the node's previous change, but before its MONITOR line was read and before it was
-// answered. Within these bounds, the estimate is the time by the node's clock, unless that clock
-// has just been changed.
-func (n *node) boundTime(it item, who cause) bounds {
-	b := bounds{lo: max(n.lastLo, who.sent), hi: it.at}
-	if who.answered != 0 {
-		b.hi = min(b.hi, who.answered)
+// boundTime bounds the time at which a command was executed: after the command entered its link and
+// after the node's previous change, but before its MONITOR line was read and before its answer.
+// Within these bounds, the estimate is the time by the node's clock, unless that clock has just
+// been changed.
+func (n *node) boundTime(it item, src cause) bounds {
+	b := bounds{lo: max(n.lastLo, src.sentTime), hi: it.at}
+	if src.answerTime != 0 {
+		b.hi = min(b.hi, src.answerTime)
 	}
 	b.lo = min(b.lo, b.hi)
 	b.t = b.hi
-	for _, ahead := range []int64{n.recorder.wall, n.clockAhead} { // the clock is correct, or as wrong as before
+	for _, ahead := range []int64{n.recorder.wallOffset, n.clockAhead} { // the clock is correct or has its last offset
 		if t := it.clock - ahead; t >= b.lo-clockTolerance && t <= b.hi+clockTolerance {
 			b.t = t
 			break
@@ -354,22 +350,22 @@ func (n *node) boundTime(it item, who cause) bounds {
 	return b
 }
 
-// recordRemoval records that a key has expired or was evicted. clock is calculated from a MONITOR
-// line, and the node's clock may have been changed since then. Therefore an expiry is never dated
-// before the key's expiry time.
-func (n *node) recordRemoval(it item, when bounds, clock int64) {
-	f := fact{what: history.KeyExpired, key: it.key, bounds: when, clock: max(clock, n.keys[it.key].expiryNanos())}
+// recordRemoval records that a key was evicted or has expired. clock is computed from a MONITOR
+// line, after which the node's clock may have been changed. An expiration is therefore never dated
+// before the key's expiry.
+func (n *node) recordRemoval(it item, timeBounds bounds, clock int64) {
+	f := fact{change: history.KeyExpired, key: it.key, bounds: timeBounds, clock: max(clock, n.keys[it.key].expiryNanos())}
 	if it.event == "evicted" {
-		f.what, f.clock = history.KeyEvicted, clock
+		f.change, f.clock = history.KeyEvicted, clock
 	}
 	n.apply(f)
 }
 
-// apply changes a key's state as described by a fact, and records the fact.
+// apply updates a key's state and records the fact.
 func (n *node) apply(f fact) {
 	f.before = n.keys[f.key]
 	if f.before != nil {
-		n.past[f.key] = append(n.past[f.key], f.before)
+		n.pastStates[f.key] = append(n.pastStates[f.key], f.before)
 	}
 	n.keys[f.key] = f.after
 	if f.after == nil {
@@ -384,12 +380,12 @@ func (n *node) record(f fact) {
 	e := history.Event{
 		T: f.t - origin, Process: n.name, Type: history.Info, Op: history.OpLife, Key: f.key, Local: f.clock,
 		Life: &history.Life{
-			What: f.what, Seq: n.seq, Run: n.run, Value: f.after.text(), Old: f.before.text(), Expires: f.after.expiryNanos(), Before: f.before.expiryNanos(),
-			Lo: f.lo - origin, Hi: f.hi - origin, By: f.issuer, Command: f.command, Script: f.script, Why: f.why,
+			Kind: f.change, Seq: n.seq, RunID: n.runID, Value: f.after.text(), OldValue: f.before.text(), Expiry: f.after.expiryNanos(), OldExpiry: f.before.expiryNanos(),
+			MinT: f.lo - origin, MaxT: f.hi - origin, Sender: f.issuer, Command: f.command, Script: f.inScript, Replacement: f.reason,
 		},
 	}
-	if f.sent != 0 {
-		e.Sent = f.sent - origin
+	if f.sentTime != 0 {
+		e.SentAt = f.sentTime - origin
 	}
 	n.recorder.cfg.Record(e)
 }

@@ -7,25 +7,25 @@ import (
 	"lockpick/harness/history"
 )
 
-// A key that the node itself found expired has expired by the node's clock, even if that clock was
-// changed after the last report.
+// If the node itself finds an expired key, the fact is not dated before the key's expiry by the
+// node's clock, even if that clock was changed after the last report.
 func TestExpiryFoundAfterClockChange(t *testing.T) {
 	const second = int64(time.Second)
 	for _, c := range []struct {
-		name, done  string
-		ahead, want int64 // how far the clock was last ahead; what it must have shown, in seconds
+		name, event string
+		ahead, want int64 // last offset of the node's clock; time to be recorded; in seconds
 	}{
-		{"set forward since", "expired", 0, 5},
+		{"clock set forward", "expired", 0, 5},
 		{"found late", "expired", 8, 10},
 		{"evicted", "evicted", 0, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var recorded []history.Event
 			l := New(Config{Clock: func() time.Duration { return 0 }, Record: func(e history.Event) { recorded = append(recorded, e) }})
-			n := &node{name: "n1", recorder: l, keys: map[string]*state{"k": {expires: 5000}}, past: map[string][]*state{}, lastT: second, clockAhead: c.ahead * second}
-			n.process(nil, []item{{at: 2 * second, key: "k", event: c.done}})
+			n := &node{name: "n1", recorder: l, keys: map[string]*state{"k": {expiry: 5000}}, pastStates: map[string][]*state{}, lastT: second, clockAhead: c.ahead * second}
+			n.process(nil, []item{{at: 2 * second, key: "k", event: c.event}})
 			if len(recorded) != 1 || recorded[0].T != 2*second || recorded[0].Local != c.want*second {
-				t.Errorf("recorded %+v, want it at 2 s with the clock at %d s", recorded, c.want)
+				t.Errorf("recorded %+v, want one fact at 2 s with the clock at %d s", recorded, c.want)
 			}
 		})
 	}

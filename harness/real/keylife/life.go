@@ -1,36 +1,37 @@
-// Package keylife records the life of each key on each lock node of a real backend, as the nodes
-// themselves report it: one history.Life event per change.
+// Package keylife records the life of each key on each lock node of a real backend, as reported by
+// the nodes themselves. Each change becomes one fact, a history.Life event.
 //
 //	clients ── links ──► node ──► key-space events and MONITOR ──► Recorder ──► facts
 //	             │                                                    ▲
 //	             ╰── sender: which command came from where, and when ─╯
 //
-// A Recorder watches the nodes of one run. A sender is one connection from a link to a node; it
-// informs the Recorder of the commands that are sent. A separate connection to each node, not through a
-// link, receives both key-space events and MONITOR lines, in RESP3. The events of a command arrive
-// before the command's line, and lines arrive in the order in which the node executed the commands.
+// A Recorder watches the nodes of one run. A sender belongs to one connection from a link to a node
+// and informs the Recorder of the commands that the link sends. To watch a node, the Recorder opens
+// a connection of its own, which bypasses links and receives both key-space events and MONITOR
+// lines, in RESP3. A command's events arrive before its line, and lines arrive in the order in which
+// the node executed the commands.
 //
-// The following are exact: the order of a node's facts (Seq), the keys that a command changed, its
-// client's address, the node's clock (Local, to a microsecond), and values. A value is a string, or the
-// fields and values of a hash, or the elements of a list, separated by spaces, in the node's order. An
-// expiry is calculated from the command and the time on its line, which the node reads after executing
-// the command. The result is usually exact, but it can be a millisecond late.
+// The following are exact: the order of a node's facts (Seq), the keys changed by a command, its
+// client's address, the node's clock (Local, to a microsecond), and values. A value is a string, a
+// hash's fields and values, or a list's elements, separated by spaces, in the node's order. An expiry
+// is computed from the command and the time on its line, which the node reads after executing the
+// command. The result is usually exact but can be a millisecond late.
 //
-// T is bounded by Lo and Hi. A command from a link was executed after it entered the link, and before
-// the fact was read or the link had the answer. Commands from elsewhere, and changes without a command,
-// happened after the node's previous change. If no client accesses an expired key, the node finds and
-// reports it some tenths of a second later. Local is then calculated from the previous line, but is not
-// before the key's expiry, because the clock may have been changed since that line.
+// Lo and Hi bound T. A command from a link was executed after it entered the link, and before its
+// fact was read or the link had the answer. Other commands, and changes without a command, happened
+// after the node's previous change. If no client accesses an expired key, the node finds and reports
+// it some tenths of a second later. Local is then computed from the previous line. It is never before
+// the key's expiry, because the clock may have changed after that line.
 //
-// If a node is killed, its last changes may be missing, and a gap is recorded. A node does not report
-// the keys that it loads when it starts, and a promoted replica does not report those that it has.
-// Therefore the node's keys are read while its links are held (Reattach), and compared with the
-// recorded state. If a connection is lost for another reason, it is replaced, and a gap shows since when
-// facts may be missing.
+// If a node is killed, its last changes may be missing, and a gap is recorded. A starting node does
+// not report the keys that it loads, nor does a promoted replica report the keys that it has.
+// Reattach therefore reads the node's keys, while its links are held, and compares them with the
+// recorded state. If a connection is lost for another reason, the Recorder replaces it and records a
+// gap for the time when facts may be missing.
 //
-// Deliberately missing: databases other than 0; the values of sets, sorted sets and streams, whose facts
-// have no values; Redis before 7.0, which can't report when a key expires (PEXPIRETIME); and the
-// interpretation of facts.
+// Not supported: databases other than 0; the values of sets, sorted sets and streams, whose facts
+// have no values; and Redis before 7.0, which can't report when a key expires (PEXPIRETIME).
+// Interpreting facts is left to other packages.
 package keylife
 
 import (
@@ -52,39 +53,39 @@ import (
 // Config configures a Recorder.
 type Config struct {
 	Clock       func() time.Duration           // returns true time since any origin
-	FromHarness func(server, from string) bool // reports whether lockpick itself sends commands to server from that address
+	FromHarness func(server, from string) bool // reports whether lockpick itself sends commands to server from this address
 	Record      func(e history.Event)          // receives the facts
 }
 
-// Recorder records the key lives of the nodes of one run. A nil Recorder records nothing.
+// Recorder records the key lives of one run's nodes. A nil Recorder records nothing.
 type Recorder struct {
-	cfg    Config
-	origin atomic.Int64 // true time zero of the run, by Clock
-	wall   int64        // how far a correct wall clock is ahead of Clock
+	cfg        Config
+	origin     atomic.Int64 // true time zero, by Clock
+	wallOffset int64        // how far a correct wall clock is ahead of Clock, in nanoseconds
 
 	mu    sync.Mutex
-	nodes map[string]*node // the watched nodes; nil if there are none
+	nodes map[string]*node // watched nodes by name; nil if there are none
 }
 
-// New returns a recorder of key lives for a run that has not begun yet.
+// New returns a recorder for a run that has not begun.
 func New(c Config) *Recorder {
 	l := &Recorder{cfg: c}
-	l.wall = vdso.ClockOffset(l.now, func() int64 { return time.Now().UnixNano() })
+	l.wallOffset = vdso.ClockOffset(l.now, func() int64 { return time.Now().UnixNano() })
 	return l
 }
 
-// Start makes the given instant of Clock true time zero of the run.
+// Start makes origin, an instant of Clock, true time zero.
 func (l *Recorder) Start(origin time.Duration) { l.origin.Store(int64(origin)) }
 
-// Epoch returns what a correct wall clock shows at true time zero, in nanoseconds since 1970.
-func (l *Recorder) Epoch() int64 { return l.wall + l.origin.Load() }
+// Epoch returns the correct wall clock time at true time zero, in nanoseconds since 1970.
+func (l *Recorder) Epoch() int64 { return l.wallOffset + l.origin.Load() }
 
-// Watch starts recording the nodes with the given names and addresses. If it fails for any of
-// them, nothing is recorded and the error gives the reason.
+// Watch starts to record the nodes, given as a map from names to addresses. If Watch fails for any
+// node, it records none and returns an error with the reason.
 func (l *Recorder) Watch(nodes map[string]string) error {
 	all := map[string]*node{}
 	for name, addr := range nodes {
-		all[name] = &node{recorder: l, name: name, addr: addr, keys: map[string]*state{}, past: map[string][]*state{}}
+		all[name] = &node{recorder: l, name: name, addr: addr, keys: map[string]*state{}, pastStates: map[string][]*state{}}
 	}
 	err := forEachNode(all, (*node).attachFirst)
 	l.mu.Lock()
@@ -96,33 +97,33 @@ func (l *Recorder) Watch(nodes map[string]string) error {
 	return err
 }
 
-// Reattach resumes recording a node that has restarted or was replaced by the server at another
-// address. why is history.Restart or history.Failover. The node's links must be held until
-// Reattach returns, which it does once the node's keys were read or reading them has failed.
+// Reattach resumes recording a node after a restart, or after the server at another address has
+// replaced it. why is history.Restart or history.Failover. Reattach reads the node's keys; the
+// caller must hold the node's links until it returns, even if reading fails.
 func (l *Recorder) Reattach(name, addr, why string) {
 	if n := l.node(name); n != nil {
 		n.reattach(addr, why)
 	}
 }
 
-// ExpectEnd announces that a node is about to exit, and that Reattach will be called if it comes
-// back. It returns when everything that the node has done is recorded, or after endTimeout. A node
-// that is killed may have answered changes that it has not reported; these are lost. A node that
-// shuts down cleanly reports everything.
-func (l *Recorder) ExpectEnd(name string, inOrder bool) {
-	if n := l.node(name); n != nil && !inOrder {
+// ExpectEnd announces that a node is about to exit and that Reattach will follow if the node comes
+// back. For a kill, ExpectEnd waits until everything that the node has done is recorded, or until
+// endTimeout has passed. Changes that a killed node has answered but not reported are lost. A node
+// that shuts down cleanly reports everything.
+func (l *Recorder) ExpectEnd(name string, clean bool) {
+	if n := l.node(name); n != nil && !clean {
 		n.catchUp()
 	}
-	l.setExpected(name, true, inOrder)
+	l.setExpected(name, true, clean)
 }
 
 // CancelEnd announces that the node did not exit after all.
 func (l *Recorder) CancelEnd(name string) { l.setExpected(name, false, false) }
 
-func (l *Recorder) setExpected(name string, end, inOrder bool) {
+func (l *Recorder) setExpected(name string, expected, clean bool) {
 	if n := l.node(name); n != nil {
-		n.awaited.Store(end)
-		n.orderly.Store(inOrder)
+		n.returnExpected.Store(expected)
+		n.cleanShutdown.Store(clean)
 	}
 }
 
@@ -135,8 +136,8 @@ func (l *Recorder) node(name string) *node {
 	return l.nodes[name]
 }
 
-// Close returns once all remaining facts of the nodes are recorded, and restores the nodes'
-// settings. For nodes that don't answer, it waits for a limited time.
+// Close records the nodes' remaining facts and restores their settings. It does not wait long for
+// nodes that don't answer.
 func (l *Recorder) Close() error {
 	if l == nil {
 		return nil
@@ -152,10 +153,10 @@ func (l *Recorder) stopAll(stop func(*node) error) error {
 	return forEachNode(nodes, stop)
 }
 
-func forEachNode(nodes map[string]*node, do func(*node) error) (err error) {
+func forEachNode(nodes map[string]*node, f func(*node) error) (err error) {
 	errs := make(chan error, len(nodes))
 	for _, n := range nodes {
-		go func() { errs <- do(n) }()
+		go func() { errs <- f(n) }()
 	}
 	for range nodes {
 		err = errors.Join(err, <-errs)
@@ -165,37 +166,37 @@ func forEachNode(nodes map[string]*node, do func(*node) error) (err error) {
 
 func (l *Recorder) now() int64 { return int64(l.cfg.Clock()) }
 
-// node is one node of the run. While it is attached, only its reader accesses its keys. Attaching
-// and detaching require the mutex, and there is no reader at those times.
+// node is one watched node. While a node is attached, only its reader accesses its keys. attach and
+// detach require the mutex and run while there is no reader.
 type node struct {
-	recorder *Recorder
-	name     string
-	senders  sync.Map    // maps the address that the node sees to a *sender
-	awaited  atomic.Bool // its end was announced, and its return will be
-	orderly  atomic.Bool // its announced end is a clean shutdown
+	recorder       *Recorder
+	name           string
+	senders        sync.Map    // *sender by connection address, as seen by the node
+	returnExpected atomic.Bool // set between ExpectEnd and Reattach
+	cleanShutdown  atomic.Bool // whether the node is shutting down cleanly
 
-	mu       sync.Mutex
-	addr     string
-	notify   *string // its earlier notify-keyspace-events; nil if unchanged
-	stream   *stream // nil while detached
-	runOver  bool    // whether the run is over
-	retrying bool
-	running  sync.WaitGroup
+	mu         sync.Mutex
+	addr       string
+	oldSetting *string // old value of notify-keyspace-events; nil if unchanged
+	stream     *stream // nil while detached
+	runOver    bool
+	retrying   bool
+	goroutines sync.WaitGroup
 
-	run  string // run_id of the server process whose keys are recorded
-	seq  int64
-	keys map[string]*state
-	past map[string][]*state // earlier states of each key
+	runID      string // run_id of the server process whose keys are recorded
+	seq        int64
+	keys       map[string]*state
+	pastStates map[string][]*state // earlier states of each key
 
 	pending    []item // events whose command has not been read yet
-	lastLo     int64  // lower bound of the last change's time, by Clock
+	lastLo     int64  // lower bound on the last change's time, by Clock
 	lastRead   int64  // when the last change was read
 	lastT      int64  // estimated time of the last change
-	clockAhead int64  // how far the node's clock was ahead of Clock at that time
-	script     cause  // cause of the script commands that follow
+	clockAhead int64  // how far the node's clock was ahead of Clock at the last change
+	script     cause  // cause of the following script commands
 }
 
-// attachFirst starts the recording of the node at the beginning of the run.
+// attachFirst starts recording the node at the beginning of the run.
 func (n *node) attachFirst() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -208,11 +209,10 @@ func (n *node) attachFirst() error {
 	return nil
 }
 
-// reattach resumes the recording after the node has restarted or was replaced.
 func (n *node) reattach(addr, why string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.runOver || n.stream != nil && n.addr == addr && n.stream.alive() { // its end was not announced
+	if n.runOver || n.stream != nil && n.addr == addr && n.stream.isAlive() { // after an unannounced end, retry was faster
 		return
 	}
 	if s := n.stream; s != nil {
@@ -220,36 +220,36 @@ func (n *node) reattach(addr, why string) {
 		n.detach()
 	}
 	if addr != n.addr {
-		n.addr, n.notify = addr, nil // the setting was that of the old server
+		n.addr, n.oldSetting = addr, nil // the setting belonged to the old server
 	}
 	s, err := n.attach()
 	if err != nil {
-		n.awaited.Store(false) // its return will not be announced a second time
+		n.returnExpected.Store(false) // no further Reattach will come
 		n.retry()
 		return
 	}
 	n.resume(s, why)
 }
 
-// resume resumes the recording, after comparing the node's state with the recorded state. The
-// caller holds the mutex.
+// resume compares the node's state with the recorded state and continues recording. The caller
+// holds the mutex.
 func (n *node) resume(s *stream, why string) {
-	if n.run == s.run {
-		why = "" // it did not restart
+	if n.runID == s.runID {
+		why = "" // the node did not restart
 	}
-	n.run = s.run
-	n.compare(s, why)
+	n.runID = s.runID
+	n.compareKeys(s, why)
 	n.listen(s)
 }
 
 // listen starts a reader that processes all further reports. The caller holds the mutex.
 func (n *node) listen(s *stream) {
-	n.run, n.stream = s.run, s
-	n.awaited.Store(false)
-	n.orderly.Store(false)
+	n.runID, n.stream = s.runID, s
+	n.returnExpected.Store(false)
+	n.cleanShutdown.Store(false)
 	n.pending, n.script = nil, cause{}
-	n.lastLo, n.lastRead, n.lastT, n.clockAhead = s.from, s.at, s.from, s.ahead
-	n.running.Go(func() {
+	n.lastLo, n.lastRead, n.lastT, n.clockAhead = s.startTime, s.readTime, s.startTime, s.clockAhead
+	n.goroutines.Go(func() {
 		for {
 			items, err := s.items(n.recorder.cfg.Clock)
 			n.process(s, items)
@@ -267,7 +267,7 @@ func (n *node) listen(s *stream) {
 	})
 }
 
-// endTimeout is how long to wait for the reports of a node that is about to be killed.
+// endTimeout limits the wait for the reports of a node that is about to be killed.
 const endTimeout = 100 * time.Millisecond
 
 // catchUp waits until all reports so far are processed, or until endTimeout has passed.
@@ -280,36 +280,34 @@ func (n *node) catchUp() {
 	}
 }
 
-// detach records that the node is no longer watched. Its reader has already exited. The caller
-// holds the mutex.
+// detach stops watching the node after its reader has exited. The caller holds the mutex.
 func (n *node) detach() {
 	n.stream.close()
 	n.stream = nil
 	now := n.recorder.now()
-	if !n.orderly.Load() {
+	if !n.cleanShutdown.Load() {
 		n.recordGap(now)
 	}
 	n.lastRead = now
 }
 
-// recordGap records that facts may be missing since the last change, and dates this record at that
-// change. The node may have been dead at the end of the gap.
-func (n *node) recordGap(until int64) {
-	since := max(min(n.lastRead, until), n.recorder.origin.Load()) // nothing can be missing before the run
-	n.record(fact{what: history.KeyGap, bounds: bounds{since, since, until}, clock: since + n.clockAhead})
+// recordGap records that facts may be missing since the last change. The gap has the time of that
+// change, because the node may be dead at the end of the gap.
+func (n *node) recordGap(end int64) {
+	start := max(min(n.lastRead, end), n.recorder.origin.Load()) // nothing can be missing before the run
+	n.record(fact{change: history.KeyGap, bounds: bounds{start, start, end}, clock: start + n.clockAhead})
 }
 
-// retryDelay is the pause after a failed attempt to attach a node.
-const retryDelay = 20 * time.Millisecond
+const retryDelay = 20 * time.Millisecond // after a failed attempt to attach a node
 
-// retry attaches the node as soon as possible, unless Reattach will be called for it. The caller
-// holds the mutex.
+// retry attaches the node as soon as possible, unless Reattach will do so. The caller holds the
+// mutex.
 func (n *node) retry() {
-	if n.retrying || n.runOver || n.awaited.Load() {
+	if n.retrying || n.runOver || n.returnExpected.Load() {
 		return
 	}
 	n.retrying = true
-	n.running.Go(func() {
+	n.goroutines.Go(func() {
 		for {
 			time.Sleep(retryDelay)
 			if n.tryAttach() {
@@ -319,7 +317,7 @@ func (n *node) retry() {
 	})
 }
 
-// tryAttach tries to attach the node. It returns true if no further attempt is needed.
+// tryAttach tries to attach the node. It returns true if no further attempt is necessary.
 func (n *node) tryAttach() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -328,14 +326,14 @@ func (n *node) tryAttach() bool {
 		if err != nil {
 			return false
 		}
-		n.recordGap(s.at) // its links were not held
+		n.recordGap(s.readTime) // the links were not held
 		n.resume(s, history.Restart)
 	}
 	n.retrying = false
 	return true
 }
 
-// stop ends the recording and restores the node's setting. If the run has begun, it first records
+// stop ends the recording and restores the node's setting. If the run has begun, stop first records
 // all remaining facts.
 func (n *node) stop(begun bool) error {
 	n.mu.Lock()
@@ -352,20 +350,20 @@ func (n *node) stop(begun bool) error {
 			n.recordGap(n.recorder.now())
 		}
 	}
-	err := n.restore()
+	err := n.restoreSetting()
 	n.mu.Unlock()
-	n.running.Wait()
+	n.goroutines.Wait()
 	return err
 }
 
-// state is the value and the expiry of a key. States are immutable.
+// state is an immutable state of a key.
 type state struct {
-	kind     string   // as in TYPE: string, hash or list; "" if the value isn't known
-	elements []string // the string; or the hash's fields and values; or the list's elements
-	expires  int64    // milliseconds of the node's clock, or 0
+	kind     string   // string, hash or list, as in TYPE; "" if the value is unknown
+	elements []string // the string, the hash's fields and values, or the list's elements
+	expiry   int64    // in milliseconds of the node's clock; 0 means never
 }
 
-// text returns the value in the format used in facts.
+// text returns the value as it appears in facts.
 func (s *state) text() string {
 	if s == nil {
 		return ""
@@ -373,24 +371,24 @@ func (s *state) text() string {
 	return strings.Join(s.elements, " ")
 }
 
-// expiryNanos returns the expiry in the format used in facts.
+// expiryNanos returns the expiry as it appears in facts.
 func (s *state) expiryNanos() int64 {
 	if s == nil {
 		return 0
 	}
-	return s.expires * 1e6
+	return s.expiry * 1e6
 }
 
 func (s *state) sameValue(o *state) bool {
 	return s.kind != "" && s.kind == o.kind && slices.Equal(s.elements, o.elements)
 }
 
-// expiryTolerance is the maximum error of a replayed expiry on a busy machine, in milliseconds.
+// expiryTolerance is the maximum error in a replayed expiry on a busy machine, in milliseconds.
 const expiryTolerance = 20
 
-// matches reports whether a state read from the node agrees with a replayed state.
+// matches reports whether the state s, read from the node, agrees with the replayed state o.
 func (s *state) matches(o *state) bool {
-	return s.sameValue(o) && (s.expires == 0) == (o.expires == 0) && max(s.expires-o.expires, o.expires-s.expires) <= expiryTolerance
+	return s.sameValue(o) && (s.expiry == 0) == (o.expiry == 0) && max(s.expiry-o.expiry, o.expiry-s.expiry) <= expiryTolerance
 }
 
 // change returns how a key has changed, or "" if it has not.
@@ -404,15 +402,15 @@ func change(before, after *state) history.Change {
 		return history.KeyDeleted
 	case !after.sameValue(before):
 		return history.KeyChanged
-	case after.expires != before.expires:
+	case after.expiry != before.expiry:
 		return history.KeyExpiry
 	}
 	return ""
 }
 
 const (
-	dialTimeout   = 2 * time.Second // time limit for connecting
-	answerTimeout = 5 * time.Second // time limit for an answer
+	dialTimeout   = 2 * time.Second
+	answerTimeout = 5 * time.Second
 )
 
 type conn struct {
@@ -439,12 +437,12 @@ func (c *conn) send(commands ...[]string) error {
 	return err
 }
 
-// read waits for data and returns all values that are then complete.
+// read waits for data and returns all complete values.
 func (c *conn) read() ([]resp.Value, error) {
 	n, err := c.Read(c.buf[:])
-	values, bad := c.scan.Feed(c.buf[:n])
-	if bad != nil {
-		err = bad
+	values, parseErr := c.scan.Feed(c.buf[:n])
+	if parseErr != nil {
+		err = parseErr
 	}
 	return values, err
 }
@@ -462,7 +460,7 @@ func (c *conn) next() (resp.Value, error) {
 	return v, nil
 }
 
-// doAll sends commands and returns the replies. An error reply is returned as a reply.
+// doAll sends commands and returns the replies, including error replies.
 func (c *conn) doAll(commands ...[]string) ([]resp.Value, error) {
 	c.SetDeadline(time.Now().Add(answerTimeout))
 	defer c.SetDeadline(time.Time{})
@@ -480,13 +478,13 @@ func (c *conn) doAll(commands ...[]string) ([]resp.Value, error) {
 	return replies, nil
 }
 
-// do sends one command and returns the reply. An error reply is returned as an error.
+// do sends a command and returns the reply. It returns an error reply as an error.
 func (c *conn) do(args ...string) (resp.Value, error) {
 	replies, err := c.doAll(args)
 	if err != nil {
 		return resp.Value{}, err
 	}
-	if text, bad := replies[0].Error(); bad {
+	if text, isErr := replies[0].Error(); isErr {
 		return resp.Value{}, fmt.Errorf("%s: %s", args[0], text)
 	}
 	return replies[0], nil

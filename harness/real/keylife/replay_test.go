@@ -12,7 +12,7 @@ import (
 
 const (
 	extendScript  = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("pexpire",KEYS[1],ARGV[2]) else return 0 end`
-	setSwapped    = `return redis.call("set",ARGV[2],KEYS[1],"PX",ARGV[1],"NX")`
+	swappedScript = `return redis.call("set",ARGV[2],KEYS[1],"PX",ARGV[1],"NX")`
 	acquireScript = `if (redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1) then redis.call('hincrby', KEYS[1], ARGV[2], 1) redis.call('pexpire', KEYS[1], ARGV[1]) return nil end return redis.call('pttl', KEYS[1])`
 	unlockScript  = `if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end local c = redis.call('hincrby', KEYS[1], ARGV[2], -1) if c > 0 then redis.call('pexpire', KEYS[1], ARGV[1]) return 0 else redis.call('del', KEYS[1]) return 1 end`
 )
@@ -40,7 +40,7 @@ func randomCommand(r *rand.Rand) (key string, command []string) {
 		{key, "COPY", "other", key},
 		{key, "EVAL", releaseScript, "1", key, token},
 		{key, "EVAL", extendScript, "1", key, token, ttl},
-		{key, "EVAL", setSwapped, "1", token, ttl, key},
+		{key, "EVAL", swappedScript, "1", token, ttl, key},
 		{key, "PEXPIRE", key, ttl, "GT"},
 		{key, "PEXPIRE", key, "100", "LT"},
 		{key, "EXPIRE", key, "0"},
@@ -64,21 +64,20 @@ func randomCommand(r *rand.Rand) (key string, command []string) {
 	return c[0], c[1:]
 }
 
-// keyState is the state of a key as read from the node.
+// keyState is the state of a key, as read from the node or recorded.
 type keyState struct {
 	key, value string
 	expires    int64
 	exists     bool
 }
 
-// The recorded state of each key matches the state on the node.
 func TestRecordedStateMatchesNode(t *testing.T) {
-	b := newBench(t, "none")
+	b := newTestNode(t, "none")
 	b.watch()
-	c, p := b.client("c1"), b.directCaller()
+	c, p := b.client("c1"), b.directClient()
 	r := rand.New(rand.NewPCG(1, 2))
-	read := map[byte][]string{'h': {"HGETALL"}, 'l': {"LRANGE", "0", "-1"}}
-	var then []keyState
+	readCommands := map[byte][]string{'h': {"HGETALL"}, 'l': {"LRANGE", "0", "-1"}}
+	var nodeStates []keyState
 	commands := 3000
 	if testing.Short() {
 		commands = 1000
@@ -86,51 +85,51 @@ func TestRecordedStateMatchesNode(t *testing.T) {
 	for i := range commands {
 		key, command := randomCommand(r)
 		c.do(command...)
-		get := read[key[len(key)-1]]
-		if get == nil {
-			get = []string{"GET"}
+		readCommand := readCommands[key[len(key)-1]]
+		if readCommand == nil {
+			readCommand = []string{"GET"}
 		}
-		// A separate SET marks the position of this command in the record.
+		// The SET marks this command's position among the facts.
 		p.do("MULTI")
 		p.do("PEXPIRETIME", key)
-		p.do(append([]string{get[0], key}, get[1:]...)...)
+		p.do(append([]string{readCommand[0], key}, readCommand[1:]...)...)
 		p.do("SET", "mark", fmt.Sprint(i))
-		both := p.do("EXEC").Items
-		state := keyState{key: key, expires: both[0].Int, exists: both[0].Int != -2, value: both[1].Str}
-		if both[1].Kind == '*' {
-			state.value = strings.Join(both[1].Strings(), " ")
+		results := p.do("EXEC").Items
+		state := keyState{key: key, expires: results[0].Int, exists: results[0].Int != -2, value: results[1].Str}
+		if results[1].Kind == '*' {
+			state.value = strings.Join(results[1].Strings(), " ")
 		}
-		then = append(then, state)
+		nodeStates = append(nodeStates, state)
 		if r.IntN(4) == 0 {
 			time.Sleep(time.Duration(r.IntN(8000)) * time.Microsecond)
 		}
 	}
-	now := map[string]keyState{}
-	late := map[int64]int{}
-	wrong := 0
+	recordedStates := map[string]keyState{}
+	lateness := map[int64]int{}
+	mismatches := 0
 	for _, e := range b.allFacts() {
 		l := e.Life
 		if e.Key != "mark" {
-			now[e.Key] = keyState{e.Key, l.Value, l.Expires / 1e6, l.What == "set" || l.What == "changed" || l.What == "expiry"}
+			recordedStates[e.Key] = keyState{e.Key, l.Value, l.Expiry / 1e6, l.Kind == "set" || l.Kind == "changed" || l.Kind == "expiry"}
 			continue
 		}
 		var i int
 		fmt.Sscan(l.Value, &i)
-		want, got := then[i], now[then[i].key]
-		off := got.expires - want.expires
+		want, got := nodeStates[i], recordedStates[nodeStates[i].key]
+		delay := got.expires - want.expires
 		if want.expires == -1 {
-			off = got.expires
+			delay = got.expires
 		}
 		if want.exists && got.exists {
-			late[off]++
+			lateness[delay]++
 		}
-		if want.exists != got.exists || want.exists && (want.value != got.value || off < 0 || off > 20) {
-			if wrong++; wrong < 6 {
-				t.Errorf("after %d commands the node has %+v, recorded %+v", i+1, want, got)
+		if want.exists != got.exists || want.exists && (want.value != got.value || delay < 0 || delay > 20) {
+			if mismatches++; mismatches < 6 {
+				t.Errorf("after %d commands: state %+v, recorded %+v", i+1, want, got)
 			}
 		}
 	}
-	if t.Logf("expiries were late by ms: %v", late); late[0] < commands/3 || late[0]+late[1] < commands/2 {
-		t.Error("too many expiries were late, or too few keys existed")
+	if t.Logf("number of expiries by lateness in ms: %v", lateness); lateness[0] < commands/3 || lateness[0]+lateness[1] < commands/2 {
+		t.Error("too many late expiries, or too few keys")
 	}
 }

@@ -15,35 +15,35 @@ import (
 )
 
 // kill kills the node as a fault does.
-func (b *bench) kill() {
+func (b *testNode) kill() {
 	b.Helper()
-	b.lives.ExpectEnd("n1", false)
+	b.recorder.ExpectEnd("n1", false)
 	if _, err := b.node.Kill(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 }
 
 // restart restarts the node while its links are held.
-func (b *bench) restart() {
+func (b *testNode) restart() {
 	b.Helper()
 	defer b.mesh.Gate("n1")()
 	if _, err := b.node.Restart(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	b.lives.Reattach("n1", b.node.Addr(), history.Restart)
+	b.recorder.Reattach("n1", b.node.Addr(), history.Restart)
 }
 
 // The loss of keys is recorded while the links are held, before any client can set these keys
-// again. A gap records that facts from just before the node's death may be missing.
+// again. Facts from just before the node's death may be missing, so a gap is recorded.
 func TestKilledNodeLosesKeys(t *testing.T) {
-	b := newBench(t, "none")
+	b := newTestNode(t, "none")
 	b.watch()
 	c := b.client("c1")
 	c.do("SET", "k", "a", "PX", "60000")
 	c.do("SET", "short", "a", "PX", "50")
 	b.waitFor(history.KeySet, "short")
 	b.kill()
-	time.Sleep(60 * time.Millisecond) // it expires while the node is down
+	time.Sleep(60 * time.Millisecond) // the key "short" expires while the node is down
 	b.restart()
 	b.client("c2").do("SET", "k", "b", "NX", "PX", "60000")
 	b.wantFacts(`
@@ -55,18 +55,18 @@ expired short "" was "a" by
 set k "b" was "" by c2-n1 set
 `)
 	facts := b.factsSoFar()
-	set, gap, lost, reset := facts[1], facts[2], facts[3], facts[5]
-	if gap.Life.Lo < set.Life.Lo || gap.Life.Hi < gap.Life.Lo || gap.Life.Run != set.Life.Run {
-		t.Errorf("the gap is in run %s at [%d, %d], after a fact in run %s at [%d, %d]", gap.Life.Run, gap.Life.Lo, gap.Life.Hi, set.Life.Run, set.Life.Lo, set.Life.Hi)
+	set, gap, lost, nextSet := facts[1], facts[2], facts[3], facts[5]
+	if gap.Life.MinT < set.Life.MinT || gap.Life.MaxT < gap.Life.MinT || gap.Life.RunID != set.Life.RunID {
+		t.Errorf("gap in run %s at [%d, %d], after a fact in run %s at [%d, %d]", gap.Life.RunID, gap.Life.MinT, gap.Life.MaxT, set.Life.RunID, set.Life.MinT, set.Life.MaxT)
 	}
-	if lost.Life.Run == set.Life.Run || lost.Life.Lo < gap.Life.Hi || lost.Life.Before != facts[0].Life.Expires || reset.T < lost.T {
-		t.Errorf("the loss is %+v at %d, the next fact at %d", *lost.Life, lost.T, reset.T)
+	if lost.Life.RunID == set.Life.RunID || lost.Life.MinT < gap.Life.MaxT || lost.Life.OldExpiry != facts[0].Life.Expiry || nextSet.T < lost.T {
+		t.Errorf("loss %+v at %d, next fact at %d", *lost.Life, lost.T, nextSet.T)
 	}
 }
 
-// Keys that a node has persisted are recorded as unchanged by the restart, including their expiry.
+// After a restart, persisted keys are recorded as unchanged, including their expiry.
 func TestRestartKeepsPersistedKeys(t *testing.T) {
-	b := newBench(t, "always")
+	b := newTestNode(t, "always")
 	b.watch()
 	c := b.client("c1")
 	c.do("SET", "k", "a", "PX", "60000")
@@ -85,24 +85,24 @@ deleted l "" was "x y" by c2-n1 del
 `) {
 		t.Errorf("recorded:\n%s", got)
 	}
-	if truth := b.direct("PEXPIRETIME", "k").Int * 1e6; b.factsSoFar()[5].Life.Expires != truth {
-		t.Errorf("k expires at %d, recorded %d", truth, b.factsSoFar()[5].Life.Expires)
+	if wantExpiry := b.direct("PEXPIRETIME", "k").Int * 1e6; b.factsSoFar()[5].Life.Expiry != wantExpiry {
+		t.Errorf("k expires at %d, recorded %d", wantExpiry, b.factsSoFar()[5].Life.Expiry)
 	}
 }
 
-// An old data file restores old values, as after a power loss.
+// An old data file brings back old values, as after a power loss.
 func TestRestoredFileRevertsKeys(t *testing.T) {
-	b := newBench(t, "always")
+	b := newTestNode(t, "always")
 	b.watch()
 	c := b.client("c1")
 	c.do("SET", "k", "old", "PX", "60000")
 	c.do("SET", "gone", "x")
-	keep := b.copyData()
+	oldData := b.copyData()
 	c.do("SET", "k", "new", "PX", "60000")
 	c.do("DEL", "gone")
 	b.waitFor(history.KeyDeleted, "gone")
 	b.kill()
-	b.restoreData(keep)
+	b.restoreData(oldData)
 	b.restart()
 	got := formatFacts(b.allFacts())
 	if !strings.HasSuffix(got, "appeared gone \"x\" was \"\" by restart\nreverted k \"old\" was \"new\" by restart\n") {
@@ -110,40 +110,40 @@ func TestRestoredFileRevertsKeys(t *testing.T) {
 	}
 }
 
-// A node that shuts down cleanly reports everything, so no gap is recorded.
+// A node that shuts down cleanly reports everything.
 func TestShutdownLeavesNoGap(t *testing.T) {
-	b := newBench(t, "none")
+	b := newTestNode(t, "none")
 	b.watch()
 	c := b.client("c1")
 	for i := range 200 {
 		c.do("SET", fmt.Sprintf("k%03d", i), "v")
 	}
-	b.lives.ExpectEnd("n1", true)
+	b.recorder.ExpectEnd("n1", true)
 	if _, err := b.node.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.restart()
 	facts := b.allFacts()
-	count := map[history.Change]int{}
+	counts := map[history.Change]int{}
 	for _, e := range facts {
-		count[e.Life.What]++
+		counts[e.Life.Kind]++
 	}
-	if count[history.KeySet] != 200 || count[history.KeyLost] != 200 || len(facts) != 400 {
-		t.Errorf("%v", count)
+	if counts[history.KeySet] != 200 || counts[history.KeyLost] != 200 || len(facts) != 400 {
+		t.Errorf("facts by kind: %v, want 200 sets and 200 losses", counts)
 	}
 }
 
-// First the connection to the node is cut. Later, the node is killed and restarted. Neither is
-// announced. The recording resumes, and gaps show since when facts may be missing.
+// The connection to the node is cut; later, the node is killed and restarted. Neither is announced.
+// Recording resumes, and gaps show where facts may be missing.
 func TestUnannouncedRestart(t *testing.T) {
-	b := newBench(t, "none")
+	b := newTestNode(t, "none")
 	b.watch()
 	c := b.client("c1")
 	c.do("SET", "a", "1")
 	b.waitFor(history.KeySet, "a")
-	s := b.directCaller()
+	s := b.directClient()
 	if got := s.do("CLIENT", "KILL", "TYPE", "pubsub").Int; got != 1 {
-		t.Fatalf("%d connections were cut", got)
+		t.Fatalf("%d connections were cut, want 1", got)
 	}
 	c.do("SET", "b", "1")
 	b.waitFor(history.KeySet, "b")
@@ -159,94 +159,94 @@ func TestUnannouncedRestart(t *testing.T) {
 	var gaps, runs []string
 	seen := map[string]bool{}
 	for _, e := range facts {
-		if e.Life.What == history.KeyGap {
-			gaps = append(gaps, e.Life.Run)
+		if e.Life.Kind == history.KeyGap {
+			gaps = append(gaps, e.Life.RunID)
 		}
-		if !slices.Contains(runs, e.Life.Run) {
-			runs = append(runs, e.Life.Run)
+		if !slices.Contains(runs, e.Life.RunID) {
+			runs = append(runs, e.Life.RunID)
 		}
-		seen[string(e.Life.What)+" "+e.Key] = true
+		seen[string(e.Life.Kind)+" "+e.Key] = true
 	}
 	if len(gaps) < 3 || len(runs) != 2 {
-		t.Errorf("%d gaps in %d lives:\n%s", len(gaps), len(runs), formatFacts(facts))
+		t.Errorf("%d gaps in %d server processes:\n%s", len(gaps), len(runs), formatFacts(facts))
 	}
 	for _, want := range []string{"set a", "set b", "lost a", "lost b", "set c"} {
 		if !seen[want] {
-			t.Errorf("no %s:\n%s", want, formatFacts(facts))
+			t.Errorf("missing fact %s:\n%s", want, formatFacts(facts))
 		}
 	}
 }
 
-// stampError is the error of the process backend's timestamps. Several goroutines take them, so on
-// a busy machine a later timestamp may be taken first.
-const stampError = int64(time.Millisecond)
+// timestampError is the maximum error in the process backend's timestamps. Several goroutines take
+// timestamps, so that on a busy machine a later event may get an earlier one.
+const timestampError = int64(time.Millisecond)
 
-// Every command that was answered is either recorded or falls into a gap.
+// Every answered command is either recorded or falls into a gap.
 func TestKilledUnderLoad(t *testing.T) {
-	b := newBench(t, "none")
+	b := newTestNode(t, "none")
 	b.watch()
 	for round := range 5 {
-		var all sync.WaitGroup
-		answered := make(chan bool, 50) // the node is killed after this many
+		var wg sync.WaitGroup
+		answers := make(chan bool, 50) // the node is killed after this many answers
 		for i := range 3 {
 			c := b.client(fmt.Sprint("c", i))
-			all.Go(func() {
+			wg.Go(func() {
 				for k := 0; ; k++ {
 					token := fmt.Sprintf("%d-%d-%d", round, i, k)
 					if v, err := c.try("SET", token, token, "NX", "PX", "60000"); err != nil || v.Str != "OK" {
 						return
 					}
 					select {
-					case answered <- true:
+					case answers <- true:
 					default:
 					}
 				}
 			})
 		}
-		for range cap(answered) {
+		for range cap(answers) {
 			select {
-			case <-answered:
+			case <-answers:
 			case <-time.After(5 * time.Second):
-				t.Fatal("no more answers")
+				t.Fatal("no further answer within 5s")
 			}
 		}
 		b.kill()
-		all.Wait()
+		wg.Wait()
 		b.restart()
 		recorded := map[string]bool{}
 		var gap history.Event
 		for _, e := range b.factsSoFar() {
-			if e.Life.What == history.KeySet {
+			if e.Life.Kind == history.KeySet {
 				recorded[e.Key] = true
 			}
-			if e.Life.What == history.KeyGap {
+			if e.Life.Kind == history.KeyGap {
 				gap = e
 			}
 		}
 		b.mu.Lock()
-		for _, w := range b.wire {
-			if w.Type == history.OK && !recorded[w.Key] && (w.Applied < gap.Life.Lo-stampError || w.Applied > gap.Life.Hi+stampError) {
-				t.Errorf("%s was set at %d, but not recorded, and the gap is [%d, %d]", w.Key, w.Applied, gap.Life.Lo, gap.Life.Hi)
+		for _, w := range b.linkEvents {
+			if w.Type == history.OK && !recorded[w.Key] && (w.AppliedAt < gap.Life.MinT-timestampError || w.AppliedAt > gap.Life.MaxT+timestampError) {
+				t.Errorf("%s was set at %d but neither recorded nor in the gap [%d, %d]", w.Key, w.AppliedAt, gap.Life.MinT, gap.Life.MaxT)
 			}
 		}
 		b.mu.Unlock()
-		clear(b.wire)
-		b.wire = nil
+		clear(b.linkEvents)
+		b.linkEvents = nil
 	}
 	b.allFacts()
 }
 
-// If the connection is cut and the node is read again while clients change keys, the recorded
-// state matches the node in the end.
+// Clients change keys while the connection is cut and the node is read again. In the end, the
+// recorded state still matches the node.
 func TestReattachUnderTraffic(t *testing.T) {
-	b := newBench(t, "none")
+	b := newTestNode(t, "none")
 	b.watch()
-	var all sync.WaitGroup
-	var over atomic.Bool
+	var wg sync.WaitGroup
+	var stopped atomic.Bool
 	for i := range 3 {
 		c := b.client(fmt.Sprint("c", i))
-		all.Go(func() {
-			for k := 0; !over.Load(); k++ {
+		wg.Go(func() {
+			for k := 0; !stopped.Load(); k++ {
 				key := fmt.Sprint("k", k%7)
 				c.try("SET", key, fmt.Sprintf("%d-%d", i, k), "NX", "PX", "60000")
 				c.try("APPEND", key, "+")
@@ -256,36 +256,36 @@ func TestReattachUnderTraffic(t *testing.T) {
 			}
 		})
 	}
-	s := b.directCaller()
+	s := b.directClient()
 	for cuts := 0; cuts < 10; {
 		time.Sleep(10 * time.Millisecond)
 		cuts += int(s.do("CLIENT", "KILL", "TYPE", "pubsub").Int)
 	}
-	over.Store(true)
-	all.Wait()
+	stopped.Store(true)
+	wg.Wait()
 	for end := time.Now().Add(5 * time.Second); s.do("CLIENT", "LIST", "TYPE", "pubsub").Str == ""; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the node is not watched any more")
+			t.Fatal("the node is no longer watched")
 		}
 	}
 	facts := b.allFacts()
-	now, gaps := map[string]string{}, 0
+	values, gaps := map[string]string{}, 0
 	for _, e := range facts {
-		if e.Life.What == history.KeyGap {
+		if e.Life.Kind == history.KeyGap {
 			gaps++
 			continue
 		}
-		if e.Life.Old != now[e.Key] {
-			t.Errorf("%s was %q, but the fact %s has the old value %q", e.Key, now[e.Key], e.Life.What, e.Life.Old)
+		if e.Life.OldValue != values[e.Key] {
+			t.Errorf("%s was %q, but the fact %q has the old value %q", e.Key, values[e.Key], e.Life.Kind, e.Life.OldValue)
 		}
-		now[e.Key] = e.Life.Value
+		values[e.Key] = e.Life.Value
 	}
-	for key, recorded := range now {
+	for key, recorded := range values {
 		if actual := b.direct("GET", key).Str; actual != recorded {
-			t.Errorf("%s is %q, recorded %q", key, actual, recorded)
+			t.Errorf("key %s is %q, recorded %q", key, actual, recorded)
 		}
 	}
-	if gaps < 10 || len(now) != 7 {
-		t.Errorf("%d gaps, %d keys", gaps, len(now))
+	if gaps < 10 || len(values) != 7 {
+		t.Errorf("%d gaps, %d keys", gaps, len(values))
 	}
 }

@@ -14,25 +14,24 @@ import (
 	"lockpick/harness/resp"
 )
 
-// stream is the connection on which a server reports changes, together with a second connection
-// for commands.
+// stream receives a server's reports of changes. It has a second connection for commands.
 type stream struct {
-	main, probe         *conn
-	serverAddr, ownAddr string // both addresses of the probe connection: the server's, and its own as the server sees it
-	done                chan struct{}
+	eventConn, commandConn *conn
+	serverAddr, localAddr  string // remote and local address of commandConn
+	done                   chan struct{}
 
-	frozenTime bool // whether the server's clock stands still during a script
+	frozenTime bool // whether the server's clock stops during a script
 
-	run   string
-	from  int64             // when the reports began, by Clock
-	at    int64             // when the state was read
-	clock int64             // the server's clock at that time
-	ahead int64             // how far the server's clock is ahead of Clock
-	keys  map[string]*state // state that was read
+	runID      string
+	startTime  int64             // when the reports began, by Clock
+	readTime   int64             // when the state was read
+	clock      int64             // the server's clock when the state was read
+	clockAhead int64             // how far the server's clock is ahead of Clock
+	keys       map[string]*state // the state
 
-	mu     sync.Mutex
-	marks  map[string]chan struct{} // closed when the line has been read
-	marked int                      // number of marks so far
+	mu        sync.Mutex
+	marks     map[string]chan struct{} // by text; closed when the text has been read in a MONITOR line
+	markCount int                      // number of marks so far
 }
 
 // attach connects to the server and reads its keys. The caller holds the mutex.
@@ -40,7 +39,7 @@ func (n *node) attach() (*stream, error) {
 	s := &stream{done: make(chan struct{}), marks: map[string]chan struct{}{}, keys: map[string]*state{}}
 	err := n.open(s)
 	if err == nil {
-		err = n.read(s)
+		err = n.readKeys(s)
 	}
 	if err != nil {
 		s.close()
@@ -50,55 +49,55 @@ func (n *node) attach() (*stream, error) {
 }
 
 func (n *node) open(s *stream) (err error) {
-	if s.probe, err = dial(n.addr); err != nil {
+	if s.commandConn, err = dial(n.addr); err != nil {
 		return err
 	}
-	s.serverAddr, s.ownAddr = s.probe.RemoteAddr().String(), s.probe.LocalAddr().String()
-	if err := n.prepare(s.probe); err != nil {
+	s.serverAddr, s.localAddr = s.commandConn.RemoteAddr().String(), s.commandConn.LocalAddr().String()
+	if err := n.enableEvents(s.commandConn); err != nil {
 		return err
 	}
-	info, err := s.probe.do("INFO", "server")
+	info, err := s.commandConn.do("INFO", "server")
 	if err != nil {
 		return err
 	}
 	_, run, _ := strings.Cut(info.Str, "\nrun_id:")
-	s.run = run[:min(len(run), runIDDigits)]
-	if s.main, err = dial(n.addr); err != nil {
+	s.runID = run[:min(len(run), runIDDigits)]
+	if s.eventConn, err = dial(n.addr); err != nil {
 		return err
 	}
-	hello, err := s.main.do("HELLO", "3")
+	hello, err := s.eventConn.do("HELLO", "3")
 	if err != nil {
 		return err
 	}
 	if s.frozenTime, err = checkVersion(hello); err != nil {
 		return err
 	}
-	s.main.SetDeadline(time.Now().Add(answerTimeout))
-	defer s.main.SetDeadline(time.Time{})
-	if err := s.main.send([]string{"PSUBSCRIBE", eventPattern}, []string{"MONITOR"}); err != nil {
+	s.eventConn.SetDeadline(time.Now().Add(answerTimeout))
+	defer s.eventConn.SetDeadline(time.Time{})
+	if err := s.eventConn.send([]string{"PSUBSCRIBE", eventPattern}, []string{"MONITOR"}); err != nil {
 		return err
 	}
 	for {
-		v, err := s.main.next()
+		v, err := s.eventConn.next()
 		if err != nil {
 			return err
 		}
-		if text, bad := v.Error(); bad {
+		if text, isErr := v.Error(); isErr {
 			return errors.New(text)
 		}
 		if v.Kind == '+' {
-			s.from = n.recorder.now()
+			s.startTime = n.recorder.now()
 			return nil
 		}
 	}
 }
 
-// runIDDigits is how many digits of a run_id are recorded to identify a server process.
+// runIDDigits is the number of digits of run_id that facts contain to identify a server process.
 const runIDDigits = 8
 
-// checkVersion returns an error if the server is too old for PEXPIRETIME. Since version 7.2, a
-// server executes all commands of a script at the time at which the script began; frozenTime
-// reports whether it does.
+// checkVersion returns an error if the server is too old for PEXPIRETIME. frozenTime reports
+// whether the server executes all commands of a script at the start time of the script, as it does
+// since version 7.2.
 func checkVersion(hello resp.Value) (frozenTime bool, err error) {
 	for i := 0; i+1 < len(hello.Items); i += 2 {
 		if hello.Items[i].Str != "version" {
@@ -111,37 +110,37 @@ func checkVersion(hello resp.Value) (frozenTime bool, err error) {
 		}
 		return major > 7 || minor >= 2, nil
 	}
-	return false, errors.New("it does not report its version")
+	return false, errors.New("the server does not report its version")
 }
 
-const notify = "notify-keyspace-events"
+const notifySetting = "notify-keyspace-events"
 
-// prepare makes a server report all key-space events, unless it already does.
-func (n *node) prepare(c *conn) error {
-	v, err := c.do("CONFIG", "GET", notify)
+// enableEvents makes a server report all key-space events, unless the server already does.
+func (n *node) enableEvents(c *conn) error {
+	v, err := c.do("CONFIG", "GET", notifySetting)
 	if err != nil {
 		return err
 	}
 	if len(v.Items) != 2 {
-		return fmt.Errorf("the server has no setting %s", notify)
+		return fmt.Errorf("the server has no setting %s", notifySetting)
 	}
 	setting := v.Items[1].Str
 	if strings.Contains(setting, "K") && strings.Contains(setting, "A") {
 		return nil
 	}
-	if _, err := c.do("CONFIG", "SET", notify, setting+"KA"); err != nil {
+	if _, err := c.do("CONFIG", "SET", notifySetting, setting+"KA"); err != nil {
 		return err
 	}
-	if n.notify == nil {
-		n.notify = &setting
+	if n.oldSetting == nil {
+		n.oldSetting = &setting
 	}
 	return nil
 }
 
-// restore restores the server's setting. A server that has exited no longer has the setting. The
-// caller holds the mutex.
-func (n *node) restore() error {
-	if n.notify == nil {
+// restoreSetting restores the server's setting. If the server has exited, there is nothing to
+// restore. The caller holds the mutex.
+func (n *node) restoreSetting() error {
+	if n.oldSetting == nil {
 		return nil
 	}
 	c, err := dial(n.addr)
@@ -149,18 +148,18 @@ func (n *node) restore() error {
 		return nil
 	}
 	defer c.Close()
-	if _, err := c.do("CONFIG", "SET", notify, *n.notify); err != nil {
-		return fmt.Errorf("restore %s of %s to %q: %w", notify, n.name, *n.notify, err)
+	if _, err := c.do("CONFIG", "SET", notifySetting, *n.oldSetting); err != nil {
+		return fmt.Errorf("restore %s of %s to %q: %w", notifySetting, n.name, *n.oldSetting, err)
 	}
-	n.notify = nil
+	n.oldSetting = nil
 	return nil
 }
 
 func (s *stream) items(clock func() time.Duration) (items []item, err error) {
-	values := s.main.values
-	s.main.values = nil
+	values := s.eventConn.values
+	s.eventConn.values = nil
 	if len(values) == 0 {
-		values, err = s.main.read()
+		values, err = s.eventConn.read()
 	}
 	at := int64(clock())
 	for _, v := range values {
@@ -171,35 +170,35 @@ func (s *stream) items(clock func() time.Duration) (items []item, err error) {
 	return items, err
 }
 
-// alive reports whether the server at the other end still answers.
-func (s *stream) alive() bool {
-	_, err := s.probe.do("PING")
+// isAlive reports whether the server still answers.
+func (s *stream) isAlive() bool {
+	_, err := s.commandConn.do("PING")
 	return err == nil
 }
 
-// finishTimeout is how long data that is still in transit may take to arrive. A server that has
-// exited sends no more.
+// finishTimeout limits the time for data in transit to arrive. A server that has exited sends no
+// more.
 const finishTimeout = 50 * time.Millisecond
 
 // finish waits until the reader has read everything.
 func (s *stream) finish() {
-	s.main.SetReadDeadline(time.Now().Add(finishTimeout))
+	s.eventConn.SetReadDeadline(time.Now().Add(finishTimeout))
 	<-s.done
 }
 
-// drainTimeout is the time limit for a server to send all reports at the end of a run.
+// drainTimeout limits the time for a server to send all reports at the end of a run.
 const drainTimeout = 2 * time.Second
 
-// drain waits until everything that the server has done so far is processed. It returns false if
-// that took longer than the time limit.
+// drain waits until everything that the server has done so far is processed. It returns false on a
+// timeout.
 func (s *stream) drain(timeout time.Duration) bool {
 	mark := make(chan struct{})
 	s.mu.Lock()
-	s.marked++
-	word := fmt.Sprintf("lockpick: changes up to here, %d", s.marked)
-	s.marks[word] = mark
+	s.markCount++
+	text := fmt.Sprintf("lockpick: changes up to here, %d", s.markCount)
+	s.marks[text] = mark
 	s.mu.Unlock()
-	if s.probe.send([]string{"ECHO", word}) != nil {
+	if s.commandConn.send([]string{"ECHO", text}) != nil {
 		return false
 	}
 	select {
@@ -208,7 +207,7 @@ func (s *stream) drain(timeout time.Duration) bool {
 	case <-s.done:
 	case <-time.After(timeout):
 	}
-	select { // it may have been the last line
+	select { // the mark may be in the last line
 	case <-mark:
 		return true
 	default:
@@ -216,7 +215,7 @@ func (s *stream) drain(timeout time.Duration) bool {
 	}
 }
 
-// handleMarker handles the MONITOR line of a command that the probe connection sent.
+// handleMarker handles the MONITOR line of a command that was sent on commandConn.
 func (s *stream) handleMarker(args []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,25 +226,25 @@ func (s *stream) handleMarker(args []string) {
 }
 
 func (s *stream) close() {
-	for _, c := range []*conn{s.main, s.probe} {
+	for _, c := range []*conn{s.eventConn, s.commandConn} {
 		if c != nil {
 			c.Close()
 		}
 	}
 }
 
-// item is one report from a node: either a key-space event or a command.
+// item is one report from a node: a key-space event or a command.
 type item struct {
-	at    int64 // when it was read, by Clock
+	at    int64 // when the report was read, by Clock
 	key   string
 	event string // the event's name, for example "set" or "expired"
 
 	args  []string // the command's arguments
-	from  string   // the client's address, or "lua"
-	clock int64    // the node's clock, nanoseconds since 1970
+	from  string   // the client's address, or scriptAddr
+	clock int64    // the node's clock, in nanoseconds since 1970
 }
 
-// scriptAddr is the address that MONITOR shows for commands executed by a script.
+// scriptAddr is the address in MONITOR lines of commands executed by a script.
 const scriptAddr = "lua"
 
 // eventPattern matches the key-space events of database 0.
@@ -253,7 +252,8 @@ const eventPattern = eventPrefix + "*"
 
 const eventPrefix = "__keyspace@0__:"
 
-// parseItem converts a value received from the node to an item. ok is false if it is not an item.
+// parseItem converts a value received from the node to an item. ok is false if the value is not an
+// item.
 func parseItem(v resp.Value, at int64) (it item, ok bool) {
 	if v.Kind == '>' {
 		if len(v.Items) != 4 || v.Items[0].Str != "pmessage" {
@@ -304,8 +304,8 @@ func parseLine(line string) (it item, ok bool) {
 }
 
 // readScript returns each key with its type, its expiry and, if the type is supported, its value.
-// The script is atomic. The MONITOR line of its last command marks the point in the node's reports
-// at which the keys were read.
+// The script is atomic. In the node's reports, the MONITOR line of the script's last command marks
+// when the keys were read.
 const readScript = `
 local all, get = {}, {string = {'GET'}, hash = {'HGETALL'}, list = {'LRANGE', '0', '-1'}}
 for i, key in ipairs(redis.call('KEYS', '*')) do
@@ -317,12 +317,12 @@ end
 redis.call('ECHO', ARGV[1])
 return all`
 
-// read reads the keys of a server that has begun to report changes. The effects of reports before
-// the script's last line are contained in the state that is read. Later reports remain to be
-// processed.
-func (n *node) read(s *stream) error {
-	const word = "lockpick: keys up to here"
-	all, err := s.probe.do("EVAL_RO", readScript, "0", word)
+// readKeys reads the keys of a server that has already begun to report changes. The keys' state
+// includes all changes reported before the script's last line. readKeys leaves later reports
+// unprocessed.
+func (n *node) readKeys(s *stream) error {
+	const text = "lockpick: keys up to here"
+	all, err := s.commandConn.do("EVAL_RO", readScript, "0", text)
 	if err != nil {
 		return err
 	}
@@ -331,24 +331,24 @@ func (n *node) read(s *stream) error {
 			s.keys[k[0].Str] = newState(k[1].Str, k[2].Int, k[3])
 		}
 	}
-	s.main.SetReadDeadline(time.Now().Add(answerTimeout))
-	defer s.main.SetReadDeadline(time.Time{})
+	s.eventConn.SetReadDeadline(time.Now().Add(answerTimeout))
+	defer s.eventConn.SetReadDeadline(time.Time{})
 	for {
-		v, err := s.main.next()
+		v, err := s.eventConn.next()
 		if err != nil {
 			return fmt.Errorf("wait for the end of the script: %w", err)
 		}
 		it, ok := parseItem(v, n.recorder.now())
-		if ok && it.from == scriptAddr && len(it.args) == 2 && it.args[1] == word {
-			s.at, s.clock, s.ahead = it.at, it.clock, it.clock-it.at
+		if ok && it.from == scriptAddr && len(it.args) == 2 && it.args[1] == text {
+			s.readTime, s.clock, s.clockAhead = it.at, it.clock, it.clock-it.at
 			return nil
 		}
 	}
 }
 
-// newState builds a state from a key's type, expiry and value as read from the server.
-func newState(kind string, expires int64, v resp.Value) *state {
-	s := &state{kind: kind, expires: max(expires, 0)}
+// newState returns a state with a key's type, expiry and value as read from the server.
+func newState(kind string, expiry int64, v resp.Value) *state {
+	s := &state{kind: kind, expiry: max(expiry, 0)}
 	switch kind {
 	case "string":
 		s.elements = []string{v.Str}
@@ -360,22 +360,21 @@ func newState(kind string, expires int64, v resp.Value) *state {
 	return s
 }
 
-// compare records how each key has changed while the node was not watched. why is the reason for
-// that, or "" if the node did not restart. The caller holds the node's mutex, and there is no
-// reader.
-func (n *node) compare(s *stream, why string) {
+// compareKeys records how each key has changed while the node was not watched. why is the reason,
+// or "" if the node did not restart. The caller holds the node's mutex, and there is no reader.
+func (n *node) compareKeys(s *stream, why string) {
 	all := maps.Clone(n.keys)
 	maps.Copy(all, s.keys)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		before, after := n.keys[key], s.keys[key]
-		f := fact{key: key, after: after, bounds: bounds{s.at, min(n.lastRead, s.at), s.at}, clock: s.clock, why: why}
-		f.what = n.unseenChange(key, before, after, s.clock/1e6, why)
+		f := fact{key: key, after: after, bounds: bounds{s.readTime, min(n.lastRead, s.readTime), s.readTime}, clock: s.clock, reason: why}
+		f.change = n.unseenChange(key, before, after, s.clock/1e6, why)
 		switch {
-		case f.what == "":
+		case f.change == "":
 			n.keys[key] = after // with the actual expiry instead of the replayed one
 			continue
-		case f.what == history.KeyExpired:
-			f.why = ""
+		case f.change == history.KeyExpired:
+			f.reason = ""
 		}
 		n.apply(f)
 	}
@@ -384,7 +383,7 @@ func (n *node) compare(s *stream, why string) {
 // unseenChange returns how a key has changed while the node was not watched.
 func (n *node) unseenChange(key string, before, after *state, now int64, why string) history.Change {
 	switch {
-	case after == nil && before.expires != 0 && now >= before.expires:
+	case after == nil && before.expiry != 0 && now >= before.expiry:
 		return history.KeyExpired
 	case why == "" && before != nil && after != nil && after.matches(before):
 		return ""
@@ -396,84 +395,84 @@ func (n *node) unseenChange(key string, before, after *state, now int64, why str
 		return history.KeyAppeared
 	case after.matches(before):
 		return history.KeyKept
-	case slices.ContainsFunc(n.past[key], after.matches):
+	case slices.ContainsFunc(n.pastStates[key], after.matches):
 		return history.KeyReverted
 	}
 	return change(before, after)
 }
 
-// sender is one connection from a link to a node. It holds the commands whose MONITOR lines have
-// not been read yet.
+// sender belongs to one connection from a link to a node. It holds the commands whose MONITOR lines
+// have not been read yet.
 type sender struct {
 	link string
 
-	mu      sync.Mutex
-	queue   []sentCommand
-	removed int // number of commands removed from the queue
-	answers int
+	mu           sync.Mutex
+	queue        []sentCommand
+	removedCount int // number of commands removed from the queue
+	answerCount  int
 }
 
 // sentCommand is a command as seen by its link.
 type sentCommand struct {
-	args     []string
-	at       int64 // when it entered the link
-	answered int64 // when the link had the answer, or 0
+	args       []string
+	sentTime   int64 // when the command entered the link
+	answerTime int64 // when the link had the answer, or 0
 }
 
-// maxQueued is the maximum length of the queue. It is needed because the node reports no line for
-// some commands: MONITOR omits AUTH.
-const maxQueued = 10_000
+// maxQueueLen is the maximum length of a sender's queue. Without a limit, the queue would grow,
+// because MONITOR omits some commands, such as AUTH.
+const maxQueueLen = 10_000
 
 // Sent records a command before the node receives it.
 func (s *sender) Sent(args []string, at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.queue) == maxQueued {
-		s.queue, s.removed = s.queue[1:], s.removed+1
+	if len(s.queue) == maxQueueLen {
+		s.queue, s.removedCount = s.queue[1:], s.removedCount+1
 	}
-	s.queue = append(s.queue, sentCommand{args: args, at: at})
+	s.queue = append(s.queue, sentCommand{args: args, sentTime: at})
 }
 
-// Answered records the answer to the earliest command that has none yet.
+// Answered records the answer to the earliest unanswered command.
 func (s *sender) Answered(at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := s.answers - s.removed; i >= 0 && i < len(s.queue) {
-		s.queue[i].answered = at
+	if i := s.answerCount - s.removedCount; i >= 0 && i < len(s.queue) {
+		s.queue[i].answerTime = at
 	}
-	s.answers++
+	s.answerCount++
 }
 
-// match finds the command that a MONITOR line shows. It drops the commands before it, for which
-// there will never be a line, because a node executes the commands of a connection in order.
+// match finds the command in a MONITOR line. It drops the commands before it, because a node
+// executes a connection's commands in order and will not report these any more.
 func (s *sender) match(args []string) (c sentCommand) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, c := range s.queue {
 		if slices.Equal(c.args, args) {
-			s.queue, s.removed = s.queue[i+1:], s.removed+i+1
+			s.queue, s.removedCount = s.queue[i+1:], s.removedCount+i+1
 			return c
 		}
 	}
 	return sentCommand{}
 }
 
-// attribute records in who that this sender sent the command.
-func (s *sender) attribute(who *cause, args []string, origin int64) {
-	who.issuer = s.link
+// attribute records in src that this sender sent the command.
+func (s *sender) attribute(src *cause, args []string, origin int64) {
+	src.issuer = s.link
 	c := s.match(args)
 	if c.args == nil {
 		return
 	}
-	who.sent = c.at + origin
-	if c.answered != 0 {
-		who.answered = c.answered + origin
+	src.sentTime = c.sentTime + origin
+	if c.answerTime != 0 {
+		src.answerTime = c.answerTime + origin
 	}
 }
 
-// Sender returns the sender for a connection that a link has made to a node, or nil if the node is
-// not watched. from is the local address of the connection. The times passed to the sender are
-// true time since the run began.
+// Sender returns a sender for a link's connection to a node, or nil if the node is not watched.
+// from is the connection's local address. The sender expects times in true time since the run
+// began.
 func (l *Recorder) Sender(link, name, from string) *sender {
 	n := l.node(name)
 	if n == nil {

@@ -13,29 +13,28 @@ import (
 	"lockpick/nemesis"
 )
 
-// tableName is a name that only lockpick uses, so that the table of a Filter that was not closed
-// can be found and removed.
+// tableName is used by nothing but lockpick, so that the leftover table of an unclosed Filter can
+// be found and removed.
 const tableName = "lockpick"
 
-// Filter drops packets by means of a table in one network namespace. It is safe for concurrent
-// use.
+// Filter drops packets with a table in one network namespace. It is safe for concurrent use.
 type Filter struct {
 	mu     sync.Mutex
 	conn   *nftables.Conn
 	table  *nftables.Table
-	chains map[string]*nftables.Chain // chains by Rule.Way
+	chains map[string]*nftables.Chain // by Rule.Way
 }
 
-// Open creates the table in the network namespace of the calling thread, and replaces any leftover
-// one. At first, no packets are dropped.
+// Open creates the table in the network namespace of the calling thread, and replaces a leftover
+// table. At first, no packets are dropped.
 func Open() (*Filter, error) {
-	// A lasting connection stays in the namespace in which it was opened.
+	// A lasting connection stays in the namespace where it was opened.
 	conn, err := nftables.New(nftables.AsLasting())
 	if err != nil {
 		return nil, fmt.Errorf("open packet filter: %w", err)
 	}
 	f := &Filter{conn: conn, table: &nftables.Table{Family: nftables.TableFamilyIPv4, Name: tableName}, chains: map[string]*nftables.Chain{}}
-	conn.AddTable(f.table) // because deleting a missing table fails
+	conn.AddTable(f.table) // deleting a missing table would fail
 	conn.DelTable(f.table)
 	conn.AddTable(f.table)
 	for way, hook := range map[string]*nftables.ChainHook{nemesis.Request: nftables.ChainHookInput, nemesis.Reply: nftables.ChainHookOutput} {
@@ -50,7 +49,7 @@ func Open() (*Filter, error) {
 // explainPermission adds the required capability to a permission error.
 func explainPermission(err error) error {
 	if errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("%w; it needs the capability NET_ADMIN, as with --cap-add NET_ADMIN", err)
+		return fmt.Errorf("%w; the capability NET_ADMIN is required (--cap-add NET_ADMIN)", err)
 	}
 	return err
 }
@@ -78,7 +77,7 @@ func (f *Filter) Drop(r Rule) error {
 	return nil
 }
 
-// Lost returns how many packets have matched a rule so far.
+// Lost returns the number of packets that have matched a rule so far.
 func (f *Filter) Lost(r Rule) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,7 +113,7 @@ func (f *Filter) Close() error {
 	return nil
 }
 
-// count returns the kernel's version of a rule, and how many packets have matched it.
+// count returns the kernel's version of a rule and the number of packets that have matched it.
 func (f *Filter) count(r Rule) (*nftables.Rule, int, error) {
 	rule, err := f.find(r)
 	if err != nil {
@@ -148,7 +147,7 @@ func (f *Filter) find(r Rule) (*nftables.Rule, error) {
 	return nil, nil
 }
 
-// These are the offsets of the IPv4 and TCP header fields that a rule matches or corrupts.
+// Offsets of the IPv4 and TCP header fields that a rule matches or corrupts.
 const (
 	headerSum, sourceAddr, destinationAddr = 10, 12, 16
 	sourcePort, destinationPort            = 0, 2
@@ -172,8 +171,8 @@ func (r Rule) exprs() []expr.Any {
 }
 
 // dropExprs returns expressions that drop a packet. If the kernel drops an outgoing packet, it
-// notifies TCP on the same host, which then holds back its data and detects no loss. Therefore an
-// outgoing packet is sent with one bit of its header checksum inverted, and the peer's kernel
+// notifies TCP on the same host, which then holds back its data and detects no loss. An outgoing
+// packet is therefore sent with an inverted bit in its header checksum, and the peer's kernel
 // discards it.
 func (r Rule) dropExprs() []expr.Any {
 	if r.Way == nemesis.Request {

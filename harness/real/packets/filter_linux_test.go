@@ -17,18 +17,17 @@ import (
 	"lockpick/nemesis"
 )
 
-// namespaceEnv is the environment variable that marks a test process as running in its own network
+// namespaceEnv is an environment variable that marks a test process as running in its own network
 // namespace.
 const namespaceEnv = "LOCKPICK_TEST_NETNS"
 
 // skipReason is why no namespace could be created, or "".
 var skipReason string
 
-// TestMain runs all tests in their own network namespace, where they can't disturb other
-// processes.
+// TestMain runs all tests in their own network namespace, where they can't disturb other processes.
 func TestMain(m *testing.M) {
 	if os.Getenv(namespaceEnv) != "" {
-		if err := loopback(); err != nil {
+		if err := enableLoopback(); err != nil {
 			skipReason = err.Error()
 		}
 		os.Exit(m.Run())
@@ -43,18 +42,18 @@ func TestMain(m *testing.M) {
 		c.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
 	}
 	err := c.Run()
-	var ended *exec.ExitError
+	var exitErr *exec.ExitError
 	switch {
-	case errors.As(err, &ended):
-		os.Exit(max(ended.ExitCode(), 1))
+	case errors.As(err, &exitErr):
+		os.Exit(max(exitErr.ExitCode(), 1))
 	case err != nil:
 		skipReason = "no network namespace can be created: " + err.Error()
 		os.Exit(m.Run())
 	}
 }
 
-// loopback brings up the namespace's only interface.
-func loopback() error {
+// enableLoopback brings up the namespace's only interface.
+func enableLoopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -113,11 +112,11 @@ func connect(ln *net.TCPListener, port int, timeout time.Duration) (*net.TCPConn
 	return c.(*net.TCPConn), nil
 }
 
-// nextPorts holds the next unused port inside the rule's range (true) and outside of it (false).
-// Each port is used once, because a used port stays unavailable for a while.
+// nextPorts holds the next unused port inside the rule's range (true) and outside it (false). Each
+// port is used once, because it stays unavailable for a while after use.
 var nextPorts = map[bool]int{true: 20000, false: 20100}
 
-// testRule returns a rule for the range of ports.
+// testRule returns a rule for ports 20000 to 20099.
 func testRule(way string) Rule { return Rule{Peer: host, First: 20000, Last: 20099, Way: way} }
 
 func nextPort(inRange bool) int {
@@ -141,11 +140,11 @@ func newConnection(t *testing.T, inRange bool) connection {
 	return connection{t, peer, node}
 }
 
-// quiet is how long a test waits before it concludes that no data arrives. It is far longer than a
-// transfer takes (0.1 ms), and long enough for two retransmissions.
-const quiet = 700 * time.Millisecond
+// quietTime is how long a test waits before it concludes that no data arrives. It is far longer
+// than a transfer takes (0.1 ms) and long enough for two retransmissions.
+const quietTime = 700 * time.Millisecond
 
-// canSend reports whether text sent from one end is received at the other end before the timeout.
+// canSend reports whether text sent at one end is received at the other end before the timeout.
 func (w connection) canSend(from, to *net.TCPConn, text string, timeout time.Duration) bool {
 	w.t.Helper()
 	if _, err := from.Write([]byte(text)); err != nil {
@@ -165,7 +164,7 @@ func (w connection) canReceive(to *net.TCPConn, text string, timeout time.Durati
 	return string(b[:n]) == text
 }
 
-// retransmissions returns how many segments TCP has retransmitted on a connection.
+// retransmissions returns the number of segments that TCP has retransmitted on a connection.
 func retransmissions(t *testing.T, c *net.TCPConn) uint32 {
 	t.Helper()
 	raw, err := c.SyscallConn()
@@ -179,8 +178,8 @@ func retransmissions(t *testing.T, c *net.TCPConn) uint32 {
 	return info.Total_retrans
 }
 
-// Data lost in one direction is retransmitted by TCP, so it arrives late, once packets pass again.
-// The other direction is not affected, and no connection breaks.
+// TCP retransmits data lost in one direction, so that it arrives late, once packets pass again. The
+// other direction is not affected, and no connection breaks.
 func TestLostDataArrivesLate(t *testing.T) {
 	for way, ends := range map[string]func(w connection) (from, to *net.TCPConn){
 		nemesis.Request: func(w connection) (from, to *net.TCPConn) { return w.peer, w.node },
@@ -190,39 +189,39 @@ func TestLostDataArrivesLate(t *testing.T) {
 			f := openFilter(t)
 			defer f.Close()
 			rule := testRule(way)
-			inRange, other := newConnection(t, true), newConnection(t, false)
+			conn, otherConn := newConnection(t, true), newConnection(t, false)
 			if err := f.Drop(rule); err != nil {
 				t.Fatal(err)
 			}
-			from, to := ends(inRange)
-			if inRange.canSend(from, to, "lost", quiet) {
-				t.Fatalf("it arrived although %v is dropped", rule)
+			from, to := ends(conn)
+			if conn.canSend(from, to, "lost", quietTime) {
+				t.Fatalf("data arrived while %v is dropped", rule)
 			}
 			if retransmissions(t, from) == 0 {
-				t.Error("TCP has retransmitted nothing: it has detected no loss")
+				t.Error("TCP has retransmitted nothing, so it has not detected the loss")
 			}
 			lost, err := f.Lost(rule)
 			if err != nil || lost < 2 {
-				t.Errorf("%d packets matched the rule (%v), want the first and its retransmissions", lost, err)
+				t.Errorf("%d packets matched the rule (%v), want one and its retransmissions", lost, err)
 			}
-			if from, to := ends(other); !other.canSend(from, to, "passes", time.Second) {
+			if from, to := ends(otherConn); !otherConn.canSend(from, to, "passes", time.Second) {
 				t.Error("a connection from another port is cut too")
 			}
 			total, err := f.Pass(rule)
 			if err != nil || total < lost {
-				t.Errorf("%d packets in all, after %d (%v)", total, lost, err)
+				t.Errorf("%d dropped packets in total, but %d earlier (%v)", total, lost, err)
 			}
-			if !inRange.canReceive(to, "lost", 10*time.Second) {
-				t.Error("it did not arrive when packets passed again")
+			if !conn.canReceive(to, "lost", 10*time.Second) {
+				t.Error("data did not arrive after packets passed again")
 			}
 			if _, err := f.Lost(rule); err == nil || !strings.Contains(err.Error(), "not dropped") {
-				t.Errorf("the rule is still there: %v", err)
+				t.Errorf("the rule still exists: %v", err)
 			}
 		})
 	}
 }
 
-// Data in the other direction arrives, although its acknowledgments are lost.
+// Data in the other direction arrives although its acknowledgments are lost.
 func TestDropInOneDirection(t *testing.T) {
 	f := openFilter(t)
 	defer f.Close()
@@ -231,15 +230,15 @@ func TestDropInOneDirection(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !w.canSend(w.peer, w.node, "request", time.Second) {
-		t.Error("the request did not arrive, although only replies are dropped")
+		t.Error("the request did not arrive, but only replies are dropped")
 	}
-	if w.canSend(w.node, w.peer, "reply", quiet) {
+	if w.canSend(w.node, w.peer, "reply", quietTime) {
 		t.Error("the reply arrived")
 	}
 }
 
-// No connection can be established, whichever direction is blocked: each carries at least one
-// packet of the handshake.
+// No connection can be established, because each direction carries at least one packet of the
+// handshake.
 func TestConnectFailsWhileDropping(t *testing.T) {
 	for _, way := range []string{nemesis.Request, nemesis.Reply} {
 		t.Run(way, func(t *testing.T) {
@@ -250,14 +249,14 @@ func TestConnectFailsWhileDropping(t *testing.T) {
 			if err := f.Drop(rule); err != nil {
 				t.Fatal(err)
 			}
-			c, err := connect(ln, nextPort(true), quiet)
-			var late net.Error
-			if !errors.As(err, &late) || !late.Timeout() {
+			c, err := connect(ln, nextPort(true), quietTime)
+			var netErr net.Error
+			if !errors.As(err, &netErr) || !netErr.Timeout() {
 				t.Fatalf("connected: %v, %v", c, err)
 			}
 			lost, err := f.Lost(rule)
 			if err != nil || lost == 0 {
-				t.Errorf("%d packets were lost (%v)", lost, err)
+				t.Errorf("%d packets were lost, want some (%v)", lost, err)
 			}
 			if err := f.Close(); err != nil {
 				t.Fatal(err)
@@ -272,13 +271,13 @@ func TestConnectFailsWhileDropping(t *testing.T) {
 
 // Open replaces the table of a filter that was not closed.
 func TestOpenReplacesLeftoverTable(t *testing.T) {
-	left := openFilter(t)
+	leftover := openFilter(t)
 	rule := testRule(nemesis.Request)
-	if err := left.Drop(rule); err != nil {
+	if err := leftover.Drop(rule); err != nil {
 		t.Fatal(err)
 	}
-	if err := left.Drop(rule); err == nil || !strings.Contains(err.Error(), "already dropped") {
-		t.Errorf("dropped twice: %v", err)
+	if err := leftover.Drop(rule); err == nil || !strings.Contains(err.Error(), "already dropped") {
+		t.Errorf("second Drop: %v", err)
 	}
 	f := openFilter(t)
 	defer f.Close()

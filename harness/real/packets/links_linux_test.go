@@ -15,7 +15,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// newLinks starts a real node and opens a link to it for each of two clients.
+// newLinks starts a real node and opens links to it for two clients.
 func newLinks(t *testing.T) (c1, c2 *proxy.Link) {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")
@@ -43,9 +43,9 @@ func newLinks(t *testing.T) (c1, c2 *proxy.Link) {
 	return c1, c2
 }
 
-func checkClose(t *testing.T, end func() error) {
+func checkClose(t *testing.T, closeFunc func() error) {
 	t.Helper()
-	if err := end(); err != nil {
+	if err := closeFunc(); err != nil {
 		t.Error(err)
 	}
 }
@@ -74,7 +74,7 @@ func (c client) send(command string) {
 	}
 }
 
-// answer returns the next line, or "" if none arrives before the timeout.
+// answer returns the next line, or "" on a timeout.
 func (c client) answer(timeout time.Duration) string {
 	c.conn.SetReadDeadline(time.Now().Add(timeout))
 	line, _ := c.in.ReadString('\n')
@@ -87,17 +87,16 @@ func (c client) ask(command string, timeout time.Duration) string {
 	return c.answer(timeout)
 }
 
-// A link is identified by its ports: its client gets no answers over any connection, old or new,
-// while the client of another link gets all of its answers. When packets pass again, the old
-// connection still works.
+// A link's ports identify it: its client gets no answers over any connection, old or new, while
+// another link's client gets all answers. When packets pass again, the old connection still works.
 func TestDropAffectsOneLink(t *testing.T) {
 	for _, way := range []string{nemesis.Request, nemesis.Reply} {
 		t.Run(way, func(t *testing.T) {
 			f := openFilter(t)
 			defer f.Close()
 			c1, c2 := newLinks(t)
-			old, other := dialLink(t, c1), dialLink(t, c2)
-			for _, c := range []client{old, other} {
+			oldConn, otherConn := dialLink(t, c1), dialLink(t, c2)
+			for _, c := range []client{oldConn, otherConn} {
 				if got := c.ask("PING", 5*time.Second); got != "+PONG" {
 					t.Fatalf("PING: %q", got)
 				}
@@ -107,27 +106,27 @@ func TestDropAffectsOneLink(t *testing.T) {
 			if err := f.Drop(rule); err != nil {
 				t.Fatal(err)
 			}
-			fresh := dialLink(t, c1)
-			fresh.send("PING")
-			if got := old.ask("SET k 1", quiet); got != "" {
+			newConn := dialLink(t, c1)
+			newConn.send("PING")
+			if got := oldConn.ask("SET k 1", quietTime); got != "" {
 				t.Errorf("the old connection was answered %q", got)
 			}
-			if got := fresh.answer(quiet); got != "" {
-				t.Errorf("a new one was answered %q", got)
+			if got := newConn.answer(quietTime); got != "" {
+				t.Errorf("the new connection was answered %q", got)
 			}
-			// The node has executed the command only if just the reply was lost.
-			if got, want := other.ask("EXISTS k", 5*time.Second), map[string]string{nemesis.Request: ":0", nemesis.Reply: ":1"}[way]; got != want {
+			// If just the reply was lost, the node has executed the command.
+			if got, want := otherConn.ask("EXISTS k", 5*time.Second), map[string]string{nemesis.Request: ":0", nemesis.Reply: ":1"}[way]; got != want {
 				t.Errorf("EXISTS over another link: %q, want %q", got, want)
 			}
 			lost, err := f.Pass(rule)
 			if err != nil || lost < 2 {
-				t.Errorf("%d packets were lost (%v)", lost, err)
+				t.Errorf("%d packets were lost, want at least 2 (%v)", lost, err)
 			}
-			if got := old.answer(10 * time.Second); got != "+OK" {
-				t.Errorf("the late answer is %q", got)
+			if got := oldConn.answer(10 * time.Second); got != "+OK" {
+				t.Errorf("late answer %q, want +OK", got)
 			}
 			if got := dialLink(t, c1).ask("PING", 5*time.Second); got != "+PONG" {
-				t.Errorf("a new connection afterwards: %q", got)
+				t.Errorf("PING on a later connection: %q", got)
 			}
 		})
 	}

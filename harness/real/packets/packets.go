@@ -1,14 +1,14 @@
 // Package packets drops packets below TCP, with nftables in one network namespace. Data sent on an
-// affected connection is lost, is retransmitted at increasing intervals, and arrives late, once packets
+// affected connection is lost and retransmitted at increasing intervals. It arrives late, once packets
 // pass again.
 //
 //	peer's ports ── request ──► input chain │ node │ output chain ── reply ──► peer's ports
 //
-// A Rule selects the packets to drop. A Filter drops and counts them, by means of its own table in the
-// namespace. A link is identified by the ports from which its proxy connects. See package proxy.
+// A Rule selects the packets to drop. A Filter drops and counts them, using its own table in the
+// namespace. The ports from which a link's proxy connects identify the link. See package proxy.
 //
-// Deliberately missing: IPv6, dropping only some of the packets, and a choice of the namespace, which is
-// always that of the thread that calls Open. The package needs Linux.
+// Not supported: IPv6, dropping just some packets, and choosing a namespace: the namespace is always
+// that of the thread that calls Open. The package needs Linux.
 package packets
 
 import (
@@ -18,11 +18,11 @@ import (
 	"lockpick/nemesis"
 )
 
-// Rule selects the TCP packets to drop, as seen by a node.
+// Rule selects the TCP packets to drop, from the node's point of view.
 type Rule struct {
 	Peer        netip.Addr // source of requests and destination of replies
 	First, Last uint16     // range of the peer's ports
-	Way         string     // nemesis.Request for packets into the node, nemesis.Reply for those out of it
+	Way         string     // nemesis.Request for packets to the node, nemesis.Reply for packets from it
 }
 
 func (r Rule) validate() error {

@@ -12,7 +12,7 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// If a replica connects through a link from another host, its master and the sentinels must still
+// Even if a replica connects through a link from another host, its master and the sentinels must
 // see the replica's own address.
 func TestReplicaAnnouncesOwnAddress(t *testing.T) {
 	bin, err := exec.LookPath("redis-server")
@@ -36,7 +36,7 @@ func TestReplicaAnnouncesOwnAddress(t *testing.T) {
 		return r
 	}
 	master, replica := start("n1"), start("n1-replica")
-	// In protected mode, the master refuses connections from that host.
+	// In protected mode, the master would refuse connections from the other host.
 	if v, err := proc.Ask(t.Context(), master.Addr(), "CONFIG", "SET", "protected-mode", "no"); err != nil || v.Str != "OK" {
 		t.Fatal(v, err)
 	}

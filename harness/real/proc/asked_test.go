@@ -5,17 +5,16 @@ import (
 	"testing"
 )
 
-// A connection to one server does not count as a connection to another. The kernel may give the
-// same port to another process that connects to a different server.
-func TestAskedFromIsPerServer(t *testing.T) {
+// The kernel may give the same port to another process that connects to a different server.
+func TestHasRecentlyAskedIsPerServer(t *testing.T) {
 	from := make(chan string, 1)
-	listen, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listen.Close()
+	defer listener.Close()
 	go func() {
-		c, err := listen.Accept()
+		c, err := listener.Accept()
 		if err != nil {
 			return
 		}
@@ -24,15 +23,15 @@ func TestAskedFromIsPerServer(t *testing.T) {
 		_, _ = c.Read(make([]byte, 100))
 		_, _ = c.Write([]byte("+PONG\r\n"))
 	}()
-	server := listen.Addr().String()
+	server := listener.Addr().String()
 	if _, err := Ask(t.Context(), server, "PING"); err != nil {
 		t.Fatal(err)
 	}
-	at := <-from
-	if !AskedFrom(server, at) {
-		t.Errorf("%s was not recorded as asked from %s", server, at)
+	client := <-from
+	if !HasRecentlyAsked(server, client) {
+		t.Errorf("HasRecentlyAsked(%s, %s) is false after Ask", server, client)
 	}
-	if other := "127.0.0.1:1"; AskedFrom(other, at) {
-		t.Errorf("%s was recorded as asked from %s, want only %s", other, at, server)
+	if other := "127.0.0.1:1"; HasRecentlyAsked(other, client) {
+		t.Errorf("HasRecentlyAsked(%s, %s) is true, but Ask used server %s", other, client, server)
 	}
 }

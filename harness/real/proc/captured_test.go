@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flood returns a command that writes one word and then never stops writing.
-func flood() *exec.Cmd { return exec.Command("sh", "-c", "echo first >&2; exec yes >&2") }
+// floodCommand returns a command that writes one line and then never stops writing.
+func floodCommand() *exec.Cmd { return exec.Command("sh", "-c", "echo first >&2; exec yes >&2") }
 
-// A child that never stops writing must not exhaust memory or disk space. It must also not prevent
-// its output from being read or the child from being killed.
+// A child that never stops writing must not exhaust memory or disk space. Its output can be read
+// and the child can be killed.
 func TestOutputFloodIsBounded(t *testing.T) {
 	g := newGroup(t)
-	p, err := g.StartPiped(nil, "flood", flood())
+	p, err := g.StartPiped(nil, "flood", floodCommand())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestOutputFloodIsBounded(t *testing.T) {
 		}
 		output := p.StderrTail()
 		if len(output) > 10_000 {
-			t.Fatalf("%d bytes of output kept", len(output))
+			t.Fatalf("%d bytes of output in memory", len(output))
 		}
 		if m := dropped.FindStringSubmatch(output); m != nil {
 			if n, err := strconv.Atoi(m[1]); err == nil && n > 32<<20 {
@@ -49,15 +49,15 @@ func TestOutputFloodIsBounded(t *testing.T) {
 		}
 	}
 	runtime.ReadMemStats(&after)
-	if grown := int64(after.HeapInuse) - int64(before.HeapInuse); grown > 16<<20 {
-		t.Errorf("the heap grew by %d MB", grown>>20)
+	if growth := int64(after.HeapInuse) - int64(before.HeapInuse); growth > 16<<20 {
+		t.Errorf("the heap grew by %d MB", growth>>20)
 	}
-	began := time.Now()
+	start := time.Now()
 	if err := g.Close(); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > signalTimeout {
-		t.Errorf("Close took %v", took)
+	if elapsed := time.Since(start); elapsed > signalTimeout {
+		t.Errorf("Close took %v", elapsed)
 	}
 }
 
@@ -75,8 +75,8 @@ func diskUse(t *testing.T, dir string) (sum int64) {
 	return sum
 }
 
-// Anything that a child wrote before a visible action, such as exiting or writing to stdout, is in
-// its output by the time that the action can be observed.
+// If a child's action can be observed, such as its exit or a write to stdout, the child's output
+// contains everything written before the action.
 func TestOutputIsCompleteOnceVisible(t *testing.T) {
 	g := newGroup(t)
 	for range 20 {
@@ -85,17 +85,17 @@ func TestOutputIsCompleteOnceVisible(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := p.Out.Read(make([]byte, 1)); err != nil || p.StderrTail() != "reason" {
-			t.Fatalf("output is %q after it wrote to stdout; %v", p.StderrTail(), err)
+			t.Fatalf("after a write to stdout: output %q, %v", p.StderrTail(), err)
 		}
 		p.In.WriteString("\n")
 		if <-p.Done(); p.StderrTail() != "reason\nlast" {
-			t.Fatalf("output is %q after it has ended", p.StderrTail())
+			t.Fatalf("after the exit: output %q", p.StderrTail())
 		}
 		p.ClosePipes()
 	}
 }
 
-// A process started by a child may outlive it and keep the pipe open.
+// A process started by a child may outlive the child and keep the pipe open.
 func TestCloseDoesNotWaitForPipeHolder(t *testing.T) {
 	g := newGroup(t)
 	p, err := g.StartPiped(nil, "parent", exec.Command("sh", "-c", "setsid sleep 60 & echo $!"))
@@ -109,14 +109,14 @@ func TestCloseDoesNotWaitForPipeHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Kill(holder, unix.SIGKILL)
-	closed := make(chan error, 1)
-	go func() { closed <- g.Close() }()
+	closeErr := make(chan error, 1)
+	go func() { closeErr <- g.Close() }()
 	select {
-	case err := <-closed:
+	case err := <-closeErr:
 		if err != nil {
 			t.Error(err)
 		}
 	case <-time.After(signalTimeout):
-		t.Error("the group does not close")
+		t.Error("Close did not return")
 	}
 }

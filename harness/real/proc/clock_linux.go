@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TrueClock reads CLOCK_MONOTONIC, the time since this machine started. It makes the system call
-// itself, because Go's own clock uses the vDSO, which a clock fault patches. The clock is the same
-// for all processes of the machine.
+// TrueClock reads CLOCK_MONOTONIC, the time since this machine started. It is the same for all
+// processes on the machine. TrueClock makes the system call itself, because Go's own clock uses the
+// vDSO, which a clock fault patches.
 func TrueClock() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {

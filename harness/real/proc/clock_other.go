@@ -4,7 +4,7 @@ package proc
 
 import "time"
 
-var started = time.Now()
+var startTime = time.Now()
 
 // TrueClock returns the time since this process started, by a clock that is never set.
-func TrueClock() time.Duration { return time.Since(started) }
+func TrueClock() time.Duration { return time.Since(startTime) }

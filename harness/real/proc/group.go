@@ -23,11 +23,11 @@ import (
 )
 
 // Group is the set of processes of one run, with their directory. If lockpick dies for any reason,
-// the kernel kills these processes.
+// the kernel kills the processes.
 type Group struct {
-	Dir string // its name identifies the owner
+	Dir string // directory whose name identifies the owner
 	// AtStart, if set, is called for each child before its first instruction, on the thread that
-	// traces the child. It must be set before the first call to Start.
+	// traces the child. It must be set before the first call of Start.
 	AtStart func(name string, pid int) error
 	tasks   chan func()
 
@@ -40,7 +40,7 @@ type Group struct {
 	cleanup  []func() error
 }
 
-// NewGroup creates a group with its own directory below dir. Before that, it calls Sweep on dir.
+// NewGroup creates a group with its own directory below dir, after calling Sweep on dir.
 func NewGroup(dir string) (*Group, error) {
 	runDir, err := MakeDir(dir)
 	if err == nil {
@@ -59,12 +59,12 @@ func NewGroup(dir string) (*Group, error) {
 	return g, nil
 }
 
-// minFreeBytes is the free disk space that a run needs for its servers' data. With less, servers
-// refuse all writes and the run shows nothing about the lock.
+// minFreeBytes is the disk space that a run needs for its servers' data. With less, servers refuse
+// all writes, and the run shows nothing about the lock.
 const minFreeBytes = 16 << 20
 
-// checkSpace returns an error if a file system has too little space for a run. It accepts a file
-// system that does not report its free space.
+// checkSpace returns an error if the file system of dir has too little space for a run. It accepts
+// a file system that does not report its free space.
 func checkSpace(dir string) error {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(dir, &stat); err != nil || stat.Blocks == 0 {
@@ -76,9 +76,9 @@ func checkSpace(dir string) error {
 	return nil
 }
 
-// runTasks runs the tasks on one thread. The kernel sends a child its death signal when the thread
-// that started it exits, not when the process exits, and Go may end a thread at any time. This
-// thread is locked and lives until Close.
+// runTasks runs the tasks that start children, all on one locked thread, which lives until Close.
+// The kernel sends a child its death signal when the thread that started it exits, rather than when
+// the process exits, and Go may end an unlocked thread at any time.
 func (g *Group) runTasks() {
 	runtime.LockOSThread()
 	for task := range g.tasks {
@@ -86,16 +86,16 @@ func (g *Group) runTasks() {
 	}
 }
 
-// Start starts cmd in its own process group. The working directory is the group's directory,
-// unless cmd specifies another; Sweep recognizes children by it. StderrTail returns what the child
-// writes to stderr, and to stdout unless cmd redirects that.
+// Start starts cmd in a process group of its own. Unless cmd specifies another working directory,
+// it is the group's directory; Sweep recognizes children by it. StderrTail returns what the child
+// writes to stderr, and to stdout unless cmd redirects it.
 func (g *Group) Start(name string, cmd *exec.Cmd) (*Child, error) {
 	return g.StartIn(nil, name, cmd)
 }
 
-// StartIn is like Start but starts cmd in the process group of an earlier child. Stop, continue
-// and kill signals to the new child then reach both at the same instant. If leader is nil, cmd
-// gets a new process group.
+// StartIn is like Start, but starts cmd in the process group of the earlier child leader. Signals
+// that stop, continue or kill the new child then reach both at the same instant. If leader is nil,
+// cmd gets a new process group.
 func (g *Group) StartIn(leader *Child, name string, cmd *exec.Cmd) (*Child, error) {
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL, Setpgid: true}
 	if leader != nil {
@@ -107,26 +107,26 @@ func (g *Group) StartIn(leader *Child, name string, cmd *exec.Cmd) (*Child, erro
 		}
 		cmd.Dir = g.Dir
 	}
-	mark, err := filepath.EvalSymlinks(g.Dir) // the form that Sweep uses
+	realDir, err := filepath.EvalSymlinks(g.Dir) // the same form as in Sweep
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	cmd.Env = append(cmd.Environ(), runEnv+"="+mark)
+	cmd.Env = append(cmd.Environ(), runEnv+"="+realDir)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return nil, fmt.Errorf("start %s: the run has ended", name)
 	}
-	output, to, err := capture(cmd)
+	output, writeEnd, err := capture(cmd)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	done := make(chan error)
 	g.tasks <- func() { done <- g.startTraced(name, cmd) }
 	err = <-done
-	to.Close()
+	writeEnd.Close()
 	if err != nil {
-		output.from.Close()
+		output.readEnd.Close()
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	go output.follow()
@@ -145,10 +145,10 @@ func (g *Group) StartIn(leader *Child, name string, cmd *exec.Cmd) (*Child, erro
 	return c, nil
 }
 
-// DataDir returns the data directory of the server with that name.
+// DataDir returns the data directory of the server with the given name.
 func (g *Group) DataDir(name string) string { return filepath.Join(g.Dir, name) }
 
-// Cleanup registers a function that Close calls after the children have exited and before it
+// Cleanup registers a function for Close to call after the children have exited and before it
 // removes the directory.
 func (g *Group) Cleanup(f func() error) {
 	g.mu.Lock()
@@ -173,16 +173,16 @@ func (g *Group) startTraced(name string, cmd *exec.Cmd) error {
 		err = g.AtStart(name, pid)
 	}
 	if err = errors.Join(err, unix.PtraceDetach(pid)); err != nil {
-		if stat, statErr := files.StatOf(pid); statErr != nil || stat.Ending() || errors.Is(err, unix.ESRCH) || errors.Is(err, ErrSignaled) { // or it is just dying
-			g.unexpected.add(UnexpectedEvent{Child: name, Kind: Ended, Status: -1, Cause: fmt.Sprintf("process %d got a signal from outside before its first instruction", pid)})
+		if stat, statErr := files.StatOf(pid); statErr != nil || stat.Ending() || errors.Is(err, unix.ESRCH) || errors.Is(err, ErrSignaled) { // or the child is just dying
+			g.unexpected.add(UnexpectedEvent{Child: name, Kind: EventEnded, Status: -1, Cause: fmt.Sprintf("process %d got a signal from outside before its first instruction", pid)})
 		}
 		cmd.Process.Kill()
-		cmd.Wait() // its error is only that it was killed
+		cmd.Wait() // the error just says that the child was killed
 	}
 	return err
 }
 
-// awaitStop waits until a traced child has stopped before its first instruction.
+// awaitStop waits until a traced child stops before its first instruction.
 func awaitStop(pid int) error {
 	for {
 		var status unix.WaitStatus
@@ -210,10 +210,10 @@ func (g *Group) Close() error {
 	var errs []error
 	for _, c := range g.children {
 		errs = append(errs, c.Kill())
-		c.output.from.Close() // a process that the child started may still hold the other end
+		c.output.readEnd.Close() // a process started by the child may still hold the other end
 	}
-	if mark, err := filepath.EvalSymlinks(g.Dir); err == nil {
-		errs = append(errs, killMarked(mark))
+	if realDir, err := filepath.EvalSymlinks(g.Dir); err == nil {
+		errs = append(errs, killMarked(realDir))
 	}
 	close(g.tasks)
 	for _, f := range g.cleanup {
@@ -223,21 +223,21 @@ func (g *Group) Close() error {
 	return errors.Join(errs...)
 }
 
-// Listen calls report for every unexpected event of the children since the start of the run, one
-// at a time, until stop is called. stop checks every child a last time before it returns.
+// Listen calls report for each unexpected event of the children since the start of the run, one at
+// a time, until stop is called. stop checks every child a last time before it returns.
 func (g *Group) Listen(report func(UnexpectedEvent)) (stop func()) {
 	u := &g.unexpected
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, x := range u.queued {
+	for _, x := range u.queue {
 		report(x)
 	}
-	u.queued, u.report = nil, report
+	u.queue, u.report = nil, report
 	return func() {
 		g.mu.Lock()
-		all := slices.Clone(g.children)
+		children := slices.Clone(g.children)
 		g.mu.Unlock()
-		for _, c := range all {
+		for _, c := range children {
 			c.mu.Lock()
 			c.checkState()
 			c.mu.Unlock()
@@ -251,8 +251,8 @@ func (g *Group) Listen(report func(UnexpectedEvent)) (stop func()) {
 	}
 }
 
-// signalTimeout is the time limit for the kernel to stop, continue or end a process. That normally
-// takes milliseconds.
+// signalTimeout limits the time that the kernel takes to stop, continue or end a process. Normally,
+// it takes milliseconds.
 const signalTimeout = 5 * time.Second
 
 // Child is one process of a Group.
@@ -261,61 +261,59 @@ type Child struct {
 	pid   int
 	start uint64 // start time; see files.ProcessStat
 	done  chan struct{}
-	// groupMembers are the other children in its process group. Signals to this child reach them
-	// too.
+	// groupMembers are the other children in the process group. They receive the same signals.
 	groupMembers []*Child
 	pgid         int // process group ID
 	output       *capturedOutput
 
 	unexpected *unexpectedEvents // collects events that the Group did not cause
 
-	mu                sync.Mutex // held while the child is signaled or reaped, because its PID is not reused until it is reaped
+	mu                sync.Mutex // held while the child is signaled or reaped, because the PID may be reused after that
 	ended             bool
 	err               error
-	endRequested      bool // the Group asked it to exit
-	stopping          bool // Stop was called, and Continue was not called since
-	continuing        bool // Continue was called, and the kernel has not reported it yet
-	stoppedExternally bool // a signal from outside stopped it
-	expectedToRun     bool // it is expected to run until it is asked to exit
-	killedExternally  bool // a signal from outside ended it
+	endRequested      bool // the Group has asked the child to exit
+	stopping          bool // between Stop and Continue
+	continuing        bool // Continue was called, but the kernel has not reported it yet
+	stoppedExternally bool // a signal from outside has stopped the child
+	expectedToRun     bool // the child must run until it is asked to exit
+	killedExternally  bool // a signal from outside has ended the child
 }
 
 // newChild takes over a started command. Nothing else may wait for the process.
 func newChild(name string, cmd *exec.Cmd, u *unexpectedEvents) (*Child, error) {
 	c := &Child{name: name, pid: cmd.Process.Pid, pgid: cmd.Process.Pid, done: make(chan struct{}), unexpected: u}
-	s, err := files.StatOf(c.pid) // it is not reaped yet, so it exists
+	s, err := files.StatOf(c.pid) // the process exists, because it has not been reaped
 	c.start = s.Start
 	go c.reap(cmd)
 	return c, err
 }
 
-// PID returns the process ID.
 func (c *Child) PID() int { return c.pid }
 
 // StderrTail returns the beginning and the end of the child's output so far. See Group.Start.
 func (c *Child) StderrTail() string { return c.output.read() }
 
-// Done returns a channel that is closed once the process has exited and was reaped.
+// Done returns a channel that is closed once the process has exited and has been reaped.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Err waits for the process to exit and returns its error, or nil for exit status 0.
+// Err waits for the process to exit and returns its error; nil means exit status 0.
 func (c *Child) Err() error {
 	<-c.done
 	return c.err
 }
 
-// Stop stops all threads of the process, and returns once /proc shows that they are stopped.
+// Stop stops all threads of the process. It returns once /proc shows that they are stopped.
 func (c *Child) Stop() (readBack string, err error) {
 	return c.signalAndWait("stop", unix.SIGSTOP, func(states string) bool { return strings.Trim(states, "T") == "" })
 }
 
-// Continue resumes the process, and returns once /proc shows that it is running.
+// Continue resumes the process. It returns once /proc shows that the process is running.
 func (c *Child) Continue() (readBack string, err error) {
 	return c.signalAndWait("continue", unix.SIGCONT, func(states string) bool { return !strings.Contains(states, "T") })
 }
 
-// Kill sends SIGKILL and waits until the process was reaped. If the process has already exited,
-// that is not an error.
+// Kill sends SIGKILL and waits until the process is reaped. It succeeds if the process has already
+// exited.
 func (c *Child) Kill() error {
 	if err := c.signal(unix.SIGKILL); err != nil && !errors.Is(err, ErrEnded) {
 		return fmt.Errorf("kill %s: %w", c.name, err)
@@ -324,7 +322,7 @@ func (c *Child) Kill() error {
 	case <-c.done:
 		return nil
 	case <-time.After(signalTimeout):
-		return TimeoutError(fmt.Sprintf("kill %s: process %d is still there after %v", c.name, c.pid, signalTimeout))
+		return TimeoutError(fmt.Sprintf("kill %s: process %d is still running after %v", c.name, c.pid, signalTimeout))
 	}
 }
 
@@ -354,7 +352,7 @@ func (c *Child) expectSignal(s unix.Signal) {
 		c.continuing = c.stopping || c.stoppedExternally
 		c.stopping = false
 	case unix.SIGKILL:
-		if stat, err := files.StatOf(c.pid); err != nil || !stat.Ending() { // otherwise it was killed from outside first
+		if stat, err := files.StatOf(c.pid); err != nil || !stat.Ending() { // otherwise, a signal from outside came first
 			c.endRequested = true
 		}
 	}
@@ -367,18 +365,18 @@ func (c *Child) signalAndWait(verb string, s unix.Signal, reached func(states st
 	var others []string
 	end := time.Now().Add(signalTimeout)
 	for _, m := range c.groupMembers {
-		switch back, err := m.awaitState(verb, end, reached); {
+		switch readBack, err := m.awaitState(verb, end, reached); {
 		case err == nil:
-			others = append(others, back)
+			others = append(others, readBack)
 		case !errors.Is(err, ErrEnded):
 			return "", err
 		}
 	}
-	back, err := c.awaitState(verb, end, reached)
-	return strings.Join(append([]string{back}, others...), "; "), err
+	readBack, err := c.awaitState(verb, end, reached)
+	return strings.Join(append([]string{readBack}, others...), "; "), err
 }
 
-// awaitState waits until all threads of the child have reached the state that a signal causes.
+// awaitState waits until all threads of the child are in the state that a signal causes.
 func (c *Child) awaitState(verb string, end time.Time, reached func(states string) bool) (string, error) {
 	for ; ; time.Sleep(100 * time.Microsecond) {
 		states, err := threadStates(c.pid)
@@ -416,16 +414,15 @@ func threadStates(pid int) (string, error) {
 	return string(states), nil
 }
 
-// Piped is a child with pipes to its stdin and stdout.
-type Piped struct {
+// PipedChild is a child with pipes to its stdin and stdout.
+type PipedChild struct {
 	*Child
 	In, Out *os.File // this process's ends of the pipes
 }
 
-// StartPiped is like StartIn, with pipes to the program's stdin and stdout.
-func (g *Group) StartPiped(leader *Child, name string, cmd *exec.Cmd) (*Piped, error) {
-	// The pipes that exec.Cmd creates are closed when the process is reaped, even if they have
-	// unread data.
+// StartPiped is like StartIn, but connects pipes to stdin and stdout.
+func (g *Group) StartPiped(leader *Child, name string, cmd *exec.Cmd) (*PipedChild, error) {
+	// exec.Cmd would close its own pipes when the process is reaped, even with unread data in them.
 	stdin, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -436,7 +433,7 @@ func (g *Group) StartPiped(leader *Child, name string, cmd *exec.Cmd) (*Piped, e
 		return nil, errors.Join(err, in.Close())
 	}
 	defer stdout.Close()
-	p := &Piped{In: in, Out: out}
+	p := &PipedChild{In: in, Out: out}
 	cmd.Stdin, cmd.Stdout = stdin, stdout
 	if p.Child, err = g.StartIn(leader, name, cmd); err != nil {
 		p.ClosePipes()
@@ -446,42 +443,42 @@ func (g *Group) StartPiped(leader *Child, name string, cmd *exec.Cmd) (*Piped, e
 }
 
 // ClosePipes closes this process's ends of the pipes.
-func (p *Piped) ClosePipes() { p.In.Close(); p.Out.Close() }
+func (p *PipedChild) ClosePipes() { p.In.Close(); p.Out.Close() }
 
-// capturedOutput holds the Output of a child. The output goes through a pipe, because a file would
-// grow for as long as the child writes.
+// capturedOutput is the Output of a child. It is read from a pipe, because a file would grow for as
+// long as the child writes.
 type capturedOutput struct {
 	Output
-	from *os.File
-	raw  syscall.RawConn
-	buf  [64 << 10]byte
+	readEnd *os.File
+	rawConn syscall.RawConn
+	buf     [64 << 10]byte
 }
 
-// maxPipeRead is more than a pipe can hold. Reading stops after that many bytes, so that it ends
-// even if the child never stops writing.
+// maxPipeRead is more than a pipe can hold. read stops after this many bytes, even if the child
+// never stops writing.
 const maxPipeRead = 2 << 20
 
-// capture connects a pipe to the stderr of a command that has not started yet, and to its stdout
-// unless that is redirected. The caller must close to once the command has started.
-func capture(cmd *exec.Cmd) (c *capturedOutput, to *os.File, err error) {
-	from, to, err := os.Pipe()
+// capture connects a pipe to the stderr of a command that has not started, and to its stdout unless
+// that is redirected. The caller must close writeEnd after starting the command.
+func capture(cmd *exec.Cmd) (c *capturedOutput, writeEnd *os.File, err error) {
+	readEnd, writeEnd, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
 	}
-	c = &capturedOutput{from: from}
-	if c.raw, err = from.SyscallConn(); err != nil {
-		return nil, nil, errors.Join(err, from.Close(), to.Close())
+	c = &capturedOutput{readEnd: readEnd}
+	if c.rawConn, err = readEnd.SyscallConn(); err != nil {
+		return nil, nil, errors.Join(err, readEnd.Close(), writeEnd.Close())
 	}
-	cmd.Stderr = to
+	cmd.Stderr = writeEnd
 	if cmd.Stdout == nil {
-		cmd.Stdout = to
+		cmd.Stdout = writeEnd
 	}
-	return c, to, nil
+	return c, writeEnd, nil
 }
 
-// follow reads the output until no process holds the write end of the pipe open.
+// follow reads the output until no process holds the write end of the pipe.
 func (c *capturedOutput) follow() {
-	c.raw.Read(func(fd uintptr) (done bool) {
+	c.rawConn.Read(func(fd uintptr) (done bool) {
 		for {
 			c.mu.Lock()
 			n, err := c.take(fd)
@@ -494,10 +491,10 @@ func (c *capturedOutput) follow() {
 			}
 		}
 	})
-	c.from.Close()
+	c.readEnd.Close()
 }
 
-// take reads the bytes that are available. The caller holds the lock.
+// take reads the available bytes. The caller holds the lock.
 func (c *capturedOutput) take(fd uintptr) (n int, err error) {
 	for {
 		if n, err = unix.Read(int(fd), c.buf[:]); !errors.Is(err, unix.EINTR) {
@@ -510,9 +507,9 @@ func (c *capturedOutput) take(fd uintptr) (n int, err error) {
 	return n, err
 }
 
-// read returns the output so far, including everything that was written before the call.
+// read returns all output written before the call.
 func (c *capturedOutput) read() string {
-	c.raw.Control(func(fd uintptr) { // an error means that everything has been read
+	c.rawConn.Control(func(fd uintptr) { // fails if everything has been read
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for sum := 0; sum < maxPipeRead; {
@@ -527,7 +524,7 @@ func (c *capturedOutput) read() string {
 }
 
 // InContainer reports whether a process on this machine runs in the container with the given ID,
-// according to its control groups.
+// according to the process's control groups.
 func InContainer(pid int, id string) bool {
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil || pid <= 1 || len(id) < 12 || !strings.Contains(string(groups), id) {
@@ -537,17 +534,16 @@ func InContainer(pid int, id string) bool {
 	return err == nil && !stat.Ended()
 }
 
-// StoppedIn looks for a process that a signal has stopped in the container with the given ID. It
-// checks the given process and, if started is set, the children that it has started. It returns
-// the PID, or 0 if there is none.
-func StoppedIn(pid int, id string, started bool) int {
+// FindStopped returns the PID of a process that a signal has stopped in the container with the given
+// ID, or 0. It checks the given process and, if includeChildren is set, its children.
+func FindStopped(pid int, id string, includeChildren bool) int {
 	if !InContainer(pid, id) {
 		return 0
 	}
 	if s, err := files.StatOf(pid); err == nil && s.State == 'T' {
 		return pid
 	}
-	if !started {
+	if !includeChildren {
 		return 0
 	}
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
@@ -561,7 +557,7 @@ func StoppedIn(pid int, id string, started bool) int {
 		}
 		for _, text := range strings.Fields(string(children)) {
 			if child, err := strconv.Atoi(text); err == nil {
-				if stopped := StoppedIn(child, id, false); stopped > 0 {
+				if stopped := FindStopped(child, id, false); stopped > 0 {
 					return stopped
 				}
 			}
@@ -570,8 +566,8 @@ func StoppedIn(pid int, id string, started bool) int {
 	return 0
 }
 
-// KillInContainer kills a process in the container with the given ID, and returns when the process
-// is gone. If it has already exited, that is not an error.
+// KillInContainer kills a process in the container with the given ID, and returns once the process
+// is gone. It succeeds if the process has already exited.
 func KillInContainer(ctx context.Context, pid int, id string) error {
 	if err := killIf(ctx, pid, func() bool { return InContainer(pid, id) }); err != nil {
 		return fmt.Errorf("kill process %d: %w", pid, err)
@@ -579,8 +575,8 @@ func KillInContainer(ctx context.Context, pid int, id string) error {
 	return nil
 }
 
-// killIf kills a process if matches confirms that it is the right one, and returns when the
-// process is gone. It opens a pidfd first, so that the PID can't be reused before the kill.
+// killIf kills a process if matches confirms that it is the right one, and returns once the process
+// is gone. It opens a pidfd first, so that the PID can't be reused before the kill.
 func killIf(ctx context.Context, pid int, matches func() bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -602,17 +598,17 @@ func killIf(ctx context.Context, pid int, matches func() bool) error {
 			return err
 		}
 	}
-	return fmt.Errorf("it is still there: %w", context.Cause(ctx))
+	return fmt.Errorf("the process is still running: %w", context.Cause(ctx))
 }
 
-// errNoPidfd reports that no pidfd can be opened for a process.
-var errNoPidfd = errors.New("open its pidfd")
+// errNoPidfd means that a process's pidfd can't be opened.
+var errNoPidfd = errors.New("open pidfd")
 
-// Frozen reports whether a control group keeps a process of this machine frozen, as it does with
-// the processes of a paused container. known is false if this can't be determined. Frozen reads
-// freezer.state for version 1 of control groups and cgroup.events for version 2 (Linux
-// documentation, admin-guide/cgroup-v1/freezer-subsystem and admin-guide/cgroup-v2).
-func Frozen(pid int) (frozen, known bool) {
+// IsFrozen reports whether a control group keeps a process on this machine frozen, such as a process
+// in a paused container. known is false if IsFrozen can't tell. It reads freezer.state for control
+// groups version 1, and cgroup.events for version 2 (Linux documentation,
+// admin-guide/cgroup-v1/freezer-subsystem and admin-guide/cgroup-v2).
+func IsFrozen(pid int) (frozen, known bool) {
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {
 		return false, false

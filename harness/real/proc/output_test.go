@@ -6,8 +6,8 @@ import (
 )
 
 func TestOutputKeepsBothEnds(t *testing.T) {
-	for _, piece := range []int{1, 7, keepBytes, 3*keepBytes + 1} {
-		for _, size := range []int{0, 1, keepBytes, 2*keepBytes - 1, 2 * keepBytes, 2*keepBytes + 1, 9*keepBytes + 5} {
+	for _, piece := range []int{1, 7, outputEndLen, 3*outputEndLen + 1} {
+		for _, size := range []int{0, 1, outputEndLen, 2*outputEndLen - 1, 2 * outputEndLen, 2*outputEndLen + 1, 9*outputEndLen + 5} {
 			text := make([]byte, size)
 			for i := range text {
 				text[i] = 'a' + byte(i%26)
@@ -19,8 +19,8 @@ func TestOutputKeepsBothEnds(t *testing.T) {
 				rest = rest[n:]
 			}
 			want := string(text)
-			if dropped := size - 2*keepBytes; dropped > 0 {
-				want = fmt.Sprintf("%s\n… %d bytes dropped …\n%s", text[:keepBytes], dropped, text[size-keepBytes:])
+			if dropped := size - 2*outputEndLen; dropped > 0 {
+				want = fmt.Sprintf("%s\n… %d bytes dropped …\n%s", text[:outputEndLen], dropped, text[size-outputEndLen:])
 			}
 			if got := o.String(); got != want {
 				t.Errorf("%d bytes in pieces of %d: got %d bytes, want %d", size, piece, len(got), len(want))

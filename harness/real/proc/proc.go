@@ -1,18 +1,18 @@
-// Package proc starts the processes of a run (redis-servers, other stores and clients) and makes
-// sure that none of them outlives the run.
+// Package proc starts the processes of a run (redis-servers, other stores and clients) and makes sure
+// that none of them outlives the run.
 //
-// A Group is the set of processes of one run, with their directory. A Child is one process. It can
-// be stopped, continued and killed, each with confirmation. Sweep removes the leftovers of killed
-// lockpick processes; package files identifies their owners. TrueClock is the clock that no fault
-// changes.
+// A Group is the set of processes of one run, with their directory. A Child is one process, which can
+// be stopped, continued and killed; each action is confirmed. Sweep removes what killed lockpick
+// processes have left behind; package files identifies the owners. TrueClock is the clock that no
+// fault changes.
 //
 // Server and Sentinel query and configure a redis-server, wherever it runs. They wait until it is
-// ready and read back each change. Redis is a redis-server that is a child. Store is a kind of server
-// other than Redis that a lock may use (etcd, Consul). StoreMember is one member of its cluster.
-// Members communicate with each other without going through links.
+// ready and read back each change. Redis is a redis-server run as a child. Store is a kind of server
+// that a lock may use instead of Redis (etcd, Consul). StoreMember is one member of a store's
+// cluster. Members communicate directly, without links.
 //
-// Not here: failover between servers (package real), and clock and disk faults, which use the hook
-// Group.AtStart. Everything except TrueClock, MakeDir and Sweep needs Linux.
+// Failover between servers belongs to package real. Clock and disk faults belong to other packages,
+// which set Group.AtStart. Everything except TrueClock, MakeDir and Sweep needs Linux.
 package proc
 
 import (
@@ -33,26 +33,26 @@ import (
 	"lockpick/internal/files"
 )
 
-// ErrEnded reports that a process has already exited.
+// ErrEnded means that a process has already exited.
 var ErrEnded = errors.New("process has ended")
 
-// ErrSignaled is returned by Group.AtStart if the child received a signal from another process.
-var ErrSignaled = errors.New("it received a signal from outside")
+// ErrSignaled is returned by Group.AtStart if another process sent the child a signal.
+var ErrSignaled = errors.New("the process received a signal from outside")
 
-// TimeoutError is the error of a wait that exceeded its time limit. Its text says what was waited
-// for.
+// TimeoutError is returned by a wait that exceeded its time limit. Its text names the awaited
+// event.
 type TimeoutError string
 
 func (l TimeoutError) Error() string { return string(l) }
 
-// Timeout implements the Timeout method of net.Error.
+// Timeout implements net.Error.
 func (TimeoutError) Timeout() bool { return true }
 
-// MakeDir creates a temporary directory below dir. Before that, it removes leftovers of killed
-// lockpick processes there. The directory's name identifies its owner, so that a later Sweep can
-// remove it.
+// MakeDir creates a temporary directory below dir, after removing what killed lockpick processes
+// have left there. The new directory's name identifies its owner, so that Sweep can remove it
+// later.
 func MakeDir(dir string) (string, error) {
-	dir, err := filepath.Abs(dir) // the directory is used from other working directories
+	dir, err := filepath.Abs(dir) // processes with other working directories use the path
 	if err != nil {
 		return "", fmt.Errorf("create run directory: %w", err)
 	}
@@ -66,24 +66,23 @@ func MakeDir(dir string) (string, error) {
 	return runDir, nil
 }
 
-// Sweep removes the directories below dir whose owners are dead. It also unmounts everything that
-// is mounted in them, and kills any of their processes that are still running. It returns the
-// paths that it removed.
+// Sweep removes the directories below dir whose owners are dead. First, it unmounts everything
+// mounted in them and kills their processes that are still running. It returns the removed paths.
 func Sweep(dir string) ([]string, error) {
 	k := files.Temporary
-	k.Before = cleanUpRun
+	k.BeforeRemove = cleanUpRun
 	return k.Sweep(dir)
 }
 
-// keepBytes is how many bytes an Output keeps from the beginning and from the end. The first error
-// is at the beginning, and the last one is at the end.
-const keepBytes = 2000
+// outputEndLen is the number of bytes that an Output keeps from the beginning, and again from the end.
+// The first error is at the beginning, and the last one is at the end.
+const outputEndLen = 2000
 
-// Output keeps only the beginning and the end of a program's output, which may have any length.
+// Output stores the beginning and the end of a program's output, which may have any length.
 type Output struct {
-	mu         sync.Mutex
-	head, tail []byte
-	written    int64
+	mu           sync.Mutex
+	head, tail   []byte
+	writtenBytes int64
 }
 
 // Write implements io.Writer. It never fails.
@@ -94,28 +93,28 @@ func (o *Output) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// add is like Write, for a caller that holds the lock.
+// add is like Write, but the caller holds the lock.
 func (o *Output) add(b []byte) {
-	o.written += int64(len(b))
-	n := min(len(b), keepBytes-len(o.head))
+	o.writtenBytes += int64(len(b))
+	n := min(len(b), outputEndLen-len(o.head))
 	o.head = append(o.head, b[:n]...)
 	b = b[n:]
-	b = b[max(0, len(b)-keepBytes):]
-	o.tail = append(o.tail[max(0, len(o.tail)+len(b)-keepBytes):], b...)
+	b = b[max(0, len(b)-outputEndLen):]
+	o.tail = append(o.tail[max(0, len(o.tail)+len(b)-outputEndLen):], b...)
 }
 
-// String returns the output, with a note in place of any bytes that were dropped.
+// String returns the output. A note replaces dropped bytes.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	dropped := ""
-	if n := o.written - int64(len(o.head)+len(o.tail)); n > 0 {
+	if n := o.writtenBytes - int64(len(o.head)+len(o.tail)); n > 0 {
 		dropped = fmt.Sprintf("\n… %d bytes dropped …\n", n)
 	}
 	return strings.TrimSpace(string(o.head) + dropped + string(o.tail))
 }
 
-// Timeline holds the true time of one run and the tasks that are scheduled for it.
+// Timeline measures the true time of one run and runs scheduled tasks.
 type Timeline struct {
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
@@ -127,8 +126,7 @@ type Timeline struct {
 	tasks  sync.WaitGroup
 }
 
-// NewTimeline returns a timeline with a context that is canceled when ctx is canceled or the
-// timeline is stopped.
+// NewTimeline returns a timeline whose context is canceled when ctx is canceled or Stop is called.
 func NewTimeline(ctx context.Context) *Timeline {
 	t := &Timeline{}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
@@ -138,8 +136,8 @@ func NewTimeline(ctx context.Context) *Timeline {
 // Context returns a context that is canceled when the run ends.
 func (t *Timeline) Context() context.Context { return t.ctx }
 
-// SetClockAhead makes the timeline use the clock of another machine, which is ahead of this
-// machine's clock by the given duration. It must be called before Begin.
+// SetClockAhead makes the timeline use another machine's clock, which is ahead of this machine's
+// clock by the given duration. It must be called before Begin.
 func (t *Timeline) SetClockAhead(ahead time.Duration) { t.clockAhead.Store(int64(ahead)) }
 
 func (t *Timeline) clock() time.Duration { return TrueClock() + time.Duration(t.clockAhead.Load()) }
@@ -147,17 +145,17 @@ func (t *Timeline) clock() time.Duration { return TrueClock() + time.Duration(t.
 // Begin makes the current instant true time zero.
 func (t *Timeline) Begin() { t.origin.Store(int64(t.clock())) }
 
-// Origin returns true time zero, as a reading of TrueClock on the machine whose clock the run
+// Origin returns true time zero, as a TrueClock reading on the machine whose clock the timeline
 // uses.
 func (t *Timeline) Origin() time.Duration { return time.Duration(t.origin.Load()) }
 
-// Now returns the true time since the run began.
+// Now returns true time since the run began.
 func (t *Timeline) Now() time.Duration { return t.clock() - t.Origin() }
 
-// Fail ends the run by canceling the context with err as its cause.
+// Fail ends the run by canceling the context with cause err.
 func (t *Timeline) Fail(err error) { t.cancel(err) }
 
-// Go calls f in a goroutine, which Wait waits for. After Stop, it does nothing.
+// Go calls f in a goroutine that Wait waits for. It does nothing after Stop.
 func (t *Timeline) Go(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,13 +174,13 @@ func (t *Timeline) At(at time.Duration, f func()) {
 		case <-t.ctx.Done():
 			return
 		}
-		if t.ctx.Err() == nil { // both cases may have been ready
+		if t.ctx.Err() == nil { // select chooses randomly if both cases are ready
 			f()
 		}
 	})
 }
 
-// Stop cancels the context and prevents new tasks from starting.
+// Stop cancels the context. No new task starts afterward.
 func (t *Timeline) Stop() {
 	t.mu.Lock()
 	t.closed = true
@@ -190,10 +188,10 @@ func (t *Timeline) Stop() {
 	t.cancel(nil)
 }
 
-// taskTimeout is how long a running task may continue after the run has ended.
+// taskTimeout limits the time that running tasks take after the end of the run.
 const taskTimeout = 5 * time.Second
 
-// Wait waits for the running tasks to finish. It must be called after Stop.
+// Wait waits for running tasks to finish. It must be called after Stop.
 func (t *Timeline) Wait() error {
 	done := make(chan struct{})
 	go func() { t.tasks.Wait(); close(done) }()
@@ -201,32 +199,30 @@ func (t *Timeline) Wait() error {
 	case <-done:
 		return nil
 	case <-time.After(taskTimeout):
-		return TimeoutError(fmt.Sprintf("end the run: a function given to At or Tap is still running after %v", taskTimeout))
+		return TimeoutError(fmt.Sprintf("end the run: a function passed to At or Tap is still running after %v", taskTimeout))
 	}
 }
 
-// A probe is sent at intervals of askEvery. The time that it waits for an answer is measured in
-// short sleeps of this process. So if this process is itself stalled, no server is considered
-// slow.
+// A probe is sent every askInterval. The time without an answer is the sum of short sleeps in this
+// process. If this process itself stalls, no server is considered slow.
 const (
-	askEvery = 200 * time.Millisecond
-	waitStep = 20 * time.Millisecond
+	askInterval = 200 * time.Millisecond
+	waitStep    = 20 * time.Millisecond
 )
 
 // Probe is a request that is sent repeatedly to a server that must answer in time.
 type Probe struct {
-	Ask func(context.Context) // returns once the request is answered, or no answer is needed
-	// OnWait is called after each step of waiting, with the time that has passed without an
-	// answer.
+	Ask func(context.Context) // returns once the request is answered or no longer needs an answer
+	// OnWait is called repeatedly with the time that has passed without an answer.
 	OnWait func(waited time.Duration)
 }
 
-// AwaitAnswer returns once a server answers, or as soon as excused reports that the server need no
-// longer answer.
-func AwaitAnswer(ctx context.Context, excused func() bool, ask func(context.Context) error) {
-	for ctx.Err() == nil && !excused() {
-		limit, cancel := context.WithTimeout(ctx, askEvery)
-		err := ask(limit)
+// AwaitAnswer returns once a server answers, or once isExcused reports that an answer is no longer
+// required.
+func AwaitAnswer(ctx context.Context, isExcused func() bool, ask func(context.Context) error) {
+	for ctx.Err() == nil && !isExcused() {
+		askCtx, cancel := context.WithTimeout(ctx, askInterval)
+		err := ask(askCtx)
 		cancel()
 		if err == nil {
 			return
@@ -255,12 +251,11 @@ func (q Probe) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(askEvery):
+		case <-time.After(askInterval):
 		}
 	}
 }
 
-// await sends the request once and waits for the answer, at most for the duration patience.
 func (q Probe) await(ctx context.Context, patience time.Duration) {
 	done := make(chan struct{})
 	go func() { defer close(done); q.Ask(ctx) }()
@@ -274,11 +269,11 @@ func (q Probe) await(ctx context.Context, patience time.Duration) {
 	}
 }
 
-// askTimeout is the time limit for a server's answer if the context has no deadline.
+// askTimeout limits the wait for a server's answer if the context has no earlier deadline.
 const askTimeout = 5 * time.Second
 
-// Ask sends one command to a Redis server on a new connection and returns the reply. An error
-// reply is returned as a reply.
+// Ask sends one command to a Redis server on a new connection and returns the reply, which may be
+// an error reply.
 func Ask(ctx context.Context, addr string, args ...string) (resp.Value, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -296,8 +291,8 @@ func ask(ctx context.Context, addr string, args []string) (resp.Value, error) {
 	}
 	defer conn.Close()
 	recentAsks.add(connKey{conn.RemoteAddr().String(), conn.LocalAddr().String()})
-	end := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	defer end()
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
 	if _, err := conn.Write(resp.Append(nil, args...)); err != nil {
 		return resp.Value{}, err
 	}
@@ -305,19 +300,19 @@ func ask(ctx context.Context, addr string, args []string) (resp.Value, error) {
 	buf := make([]byte, 4096)
 	for {
 		n, err := conn.Read(buf)
-		values, bad := scan.Feed(buf[:n])
+		values, parseErr := scan.Feed(buf[:n])
 		if len(values) > 0 {
 			return values[0], nil
 		}
-		if err := errors.Join(bad, err); err != nil {
+		if err := errors.Join(parseErr, err); err != nil {
 			return resp.Value{}, err
 		}
 	}
 }
 
 // recentAsks records the local addresses from which this process has recently sent commands. A
-// server that reports the sender of a command knows only the address of the connection, and may
-// report it long after the connection was closed.
+// server that reports the sender of a command knows just the connection's address, and may report
+// it long after the connection was closed.
 var recentAsks askLog
 
 type askLog struct {
@@ -325,13 +320,13 @@ type askLog struct {
 	times map[connKey]time.Duration // TrueClock at the last command
 }
 
-// connKey identifies a connection by the addresses of its server and its client. The server's
-// address is needed because another process may use the same port to connect to another server.
+// connKey identifies a connection by its server's and client's addresses. A client's address alone
+// is not unique: another process may use the same port to connect to another server.
 type connKey struct{ server, from string }
 
-// recentFor is how long after a command its local address is considered this process's own. Later,
-// the kernel may reuse the port.
-const recentFor = time.Minute
+// recentTime is how long this process counts as the owner of a local address after sending a
+// command from it. Later, the kernel may reuse the port.
+const recentTime = time.Minute
 
 func (a *askLog) add(x connKey) {
 	a.mu.Lock()
@@ -342,22 +337,22 @@ func (a *askLog) add(x connKey) {
 	a.times[x] = TrueClock()
 }
 
-// AskedFrom reports whether Ask has recently sent a command to the given server from the address
-// from. Both addresses have the format used by net.Conn.
-func AskedFrom(server, from string) bool {
+// HasRecentlyAsked reports whether Ask has recently sent a command to server from the address from.
+// Both addresses have the format used by net.Conn.
+func HasRecentlyAsked(server, from string) bool {
 	recentAsks.mu.Lock()
 	defer recentAsks.mu.Unlock()
 	at, ok := recentAsks.times[connKey{server, from}]
-	return ok && TrueClock()-at < recentFor
+	return ok && TrueClock()-at < recentTime
 }
 
-// Command sends a command to the server and returns the reply as a Go value: nil, int64, string or
-// []any of these. An error reply is returned as an error. Error messages use name for the server.
+// Command sends a command to the server and returns the reply as nil, int64, string or a []any of
+// these. It returns an error reply as an error. name is the server's name in error messages.
 func (s *Server) Command(ctx context.Context, name string, args []string) (any, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("ask %s: no command", name)
 	}
-	v, err := s.Ask(ctx, s.At, args...)
+	v, err := s.Ask(ctx, s.HostPort, args...)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", name, err)
 	}
@@ -368,7 +363,7 @@ func (s *Server) Command(ctx context.Context, name string, args []string) (any, 
 	return r, nil
 }
 
-// toGoValue converts a RESP value to nil, int64, string, error or []any of these.
+// toGoValue converts a RESP value to nil, int64, string, error or a []any of these.
 func toGoValue(v resp.Value) any {
 	switch {
 	case v.Null:
@@ -387,41 +382,40 @@ func toGoValue(v resp.Value) any {
 	return v.Str
 }
 
-// versionTimeout is the time limit for a program to print its version.
+// versionTimeout limits the time that a program takes to print its version.
 const versionTimeout = 5 * time.Second
 
-// AskVersion runs a program that prints its version, and returns the first capture group of
-// pattern.
+// AskVersion runs a program that prints its version. It returns the text that the first capture
+// group of pattern matches.
 func AskVersion(ctx context.Context, pattern *regexp.Regexp, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.WaitDelay = versionTimeout // a process that it started may keep its output open
+	cmd.WaitDelay = versionTimeout // a child process of the program may keep the output open
 	var out Output
 	cmd.Stdout = &out
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("ask %s for its version: %w", program, err)
 	}
-	if found := pattern.FindStringSubmatch(out.String()); found != nil {
-		return found[1], nil
+	if match := pattern.FindStringSubmatch(out.String()); match != nil {
+		return match[1], nil
 	}
 	return "", fmt.Errorf("ask %s for its version: unexpected output %.100q", program, out.String())
 }
 
-// Parallel runs all jobs concurrently and returns their errors in the order in which they
-// occurred.
-func Parallel(jobs ...func() error) (failed []error) {
+// Parallel runs all jobs concurrently and returns their errors in the order of their occurrence.
+func Parallel(jobs ...func() error) (errs []error) {
 	var mu sync.Mutex
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for _, job := range jobs {
-		all.Go(func() {
+		wg.Go(func() {
 			if err := job(); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
-				failed = append(failed, err)
+				errs = append(errs, err)
 			}
 		})
 	}
-	all.Wait()
-	return failed
+	wg.Wait()
+	return errs
 }

@@ -79,11 +79,11 @@ func TestStartErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := r.Restart(t.Context()); !errors.Is(err, errNotOurs) {
+	if _, err := r.Restart(t.Context()); !errors.Is(err, errPortTaken) {
 		t.Errorf("restart on a taken port: %v", err)
 	}
 	if _, err := g.StartRedis(t.Context(), "n2", "/bin/false", "none"); err == nil || !strings.Contains(err.Error(), "n2") {
-		t.Errorf("start of a program that ends: %v", err)
+		t.Errorf("start of a program that exits: %v", err)
 	}
 	if _, err := g.StartRedis(t.Context(), "n3", bin, "sometimes"); err == nil || !strings.Contains(err.Error(), "everysec") {
 		t.Errorf("unknown persistence: %v", err)
@@ -107,8 +107,8 @@ func TestReadyRejectsOtherServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Redis{Server: Server{Name: "n1", At: other.Addr(), Ask: Ask}, group: g}
-	if err := r.ready(t.Context(), sleeper); !errors.Is(err, errNotOurs) {
+	r := &Redis{Server: Server{Name: "n1", HostPort: other.Addr(), Ask: Ask}, group: g}
+	if err := r.awaitReady(t.Context(), sleeper); !errors.Is(err, errPortTaken) {
 		t.Errorf("another server's answer was accepted: %v", err)
 	}
 }
@@ -134,7 +134,7 @@ func TestStopAndContinue(t *testing.T) {
 			t.Fatalf("continue: %q, %v, then %q", back, err, state())
 		}
 	}
-	if _, err := c.Stop(); err != nil { // a stopped process can be killed
+	if _, err := c.Stop(); err != nil { // a stopped process can be killed too
 		t.Fatal(err)
 	}
 	if err := c.Kill(); err != nil {
@@ -176,8 +176,8 @@ func TestCloseKillsChildren(t *testing.T) {
 
 func TestTrueClockAdvances(t *testing.T) {
 	a, wall := TrueClock(), time.Now()
-	b, spent := TrueClock(), time.Since(wall)
-	if b < a || b-a > spent+time.Second {
-		t.Errorf("%v passed between %v and %v", spent, a, b)
+	b, elapsed := TrueClock(), time.Since(wall)
+	if b < a || b-a > elapsed+time.Second {
+		t.Errorf("TrueClock went from %v to %v within %v", a, b, elapsed)
 	}
 }

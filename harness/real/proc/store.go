@@ -12,20 +12,20 @@ import (
 	"lockpick/harness/lock"
 )
 
-// Store is a kind of server other than Redis, such as etcd. Its servers sync every write before
-// they answer.
+// Store is a kind of server other than Redis, such as etcd. Its servers sync each write before they
+// answer.
 type Store struct {
 	Name    string
-	Program string // name of the program, which must be on PATH
+	Program string // must be on PATH
 	Remedy  string // how to install the program
 	Ports   int    // number of ports per member; clients connect to the first
-	// ProbePath is the path of the URL with which to test over a link whether a member answers.
+	// ProbePath is the URL path for testing over a link whether a member answers.
 	ProbePath string
-	Version   []string                                         // arguments that make the program print its version
+	Version   []string                                         // arguments for printing the version
 	Args      func(me StoreMember, all []StoreMember) []string // program arguments for member me
 
-	alive  func(me StoreMember) (url string)           // URL that a running member answers, whether or not the others are running
-	joined func(me StoreMember) (url, contains string) // contains is part of the answer if the member has joined the others
+	aliveURL  func(me StoreMember) (url string)           // answered by a running member, even if the others are down
+	joinCheck func(me StoreMember) (url, contains string) // the answer contains this text if the member has joined the others
 }
 
 // StoreMember is one server of a store.
@@ -35,28 +35,27 @@ type StoreMember struct {
 	Addrs []string // host:port of each of its ports
 }
 
-// Stores lists all kinds of stores.
 var Stores = []Store{
 	{
 		Name: lock.Etcd, Program: "etcd", Remedy: "apt-get install etcd-server", Ports: 2, ProbePath: "/version",
 		Version: []string{"--version"},
 		Args:    etcdArgs,
-		// At the peer address: at the client address a member answers only once a majority has heard of it.
-		alive:  func(me StoreMember) string { return "http://" + me.Addrs[1] + "/version" },
-		joined: func(me StoreMember) (string, string) { return "http://" + me.Addrs[0] + "/health", `"health":"true"` },
+		// The peer address, because the client address answers only once a majority knows the member.
+		aliveURL:  func(me StoreMember) string { return "http://" + me.Addrs[1] + "/version" },
+		joinCheck: func(me StoreMember) (string, string) { return "http://" + me.Addrs[0] + "/health", `"health":"true"` },
 	},
 	{
 		Name: lock.Consul, Program: "consul", Remedy: "put HashiCorp's consul on PATH", Ports: 3, ProbePath: "/v1/agent/self",
-		Version: []string{"version"},
-		Args:    consulArgs,
-		alive:   func(me StoreMember) string { return "http://" + me.Addrs[0] + "/v1/agent/self" },
-		joined:  func(me StoreMember) (string, string) { return "http://" + me.Addrs[0] + "/v1/status/leader", ":" },
+		Version:   []string{"version"},
+		Args:      consulArgs,
+		aliveURL:  func(me StoreMember) string { return "http://" + me.Addrs[0] + "/v1/agent/self" },
+		joinCheck: func(me StoreMember) (string, string) { return "http://" + me.Addrs[0] + "/v1/status/leader", ":" },
 	},
 }
 
 var storeVersion = regexp.MustCompile(`(?:^|\s)v?([0-9]\S*)`)
 
-// AskVersion returns the store's name and the version that its program prints, for example "etcd
+// AskVersion returns the store's name and the version printed by its program, for example "etcd
 // 3.4.23".
 func (s Store) AskVersion(ctx context.Context) (string, error) {
 	v, err := AskVersion(ctx, storeVersion, s.Program, s.Version...)
@@ -76,8 +75,8 @@ func StoreOf(name string) (Store, error) {
 	return Store{}, fmt.Errorf("unknown server %q", name)
 }
 
-// etcdArgs uses the shortest timeouts at which a cluster on a busy machine keeps its leader. With
-// them, leases can be as short as one second.
+// etcdArgs uses the shortest timeouts that don't make a cluster on a busy machine lose its leader.
+// They allow leases as short as one second.
 func etcdArgs(me StoreMember, all []StoreMember) []string {
 	var cluster []string
 	for _, m := range all {
@@ -91,8 +90,7 @@ func etcdArgs(me StoreMember, all []StoreMember) []string {
 	}
 }
 
-// consulArgs allows sessions to be as short as a lock requests. By default they last at least ten
-// seconds.
+// consulArgs lets sessions be as short as a lock requests. The default minimum is ten seconds.
 func consulArgs(me StoreMember, all []StoreMember) []string {
 	port := func(i int) string { return me.Addrs[i][strings.LastIndexByte(me.Addrs[i], ':')+1:] }
 	args := []string{
@@ -109,30 +107,30 @@ func consulArgs(me StoreMember, all []StoreMember) []string {
 	return args
 }
 
-// Alive checks that a member answers, without going through a link.
-func (s Store) Alive(ctx context.Context, me StoreMember) error {
-	_, err := askStore(ctx, s.alive(me))
+// CheckAlive checks that a member answers, bypassing links.
+func (s Store) CheckAlive(ctx context.Context, me StoreMember) error {
+	_, err := askStore(ctx, s.aliveURL(me))
 	return err
 }
 
-// Joined checks that a member has formed a cluster with a majority of the members.
-func (s Store) Joined(ctx context.Context, me StoreMember) error {
-	url, want := s.joined(me)
+// CheckJoined checks that a member has formed a cluster with a majority of the members.
+func (s Store) CheckJoined(ctx context.Context, me StoreMember) error {
+	url, want := s.joinCheck(me)
 	body, err := askStore(ctx, url)
 	if err == nil && !strings.Contains(body, want) {
-		err = fmt.Errorf("%s has not joined the others: it answered %.100q", me.Name, body)
+		err = fmt.Errorf("%s has not joined the others: unexpected answer %.100q", me.Name, body)
 	}
 	return err
 }
 
-// Ask checks that a member answers at the given address, which may be that of a link.
+// Ask checks that a member answers at the given address, which may belong to a link.
 func (s Store) Ask(ctx context.Context, addr string) error {
 	_, err := askStore(ctx, "http://"+addr+s.ProbePath)
 	return err
 }
 
-// maxAnswer is the maximum number of bytes that are read from an answer.
-const maxAnswer = 64 << 10
+// maxAnswerLen limits the bytes read from an answer.
+const maxAnswerLen = 64 << 10
 
 // askStore sends a request on a new connection, without an HTTP proxy. An error page counts as an
 // answer.
@@ -148,6 +146,6 @@ func askStore(ctx context.Context, url string) (body string, err error) {
 		return "", errors.Join(ctx.Err(), err)
 	}
 	defer a.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(a.Body, maxAnswer))
+	b, err := io.ReadAll(io.LimitReader(a.Body, maxAnswerLen))
 	return string(b), err
 }

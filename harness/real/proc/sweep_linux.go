@@ -16,17 +16,14 @@ import (
 )
 
 const (
-	childrenFile = "children" // in a run's directory: a line "pid start name" for each child
-
-	// maxRecord is the maximum size of that file, in bytes. It suffices for tens of thousands of
-	// children.
-	maxRecord = 1 << 20
+	childrenFile = "children" // file in a run's directory with a line "pid start name" for each child
+	maxRecordLen = 1 << 20    // maximum size of this file in bytes, enough for tens of thousands of children
 )
 
-// cleanUpRun kills the processes that a dead owner left behind, and unmounts its disks. It does
-// not touch a directory whose contents don't look like those that lockpick creates.
+// cleanUpRun kills the processes that a dead owner left behind, and unmounts its disks. It does not
+// touch a directory whose contents don't look like lockpick's.
 func cleanUpRun(dir string, known bool) error {
-	dir, err := filepath.EvalSymlinks(dir) // the form that /proc uses
+	dir, err := filepath.EvalSymlinks(dir) // the same form as in /proc
 	if err != nil {
 		return err
 	}
@@ -34,8 +31,8 @@ func cleanUpRun(dir string, known bool) error {
 	if err != nil {
 		return err
 	}
-	record, err := files.ReadIn(dir, childrenFile, maxRecord)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a run that was killed early has no such file
+	record, err := files.ReadIn(dir, childrenFile, maxRecordLen)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a run that was killed early has none
 		return fmt.Errorf("%w: %w", files.ErrKeepFolder, err)
 	}
 	for line := range strings.Lines(string(record)) {
@@ -54,7 +51,7 @@ func cleanUpRun(dir string, known bool) error {
 	}
 	for _, d := range disks {
 		if err := Unmount(d.point); err != nil {
-			if left, _ := disksBelow(dir); slices.Contains(left, d) { // otherwise another lockpick was faster
+			if remaining, _ := disksBelow(dir); slices.Contains(remaining, d) { // otherwise, another lockpick process was faster
 				return err
 			}
 		}
@@ -62,8 +59,8 @@ func cleanUpRun(dir string, known bool) error {
 	return nil
 }
 
-// killRecorded kills a recorded process, if the PID still belongs to it, and waits until it has
-// exited. Until then, the process might write to the directory.
+// killRecorded kills a recorded process, unless its PID now belongs to another one. It waits until
+// the process has exited, because until then the process might write to the directory.
 func killRecorded(pid int, start uint64, dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), signalTimeout)
 	defer cancel()
@@ -80,14 +77,14 @@ func killRecorded(pid int, start uint64, dir string) error {
 	return nil
 }
 
-// runEnv is an environment variable that is set for all processes of a run and contains the path
-// of the run's directory. A run uses it to find processes that its children left running, such as
-// a daemon with its own session and working directory.
+// runEnv is an environment variable of all processes of a run, with the path of the run's
+// directory. It lets a run find processes left running by its children, such as a daemon with its
+// own session and working directory.
 const runEnv = "LOCKPICK_RUN"
 
 // killMarked kills the processes whose environment names the directory, and waits until they have
-// exited. It repeats the search until it finds none, because they may start others before they are
-// killed. It does not find a process that hides or replaces its environment.
+// exited. They may start others before they are killed, so killMarked repeats the search until it
+// finds none. It does not find a process that hides or replaces its environment.
 func killMarked(dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), signalTimeout)
 	defer cancel()
@@ -100,15 +97,15 @@ func killMarked(dir string) error {
 		}
 		for _, name := range names {
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-			marked := func() bool {
+			isMarked := func() bool {
 				text, err := os.ReadFile(name) // fails for another user's process
 				return err == nil && bytes.Contains(append([]byte{0}, text...), append([]byte{0}, mark...))
 			}
-			if err != nil || pid == os.Getpid() || !marked() {
+			if err != nil || pid == os.Getpid() || !isMarked() {
 				continue
 			}
 			found = true
-			if err := killIf(ctx, pid, marked); err != nil {
+			if err := killIf(ctx, pid, isMarked); err != nil {
 				return fmt.Errorf("end process %d, left by the run: %w", pid, err)
 			}
 		}
@@ -118,12 +115,12 @@ func killMarked(dir string) error {
 	}
 }
 
-// usesDir reports whether the working directory or an open file of a process is below a directory.
-// This is the case for everything that a Group starts.
+// usesDir reports whether the working directory or an open file of a process is in the given
+// directory. Everything that a Group starts meets this condition.
 func usesDir(pid int, dir string) bool {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	return slices.ContainsFunc(append(links, fmt.Sprintf("/proc/%d/cwd", pid)), func(link string) bool {
-		to, err := os.Readlink(link)
-		return err == nil && (to == dir || strings.HasPrefix(to, dir+"/"))
+		target, err := os.Readlink(link)
+		return err == nil && (target == dir || strings.HasPrefix(target, dir+"/"))
 	})
 }

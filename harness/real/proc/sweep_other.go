@@ -2,5 +2,5 @@
 
 package proc
 
-// cleanUpRun is nil on other systems, where a run leaves no processes and no disks.
+// cleanUpRun is nil, because a run leaves no processes or disks on other systems.
 var cleanUpRun func(dir string, known bool) error

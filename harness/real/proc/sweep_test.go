@@ -23,14 +23,14 @@ const otherUID = 65534
 
 func thisProcess(t *testing.T) files.Owner {
 	t.Helper()
-	o, err := files.Self()
+	o, err := files.CurrentOwner()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return o
 }
 
-// deadOwnerName returns the name of a directory whose owner has exited.
+// deadOwnerName returns a directory name with an owner that has exited.
 func deadOwnerName(t *testing.T) string {
 	o := thisProcess(t)
 	o.PID = 1<<22 + 1
@@ -44,8 +44,8 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// makeLeftover creates a directory below dir such as a killed lockpick leaves behind, with a
-// record of its children.
+// makeLeftover creates a directory below dir like those left behind by a killed lockpick, with a
+// record of children.
 func makeLeftover(t *testing.T, dir, name string, record ...*Child) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -57,9 +57,8 @@ func makeLeftover(t *testing.T, dir, name string, record ...*Child) string {
 	return path
 }
 
-// sleeper starts a process with the working directory in. If in is "", it is the group's
-// directory.
-func sleeper(t *testing.T, g *Group, in string, files ...*os.File) *Child {
+// startSleeper starts a process in the given working directory, or in the group's directory if in is "".
+func startSleeper(t *testing.T, g *Group, in string, files ...*os.File) *Child {
 	t.Helper()
 	cmd := exec.Command("/bin/sleep", "60")
 	cmd.Dir, cmd.ExtraFiles = in, files
@@ -81,20 +80,20 @@ func sweep(t *testing.T, dir string) []string {
 
 func TestSweepRemovesOnlyDeadOwners(t *testing.T) {
 	me := thisProcess(t)
-	with := func(change func(*files.Owner)) files.Owner { o := me; change(&o); return o }
-	otherContainer := with(func(o *files.Owner) { o.Space, o.PID = "1", 1<<22+1 })
-	otherBoot := with(func(o *files.Owner) { o.Boot = "00000000" })
+	changed := func(change func(*files.Owner)) files.Owner { o := me; change(&o); return o }
+	otherContainer := changed(func(o *files.Owner) { o.Namespace, o.PID = "1", 1<<22+1 })
+	otherBoot := changed(func(o *files.Owner) { o.BootID = "00000000" })
 	for _, c := range []struct {
-		what string
-		o    files.Owner
-		old  bool
-		goes bool
+		what        string
+		o           files.Owner
+		old         bool
+		wantRemoved bool
 	}{
 		{"living", me, true, false},
 		{"in another container", otherContainer, false, false},
 		{"in another container, long ago", otherContainer, true, true},
-		{"dead, with its pid reused", with(func(o *files.Owner) { o.Start-- }), false, true},
-		{"dead", with(func(o *files.Owner) { o.PID = 1<<22 + 1 }), false, true},
+		{"dead, with its pid reused", changed(func(o *files.Owner) { o.Start-- }), false, true},
+		{"dead", changed(func(o *files.Owner) { o.PID = 1<<22 + 1 }), false, true},
 		{"of another boot", otherBoot, false, false},
 		{"of another boot, long ago", otherBoot, true, true},
 	} {
@@ -105,13 +104,14 @@ func TestSweepRemovesOnlyDeadOwners(t *testing.T) {
 			must(t, os.Chtimes(path, old, old))
 		}
 		removed := sweep(t, dir)
-		if _, err := os.Stat(path); (err != nil) != c.goes || len(removed) > 0 != c.goes {
+		if _, err := os.Stat(path); (err != nil) != c.wantRemoved || len(removed) > 0 != c.wantRemoved {
 			t.Errorf("owner %s: removed %v, %v", c.what, removed, err)
 		}
 	}
 }
 
-// Sweep kills the processes of a dead run, however they are recognized, and no others.
+// Sweep kills a dead run's processes, whether their working directory or an open file identifies
+// them, and no others.
 func TestSweepKillsOnlyRecordedChildren(t *testing.T) {
 	g := newGroup(t)
 	dir := t.TempDir()
@@ -119,33 +119,33 @@ func TestSweepKillsOnlyRecordedChildren(t *testing.T) {
 	log, err := os.Create(filepath.Join(path, "n1.log"))
 	must(t, err)
 	defer log.Close()
-	worker, writer, elsewhere := sleeper(t, g, path), sleeper(t, g, "/", log), sleeper(t, g, "/")
-	below := sleeper(t, g, filepath.Join(path, "n1"))
-	later := sleeper(t, g, path) // the record names another process with this pid
-	recorded := &Child{pid: later.pid, start: later.start - 1}
-	sibling := sleeper(t, g, dir) // its path has the same prefix
+	worker, writer, outsider := startSleeper(t, g, path), startSleeper(t, g, "/", log), startSleeper(t, g, "/")
+	subdirWorker := startSleeper(t, g, filepath.Join(path, "n1"))
+	newProcess := startSleeper(t, g, path) // the record has another process with this PID
+	recorded := &Child{pid: newProcess.pid, start: newProcess.start - 1}
+	sibling := startSleeper(t, g, dir) // the path has the same prefix
 	var text string
-	for _, c := range []*Child{worker, writer, below, elsewhere, recorded, sibling} {
+	for _, c := range []*Child{worker, writer, subdirWorker, outsider, recorded, sibling} {
 		text += fmt.Sprintln(c.pid, c.start)
 	}
 	must(t, os.WriteFile(filepath.Join(path, childrenFile), []byte(text), 0o644))
 	if removed := sweep(t, dir); !slices.Equal(removed, []string{path}) {
 		t.Errorf("removed %v", removed)
 	}
-	for what, c := range map[string]*Child{"works in the folder": worker, "has a file open there": writer, "works below the folder": below} {
+	for what, c := range map[string]*Child{"works in the directory": worker, "has an open file in the directory": writer, "works below the directory": subdirWorker} {
 		if isAlive(c) {
 			t.Errorf("a child that %s is still running", what)
 		}
 	}
-	for what, c := range map[string]*Child{"has nothing to do with the folder": elsewhere, "has the number of a child": later, "works in a sibling folder": sibling} {
+	for what, c := range map[string]*Child{"does not use the directory": outsider, "has a former child's PID": newProcess, "works in a sibling directory": sibling} {
 		if !isAlive(c) {
 			t.Errorf("a process that %s was killed", what)
 		}
 	}
 }
 
-// A child may leave a daemon in its own session and working directory. It is killed when the run
-// ends, or by Sweep if the run was killed. Daemons of other runs keep running.
+// A child may leave a daemon with its own session and working directory. The daemon is killed when
+// the run ends, or by Sweep if the run was killed. Daemons of other runs continue.
 func TestDaemonsAreKilledWithTheirRun(t *testing.T) {
 	daemon := func(g *Group) *Child {
 		t.Helper()
@@ -164,13 +164,13 @@ func TestDaemonsAreKilledWithTheirRun(t *testing.T) {
 		return d
 	}
 	g, other := newGroup(t), newGroup(t)
-	ends, stays := daemon(g), daemon(other)
-	if !isAlive(ends) || !isAlive(stays) {
-		t.Fatal("a daemon ended by itself")
+	ownDaemon, otherDaemon := daemon(g), daemon(other)
+	if !isAlive(ownDaemon) || !isAlive(otherDaemon) {
+		t.Fatal("a daemon exited on its own")
 	}
 	must(t, g.Close())
-	if isAlive(ends) || !isAlive(stays) {
-		t.Errorf("after the run its daemon runs: %v, that of another run: %v", isAlive(ends), isAlive(stays))
+	if isAlive(ownDaemon) || !isAlive(otherDaemon) {
+		t.Errorf("after the end of its run, the daemon is running: %v; another run's daemon: %v", isAlive(ownDaemon), isAlive(otherDaemon))
 	}
 
 	dir := t.TempDir()
@@ -186,13 +186,13 @@ func TestDaemonsAreKilledWithTheirRun(t *testing.T) {
 		t.Error("a daemon of a killed run is still running")
 		cmd.Process.Kill()
 	}
-	if !isAlive(stays) {
-		t.Error("the sweep ended another run's daemon")
+	if !isAlive(otherDaemon) {
+		t.Error("Sweep killed another run's daemon")
 	}
 }
 
-// Every process that a Group starts is recognized, including servers that change their directory
-// and clear their environment.
+// Every process started by a Group is recognized, including servers that change their directory and
+// clear their environment.
 func TestChildrenAreRecognized(t *testing.T) {
 	bin := redisServer(t)
 	g := newGroup(t)
@@ -201,14 +201,14 @@ func TestChildrenAreRecognized(t *testing.T) {
 	s, err := g.StartSentinel(t.Context(), "s1", bin)
 	must(t, err)
 	_ = s
-	children := append(slices.Clone(g.children), sleeper(t, g, ""))
+	children := append(slices.Clone(g.children), startSleeper(t, g, ""))
 	for _, c := range children {
 		if isAlive(c) && !usesDir(c.pid, g.Dir) {
 			t.Errorf("process %d is not recognized", c.pid)
 		}
 	}
 	if len(children) < 3 || !r.Running() {
-		t.Errorf("%d children", len(children))
+		t.Errorf("%d children, want at least 3 with a running server", len(children))
 	}
 }
 
@@ -218,27 +218,27 @@ func TestSweepLeavesOtherUsersFiles(t *testing.T) {
 		t.Skip("only root can create files of another user")
 	}
 	g := newGroup(t)
-	innocent := sleeper(t, g, "/")
-	tempDir := func() string { // anybody may write to it
+	bystander := startSleeper(t, g, "/")
+	tempDir := func() string { // writable by everybody
 		dir := t.TempDir()
 		must(t, os.Chmod(dir, 0o1777))
 		return dir
 	}
-	for what, plant := range map[string]func(dir, path string){
-		"another user's folder": func(dir, path string) {
-			makeLeftover(t, dir, filepath.Base(path), innocent)
+	for what, create := range map[string]func(dir, path string){
+		"another user's directory": func(dir, path string) {
+			makeLeftover(t, dir, filepath.Base(path), bystander)
 			must(t, os.Chown(path, otherUID, otherUID))
 		},
-		"a link of another user": func(dir, path string) {
-			to := makeLeftover(t, dir, "real", innocent)
+		"another user's link": func(dir, path string) {
+			to := makeLeftover(t, dir, "real", bystander)
 			must(t, os.Symlink(to, path), os.Lchown(path, otherUID, otherUID))
 		},
-		"a link of ours": func(dir, path string) { must(t, os.Symlink(makeLeftover(t, dir, "real", innocent), path)) },
-		"a file of ours": func(dir, path string) { must(t, os.WriteFile(path, []byte("mine"), 0o600)) },
+		"our link": func(dir, path string) { must(t, os.Symlink(makeLeftover(t, dir, "real", bystander), path)) },
+		"our file": func(dir, path string) { must(t, os.WriteFile(path, []byte("mine"), 0o600)) },
 		"a record that is a link": func(dir, path string) {
 			makeLeftover(t, dir, filepath.Base(path))
 			record := filepath.Join(path, childrenFile)
-			text := fmt.Sprintln(innocent.pid, innocent.start)
+			text := fmt.Sprintln(bystander.pid, bystander.start)
 			must(t, os.WriteFile(filepath.Join(dir, "record"), []byte(text), 0o644), os.Remove(record), os.Symlink("../record", record))
 		},
 		"a record that is a pipe": func(dir, path string) {
@@ -246,14 +246,14 @@ func TestSweepLeavesOtherUsersFiles(t *testing.T) {
 			record := filepath.Join(path, childrenFile)
 			must(t, os.Remove(record), unix.Mkfifo(record, 0o600))
 		},
-		"a record without end": func(dir, path string) {
-			makeLeftover(t, dir, filepath.Base(path), innocent)
+		"an oversized record": func(dir, path string) {
+			makeLeftover(t, dir, filepath.Base(path), bystander)
 			must(t, os.Truncate(filepath.Join(path, childrenFile), 1<<40))
 		},
 	} {
 		dir := tempDir()
 		path := filepath.Join(dir, deadOwnerName(t))
-		plant(dir, path)
+		create(dir, path)
 		before := tree(t, dir)
 		if removed := sweep(t, dir); len(removed) > 0 {
 			t.Errorf("%s: removed %v", what, removed)
@@ -261,7 +261,7 @@ func TestSweepLeavesOtherUsersFiles(t *testing.T) {
 		if after := tree(t, dir); after != before {
 			t.Errorf("%s: before:\n%s, after:\n%s", what, before, after)
 		}
-		if !isAlive(innocent) {
+		if !isAlive(bystander) {
 			t.Fatalf("%s: an unrelated process was killed", what)
 		}
 	}
@@ -278,30 +278,30 @@ func tree(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// Sweep unmounts only lockpick's disks, and it does not follow symbolic links.
+// Sweep unmounts nothing but lockpick's disks, and does not follow symbolic links.
 func TestSweepUnmountsOnlyDisks(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount")
 	}
 	mountAt := func(source, kind, at string, flags uintptr) {
 		if err := unix.Mount(source, at, kind, flags, ""); err != nil {
-			t.Skipf("nothing can be mounted here: %v", err)
+			t.Skipf("mounting is not possible: %v", err)
 		}
 		t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) })
 	}
-	dir, other := t.TempDir(), t.TempDir() // everything in other must stay
+	dir, other := t.TempDir(), t.TempDir() // Sweep must not change other
 	must(t, os.Mkdir(filepath.Join(other, "tmpfs"), 0o700), os.Mkdir(filepath.Join(other, "kept"), 0o700))
 	mountAt("other", "tmpfs", filepath.Join(other, "tmpfs"), 0)
 	must(t, os.WriteFile(filepath.Join(other, "tmpfs", "precious"), nil, 0o600), os.WriteFile(filepath.Join(other, "kept", "precious"), nil, 0o600))
 
 	name := func(n int) string { return fmt.Sprintf("%s%d", deadOwnerName(t), n) }
 	must(t, os.Symlink(other, filepath.Join(dir, name(1)))) // the directory itself is a link
-	within := makeLeftover(t, dir, name(2))                 // a link inside the directory
-	must(t, os.Symlink(other, filepath.Join(within, "n2")))
-	bound := makeLeftover(t, dir, name(3)) // something other than a disk is mounted
-	mountAt(filepath.Join(other, "kept"), "", filepath.Join(bound, "n1"), unix.MS_BIND)
-	otherKind := makeLeftover(t, dir, name(4))
-	mountAt("lockpick", "tmpfs", filepath.Join(otherKind, "n1"), 0)
+	linkDir := makeLeftover(t, dir, name(2))                // a link inside the directory
+	must(t, os.Symlink(other, filepath.Join(linkDir, "n2")))
+	bindDir := makeLeftover(t, dir, name(3)) // something other than a disk is mounted
+	mountAt(filepath.Join(other, "kept"), "", filepath.Join(bindDir, "n1"), unix.MS_BIND)
+	tmpfsDir := makeLeftover(t, dir, name(4))
+	mountAt("lockpick", "tmpfs", filepath.Join(tmpfsDir, "n1"), 0)
 	mountPoint := filepath.Join(dir, name(5)) // the directory itself is a mount point
 	must(t, os.Mkdir(mountPoint, 0o700))
 	mountAt("other", "tmpfs", mountPoint, 0)
@@ -309,13 +309,13 @@ func TestSweepUnmountsOnlyDisks(t *testing.T) {
 
 	count := func() int { return len(strings.Split(tree(t, other), "\n")) }
 	entriesBefore, mountsBefore := count(), mountsBelow(t, dir, other)
-	if removed := sweep(t, dir); !slices.Equal(removed, []string{within}) { // the link is ours, but not its target
+	if removed := sweep(t, dir); !slices.Equal(removed, []string{linkDir}) { // the link inside is ours, but its target is not
 		t.Errorf("removed %v", removed)
 	}
 	if entriesAfter, mountsAfter := count(), mountsBelow(t, dir, other); entriesAfter != entriesBefore || mountsAfter != mountsBefore || mountsBefore != 4 {
-		t.Errorf("had %d entries, now %d; had %d mounts, now %d", entriesBefore, entriesAfter, mountsBefore, mountsAfter)
+		t.Errorf("%d entries before and %d after; %d mounts before and %d after", entriesBefore, entriesAfter, mountsBefore, mountsAfter)
 	}
-	for _, path := range []string{bound, otherKind, filepath.Join(mountPoint, "precious")} {
+	for _, path := range []string{bindDir, tmpfsDir, filepath.Join(mountPoint, "precious")} {
 		if _, err := os.Stat(path); err != nil {
 			t.Error(err)
 		}
@@ -326,7 +326,7 @@ func mountsBelow(t *testing.T, dirs ...string) (n int) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	must(t, err)
-	for _, m := range mounts(string(b)) {
+	for _, m := range parseMounts(string(b)) {
 		for _, dir := range dirs {
 			if strings.HasPrefix(m.point, dir+"/") {
 				n++

@@ -17,20 +17,20 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// bench is one real node behind one link, with the events that the link recorded.
-type bench struct {
+// testLink is a link to one real node, with the events that it has recorded.
+type testLink struct {
 	t      *testing.T
 	node   *proc.Redis
 	mesh   *Mesh
 	link   *Link
 	origin time.Duration
 
-	mu       sync.Mutex
-	events   []history.Event
-	recorded chan struct{}
+	mu             sync.Mutex
+	events         []history.Event
+	recordedEvents chan struct{}
 }
 
-func newBench(t *testing.T) *bench {
+func newTestLink(t *testing.T) *testLink {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -41,7 +41,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { check(t, g.Close()) })
-	b := &bench{t: t, origin: proc.TrueClock(), recorded: make(chan struct{}, 1000)}
+	b := &testLink{t: t, origin: proc.TrueClock(), recordedEvents: make(chan struct{}, 1000)}
 	if b.node, err = g.StartRedis(t.Context(), "n1", bin, "none"); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func newBench(t *testing.T) *bench {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.events = append(b.events, e)
-		b.recorded <- struct{}{}
+		b.recordedEvents <- struct{}{}
 	})
 	if b.link, err = b.mesh.Open("c1", "n1", b.node.Addr()); err != nil {
 		t.Fatal(err)
@@ -66,8 +66,8 @@ func check(t *testing.T, err error) {
 }
 
 // waitEvents waits until there are n events, and returns all events in time order. They may be
-// recorded out of order, because each connection records its events in its own goroutine.
-func (b *bench) waitEvents(n int) []history.Event {
+// recorded out of order, because each connection records events in its own goroutine.
+func (b *testLink) waitEvents(n int) []history.Event {
 	b.t.Helper()
 	limit := time.After(5 * time.Second)
 	for {
@@ -79,17 +79,17 @@ func (b *bench) waitEvents(n int) []history.Event {
 			return events
 		}
 		select {
-		case <-b.recorded:
+		case <-b.recordedEvents:
 		case <-limit:
 			b.t.Fatalf("%d events, want %d: %+v", len(events), n, events)
 		}
 	}
 }
 
-// waitLink waits until the link has reached a state.
-func (b *bench) waitLink(what string, reached func(l *Link) bool) {
+// waitLink waits until the link is in a certain state, described by what.
+func (b *testLink) waitLink(what string, reached func(l *Link) bool) {
 	b.t.Helper()
-	for end := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(waitTimeout); ; time.Sleep(time.Millisecond) {
 		b.link.mu.Lock()
 		done := reached(b.link)
 		b.link.mu.Unlock()
@@ -97,13 +97,13 @@ func (b *bench) waitLink(what string, reached func(l *Link) bool) {
 			return
 		}
 		if time.Now().After(end) {
-			b.t.Fatalf("%s: not within %v", what, soon)
+			b.t.Fatalf("no %s within %v", what, waitTimeout)
 		}
 	}
 }
 
-// direct sends a command to the node without going through the link.
-func (b *bench) direct(args ...string) string {
+// direct sends a command directly to the node.
+func (b *testLink) direct(args ...string) string {
 	b.t.Helper()
 	v, err := proc.Ask(context.Background(), b.node.Addr(), args...)
 	if err != nil {
@@ -112,38 +112,38 @@ func (b *bench) direct(args ...string) string {
 	return v.Str
 }
 
-// caller is one connection of the client.
-type caller struct {
+// testClient is one connection from the client.
+type testClient struct {
 	t    *testing.T
 	conn net.Conn
 	in   *bufio.Reader
 }
 
-func (b *bench) dial() *caller {
+func (b *testLink) dial() *testClient {
 	b.t.Helper()
 	conn, err := net.Dial("tcp", b.link.Addr())
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(func() { conn.Close() })
-	return &caller{b.t, conn, bufio.NewReader(conn)}
+	return &testClient{b.t, conn, bufio.NewReader(conn)}
 }
 
-func (c *caller) send(command string) {
+func (c *testClient) send(command string) {
 	c.t.Helper()
 	if _, err := fmt.Fprintf(c.conn, "%s\r\n", command); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-// receive returns the next line, or "" if none arrives before the timeout.
-func (c *caller) receive(timeout time.Duration) string {
+// receive returns the next line, or "" on a timeout.
+func (c *testClient) receive(timeout time.Duration) string {
 	c.conn.SetReadDeadline(time.Now().Add(timeout))
 	line, _ := c.in.ReadString('\n')
 	return strings.TrimSpace(line)
 }
 
-func (c *caller) want(line string) {
+func (c *testClient) wantLine(line string) {
 	c.t.Helper()
 	if got := c.receive(5 * time.Second); got != line {
 		c.t.Fatalf("got %q, want %q", got, line)
@@ -151,6 +151,6 @@ func (c *caller) want(line string) {
 }
 
 const (
-	soon    = 5 * time.Second
-	silence = 20 * time.Millisecond // long enough to see that nothing comes
+	waitTimeout = 5 * time.Second
+	silenceTime = 20 * time.Millisecond // long enough to notice that nothing arrives
 )

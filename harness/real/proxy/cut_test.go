@@ -17,40 +17,39 @@ import (
 )
 
 // readError reads until the connection ends and returns the error.
-func (c *caller) readError() error {
+func (c *testClient) readError() error {
 	c.t.Helper()
-	c.conn.SetReadDeadline(time.Now().Add(soon))
+	c.conn.SetReadDeadline(time.Now().Add(waitTimeout))
 	line, err := c.in.ReadString('\n')
 	if err == nil {
-		c.t.Fatalf("got %q, want the end", line)
+		c.t.Fatalf("got %q, want an error", line)
 	}
 	return err
 }
 
-// formatEvents formats the recorded events as text.
 func formatEvents(events []history.Event) string {
 	var out []string
 	for _, e := range events {
-		out = append(out, fmt.Sprintf("%s %s applied %v answered %v", e.Key, e.Type, e.Applied > 0, e.Answered > 0))
+		out = append(out, fmt.Sprintf("%s %s applied %v answered %v", e.Key, e.Type, e.AppliedAt > 0, e.AnsweredAt > 0))
 	}
 	return strings.Join(out, "; ")
 }
 
-// A cut in mode drop loses all messages. A connection that sent a message gets no answer during
-// the cut and is reset at its end. A connection that sent nothing survives.
+// In mode drop, a connection that sends a message during the cut gets no answer and is reset at the
+// end of the cut. A connection that sends nothing survives.
 func TestCutDrops(t *testing.T) {
 	for way, want := range map[string]string{
 		"":              "a info applied false answered false",
 		nemesis.Request: "a info applied false answered false",
 		nemesis.Reply:   "a ok applied true answered false",
 	} {
-		b := newBench(t)
-		busy, idle := b.dial(), b.dial()
-		busy.send("PING")
-		busy.want("+PONG")
+		b := newTestLink(t)
+		busyClient, idleClient := b.dial(), b.dial()
+		busyClient.send("PING")
+		busyClient.wantLine("+PONG")
 		check(t, b.link.Cut(nemesis.CutDrop, way))
-		busy.send("SET a 1")
-		b.waitLink("the loss", func(l *Link) bool {
+		busyClient.send("SET a 1")
+		b.waitLink("loss", func(l *Link) bool {
 			for c := range l.conns {
 				if c.broken {
 					return true
@@ -58,15 +57,15 @@ func TestCutDrops(t *testing.T) {
 			}
 			return false
 		})
-		if got := busy.receive(silence); got != "" {
-			t.Errorf("%q: in the cut: %q", way, got)
+		if got := busyClient.receive(silenceTime); got != "" {
+			t.Errorf("%q: during the cut: %q", way, got)
 		}
 		check(t, b.link.Mend())
-		if err := busy.readError(); !errors.Is(err, syscall.ECONNRESET) {
+		if err := busyClient.readError(); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("%q: after the cut: %v", way, err)
 		}
-		idle.send("SET c 1")
-		idle.want("+OK")
+		idleClient.send("SET c 1")
+		idleClient.wantLine("+OK")
 		got := formatEvents(b.waitEvents(2))
 		if !strings.Contains(got, want) || !strings.Contains(got, "c ok applied true answered true") {
 			t.Errorf("%q: recorded %s, want %s", way, got, want)
@@ -77,35 +76,35 @@ func TestCutDrops(t *testing.T) {
 	}
 }
 
-// A cut in mode hold that affects one direction lets the other direction pass, and loses nothing.
+// If a cut in mode hold affects one direction, messages pass in the other, and none are lost.
 func TestCutHoldsOneWay(t *testing.T) {
-	for way, applied := range map[string]string{nemesis.Request: "", nemesis.Reply: "1"} {
-		b := newBench(t)
+	for way, want := range map[string]string{nemesis.Request: "", nemesis.Reply: "1"} {
+		b := newTestLink(t)
 		c := b.dial()
 		check(t, b.link.Cut(nemesis.CutHold, way))
 		c.send("SET a 1")
-		if got := c.receive(silence); got != "" {
-			t.Errorf("%s: in the cut: %q", way, got)
+		if got := c.receive(silenceTime); got != "" {
+			t.Errorf("%s: during the cut: %q", way, got)
 		}
-		for b.direct("GET", "a") != applied { // it is applied soon, or never
+		for b.direct("GET", "a") != want { // the SET takes effect soon, or never
 			if way == nemesis.Request {
-				t.Fatalf("%s: in the cut it was applied", way)
+				t.Fatalf("%s: SET was applied during the cut", way)
 			}
 		}
 		check(t, b.link.Mend())
-		c.want("+OK")
+		c.wantLine("+OK")
 		if got := formatEvents(b.waitEvents(1)); got != "a ok applied true answered true" {
 			t.Errorf("%s: recorded %s", way, got)
 		}
 	}
 }
 
-// A cut in mode reset ends all existing connections, and each new one.
+// In mode reset, existing connections end, and so does each new one.
 func TestCutResets(t *testing.T) {
-	b := newBench(t)
+	b := newTestLink(t)
 	c := b.dial()
 	c.send("SET a 1")
-	c.want("+OK")
+	c.wantLine("+OK")
 	check(t, b.link.Cut(nemesis.CutReset, ""))
 	if err := c.readError(); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("old connection: %v", err)
@@ -120,51 +119,51 @@ func TestCutResets(t *testing.T) {
 	check(t, b.link.Mend())
 	c = b.dial()
 	c.send("SET b 1")
-	c.want("+OK")
+	c.wantLine("+OK")
 }
 
-// A cut in mode refuse does not affect existing connections. The address stays reserved.
+// Mode refuse does not affect existing connections. The address stays reserved.
 func TestCutRefuses(t *testing.T) {
-	b := newBench(t)
+	b := newTestLink(t)
 	c := b.dial()
 	for range 3 {
 		check(t, b.link.Cut(nemesis.CutRefuse, ""))
 		c.send("SET a 1")
-		c.want("+OK")
+		c.wantLine("+OK")
 		if _, err := net.Dial("tcp", b.link.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("new connection: %v", err)
 		}
 		if l, err := net.Listen("tcp", b.link.Addr()); err == nil {
 			l.Close()
-			t.Error("another process could listen there")
+			t.Error("another process can listen on the address")
 		}
 		check(t, b.link.Mend())
-		after := b.dial()
-		after.send("SET b 1")
-		after.want("+OK")
+		newClient := b.dial()
+		newClient.send("SET b 1")
+		newClient.wantLine("+OK")
 	}
-	check(t, b.link.Cut(nemesis.CutRefuse, "")) // it is closed in this state
+	check(t, b.link.Cut(nemesis.CutRefuse, "")) // close the link during a cut
 }
 
 func TestCutRejectsInvalidModes(t *testing.T) {
-	b := newBench(t)
+	b := newTestLink(t)
 	if b.link.Cut("saw", "") == nil || b.link.Cut(nemesis.CutReset, nemesis.Reply) == nil {
 		t.Error("an invalid cut was accepted")
 	}
 	check(t, b.link.Cut("", ""))
 	if b.link.Cut("", "") == nil {
-		t.Error("it was cut twice")
+		t.Error("a link can be cut twice")
 	}
 }
 
-// A tap that drops its message resets the connection at once.
+// A tap that drops its message resets the connection immediately.
 func TestTapDropsMessage(t *testing.T) {
 	for direction, want := range map[string]string{
 		nemesis.Request: "a info applied false answered false",
 		nemesis.Reply:   "a ok applied true answered false",
 	} {
-		b := newBench(t)
-		hit := b.hold("set", direction, 1)
+		b := newTestLink(t)
+		hit := b.holdMessage("set", direction, 1)
 		c := b.dial()
 		c.send("SET a 1")
 		m := hit()
@@ -175,7 +174,7 @@ func TestTapDropsMessage(t *testing.T) {
 		}
 		other := b.dial()
 		other.send("SET b 1")
-		other.want("+OK")
+		other.wantLine("+OK")
 		if got := formatEvents(b.waitEvents(2)); !strings.Contains(got, want) {
 			t.Errorf("%s: recorded %s, want %s", direction, got, want)
 		}

@@ -11,17 +11,17 @@ import (
 	"lockpick/nemesis"
 )
 
-// tap makes the link hold a message. The returned function hit waits until the message is held,
-// and returns a function that lets it pass.
-func (b *bench) tap(message, direction string, nth int) (hit func() (pass func())) {
+// tap makes the link hold a message. The returned function waits until the message is held, and
+// returns a function that lets it pass.
+func (b *testLink) tap(message, direction string, nth int) (hit func() (pass func())) {
 	b.t.Helper()
-	held := b.hold(message, direction, nth)
+	held := b.holdMessage(message, direction, nth)
 	return func() func() { return held().Pass }
 }
 
-// hold makes the link hold a message. The returned function hit waits until the message is held,
-// and returns it.
-func (b *bench) hold(message, direction string, nth int) (hit func() nemesis.HeldMessage) {
+// holdMessage makes the link hold a message. The returned function waits until the message is held, and
+// returns it.
+func (b *testLink) holdMessage(message, direction string, nth int) (hit func() nemesis.HeldMessage) {
 	b.t.Helper()
 	hits := make(chan nemesis.HeldMessage, 1)
 	err := b.link.Tap(nemesis.OnMessage{Link: "c1-n1", Message: message, Of: direction, Nth: nth}, func(m nemesis.HeldMessage) { hits <- m })
@@ -33,100 +33,100 @@ func (b *bench) hold(message, direction string, nth int) (hit func() nemesis.Hel
 		select {
 		case m := <-hits:
 			return m
-		case <-time.After(soon):
-			b.t.Fatal("the message was not seen")
+		case <-time.After(waitTimeout):
+			b.t.Fatalf("no %s of %s within %v", direction, message, waitTimeout)
 			return nemesis.HeldMessage{}
 		}
 	}
 }
 
 func TestTapHoldsNthRequest(t *testing.T) {
-	b := newBench(t)
+	b := newTestLink(t)
 	hit := b.tap("set", nemesis.Request, 2)
-	held, other := b.dial(), b.dial()
-	held.send("SET first 1\r\nSET second 1\r\nPING") // in one write: the split is between messages
-	held.want("+OK")
+	heldClient, otherClient := b.dial(), b.dial()
+	heldClient.send("SET first 1\r\nSET second 1\r\nPING") // all in one write, to be split between messages
+	heldClient.wantLine("+OK")
 	pass := hit()
-	other.send("SET second 2 NX")
-	other.want("+OK")
-	if got := held.receive(silence); got != "" {
-		t.Fatalf("%q passed a held request", got)
+	otherClient.send("SET second 2 NX")
+	otherClient.wantLine("+OK")
+	if got := heldClient.receive(silenceTime); got != "" {
+		t.Fatalf("received %q while the request is held", got)
 	}
 	pass()
-	held.want("+OK")
-	held.want("+PONG")
+	heldClient.wantLine("+OK")
+	heldClient.wantLine("+PONG")
 	if got := b.direct("GET", "second"); got != "1" {
-		t.Errorf("second is %q: the held SET did not come last", got)
+		t.Errorf("second is %q, but the held SET should come last", got)
 	}
 }
 
 func TestTapHoldsReply(t *testing.T) {
-	b := newBench(t)
+	b := newTestLink(t)
 	hit := b.tap("set", nemesis.Reply, 1)
-	held, other := b.dial(), b.dial()
-	held.send("SET lock A NX PX 10000\r\nPING")
+	heldClient, otherClient := b.dial(), b.dial()
+	heldClient.send("SET lock A NX PX 10000\r\nPING")
 	pass := hit()
 	if got := b.direct("GET", "lock"); got != "A" {
 		t.Fatalf("lock is %q while the reply is held", got)
 	}
-	other.send("SET lock B NX PX 10000")
-	other.want("$-1")
-	if got := held.receive(silence); got != "" {
-		t.Fatalf("%q passed a held reply", got)
+	otherClient.send("SET lock B NX PX 10000")
+	otherClient.wantLine("$-1")
+	if got := heldClient.receive(silenceTime); got != "" {
+		t.Fatalf("received %q while the reply is held", got)
 	}
-	released := int64(proc.TrueClock() - b.origin)
+	passTime := int64(proc.TrueClock() - b.origin)
 	pass()
-	held.want("+OK")
-	held.want("+PONG")
+	heldClient.wantLine("+OK")
+	heldClient.wantLine("+PONG")
 	e := b.waitEvents(2)[1]
-	if e.Token != "A" || e.Applied >= released || e.Answered < released {
-		t.Errorf("applied %d, let pass %d, answered %d", e.Applied, released, e.Answered)
+	if e.Token != "A" || e.AppliedAt >= passTime || e.AnsweredAt < passTime {
+		t.Errorf("applied at %d, passed on at %d, answered at %d", e.AppliedAt, passTime, e.AnsweredAt)
 	}
 }
 
 // waitDisconnect waits until the link has noticed that a client has disconnected.
-func (b *bench) waitDisconnect() {
+func (b *testLink) waitDisconnect() {
 	b.t.Helper()
 	l := b.link
-	for end := time.After(soon); ; {
-		gone := false
+	for timeout := time.After(waitTimeout); ; {
+		disconnected := false
 		l.mu.Lock()
 		for c := range l.conns {
-			gone = gone || c.clientGone
+			disconnected = disconnected || c.clientGone
 		}
 		changed := l.changed
 		l.mu.Unlock()
-		if gone {
+		if disconnected {
 			return
 		}
 		select {
 		case <-changed:
-		case <-end:
-			b.t.Fatal("no client has disconnected")
+		case <-timeout:
+			b.t.Fatalf("no client has disconnected within %v", waitTimeout)
 		}
 	}
 }
 
 func TestHeldRequestIsDeliveredAfterClientCloses(t *testing.T) {
-	b := newBench(t)
+	b := newTestLink(t)
 	hit := b.tap("release", nemesis.Request, 1)
 	c := b.dial()
 	c.send("SET lock A NX PX 10000")
-	c.want("+OK")
+	c.wantLine("+OK")
 	c.send("DEL lock")
 	pass := hit()
 	c.conn.Close()
-	b.waitDisconnect() // otherwise the answer is written to a client that could have read it
+	b.waitDisconnect() // otherwise, the answer would go to a connected client
 	c2 := b.dial()
-	c2.send("SET other 1") // another connection while the held one is closed
-	c2.want("+OK")
+	c2.send("SET other 1") // uses a connection while the other is closed
+	c2.wantLine("+OK")
 	if got := b.direct("GET", "lock"); got != "A" {
 		t.Fatalf("lock is %q while its release is held", got)
 	}
 	pass()
 	e := b.waitEvents(3)[2]
-	if e.Op != history.OpRelease || e.Type != history.OK || e.Applied == 0 || e.Answered != 0 {
-		t.Errorf("release is %+v, want it applied and never answered", e)
+	if e.Op != history.OpRelease || e.Type != history.OK || e.AppliedAt == 0 || e.AnsweredAt != 0 {
+		t.Errorf("release is %+v, want one that was applied but not answered", e)
 	}
 	if got := b.direct("GET", "lock"); got != "" {
 		t.Errorf("lock is %q after its release", got)

@@ -1,21 +1,21 @@
-// Package proxy is the network between clients and real nodes: an embedded toxiproxy with one proxy
-// for each pair of a client and a node. It parses the lock commands that pass through.
+// Package proxy is the network between clients and real nodes. It embeds toxiproxy, with one proxy
+// for each pair of a client and a node, and parses the lock commands that pass through.
 //
 //	            requests ──►
 //	client ── proxy ── toxic ── node
 //	            ◄── replies
 //
-// A Mesh is the set of links of one run. A Link records each lock command as an event of the history,
-// with the times at which it was sent, applied and answered. It can be cut and mended, and can hold one
-// message while others pass. Mesh.Refuse creates the address of an unreachable node.
+// A Mesh is the set of links of one run. A Link records each lock command as an event in the history,
+// with the times at which it was sent, applied and answered. A link can be cut and mended, and can
+// hold one message while others pass. Mesh.Refuse creates the address of an unreachable node.
 //
-// Each connection has two pipes, one per direction. A pipe is the state of toxiproxy's stub. All faults
-// are states of a single toxic that this package implements. It is added to a proxy before its first
-// connection and stays, because adding and removing toxics under traffic can hang (toxiproxy #558), and
-// toxiproxy's own toxics drop data and close connections. The package also has its own listener, so that
-// connections can be reset and refused.
+// Each connection has two pipes, one per direction. A pipe is the state of toxiproxy's stub. All
+// faults are states of a single toxic, implemented by this package. It is added to a proxy before the
+// first connection and stays there, because adding and removing toxics under traffic can hang
+// (toxiproxy #558), and toxiproxy's own toxics drop data and close connections. The package also has
+// its own listener, so that connections can be reset and refused.
 //
-// Deliberately missing: anything below TCP. Connections are established without delay, whatever faults
+// Nothing below TCP is simulated: connections are established without delay, no matter which faults
 // affect their data.
 package proxy
 
@@ -44,46 +44,46 @@ import (
 
 // Link is the network between one client and one node.
 type Link struct {
-	name, node string
-	now        func() time.Duration
-	record     func(history.Event)
-	scripts    *resp.Scripts
-	proxy      *toxiproxy.Proxy
-	witness    func(link, node, from string) Witness
-	raw        bool // whether it carries no lock commands
-	unread     bool // whether it carries lock commands in a protocol that is not parsed
+	name, node    string
+	now           func() time.Duration
+	record        func(history.Event)
+	scripts       *resp.Scripts
+	proxy         *toxiproxy.Proxy
+	witness       func(link, node, from string) Witness
+	isReplication bool // whether the link carries no lock commands
+	isOpaque      bool // whether the link's protocol is not parsed
 
 	ports ports
 
-	ctx     context.Context // canceled when the link is closed
-	cancel  context.CancelFunc
-	server  *toxiproxy.ApiServer
-	serving sync.WaitGroup // running accept loops and connects
-	joining sync.Mutex     // held while a connection is set up
+	ctx    context.Context // canceled when the link is closed
+	cancel context.CancelFunc
+	server *toxiproxy.ApiServer
+	wg     sync.WaitGroup // running accept loops and connects
+	joinMu sync.Mutex     // held while a connection is set up
 
 	mu          sync.Mutex // guards the fields below and the state of all connections
-	upstream    string     // address on which the node listens
+	upstream    string     // address of the node
 	listener    net.Listener
-	releaseAddr func() error // releases the address while nothing listens there
+	releaseAddr func() error // frees the address that refuses connections, or nil
 	cut         nemesis.LinkCut
 	shapes      []*shape
 	random      *rand.Rand
-	gates       int             // number of closed gates; no data passes unless it is 0
-	down        bool            // the node's host is down
+	closedGates int             // number of closed gates; data passes if it is 0
+	down        bool            // whether the node's host is down
 	route       context.Context // canceled when the link stops leading to upstream
 	cancelRoute context.CancelFunc
 	closed      bool
-	shortage    error // first connection error caused by a resource shortage of this machine
+	shortage    error // first connection error due to a resource shortage on this machine
 	taps        []*tap
-	opening     *conn          // the connection whose pipes are being created
-	conns       map[*conn]bool // connections whose events are not all recorded
-	changed     chan struct{}  // closed and replaced at each change that pipes must notice
+	openingConn *conn          // connection whose pipes are being created
+	conns       map[*conn]bool // connections with unrecorded events
+	changed     chan struct{}  // closed and replaced at each change that affects pipes
 }
 
 type tap struct {
 	nemesis.OnMessage
-	seen int
-	hit  func(nemesis.HeldMessage)
+	seenCount int
+	onHit     func(nemesis.HeldMessage)
 }
 
 // Name returns the link's name, for example "c1-n3".
@@ -92,33 +92,33 @@ func (l *Link) Name() string { return l.name }
 // Addr returns the address at which the client reaches the node.
 func (l *Link) Addr() string { return l.proxy.Listen }
 
-// Tap holds the nth message that matches m, and everything after it on the same connection in the
-// same direction, until the message is passed on or dropped. hit is called in its own goroutine.
+// Tap holds the nth message that matches m, and everything after it in the same direction on the
+// same connection, until the message is passed on or dropped. hit is called in its own goroutine.
 func (l *Link) Tap(m nemesis.OnMessage, hit func(nemesis.HeldMessage)) error {
 	if err := m.Check(); err != nil {
 		return fmt.Errorf("tap link %s: %w", l.name, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.taps = append(l.taps, &tap{OnMessage: m, hit: hit})
+	l.taps = append(l.taps, &tap{OnMessage: m, onHit: hit})
 	return nil
 }
 
-// applyTaps counts a message for each tap that it matches. If a tap is waiting for it, the last
-// piece of the message is held.
-func (l *Link) applyTaps(c *conn, direction string, counts func(op string) bool, p *piece) {
+// applyTaps counts a message for each matching tap. If a tap is waiting for this message, applyTaps
+// holds p, its last piece.
+func (l *Link) applyTaps(c *conn, direction string, matches func(op string) bool, p *piece) {
 	for _, t := range l.taps {
-		if t.Of != direction || !counts(t.Message) {
+		if t.Of != direction || !matches(t.Message) {
 			continue
 		}
-		if t.seen++; t.seen != t.Nth {
+		if t.seenCount++; t.seenCount != t.Nth {
 			continue
 		}
-		p.holds++
+		p.holdCount++
 		var once sync.Once
-		go t.hit(nemesis.HeldMessage{
-			Pass: func() { once.Do(func() { l.update(func() { p.holds-- }) }) },
-			Lose: func() { once.Do(func() { l.update(c.reset) }) }, // nothing more arrives on the connection
+		go t.onHit(nemesis.HeldMessage{
+			Pass: func() { once.Do(func() { l.update(func() { p.holdCount-- }) }) },
+			Lose: func() { once.Do(func() { l.update(c.reset) }) }, // the connection can't deliver anything after a lost message
 		})
 	}
 }
@@ -142,18 +142,17 @@ func (l *Link) newRoute() {
 	l.route, l.cancelRoute = context.WithCancel(l.ctx)
 }
 
-// Mesh is the set of links of one run. Create a new one for each run.
+// Mesh is the set of links of one run. Each run needs a new one.
 type Mesh struct {
-	// Host is the local address on which links listen. The default is 127.0.0.1. It must be set
-	// before the first Open.
-	Host string
-	// Ports is the first of the local ports from which links connect to their nodes. Each link has
-	// its own range (Link.Ports), by which its packets can be identified. 0 means any port. It
-	// must be set before the first Open.
-	Ports int
-	// Witness returns the observer of a connection that a link has made to its node, or nil. from
-	// is the address from which the connection comes, as seen by the node. It must be set before
+	// Host is the local address on which links listen, by default 127.0.0.1. It must be set before
 	// the first Open.
+	Host string
+	// Ports is the first local port from which links connect to their nodes, or 0 for any port.
+	// Each link has its own range (Link.Ports), which identifies its packets. Ports must be set
+	// before the first Open.
+	Ports int
+	// Witness returns an observer for a link's connection to its node, or nil. from is the
+	// connection's source address as seen by the node. Witness must be set before the first Open.
 	Witness func(link, node, from string) Witness
 
 	seed    uint64
@@ -162,51 +161,50 @@ type Mesh struct {
 	scripts resp.Scripts
 	server  *toxiproxy.ApiServer
 
-	mu          sync.Mutex
-	links       map[string]*Link
-	rangesGiven int // port ranges assigned so far
+	mu         sync.Mutex
+	links      map[string]*Link
+	rangeCount int // number of port ranges assigned so far
 }
 
 // Witness observes one connection. Sent is called for each command before the node receives it.
-// Answered is called for each answer, which belongs to the earliest command without one. The
-// methods must not block.
+// Answered is called for each answer, which belongs to the earliest unanswered command. The methods
+// must not block.
 type Witness interface {
 	Sent(args []string, at int64)
 	Answered(at int64)
 }
 
-// NewMesh returns a mesh without links. seed determines the random choices for the messages of
-// each link. now returns true time since the run began. record is called with one event per lock
-// command.
+// NewMesh returns a mesh without links. seed determines the random choices for each link's
+// messages. now returns true time since the run began. record receives one event per lock command.
 func NewMesh(seed uint64, now func() time.Duration, record func(history.Event)) *Mesh {
 	registerOnce()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
 	return &Mesh{seed: seed, now: now, record: record, server: server, links: map[string]*Link{}}
 }
 
-// Open creates the link between a client and the node that listens on upstream.
+// Open creates the link between a client and the node at upstream.
 func (m *Mesh) Open(client, node, upstream string) (*Link, error) {
 	return m.open(&Link{name: nemesis.LinkName(client, node), node: node}, upstream)
 }
 
-// OpenOpaque is like Open, for a node that is not a Redis server. The link does not parse the
-// protocol, and treats every piece of data as a message.
+// OpenOpaque is like Open, but for a node that is not a Redis server. The link does not parse the
+// protocol, and treats each piece of data as a message.
 func (m *Mesh) OpenOpaque(client, node, upstream string) (*Link, error) {
-	return m.open(&Link{name: nemesis.LinkName(client, node), node: node, unread: true}, upstream)
+	return m.open(&Link{name: nemesis.LinkName(client, node), node: node, isOpaque: true}, upstream)
 }
 
-// OpenReplication creates the link over which a node's replica follows it. It carries a snapshot
-// and a replication stream, not lock commands.
+// OpenReplication creates the link between a node and its replica. It carries a snapshot and a
+// replication stream, not lock commands.
 func (m *Mesh) OpenReplication(node, upstream string) (*Link, error) {
-	return m.open(&Link{name: nemesis.LinkName(node, nemesis.Replica), node: nemesis.Replica, raw: true}, upstream)
+	return m.open(&Link{name: nemesis.LinkName(node, nemesis.Replica), node: nemesis.Replica, isReplication: true}, upstream)
 }
 
 func (m *Mesh) open(l *Link, upstream string) (*Link, error) {
 	l.changed, l.conns, l.upstream = make(chan struct{}), map[*conn]bool{}, upstream
 	l.now, l.record, l.scripts, l.server, l.witness = m.now, m.record, &m.scripts, m.server, m.Witness
-	named := fnv.New64a()
-	named.Write([]byte(l.name))
-	l.random = rand.New(rand.NewPCG(m.seed, named.Sum64()))
+	hash := fnv.New64a()
+	hash.Write([]byte(l.name))
+	l.random = rand.New(rand.NewPCG(m.seed, hash.Sum64()))
 	l.proxy = toxiproxy.NewProxy(m.server, l.name, m.host()+":0", upstream)
 	if err := m.assignPorts(l); err != nil {
 		return nil, err
@@ -224,8 +222,7 @@ func (m *Mesh) open(l *Link, upstream string) (*Link, error) {
 
 func (m *Mesh) host() string { return cmp.Or(m.Host, "127.0.0.1") }
 
-// Refuse returns an address that refuses every connection. The address stays reserved until
-// release is called.
+// Refuse reserves an address that refuses every connection, until release is called.
 func (m *Mesh) Refuse() (addr string, release func() error, err error) { return refuse(m.host()) }
 
 // Link returns the link with the given name, or nil.
@@ -235,29 +232,29 @@ func (m *Mesh) Link(name string) *Link {
 	return m.links[name]
 }
 
-// Gate holds all data to and from a node until open is called, so that the state in which the node
-// came back can be read before clients change it. If several gates are closed for a node, data
-// passes once the last one is opened.
+// Gate holds all data to and from a node until open is called. A restarted node's state can then be
+// read before clients change it. If several gates are closed for a node, data passes after the last
+// one is opened.
 func (m *Mesh) Gate(node string) (open func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var gated []*Link
+	var links []*Link
 	for _, l := range m.links {
 		if l.node == node {
-			gated = append(gated, l)
-			l.update(func() { l.gates++ })
+			links = append(links, l)
+			l.update(func() { l.closedGates++ })
 		}
 	}
 	return func() {
-		for _, l := range gated {
-			l.update(func() { l.gates-- })
+		for _, l := range links {
+			l.update(func() { l.closedGates-- })
 		}
 	}
 }
 
-// SetDown declares whether the host of the server at upstream is down. While it is down, its links
-// disconnect their clients at once: connecting to an unused address takes seconds to fail, and
-// would delay clients that connect after the host is back up.
+// SetDown sets whether the host of the server at upstream is down. While it is down, its links
+// disconnect their clients immediately. Otherwise, a connect to the unused address would take
+// seconds to fail, and delay clients that connect after the host is back up.
 func (m *Mesh) SetDown(upstream string, down bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -272,9 +269,8 @@ func (m *Mesh) SetDown(upstream string, down bool) {
 	}
 }
 
-// Redirect makes all links to a node lead to another server, which counts as up. Existing
-// connections are reset, because the server that they lead to may still be running. Clients keep
-// their addresses.
+// Redirect makes all links to a node lead to another server, which counts as up. It resets existing
+// connections, because their server may still be running. Clients use the same addresses as before.
 func (m *Mesh) Redirect(node, upstream string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -299,16 +295,16 @@ func (m *Mesh) Close() error {
 	for _, l := range m.links {
 		go func() { errs <- withTimeout(l.name, "close", l.stop) }()
 	}
-	var all error
+	var err error
 	for range m.links {
-		all = errors.Join(all, <-errs)
+		err = errors.Join(err, <-errs)
 	}
 	clear(m.links)
-	return all
+	return err
 }
 
-// changeTimeout is the time limit for toxiproxy to make a change. It takes microseconds unless it
-// hangs.
+// changeTimeout limits the time for a change in toxiproxy, which takes microseconds unless
+// toxiproxy hangs.
 const changeTimeout = 5 * time.Second
 
 func withTimeout(link, verb string, change func() error) error {
@@ -321,24 +317,24 @@ func withTimeout(link, verb string, change func() error) error {
 		}
 		return nil
 	case <-time.After(changeTimeout):
-		return fmt.Errorf("%s link %s: not done after %v", verb, link, changeTimeout)
+		return fmt.Errorf("%s link %s: no result within %v", verb, link, changeTimeout)
 	}
 }
 
-// conn is one connection of a client to a node. Its fields are guarded by the link's mutex.
+// conn is one connection between a client and a node. The link's mutex guards its fields.
 type conn struct {
-	link         *Link
-	stream       *resp.Stream
-	client, node *net.TCPConn
-	witness      Witness // may be nil
-	clientGone   bool
-	nodeGone     bool
-	broken       bool // whether it has lost a message
-	wasReset     bool
-	finished     int // number of finished pipes
+	link          *Link
+	stream        *resp.Stream
+	client, node  *net.TCPConn
+	witness       Witness // may be nil
+	clientGone    bool
+	nodeGone      bool
+	broken        bool // whether the connection has lost a message
+	wasReset      bool
+	finishedPipes int // number of finished pipes
 }
 
-// start starts to listen for the client's connections.
+// start begins to listen for the client's connections.
 func (l *Link) start() error {
 	for _, direction := range []string{nemesis.Request, nemesis.Reply} {
 		if err := addToxic(l, direction); err != nil {
@@ -354,11 +350,11 @@ func (l *Link) start() error {
 	return nil
 }
 
-// accept accepts the client's connections until the listener is closed. It is used in place of
-// toxiproxy's own listener, which closes all connections when it is closed, and can't reset any.
+// accept accepts the client's connections until the listener is closed. Unlike toxiproxy's own
+// listener, it can reset connections, and leaves them open when the listener is closed.
 func (l *Link) accept(ln net.Listener) {
 	l.listener = ln
-	l.serving.Go(func() {
+	l.wg.Go(func() {
 		for {
 			client, err := ln.Accept()
 			if l.noteShortage(err) {
@@ -372,19 +368,18 @@ func (l *Link) accept(ln net.Listener) {
 				l.connect(client.(*net.TCPConn))
 				continue
 			}
-			// Packets may be lost: later clients must not wait until packets pass again.
-			l.serving.Go(func() { l.connect(client.(*net.TCPConn)) })
+			// If packets are lost, later clients must not wait until packets pass again.
+			l.wg.Go(func() { l.connect(client.(*net.TCPConn)) })
 		}
 	})
 }
 
-// acceptRetryDelay is how long a link waits after it failed to accept a connection because too
-// many files were open.
+// acceptRetryDelay is the pause after a link fails to accept a connection because too many files
+// are open.
 const acceptRetryDelay = 5 * time.Millisecond
 
-// noteShortage reports whether err was caused by a resource shortage on this machine, and records
-// the first such error. A link with this problem looks cut to its clients, although no fault was
-// planned.
+// noteShortage reports whether err is due to a resource shortage on this machine, and stores the
+// first such error. To its clients, the link looks cut although no fault was planned.
 func (l *Link) noteShortage(err error) bool {
 	if files.Remedy(err, "") == "" {
 		return false
@@ -400,12 +395,12 @@ func (l *Link) noteShortage(err error) bool {
 // connect connects an accepted client to the node.
 func (l *Link) connect(client *net.TCPConn) {
 	l.mu.Lock()
-	resets, closed, upstream, route := l.cut.Mode == nemesis.CutReset, l.closed || l.down, l.upstream, l.route
+	mustReset, mustClose, upstream, route := l.cut.Mode == nemesis.CutReset, l.closed || l.down, l.upstream, l.route
 	l.mu.Unlock()
-	if resets {
+	if mustReset {
 		client.SetLinger(0)
 	}
-	if resets || closed {
+	if mustReset || mustClose {
 		client.Close()
 		return
 	}
@@ -418,14 +413,14 @@ func (l *Link) connect(client *net.TCPConn) {
 	l.join(route, client, node)
 }
 
-// join connects a client and a node, one pair at a time, because toxiproxy assigns new pipes to
-// the connection that is currently being opened. A closed listener may still be handling its last
-// client when the next listener accepts its first one.
+// join forwards data between a client and a node. It sets up one pair at a time, because toxiproxy
+// assigns new pipes to the connection that is being opened. A closed listener may still be handling
+// its last client when the next listener accepts its first.
 func (l *Link) join(route context.Context, client *net.TCPConn, node net.Conn) {
-	l.joining.Lock()
-	defer l.joining.Unlock()
+	l.joinMu.Lock()
+	defer l.joinMu.Unlock()
 	c := &conn{link: l, stream: resp.NewStream(l.scripts), client: client, node: node.(*net.TCPConn)}
-	if l.witness != nil && !l.raw && !l.unread {
+	if l.witness != nil && !l.isReplication && !l.isOpaque {
 		c.witness = l.witness(l.name, l.node, node.LocalAddr().String())
 	}
 	l.mu.Lock()
@@ -436,7 +431,7 @@ func (l *Link) join(route context.Context, client *net.TCPConn, node net.Conn) {
 		return
 	}
 	l.conns[c] = true
-	l.opening = c
+	l.openingConn = c
 	l.mu.Unlock()
 	name := client.RemoteAddr().String()
 	l.proxy.Toxics.StartLink(l.server, name+"upstream", client, node, stream.Upstream)
@@ -444,12 +439,12 @@ func (l *Link) join(route context.Context, client *net.TCPConn, node net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cut.Mode == nemesis.CutReset || l.closed {
-		c.reset() // the cut or close came in between
+		c.reset() // the link has been cut or closed in the meantime
 	}
 }
 
-// reset resets the connection, as TCP does after a fatal error: both ends get an error, and data
-// in transit is lost. The caller holds the link's mutex.
+// reset resets the connection as TCP does after a fatal error: both ends get an error, and data in
+// transit is lost. The caller holds the link's mutex.
 func (c *conn) reset() {
 	if c.wasReset {
 		return
@@ -489,36 +484,36 @@ func (l *Link) stop() error {
 	if release != nil {
 		release()
 	}
-	l.serving.Wait()
+	l.wg.Wait()
 	for {
 		l.mu.Lock()
-		open, changed, shortage := len(l.conns), l.changed, l.shortage
+		openConns, changed, shortage := len(l.conns), l.changed, l.shortage
 		l.mu.Unlock()
-		if open == 0 {
+		if openConns == 0 {
 			return errors.Join(l.ports.err(), shortage)
 		}
 		<-changed
 	}
 }
 
-// portsPerLink is how many ports a link has. They are not all available at any time: a connection
-// that a proxy has closed keeps its port for a while, and one whose packets are lost keeps it
-// until they pass again.
+// portsPerLink is the number of ports per link. They are not always all available: a connection
+// closed by a proxy occupies its port for a while, and a connection whose packets are lost occupies
+// it until they pass again.
 const portsPerLink = 500
 
 // ports is the range of local ports from which a link connects. The zero value means any port.
 type ports struct {
 	first, last int
 
-	mu        sync.Mutex
-	next      int
-	exhausted int // how often all ports were in use
+	mu             sync.Mutex
+	next           int
+	exhaustedCount int // number of times that all ports were in use
 }
 
 var errNoPort = errors.New("all ports of the link are in use")
 
-// Ports returns the range of local ports from which the link connects to its node. It returns 0, 0
-// if the link uses any port.
+// Ports returns the range of local ports from which the link connects to its node, or 0, 0 if the
+// link uses any port.
 func (l *Link) Ports() (first, last int) { return l.ports.first, l.ports.last }
 
 func (m *Mesh) assignPorts(l *Link) error {
@@ -527,16 +522,16 @@ func (m *Mesh) assignPorts(l *Link) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	first := m.Ports + m.rangesGiven*portsPerLink
+	first := m.Ports + m.rangeCount*portsPerLink
 	if first+portsPerLink > 1<<16 {
-		return fmt.Errorf("open link %s: no ports are left above %d, as each link needs %d", l.name, m.Ports, portsPerLink)
+		return fmt.Errorf("open link %s: no ports are left above %d, because each link needs %d", l.name, m.Ports, portsPerLink)
 	}
-	m.rangesGiven++
+	m.rangeCount++
 	l.ports.first, l.ports.last, l.ports.next = first, first+portsPerLink-1, first
 	return nil
 }
 
-// nextPort returns the next port of the range, and starts over at the end.
+// nextPort returns the next port, and starts over at the end of the range.
 func (p *ports) nextPort() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -547,18 +542,18 @@ func (p *ports) nextPort() int {
 	return port
 }
 
-// err returns an error if there was no free port for a client. To that client, the node looked
-// down although no fault was planned.
+// err returns an error if any client found no free port. To that client, the node looked down
+// although no fault was planned.
 func (p *ports) err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.exhausted == 0 {
+	if p.exhaustedCount == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d times, all ports from %d to %d were in use", p.exhausted, p.first, p.last)
+	return fmt.Errorf("all ports from %d to %d were in use %d times", p.first, p.last, p.exhaustedCount)
 }
 
-// dial connects to the node. If the link has its own ports, it gives up when the client
+// dial connects to the node. If the link has its own ports, dial gives up when the client
 // disconnects, as the client's kernel would without a proxy.
 func (l *Link) dial(route context.Context, client *net.TCPConn, upstream string) (net.Conn, error) {
 	if l.ports.first == 0 {
@@ -571,7 +566,7 @@ func (l *Link) dial(route context.Context, client *net.TCPConn, upstream string)
 	for range portsPerLink {
 		d.LocalAddr = &net.TCPAddr{Port: l.ports.nextPort()}
 		node, err := d.DialContext(ctx, "tcp4", upstream)
-		// Another process may have bound it, or be connected from it to this very node.
+		// Another process may have bound the port, or use it for a connection to the same node.
 		if errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EADDRNOTAVAIL) {
 			continue
 		}
@@ -579,6 +574,6 @@ func (l *Link) dial(route context.Context, client *net.TCPConn, upstream string)
 	}
 	l.ports.mu.Lock()
 	defer l.ports.mu.Unlock()
-	l.ports.exhausted++
+	l.ports.exhaustedCount++
 	return nil, errNoPort
 }

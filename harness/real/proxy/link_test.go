@@ -25,17 +25,17 @@ import (
 )
 
 func TestRecordsCommandTimes(t *testing.T) {
-	b := newBench(t)
+	b := newTestLink(t)
 	c1, c2 := b.dial(), b.dial()
 	c1.send("SET lock tokenA NX PX 10000")
-	c1.want("+OK")
+	c1.wantLine("+OK")
 	c2.send("SET lock tokenB NX PX 10000")
-	c2.want("$-1")
+	c2.wantLine("$-1")
 	c1.send("GET lock") // not recorded
-	c1.want("$6")
-	c1.want("tokenA")
+	c1.wantLine("$6")
+	c1.wantLine("tokenA")
 	c1.send("DEL lock")
-	c1.want(":1")
+	c1.wantLine(":1")
 	events := b.waitEvents(3)
 	want := []struct {
 		op, token string
@@ -48,8 +48,8 @@ func TestRecordsCommandTimes(t *testing.T) {
 		if e.Op != want[i].op || e.Token != want[i].token || e.Type != want[i].typ || e.Process != "c1-n1" || e.Node != "n1" || e.Key != "lock" {
 			t.Errorf("event %d is %+v, want %v", i, e, want[i])
 		}
-		if !(0 < e.Sent && e.Sent <= e.Applied && e.Applied <= e.Answered && e.Answered == e.T) {
-			t.Errorf("event %d: sent %d, applied %d, answered %d, t %d are not in order", i, e.Sent, e.Applied, e.Answered, e.T)
+		if !(0 < e.SentAt && e.SentAt <= e.AppliedAt && e.AppliedAt <= e.AnsweredAt && e.AnsweredAt == e.T) {
+			t.Errorf("event %d: sent %d, applied %d, answered %d, t %d are not in order", i, e.SentAt, e.AppliedAt, e.AnsweredAt, e.T)
 		}
 	}
 	if events[0].TTL != int64(10*time.Second) {
@@ -58,67 +58,67 @@ func TestRecordsCommandTimes(t *testing.T) {
 }
 
 func TestMatchesRepliesOfConcurrentConnections(t *testing.T) {
-	b := newBench(t)
-	const conns, each = 5, 20
-	var all sync.WaitGroup
+	b := newTestLink(t)
+	const conns, perConn = 5, 20
+	var wg sync.WaitGroup
 	for i := range conns {
 		c := b.dial()
-		all.Go(func() {
-			for j := range each { // a pipeline: two commands in one write
+		wg.Go(func() {
+			for j := range perConn { // a pipeline: two commands in one write
 				c.send(fmt.Sprintf("SET k%d-%d v%d-%d\r\nGET nothing", i, j, i, j))
-				c.want("+OK")
-				c.want("$-1")
+				c.wantLine("+OK")
+				c.wantLine("$-1")
 			}
 		})
 	}
-	all.Wait()
-	seen := map[string]bool{}
-	for _, e := range b.waitEvents(conns * each) {
+	wg.Wait()
+	seenKeys := map[string]bool{}
+	for _, e := range b.waitEvents(conns * perConn) {
 		if e.Type != history.OK || strings.TrimPrefix(e.Key, "k") != strings.TrimPrefix(e.Token, "v") {
 			text, _ := json.Marshal(e)
 			t.Errorf("wrong reply: %s", text)
 		}
-		seen[e.Key] = true
+		seenKeys[e.Key] = true
 	}
-	if len(seen) != conns*each {
-		t.Errorf("%d keys recorded, want %d", len(seen), conns*each)
+	if len(seenKeys) != conns*perConn {
+		t.Errorf("%d keys recorded, want %d", len(seenKeys), conns*perConn)
 	}
 }
 
 func TestCutHoldsBothWaysAndMendDelivers(t *testing.T) {
-	b := newBench(t)
-	old := b.dial()
-	old.send("PING")
-	old.want("+PONG")
+	b := newTestLink(t)
+	oldClient := b.dial()
+	oldClient.send("PING")
+	oldClient.wantLine("+PONG")
 	check(t, b.link.Cut(nemesis.CutHold, ""))
-	late := b.dial() // connects succeed
-	old.send("SET a 1")
-	late.send("SET b 2")
-	gone := b.dial()
-	gone.send("SET c 3")
-	gone.conn.Close()
-	if got := old.receive(silence) + late.receive(silence) + b.direct("GET", "a") + b.direct("GET", "b") + b.direct("GET", "c"); got != "" {
-		t.Fatalf("%q passed a cut link", got)
+	lateClient := b.dial() // connects succeed
+	oldClient.send("SET a 1")
+	lateClient.send("SET b 2")
+	goneClient := b.dial()
+	goneClient.send("SET c 3")
+	goneClient.conn.Close()
+	if got := oldClient.receive(silenceTime) + lateClient.receive(silenceTime) + b.direct("GET", "a") + b.direct("GET", "b") + b.direct("GET", "c"); got != "" {
+		t.Fatalf("%q passed through a cut link", got)
 	}
 	check(t, b.link.Mend())
-	old.want("+OK")
-	late.want("+OK")
+	oldClient.wantLine("+OK")
+	lateClient.wantLine("+OK")
 	unanswered := 0
 	for _, e := range b.waitEvents(3) {
-		if e.Applied == 0 {
+		if e.AppliedAt == 0 {
 			t.Errorf("not applied: %+v", e)
 		}
-		if e.Answered == 0 {
+		if e.AnsweredAt == 0 {
 			unanswered++
 		}
 	}
 	if got := b.direct("GET", "a") + b.direct("GET", "b") + b.direct("GET", "c"); got != "123" || unanswered != 1 {
-		t.Errorf("values %q, %d unseen replies", got, unanswered)
+		t.Errorf("values %q, %d unanswered commands; want 123 and 1", got, unanswered)
 	}
 }
 
 func TestDeadNodeLeavesRequestUnanswered(t *testing.T) {
-	b := newBench(t)
+	b := newTestLink(t)
 	hit := b.tap("set", nemesis.Request, 1)
 	c := b.dial()
 	c.send("SET lock A")
@@ -126,16 +126,16 @@ func TestDeadNodeLeavesRequestUnanswered(t *testing.T) {
 	if _, err := b.node.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.receive(soon); got != "" {
-		t.Errorf("%q from a dead node", got)
+	if got := c.receive(waitTimeout); got != "" {
+		t.Errorf("received %q from a dead node", got)
 	}
-	if e := b.waitEvents(1)[0]; e.Type != history.Info || e.Applied != 0 || e.Answered != 0 {
+	if e := b.waitEvents(1)[0]; e.Type != history.Info || e.AppliedAt != 0 || e.AnsweredAt != 0 {
 		t.Errorf("%+v, want no answer", e)
 	}
 }
 
 func TestCloseRecordsHeldReply(t *testing.T) {
-	b := newBench(t)
+	b := newTestLink(t)
 	hit := b.tap("set", nemesis.Reply, 1)
 	c := b.dial()
 	c.send("SET lock A")
@@ -144,23 +144,23 @@ func TestCloseRecordsHeldReply(t *testing.T) {
 	check(t, b.mesh.Close())
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.events) != 1 || b.events[0].Applied == 0 || b.events[0].Answered != 0 {
-		t.Errorf("%+v, want one command that was applied and never answered", b.events)
+	if len(b.events) != 1 || b.events[0].AppliedAt == 0 || b.events[0].AnsweredAt != 0 {
+		t.Errorf("%+v, want one command that was applied but not answered", b.events)
 	}
 }
 
 // If clients that send large values give up midway, toxiproxy's own way of changing toxics hangs.
 func TestAbandonedTrafficLeaksNoGoroutines(t *testing.T) {
-	b := newBench(t)
+	b := newTestLink(t)
 	value := strings.Repeat("x", 256<<10)
-	before := runtime.NumGoroutine()
-	var all sync.WaitGroup
+	oldCount := runtime.NumGoroutine()
+	var wg sync.WaitGroup
 	for range 8 {
-		all.Go(func() {
+		wg.Go(func() {
 			for range 10 {
 				conn, err := net.Dial("tcp", b.link.Addr())
 				if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) {
-					continue // as one of the cuts does
+					continue // the effect of some cuts
 				}
 				if err != nil {
 					t.Error(err)
@@ -174,9 +174,9 @@ func TestAbandonedTrafficLeaksNoGoroutines(t *testing.T) {
 		})
 	}
 	stop := make(chan struct{})
-	toggling := make(chan struct{})
+	togglerDone := make(chan struct{})
 	go func() {
-		defer close(toggling)
+		defer close(togglerDone)
 		for n := 0; ; n++ {
 			b.link.Cut([]string{nemesis.CutHold, nemesis.CutDrop, nemesis.CutReset, nemesis.CutRefuse}[n%4], "")
 			b.link.Mend()
@@ -187,13 +187,13 @@ func TestAbandonedTrafficLeaksNoGoroutines(t *testing.T) {
 			}
 		}
 	}()
-	all.Wait()
+	wg.Wait()
 	close(stop)
-	<-toggling
+	<-togglerDone
 	check(t, b.mesh.Close())
-	for end := time.Now().Add(soon); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(waitTimeout); runtime.NumGoroutine() > oldCount; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d goroutines, had %d before", runtime.NumGoroutine(), before)
+			t.Fatalf("%d goroutines, want at most %d as before", runtime.NumGoroutine(), oldCount)
 		}
 	}
 }
@@ -218,20 +218,20 @@ func TestRefuse(t *testing.T) {
 	}
 	if l, err := net.Listen("tcp", addr); err == nil {
 		l.Close()
-		t.Error("another process could listen there")
+		t.Error("another process can listen on the address")
 	}
 }
 
 func TestScannerPassesNonRESP(t *testing.T) {
 	var s resp.Scanner
 	for _, b := range []string{"*1\r\n$4\r\nPI", "NG\r\nPING\r\n*x\r\n", "garbage"} {
-		if got := s.Cut([]byte(b)); join(got) != b {
-			t.Errorf("%q became %q", b, got)
+		if got := s.Split([]byte(b)); join(got) != b {
+			t.Errorf("got pieces %q of %q", got, b)
 		}
 	}
-	var whole resp.Scanner
-	if got := whole.Cut([]byte("PING\r\n$1\r\na\r\n+")); len(got) != 3 || string(got[1]) != "$1\r\na\r\n" {
-		t.Errorf("cut into %q", got)
+	var scanner resp.Scanner
+	if got := scanner.Split([]byte("PING\r\n$1\r\na\r\n+")); len(got) != 3 || string(got[1]) != "$1\r\na\r\n" {
+		t.Errorf("got pieces %q", got)
 	}
 }
 
@@ -243,56 +243,56 @@ func join(parts [][]byte) string {
 	return b.String()
 }
 
-// The links of a node that is down disconnect all clients until they are redirected to a node that
+// Links to a node that is down disconnect all clients until the links are redirected to a node that
 // is up.
 func TestRedirectedLinksAreNotDown(t *testing.T) {
-	b := newBench(t)
-	asks := func() error {
+	b := newTestLink(t)
+	ping := func() error {
 		_, err := proc.Ask(t.Context(), b.link.Addr(), "PING")
 		return err
 	}
 	b.mesh.SetDown(b.node.Addr(), true)
-	if err := asks(); err == nil {
+	if err := ping(); err == nil {
 		t.Error("a node that is down answers")
 	}
 	b.mesh.Redirect("n1", b.node.Addr())
-	if err := asks(); err != nil {
+	if err := ping(); err != nil {
 		t.Error(err)
 	}
 }
 
-// A client that waits for a node that does not answer is disconnected once the link is redirected
-// or closed, or the node is declared down. It does not delay other clients.
+// A client that is waiting for an unresponsive node is disconnected when the link is redirected or
+// closed, or when the node is declared down. The client does not delay other clients.
 func TestPendingConnectIsAborted(t *testing.T) {
-	for what, end := range map[string]func(b *bench, upstream string){
-		"turned": func(*bench, string) {},
-		"down":   func(b *bench, upstream string) { b.mesh.SetDown(upstream, true) },
-		"closed": func(b *bench, _ string) { check(t, b.mesh.Close()) },
+	for what, abort := range map[string]func(b *testLink, upstream string){
+		"redirected": func(*testLink, string) {},
+		"down":       func(b *testLink, upstream string) { b.mesh.SetDown(upstream, true) },
+		"closed":     func(b *testLink, _ string) { check(t, b.mesh.Close()) },
 	} {
-		b, upstream := newBench(t), unreachable(t)
+		b, upstream := newTestLink(t), unreachableAddr(t)
 		b.mesh.Redirect("n1", upstream)
-		waits := b.dial()
-		brief, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		if _, err := proc.Ask(brief, b.link.Addr(), "PING"); !errors.Is(err, os.ErrDeadlineExceeded) {
+		waitingClient := b.dial()
+		shortCtx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		if _, err := proc.Ask(shortCtx, b.link.Addr(), "PING"); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: want a timeout, got %v", what, err)
 		}
 		cancel()
-		end(b, upstream)
-		if what == "turned" {
+		abort(b, upstream)
+		if what == "redirected" {
 			b.mesh.Redirect("n1", b.node.Addr())
 			if _, err := proc.Ask(t.Context(), b.link.Addr(), "PING"); err != nil {
 				t.Error(err)
 			}
 		}
-		if err := waits.readError(); errors.Is(err, os.ErrDeadlineExceeded) {
+		if err := waitingClient.readError(); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: the client is still waiting", what)
 		}
 	}
 }
 
-// unreachable returns an address at which a connect gets no answer, because the accept queue is
+// unreachableAddr returns an address that does not answer connects, because its accept queue is
 // full.
-func unreachable(t *testing.T) string {
+func unreachableAddr(t *testing.T) string {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	check(t, err)
 	t.Cleanup(func() { unix.Close(fd) })
@@ -308,6 +308,6 @@ func unreachable(t *testing.T) string {
 		}
 		t.Cleanup(func() { conn.Close() })
 	}
-	t.Fatal("the queue is never full")
+	t.Fatal("the accept queue is not full after 10 connections")
 	return ""
 }

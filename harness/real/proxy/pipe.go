@@ -14,55 +14,54 @@ import (
 	"lockpick/nemesis"
 )
 
-// pipe is one direction of a connection, with the data that has arrived but was not sent yet. Only
-// the goroutine of its toxic uses it, except that others may hold and release its pieces.
+// pipe is one direction of a connection, with data that has arrived but has not been sent. Only the
+// goroutine of its toxic uses it, but other goroutines may hold and release its pieces.
 type pipe struct {
 	conn      *conn
 	direction string // nemesis.Request or nemesis.Reply
-	split     resp.Scanner
+	splitter  resp.Scanner
 	queue     []*piece // unbounded, because lock commands are small and clients give up
-	ended     bool     // the source has closed its side
-	dead      bool     // it has lost a piece, so everything after that is lost too
+	ended     bool     // whether the source has closed its side
+	dead      bool     // whether the pipe has lost a piece, so that all later pieces are lost too
 
-	// delayClose is set if a client's close must not be passed on before the node has answered
-	// everything that was sent earlier. So all requests are delivered and their results recorded.
-	// The delay is at most closeGrace.
+	// If delayClose is set, a client's close is passed on only after the node has answered all
+	// earlier requests, but at most closeGrace later. This way, the requests are delivered and
+	// their results recorded.
 	delayClose bool
-	grace      <-chan time.Time
+	graceTimer <-chan time.Time
 }
 
-// piece is a sequence of bytes. If it contains the end of a message, that is also the end of the
-// piece.
+// piece is a sequence of bytes. It ends where a message ends, or earlier.
 type piece struct {
 	data           []byte
-	command        *resp.Command // command whose reply ends with this piece
-	holds          int           // number of taps that hold it; guarded by the link's mutex
-	due            time.Duration // true time before which it must not be sent
-	paced          bool          // whether its bytes were counted against the bandwidth limit
-	lost           bool          // whether it will be lost
-	hasLockCommand bool          // whether it contains a lock command
+	command        *resp.Command // command whose reply ends with this piece, or nil
+	holdCount      int           // number of taps that hold the piece; guarded by the link's mutex
+	dueTime        time.Duration // earliest true time to send the piece
+	throttled      bool          // whether the bytes count toward the bandwidth limit already
+	lost           bool          // whether the piece is to be lost
+	hasLockCommand bool          // whether the piece contains a lock command
 }
 
-// closeGrace is how long a node may take to answer a client that has disconnected.
+// closeGrace limits the time for a node to answer a client that has disconnected.
 const closeGrace = time.Second
 
-// newPipe creates the next pipe of the connection that is being opened.
+// newPipe creates a pipe for the connection that is being opened.
 func (l *Link) newPipe(direction string) *pipe {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &pipe{conn: l.opening, direction: direction, delayClose: true}
+	return &pipe{conn: l.openingConn, direction: direction, delayClose: true}
 }
 
 // step describes what a pipe can do next.
 type step struct {
-	data    []byte        // to be sent
-	done    bool          // the pipe has nothing more to do
-	wait    time.Duration // time until it can do more, or 0 if unknown
-	changed chan struct{} // closed when the pipe may be able to do more
+	data     []byte        // data to send
+	done     bool          // whether the pipe has nothing more to do
+	waitTime time.Duration // time until the pipe can do more, or 0 if unknown
+	changed  chan struct{} // closed when the pipe may be able to do more
 }
 
-// nextStep returns what the pipe can do now. It drops data that is lost or has no receiver any
-// more.
+// nextStep returns what the pipe can do now. It drops data that is lost or no longer has a
+// receiver.
 func (p *pipe) nextStep(now time.Duration) step {
 	l, c := p.conn.link, p.conn
 	l.mu.Lock()
@@ -78,19 +77,19 @@ func (p *pipe) nextStep(now time.Duration) step {
 		return s
 	}
 	blocked := l.cut.Blocks(p.direction)
-	if blocked && l.cut.Mode == nemesis.CutHold || l.gates > 0 {
+	if blocked && l.cut.Mode == nemesis.CutHold || l.closedGates > 0 {
 		return s
 	}
 	for len(p.queue) > 0 {
 		q := p.queue[0]
-		if q.due <= now && q.holds == 0 && !q.paced {
-			q.paced, q.due = true, l.sendTime(p.direction, q, now)
+		if q.dueTime <= now && q.holdCount == 0 && !q.throttled {
+			q.throttled, q.dueTime = true, l.transferEnd(p.direction, q, now)
 		}
 		switch {
-		case q.holds > 0:
+		case q.holdCount > 0:
 			return s
-		case q.due > now:
-			s.wait = q.due - now
+		case q.dueTime > now:
+			s.waitTime = q.dueTime - now
 			return s
 		case !q.lost && !p.dead && !blocked:
 			s.data = q.data
@@ -98,13 +97,13 @@ func (p *pipe) nextStep(now time.Duration) step {
 		}
 		p.lose()
 	}
-	// The end of the data is not a byte, but comes after all bytes.
+	// The end of the data comes after all bytes.
 	s.done = p.ended && !p.dead && !blocked && !p.shouldLinger()
 	return s
 }
 
 // lose drops the first piece. Everything that follows on this connection is lost too, because the
-// connection is then broken until it is reset.
+// connection is broken until it is reset.
 func (p *pipe) lose() {
 	l, c := p.conn.link, p.conn
 	l.recordCommand(p.queue[0].command)
@@ -112,7 +111,7 @@ func (p *pipe) lose() {
 	p.dead, c.broken = true, true
 	losing := slices.ContainsFunc(l.shapes, func(s *shape) bool { return s.Lose })
 	if !losing && !l.cut.Blocks(p.direction) {
-		c.reset() // the fault that lost it is already over
+		c.reset() // the fault is already over
 	}
 }
 
@@ -120,13 +119,13 @@ func (p *pipe) shouldLinger() bool {
 	if p.direction == nemesis.Reply || !p.delayClose || len(p.conn.stream.Pending()) == 0 {
 		return false
 	}
-	if p.grace == nil {
-		p.grace = time.After(closeGrace)
+	if p.graceTimer == nil {
+		p.graceTimer = time.After(closeGrace)
 	}
 	return true
 }
 
-// drop records the replies that the client will never receive.
+// drop drops the queue and records the commands whose replies the client will never receive.
 func (p *pipe) drop() {
 	for _, q := range p.queue {
 		p.conn.link.recordCommand(q.command)
@@ -139,19 +138,19 @@ func (p *pipe) receive(b []byte) {
 	l, c := p.conn.link, p.conn
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.raw {
+	if l.isReplication {
 		p.queue = append(p.queue, &piece{data: b})
 		return
 	}
 	at := l.now()
-	if l.unread {
+	if l.isOpaque {
 		q := &piece{data: b}
 		p.queue = append(p.queue, q)
 		l.shapePiece(p.direction, q, nil, at)
 		return
 	}
 	now := int64(at)
-	for _, data := range p.split.Cut(b) {
+	for _, data := range p.splitter.Split(b) {
 		q := &piece{data: data}
 		p.queue = append(p.queue, q)
 		if p.direction == nemesis.Request {
@@ -176,16 +175,16 @@ func (p *pipe) receive(b []byte) {
 		}
 	}
 	if c.clientGone {
-		l.wake() // its close may be passed on now
+		l.wake() // the client's close may now be passed on
 	}
 }
 
-// markSent removes the first piece from the queue. It was sent no earlier than now.
+// markSent removes the first piece from the queue. The piece was not sent before now.
 func (p *pipe) markSent(now time.Duration) {
 	q := p.queue[0]
 	p.queue = p.queue[1:]
 	if q.command != nil {
-		q.command.Answered = int64(now)
+		q.command.AnsweredAt = int64(now)
 		p.conn.link.recordCommand(q.command)
 	}
 }
@@ -202,11 +201,11 @@ func (p *pipe) end() {
 	})
 }
 
-// finish records the commands that were never answered, once both pipes are done.
+// finish records the unanswered commands once both pipes are done.
 func (p *pipe) finish() {
 	l, c := p.conn.link, p.conn
 	l.update(func() {
-		if c.finished++; c.finished < 2 {
+		if c.finishedPipes++; c.finishedPipes < 2 {
 			return
 		}
 		for _, cmd := range c.stream.Pending() {
@@ -216,7 +215,7 @@ func (p *pipe) finish() {
 	})
 }
 
-// recordCommand records a command if it is one that locks use.
+// recordCommand records a command if locks use it.
 func (l *Link) recordCommand(cmd *resp.Command) {
 	if cmd != nil && cmd.IsRecorded() {
 		for _, e := range cmd.Events(nil, l.name, l.node) {
@@ -225,8 +224,8 @@ func (l *Link) recordCommand(cmd *resp.Command) {
 	}
 }
 
-// Cut cuts the link until Mend is called, in one of the modes of a cut. The mode "" holds
-// messages. If messages are held or dropped, clients can still connect as long as the node is up.
+// Cut cuts the link until Mend is called. The mode "" holds messages. Clients can still connect if
+// the node is up and messages are held or dropped.
 func (l *Link) Cut(mode, way string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -252,8 +251,8 @@ func (l *Link) Cut(mode, way string) error {
 	return nil
 }
 
-// Mend ends a cut. It delivers the held messages in order, and resets the connections that lost a
-// message in the cut.
+// Mend ends a cut. It delivers held messages in order and resets the connections that have lost a
+// message.
 func (l *Link) Mend() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -288,8 +287,8 @@ var _ toxics.StatefulToxic = (*toxic)(nil)
 
 const toxicType = "lockpick"
 
-// registerOnce ensures that the type is registered once, because toxiproxy has one registry for
-// the whole process.
+// registerOnce registers the type just once, because toxiproxy has one registry for the whole
+// process.
 var registerOnce = sync.OnceFunc(func() { toxics.Register(toxicType, new(toxic)) })
 
 // addToxic adds the toxic to the proxy, which must not have any connections yet.
@@ -312,7 +311,7 @@ func addToxic(l *Link, way string) error {
 func (t *toxic) NewState() any { return t.link.newPipe(t.direction) }
 
 // Pipe moves data until the source has closed its side and everything is delivered, or until the
-// chain of toxics changes. In the latter case, it is called again with the same state.
+// chain of toxics changes. After a change, toxiproxy calls Pipe again with the same state.
 func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 	p := stub.State.(*pipe)
 	for {
@@ -326,9 +325,9 @@ func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 			p.finish()
 			return
 		}
-		var due <-chan time.Time
-		if next.wait > 0 {
-			due = time.After(next.wait)
+		var timer <-chan time.Time
+		if next.waitTime > 0 {
+			timer = time.After(next.waitTime)
 		}
 		if !p.ended {
 			in = stub.Input
@@ -340,8 +339,8 @@ func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 		case <-stub.Interrupt:
 			return
 		case <-next.changed:
-		case <-due:
-		case <-p.grace:
+		case <-timer:
+		case <-p.graceTimer:
 			p.delayClose = false
 		case c := <-in:
 			if c == nil {
@@ -359,11 +358,10 @@ func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 type shape struct {
 	nemesis.Traffic
 	nemesis.Impact
-	busyUntil map[string]time.Duration // when the bandwidth is next available, by direction
+	busyUntil map[string]time.Duration // by direction; when bandwidth is available again
 }
 
-// Shape changes the traffic until Unshape is called. Several shapes may be active at the same
-// time.
+// Shape changes the traffic until Unshape is called. Several shapes may be active simultaneously.
 func (l *Link) Shape(t nemesis.Traffic) {
 	l.update(func() { l.shapes = append(l.shapes, &shape{Traffic: t, busyUntil: map[string]time.Duration{}}) })
 }
@@ -374,7 +372,7 @@ func (l *Link) Unshape(t nemesis.Traffic) (nemesis.Impact, error) {
 	defer l.mu.Unlock()
 	i := slices.IndexFunc(l.shapes, func(s *shape) bool { return s.Traffic == t })
 	if i < 0 {
-		return nemesis.Impact{}, fmt.Errorf("unshape link %s: it has no such shape", l.name)
+		return nemesis.Impact{}, fmt.Errorf("remove shape from link %s: no such shape", l.name)
 	}
 	impact := l.shapes[i].Impact
 	l.shapes = slices.Delete(l.shapes, i, i+1)
@@ -385,44 +383,43 @@ func (l *Link) Unshape(t nemesis.Traffic) (nemesis.Impact, error) {
 	return impact, nil
 }
 
-// Disturbed reports whether any fault affects the link's traffic, so that the result of a PING is
-// unpredictable.
-func (l *Link) Disturbed() bool {
+// IsDisturbed reports whether any fault affects the link's traffic, which makes the result of a
+// PING unpredictable.
+func (l *Link) IsDisturbed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.shapes) > 0 || l.cut != nemesis.LinkCut{} || l.gates > 0
+	return len(l.shapes) > 0 || l.cut != nemesis.LinkCut{} || l.closedGates > 0
 }
 
-// shapePiece decides at random what happens to a piece that has arrived. The caller holds the
-// link's mutex.
+// shapePiece randomly decides what happens to an arriving piece. The caller holds the link's mutex.
 func (l *Link) shapePiece(direction string, p *piece, commands []*resp.Command, now time.Duration) {
-	p.hasLockCommand = l.unread || slices.ContainsFunc(commands, func(c *resp.Command) bool { return c.Op != "" })
+	p.hasLockCommand = l.isOpaque || slices.ContainsFunc(commands, func(c *resp.Command) bool { return c.Op != "" })
 	for _, s := range l.shapes {
 		if !s.AppliesTo(direction) {
 			continue
 		}
-		hit, late := s.Hits(l.random.Uint64()), time.Duration(0)
+		hit, delay := s.Hits(l.random.Uint64()), time.Duration(0)
 		switch {
 		case !hit:
 		case s.Lose:
 			p.lost = true
 		case s.DelayMax > 0:
-			late = s.Delay(l.random.Uint64())
-			p.due = max(p.due, now) + late
+			delay = s.Delay(l.random.Uint64())
+			p.dueTime = max(p.dueTime, now) + delay
 		}
-		s.Count(p.hasLockCommand, hit, s.Lose || late >= nemesis.MinNoticeable)
+		s.Count(p.hasLockCommand, hit, s.Lose || delay >= nemesis.MinNoticeable)
 	}
 }
 
-// sendTime returns the time at which a piece that could be sent now will have been transferred,
-// given the bandwidth limits. The caller holds the link's mutex.
-func (l *Link) sendTime(direction string, p *piece, now time.Duration) (due time.Duration) {
+// transferEnd returns when a piece will have been transferred if sending starts now, given the
+// bandwidth limits. The caller holds the link's mutex.
+func (l *Link) transferEnd(direction string, p *piece, now time.Duration) (end time.Duration) {
 	for _, s := range l.shapes {
 		if s.Bandwidth > 0 && s.AppliesTo(direction) {
 			s.busyUntil[direction] = max(now, s.busyUntil[direction]) + s.TransmitTime(len(p.data))
-			due = max(due, s.busyUntil[direction])
+			end = max(end, s.busyUntil[direction])
 			s.Noticeable = s.Noticeable || p.hasLockCommand && s.busyUntil[direction]-now >= nemesis.MinNoticeable
 		}
 	}
-	return due
+	return end
 }

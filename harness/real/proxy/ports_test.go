@@ -18,11 +18,11 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// firstPort is below the range from which kernels choose ephemeral ports.
+// firstPort is a port below the kernel's range of ephemeral ports.
 const firstPort = 21000
 
-// meshWithPorts adds a second mesh whose links have their own ports.
-func (b *bench) meshWithPorts() *Mesh {
+// meshWithPorts adds a second mesh, whose links have their own ports.
+func (b *testLink) meshWithPorts() *Mesh {
 	b.t.Helper()
 	m := NewMesh(1, func() time.Duration { return proc.TrueClock() - b.origin }, func(history.Event) {})
 	m.Ports = firstPort
@@ -30,24 +30,24 @@ func (b *bench) meshWithPorts() *Mesh {
 	return m
 }
 
-func (b *bench) dialLink(l *Link) *caller {
+func (b *testLink) dialLink(l *Link) *testClient {
 	b.t.Helper()
 	b.link = l
 	return b.dial()
 }
 
-// Each link connects from its own range of ports, and skips ports that are in use.
+// Each link connects from its own range of ports and skips ports that are in use.
 func TestPorts(t *testing.T) {
-	b := newBench(t)
+	b := newTestLink(t)
 	if first, last := b.link.Ports(); first != 0 || last != 0 {
 		t.Errorf("ports %d to %d, want none", first, last)
 	}
 	m := b.meshWithPorts()
-	taken, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", firstPort))
+	takenPort, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", firstPort))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close()
+	defer takenPort.Close()
 	for i, client := range []string{"c1", "c2"} {
 		l, err := m.Open(client, "n1", b.node.Addr())
 		if err != nil {
@@ -59,7 +59,7 @@ func TestPorts(t *testing.T) {
 		}
 		c := b.dialLink(l)
 		c.send("CLIENT SETNAME " + client)
-		c.want("+OK")
+		c.wantLine("+OK")
 		port := 0
 		for line := range strings.Lines(b.direct("CLIENT", "LIST")) {
 			if strings.Contains(line, " name="+client+" ") {
@@ -68,26 +68,25 @@ func TestPorts(t *testing.T) {
 			}
 		}
 		if want := []int{first + 1, first}[i]; port != want {
-			t.Errorf("%s came from port %d, want %d", client, port, want)
+			t.Errorf("%s connected from port %d, want %d", client, port, want)
 		}
 	}
 }
 
-// Open fails once all port ranges are assigned. Clients for which there is no free port are
-// counted.
+// Open fails once all port ranges are assigned. Clients without a free port are counted.
 func TestPortsRunOut(t *testing.T) {
-	b := newBench(t)
+	b := newTestLink(t)
 	m := b.meshWithPorts()
 	m.Ports = 1<<16 - portsPerLink
 	if _, err := m.Open("c1", "n1", b.node.Addr()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.Open("c2", "n1", b.node.Addr()); err == nil || !strings.Contains(err.Error(), "no ports are left") {
-		t.Errorf("a link without ports: %v", err)
+		t.Errorf("link without ports: %v", err)
 	}
-	p := ports{first: 1, last: 2, exhausted: 3}
-	if err := p.err(); err == nil || !strings.Contains(err.Error(), "3 times, all ports from 1 to 2 were in use") {
-		t.Errorf("3 clients found no port: %v", err)
+	p := ports{first: 1, last: 2, exhaustedCount: 3}
+	if err := p.err(); err == nil || !strings.Contains(err.Error(), "all ports from 1 to 2 were in use 3 times") {
+		t.Errorf("3 clients without a port: %v", err)
 	}
 }
 
@@ -107,11 +106,11 @@ func fullQueueNode(t *testing.T) (addr string, acceptOne func()) {
 		t.Fatal(err)
 	}
 	addr = fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
-	waits, err := net.Dial("tcp4", addr)
+	pending, err := net.Dial("tcp4", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { waits.Close() })
+	t.Cleanup(func() { pending.Close() })
 	accept := func() {
 		got, _, err := unix.Accept(fd)
 		if err != nil {
@@ -141,32 +140,32 @@ func isConnecting(t *testing.T, addr string) bool {
 	return false
 }
 
-// If the packets of a connect are lost, TCP retries a second later. Other clients must not wait
-// for that.
+// If packets of a connect are lost, TCP retries a second later. Other clients must not wait for
+// this retry.
 func TestLostConnectDoesNotBlockOthers(t *testing.T) {
 	addr, accept := fullQueueNode(t)
-	b := newBench(t)
+	b := newTestLink(t)
 	l, err := b.meshWithPorts().Open("c1", "n1", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.dialLink(l)
-	b.waitLink("the first's connect is lost", func(*Link) bool { return isConnecting(t, addr) })
+	b.waitLink("lost connect", func(*Link) bool { return isConnecting(t, addr) })
 	accept()
 	second := b.dialLink(l)
-	b.waitLink("one connection", func(l *Link) bool { return len(l.conns) > 0 })
+	b.waitLink("connection", func(l *Link) bool { return len(l.conns) > 0 })
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {
 		if got, want := c.client.RemoteAddr().String(), second.conn.LocalAddr().String(); got != want {
-			t.Errorf("%s connected first, not %s", got, want)
+			t.Errorf("%s connected first, want %s", got, want)
 		}
 	}
 }
 
 // When a client disconnects, its pending connect is canceled, as the client's kernel would do
-// without a proxy. A client that has already sent data still counts as connected, and none of the
-// data is lost.
+// without a proxy. A client that has already sent data still counts as connected, and its data is
+// not lost.
 func TestWhileConnected(t *testing.T) {
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -177,13 +176,13 @@ func TestWhileConnected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen, err := ln.Accept()
+	accepted, err := ln.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer seen.Close()
+	defer accepted.Close()
 	fmt.Fprint(client, "PING")
-	ctx, done := whileConnected(context.Background(), seen.(*net.TCPConn))
+	ctx, done := whileConnected(context.Background(), accepted.(*net.TCPConn))
 	fmt.Fprint(client, "PING")
 	select {
 	case <-ctx.Done():
@@ -192,15 +191,15 @@ func TestWhileConnected(t *testing.T) {
 	}
 	done()
 	got := make([]byte, 8)
-	if n, err := seen.Read(got); err != nil || string(got[:n]) != "PINGPING" {
+	if n, err := accepted.Read(got); err != nil || string(got[:n]) != "PINGPING" {
 		t.Errorf("read %q, %v", got[:n], err)
 	}
-	ctx, done = whileConnected(context.Background(), seen.(*net.TCPConn))
+	ctx, done = whileConnected(context.Background(), accepted.(*net.TCPConn))
 	defer done()
 	client.Close()
 	select {
 	case <-ctx.Done():
-	case <-time.After(soon):
+	case <-time.After(waitTimeout):
 		t.Error("not canceled after the client disconnected")
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"lockpick/harness/history"
 )
 
-// A link that can't connect because too many files are open looks cut, although no fault was
-// planned. It keeps working, but returns an error when it is closed.
+// A link that can't connect because too many files are open looks cut although no fault was
+// planned. It keeps working, but Close returns an error.
 func TestTooFewOpenFiles(t *testing.T) {
-	for what, left := range map[string]uint64{"to accept": 0, "to dial": 1} {
+	for what, freeFiles := range map[string]uint64{"to accept": 0, "to dial": 1} {
 		node, err := net.Listen("tcp4", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -30,7 +30,7 @@ func TestTooFewOpenFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		restore := limitFiles(t, left)
+		restore := limitFiles(t, freeFiles)
 		addr, err := net.ResolveTCPAddr("tcp4", l.Addr())
 		if err == nil {
 			err = unix.Connect(client, &unix.SockaddrInet4{Port: addr.Port, Addr: [4]byte(addr.IP.To4())})
@@ -53,7 +53,7 @@ func TestTooFewOpenFiles(t *testing.T) {
 			_, err = node.Accept()
 		}
 		if err != nil {
-			t.Errorf("%s: after the limit was raised: %v", what, err)
+			t.Errorf("%s: dial after the limit was raised: %v", what, err)
 		}
 		other.Close()
 		if err := m.Close(); !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), "link c1-n1: connect") {
@@ -63,22 +63,22 @@ func TestTooFewOpenFiles(t *testing.T) {
 	}
 }
 
-// limitFiles limits how many more files this process can open, until restore is called.
-func limitFiles(t *testing.T, more uint64) (restore func()) {
+// limitFiles lets this process open only a few more files until restore is called.
+func limitFiles(t *testing.T, count uint64) (restore func()) {
 	t.Helper()
-	var before syscall.Rlimit
-	free, err := unix.Dup(0)
+	var oldLimit syscall.Rlimit
+	firstFree, err := unix.Dup(0)
 	if err == nil {
-		err = errors.Join(unix.Close(free), syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
+		err = errors.Join(unix.Close(firstFree), syscall.Getrlimit(syscall.RLIMIT_NOFILE, &oldLimit))
 	}
 	if err == nil {
-		err = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(free) + more, Max: before.Max})
+		err = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(firstFree) + count, Max: oldLimit.Max})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	return func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &oldLimit); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listen listens on an address that another socket may already be bound to. See occupy.
+// listen listens on an address, even if occupy has bound a socket to it.
 func listen(addr string) (net.Listener, error) {
 	var l net.ListenConfig
 	l.Control = func(_, _ string, c syscall.RawConn) error {
@@ -26,7 +26,7 @@ func listen(addr string) (net.Listener, error) {
 
 func setReusePort(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }
 
-// setReuseAddr allows a socket to bind to a port whose last connection is in the TIME_WAIT state.
+// setReuseAddr lets a socket bind to a port whose last connection is in the TIME_WAIT state.
 func setReuseAddr(c syscall.RawConn) error {
 	var err error
 	if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) }); e != nil {
@@ -38,20 +38,20 @@ func setReuseAddr(c syscall.RawConn) error {
 // stateEstablished is the TCP state of a connection that neither end has closed.
 const stateEstablished = 1
 
-// whileConnected returns a context that is canceled when the client closes its connection. It
-// reads no data. Nothing else may read from the connection until done has returned.
+// whileConnected returns a context that is canceled when the client closes its connection. It reads
+// no data. Nothing else may read from the connection until done has returned.
 func whileConnected(ctx context.Context, client *net.TCPConn) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	raw, err := client.SyscallConn()
+	rawConn, err := client.SyscallConn()
 	if err != nil {
-		cancel() // it is closed
+		cancel() // the connection is closed
 		return ctx, cancel
 	}
-	watched := make(chan struct{})
+	watchDone := make(chan struct{})
 	go func() {
-		defer close(watched)
-		// The function is called each time that data or the end of the stream has arrived.
-		raw.Read(func(fd uintptr) bool {
+		defer close(watchDone)
+		// Read calls the function whenever data or the end of the stream arrives.
+		rawConn.Read(func(fd uintptr) bool {
 			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 			if err == nil && info.State == stateEstablished {
 				return false
@@ -62,7 +62,7 @@ func whileConnected(ctx context.Context, client *net.TCPConn) (_ context.Context
 	}()
 	return ctx, func() {
 		client.SetReadDeadline(time.Unix(1, 0))
-		<-watched
+		<-watchDone
 		client.SetReadDeadline(time.Time{})
 		cancel()
 	}
@@ -77,7 +77,7 @@ func refuse(host string) (addr string, release func() error, err error) {
 	return bind(netip.AddrPortFrom(a, 0), false)
 }
 
-// occupy reserves the address of a listener created by listen, so that it refuses connections once
+// occupy reserves the address of a listener created by listen. The address refuses connections once
 // the listener is closed.
 func occupy(addr string) (release func() error, err error) {
 	a, err := netip.ParseAddrPort(addr)
@@ -88,24 +88,24 @@ func occupy(addr string) (release func() error, err error) {
 	return release, err
 }
 
-func bind(a netip.AddrPort, shared bool) (addr string, release func() error, err error) {
+func bind(a netip.AddrPort, reusePort bool) (addr string, release func() error, err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return "", nil, fmt.Errorf("reserve an address that refuses connections: %w", err)
 	}
-	if shared {
+	if reusePort {
 		err = setReusePort(fd)
 	}
 	if err == nil {
 		err = unix.Bind(fd, &unix.SockaddrInet4{Addr: a.Addr().As4(), Port: int(a.Port())})
 	}
-	var name unix.Sockaddr
+	var sockname unix.Sockaddr
 	if err == nil {
-		name, err = unix.Getsockname(fd)
+		sockname, err = unix.Getsockname(fd)
 	}
 	if err != nil {
 		unix.Close(fd)
 		return "", nil, fmt.Errorf("reserve an address that refuses connections: %w", err)
 	}
-	return netip.AddrPortFrom(a.Addr(), uint16(name.(*unix.SockaddrInet4).Port)).String(), func() error { return unix.Close(fd) }, nil
+	return netip.AddrPortFrom(a.Addr(), uint16(sockname.(*unix.SockaddrInet4).Port)).String(), func() error { return unix.Close(fd) }, nil
 }

@@ -12,21 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tracing is per thread, and a process keeps its ID only if its first thread executes the program.
-// So the main goroutine of a gate must stay on that thread.
+// A gate's main goroutine must stay on the first thread: tracing is per thread, and only if the first
+// thread executes the program does the process have the same ID afterward.
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == GateVerb {
 		runtime.LockOSThread()
 	}
 }
 
-// gateSignal is the signal with which a tracer opens a gate. A signal is needed because a gate in
-// its own PID namespace can't see a tracer outside of it. Other programs ignore this signal.
+// gateSignal is sent by a tracer to open a gate. A signal is necessary, because a gate in its own
+// PID namespace can't see a tracer outside. Other programs ignore this signal.
 const gateSignal = unix.SIGWINCH
 
-// Gate waits until this process is traced, and then executes a program, so that the tracer can
-// stop it before the program's first instruction. Gate returns only if it fails. It must be called
-// on the main goroutine.
+// Gate waits until this process is traced, and then executes a program, so that the tracer can stop
+// the process before the program's first instruction. Gate returns only if it fails. It must be
+// called on the main goroutine.
 func Gate(program []string) error {
 	if len(program) == 0 {
 		return errors.New("open the gate: no program given")

@@ -2,5 +2,5 @@
 
 package vdso
 
-// Gate always fails, because gates are supported only on Linux.
+// Gate always fails, because gates need Linux.
 func Gate([]string) error { return Available() }

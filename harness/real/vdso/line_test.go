@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// line.at agrees with arbitrary-precision arithmetic.
+// line.timeAt agrees with arbitrary-precision arithmetic.
 func TestLineIsExact(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {
@@ -14,7 +14,7 @@ func TestLineIsExact(t *testing.T) {
 		at := l.Real0 + random.Int64N(1e17) - 5e16
 		want := new(big.Int).Mul(big.NewInt(at-l.Real0), big.NewInt(l.Rate))
 		want.Rsh(want, 32).Add(want, big.NewInt(l.Fake0))
-		if got := l.at(at); !want.IsInt64() || got != want.Int64() {
+		if got := l.timeAt(at); !want.IsInt64() || got != want.Int64() {
 			t.Fatalf("%+v at %d: %d, want %v", l, at, got, want)
 		}
 	}
@@ -22,20 +22,20 @@ func TestLineIsExact(t *testing.T) {
 
 func TestLineAdjustments(t *testing.T) {
 	const s = int64(1e9)
-	if got := correctLine.at(7*s + 1); got != 7*s+1 {
+	if got := correctLine.timeAt(7*s + 1); got != 7*s+1 {
 		t.Errorf("a correct clock shows %d", got)
 	}
-	jumped := correctLine.adjusted(10*s, 3*s, 1)
-	fast := jumped.adjusted(20*s, 0, 2)
-	slow := fast.adjusted(30*s, 0, 0.5)
+	jumpLine := correctLine.afterChange(10*s, 3*s, 1)
+	fastLine := jumpLine.afterChange(20*s, 0, 2)
+	slowLine := fastLine.afterChange(30*s, 0, 0.5)
 	for _, c := range []struct {
 		l        line
 		at, want int64
 	}{
-		{jumped, 10 * s, 13 * s}, {jumped, 20 * s, 23 * s}, {fast, 20 * s, 23 * s}, {fast, 30 * s, 43 * s},
-		{slow, 30 * s, 43 * s}, {slow, 40 * s, 48 * s}, {slow.adjusted(40*s, -8*s, 1), 41 * s, 41 * s},
+		{jumpLine, 10 * s, 13 * s}, {jumpLine, 20 * s, 23 * s}, {fastLine, 20 * s, 23 * s}, {fastLine, 30 * s, 43 * s},
+		{slowLine, 30 * s, 43 * s}, {slowLine, 40 * s, 48 * s}, {slowLine.afterChange(40*s, -8*s, 1), 41 * s, 41 * s},
 	} {
-		if got := c.l.at(c.at); got != c.want {
+		if got := c.l.timeAt(c.at); got != c.want {
 			t.Errorf("%+v shows %d at %d, want %d", c.l, got, c.at, c.want)
 		}
 	}

@@ -16,34 +16,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine holds the clocks of one machine. The clocks of the zero value are correct. A change of
-// rate affects the wall clock and, if Monotonic is set, the monotonic clock. A jump changes only
-// the wall clock, as settimeofday does.
+// Machine holds the clocks of one machine. The zero value has correct clocks. A rate change affects
+// the wall clock and, if Monotonic is set, the monotonic clock. A jump changes just the wall clock,
+// as settimeofday does.
 type Machine struct {
 	Monotonic bool
 
-	mu    sync.Mutex
-	lines [2]line  // see ClockState
-	mem   *os.File // memory of the current or last process
-	at    int64    // address of the control block in it
-	count [2]uint64
+	mu          sync.Mutex
+	lines       [2]line  // see ClockState
+	mem         *os.File // memory of the latest process
+	controlAddr int64    // address of the control block in mem
+	count       [2]uint64
 }
 
-// Available returns nil, because this system allows giving processes wrong clocks.
+// Available returns nil, because clocks can be changed on this system.
 func Available() error { return nil }
 
 var clockIDs = [2]int32{wall: unix.CLOCK_REALTIME, monotonic: unix.CLOCK_MONOTONIC}
 
-// leadTime is how long before its effect a change is written to the process. It ensures that the
-// process switches to the new line at a definite instant, and that a clock that is slowed down
-// does not go back by the duration of the write.
+// leadTime is the time between writing a change to the process and its effect. It ensures that the
+// process switches to the new line at a definite instant, and that slowing a clock down does not
+// set it back by the duration of the write.
 const leadTime = time.Millisecond
 
 // Start patches a process that starts on the machine, so that it reads the machine's clocks. The
-// calling thread must be the tracer of the process, which must be stopped before its first
-// instruction.
+// calling thread must be its tracer, and the process must be stopped before its first instruction.
 func (m *Machine) Start(pid int) error {
-	mem, at, err := patch(pid)
+	mem, controlAddr, err := patch(pid)
 	if err != nil {
 		return err
 	}
@@ -52,8 +51,8 @@ func (m *Machine) Start(pid int) error {
 	if m.mem != nil {
 		m.mem.Close()
 	}
-	m.mem, m.at, m.count = mem, at, [2]uint64{}
-	// Write the lines twice, as the older and the newer ones, so that they apply to all times.
+	m.mem, m.controlAddr, m.count = mem, controlAddr, [2]uint64{}
+	// Write the lines as both the older and the newer ones, so that they apply to all times.
 	for range 2 {
 		lines := [2]line{m.clockState().line(wall), m.clockState().line(monotonic)}
 		if err := errors.Join(m.prepare(lines), m.activate(lines)); err != nil {
@@ -63,37 +62,37 @@ func (m *Machine) Start(pid int) error {
 	return nil
 }
 
-// Adjust moves the wall clock by the duration by, and makes the clocks run at the given rate from
-// then on. It returns once the change is in effect. from and to are bounds, in true time, on when
-// it took effect. If no process is running, the next one starts with the changed clocks.
-func (m *Machine) Adjust(by time.Duration, rate float64) (from, to time.Duration, err error) {
+// Adjust makes the wall clock jump by step and sets the rate of the clocks. It returns once the
+// change is in effect. The change took effect at some instant of true time between from and to. If
+// no process is running, the next one starts with the changed clocks.
+func (m *Machine) Adjust(step time.Duration, rate float64) (from, to time.Duration, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for try := 1; ; try++ {
-		at := now(monotonic) + int64(leadTime)
-		shown, err := m.clockState().Adjusted(time.Duration(at), by, rate, m.Monotonic)
+	for attempt := 1; ; attempt++ {
+		at := readClock(monotonic) + int64(leadTime)
+		state, err := m.clockState().AfterChange(time.Duration(at), step, rate, m.Monotonic)
 		if err != nil {
 			return 0, 0, err
 		}
-		lines := shown.Lines
-		// A process that has ended has no memory. The next one starts with the new line.
+		lines := state.Lines
+		// A process that has exited has no memory. The next one starts with the new lines.
 		if err := m.prepare(lines); err != nil && !errors.Is(err, errEnded) {
 			return 0, 0, fmt.Errorf("change a clock: %w", err)
 		}
-		if now(monotonic) > at-int64(leadTime)/2 && try < maxTries {
-			continue // this thread was preempted; nothing is in effect yet
+		if readClock(monotonic) > at-int64(leadTime)/2 && attempt < maxTries {
+			continue // this thread was preempted; no change is in effect yet
 		}
 		if err := m.activate(lines); err != nil && !errors.Is(err, errEnded) {
 			return 0, 0, fmt.Errorf("change a clock: %w", err)
 		}
-		written := now(monotonic)
+		writeEnd := readClock(monotonic)
 		m.lines = lines
 		time.Sleep(leadTime)
-		return time.Duration(at), time.Duration(max(at, written)), nil
+		return time.Duration(at), time.Duration(max(at, writeEnd)), nil
 	}
 }
 
-// Close stops accessing the process. The clocks keep their state.
+// Close stops accessing the process. The clocks stay as they are.
 func (m *Machine) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,11 +112,11 @@ func (m *Machine) ClockState() ClockState {
 }
 
 func (m *Machine) clockState() ClockState {
-	return ClockState{Lines: m.lines, Offset: ClockOffset(func() int64 { return now(monotonic) }, func() int64 { return now(wall) })}
+	return ClockState{Lines: m.lines, Offset: ClockOffset(func() int64 { return readClock(monotonic) }, func() int64 { return readClock(wall) })}
 }
 
-// SetClockState sets the clocks to the state of another machine's clocks. It must be called before
-// a process starts.
+// SetClockState copies the state of another machine's clocks. It must be called before a process
+// starts.
 func (m *Machine) SetClockState(s ClockState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,9 +125,9 @@ func (m *Machine) SetClockState(s ClockState) {
 
 var errEnded = errors.New("the process has ended")
 
-// blockAddr returns the address of a clock in the control block, and slotAddr that of its older
-// line.
-func (m *Machine) blockAddr(which int) int64 { return m.at + int64(which)*64 }
+// blockAddr returns the address of a clock in the control block, and slotAddr the address of the
+// clock's older line.
+func (m *Machine) blockAddr(which int) int64 { return m.controlAddr + int64(which)*64 }
 func (m *Machine) slotAddr(which int) int64 {
 	return m.blockAddr(which) + 8 + int64((m.count[which]+1)&1)*24
 }
@@ -166,14 +165,14 @@ func encode(w ...uint64) (b []byte) {
 }
 
 // writeMemory writes to the process's memory and reads the data back.
-func (m *Machine) writeMemory(b []byte, at int64) error {
+func (m *Machine) writeMemory(b []byte, addr int64) error {
 	if m.mem == nil {
 		return errEnded
 	}
 	fd, got := int(m.mem.Fd()), make([]byte, len(b))
-	n, err := unix.Pwrite(fd, b, at)
+	n, err := unix.Pwrite(fd, b, addr)
 	if err == nil {
-		n, err = unix.Pread(fd, got, at)
+		n, err = unix.Pread(fd, got, addr)
 	}
 	switch {
 	case err != nil:
@@ -186,8 +185,8 @@ func (m *Machine) writeMemory(b []byte, at int64) error {
 	return nil
 }
 
-// now reads a correct clock by making the system call itself.
-func now(which int) int64 {
+// readClock reads a correct clock with a system call.
+func readClock(which int) int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(clockIDs[which], &ts); err != nil {
 		panic("clock_gettime: " + err.Error()) // can't fail on Linux
@@ -195,20 +194,20 @@ func now(which int) int64 {
 	return ts.Nano()
 }
 
-// page is the page size. Two pages are mapped into the process: one for code and one for the
-// control block.
-const page = 4096
+// pageSize is the size of a memory page. The process gets two extra pages, one for code and one for
+// the control block.
+const pageSize = 4096
 
 // patchedFuncs lists the vDSO functions that return the time, in the order of their numbers in the
 // machine code.
 var patchedFuncs = []string{"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time"}
 
-// jumpSize is how many bytes of a function are overwritten.
+// jumpSize is the number of overwritten bytes of a function.
 const jumpSize = 12
 
 // patch rewrites the vDSO of a process that the calling thread traces and that is stopped before
 // its first instruction. It returns the process's memory and the address of the zeroed control
-// block in it.
+// block.
 func patch(pid int) (mem *os.File, control int64, err error) {
 	mem, err = os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0)
 	if err != nil {
@@ -229,34 +228,34 @@ func patch(pid int) (mem *os.File, control int64, err error) {
 	}
 	syscallOffset := bytes.Index(image, []byte{0x0f, 0x05}) // a syscall instruction in the vDSO
 	if syscallOffset < 0 {
-		return nil, 0, errors.New("the vDSO makes no system call")
+		return nil, 0, errors.New("the vDSO contains no syscall instruction")
 	}
-	call := base + uint64(syscallOffset)
-	code, err := inject(pid, call, unix.SYS_MMAP, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON, ^uint64(0), 0)
+	syscallAddr := base + uint64(syscallOffset)
+	code, err := inject(pid, syscallAddr, unix.SYS_MMAP, 0, 2*pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON, ^uint64(0), 0)
 	if err != nil {
 		return nil, 0, fmt.Errorf("map two pages in process %d: %w", pid, err)
 	}
-	text, stubs := codePage(code, code+page)
+	text, stubs := codePage(code, code+pageSize)
 	if _, err := mem.WriteAt(text, int64(code)); err != nil {
 		return nil, 0, fmt.Errorf("write code into process %d: %w", pid, err)
 	}
-	if _, err := inject(pid, call, unix.SYS_MPROTECT, code, page, unix.PROT_READ|unix.PROT_EXEC, 0, 0, 0); err != nil {
+	if _, err := inject(pid, syscallAddr, unix.SYS_MPROTECT, code, pageSize, unix.PROT_READ|unix.PROT_EXEC, 0, 0, 0); err != nil {
 		return nil, 0, fmt.Errorf("protect code of process %d: %w", pid, err)
 	}
 	for i, name := range patchedFuncs {
-		at, ok := functions[name]
+		addr, ok := functions[name]
 		if !ok {
-			continue // only clock_gettime is required
+			continue // just clock_gettime is required
 		}
-		if _, err := unix.PtracePokeText(pid, uintptr(at), jumpCode(stubs[i])); err != nil {
+		if _, err := unix.PtracePokeText(pid, uintptr(addr), jumpCode(stubs[i])); err != nil {
 			return nil, 0, fmt.Errorf("rewrite %s of process %d: %w", name, pid, err)
 		}
 	}
-	return mem, int64(code + page), nil
+	return mem, int64(code + pageSize), nil
 }
 
-// codePage returns the contents of the code page, which consists of the clock function and a stub
-// for each patched vDSO function, and the addresses of the stubs.
+// codePage returns the contents of the code page and the addresses of its stubs. The page consists
+// of the clock function and a stub for each patched vDSO function.
 func codePage(code, control uint64) (text []byte, stubs []uint64) {
 	text = machineCode()
 	for which := range patchedFuncs {
@@ -279,7 +278,7 @@ func jumpCode(to uint64) []byte {
 
 func fakeAddr() uintptr
 
-// machineCode returns a copy of the assembled clock function, up to the marker at its end.
+// machineCode returns a copy of the assembled clock function, up to its end marker.
 func machineCode() []byte {
 	var p *byte
 	*(*uintptr)(unsafe.Pointer(&p)) = fakeAddr() // code never moves
@@ -316,31 +315,30 @@ func symbols(base uint64, image []byte) (map[string]uint64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the vDSO: %w", err)
 	}
-	all, err := f.DynamicSymbols()
+	syms, err := f.DynamicSymbols()
 	if err != nil {
 		return nil, fmt.Errorf("read the vDSO's symbols: %w", err)
 	}
-	found := map[string]uint64{}
-	for _, s := range all {
+	addrs := map[string]uint64{}
+	for _, s := range syms {
 		if s.Size >= jumpSize {
-			found[s.Name] = base + s.Value // it is linked at 0
+			addrs[s.Name] = base + s.Value // the vDSO is linked at 0
 		}
 	}
-	if _, ok := found[patchedFuncs[0]]; !ok {
+	if _, ok := addrs[patchedFuncs[0]]; !ok {
 		return nil, errors.New("the vDSO has no " + patchedFuncs[0])
 	}
-	return found, nil
+	return addrs, nil
 }
 
-// inject makes a stopped process execute one system call, using the syscall instruction at the
-// address at.
-func inject(pid int, at, number, a, b, c, d, e, f uint64) (uint64, error) {
-	var before, after unix.PtraceRegs
-	if err := unix.PtraceGetRegs(pid, &before); err != nil {
+// inject makes a stopped process execute one system call, with the syscall instruction at addr.
+func inject(pid int, addr, number, a, b, c, d, e, f uint64) (uint64, error) {
+	var oldRegs, newRegs unix.PtraceRegs
+	if err := unix.PtraceGetRegs(pid, &oldRegs); err != nil {
 		return 0, err
 	}
-	r := before
-	r.Rip, r.Rax, r.Orig_rax = at, number, ^uint64(0) // the interrupted system call must not be restarted
+	r := oldRegs
+	r.Rip, r.Rax, r.Orig_rax = addr, number, ^uint64(0) // the interrupted system call must not be restarted
 	r.Rdi, r.Rsi, r.Rdx, r.R10, r.R8, r.R9 = a, b, c, d, e, f
 	if err := unix.PtraceSetRegs(pid, &r); err != nil {
 		return 0, err
@@ -355,27 +353,27 @@ func inject(pid int, at, number, a, b, c, d, e, f uint64) (uint64, error) {
 	if !status.Stopped() || status.StopSignal() != unix.SIGTRAP {
 		return 0, fmt.Errorf("%w: a single step ended with status %#x", ErrSignaled, uint32(status))
 	}
-	if err := unix.PtraceGetRegs(pid, &after); err != nil {
+	if err := unix.PtraceGetRegs(pid, &newRegs); err != nil {
 		return 0, err
 	}
-	if err := unix.PtraceSetRegs(pid, &before); err != nil {
+	if err := unix.PtraceSetRegs(pid, &oldRegs); err != nil {
 		return 0, err
 	}
-	if v := int64(after.Rax); v < 0 && v > -page {
+	if v := int64(newRegs.Rax); v < 0 && v > -pageSize {
 		return 0, unix.Errno(-v)
 	}
-	return after.Rax, nil
+	return newRegs.Rax, nil
 }
 
-// gateTimeout is the time limit for the engine to start a gate, and for the gate to execute its
+// gateTimeout limits the time for the engine to start a gate, and for the gate to execute its
 // program.
 const gateTimeout = 10 * time.Second
 
-// StartGate is like Start, but for a process that waits at a Gate and need not be our child. It lets
-// the process through and returns once the program runs with the machine's clocks. Meanwhile nothing
-// else in this process may call wait on it.
+// StartGate is like Start, but for a process that waits at a Gate and need not be our child. It
+// lets the process through the gate and returns once the program runs with the machine's clocks. In
+// the meantime, nothing else in this process may wait for it.
 func (m *Machine) StartGate(pid int) error {
-	runtime.LockOSThread() // a traced process accepts requests from one thread only
+	runtime.LockOSThread() // a traced process accepts requests from just one thread
 	defer runtime.UnlockOSThread()
 	if err := awaitGate(pid); err != nil {
 		return err
@@ -388,8 +386,9 @@ func (m *Machine) StartGate(pid int) error {
 		err = withSignalsBlocked(pid, func() error { return m.Start(pid) })
 	}
 	if err != nil {
-		// It must not continue with true clocks. In its own container it can't be killed this way, and stays
-		// stopped until this process ends. The result is ignored because the process may be gone already.
+		// The process must not continue with true clocks. In its own container, it can't be killed this
+		// way and stays stopped until this process exits. The error is ignored, because the process may
+		// already be gone.
 		unix.Kill(pid, unix.SIGKILL)
 		return err
 	}
@@ -399,10 +398,10 @@ func (m *Machine) StartGate(pid int) error {
 // awaitGate waits until a process has become a gate.
 func awaitGate(pid int) error {
 	for end := time.Now().Add(gateTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		switch at, err := isGate(pid); {
+		switch atGate, err := isGate(pid); {
 		case err != nil:
-			return fmt.Errorf("process %d ended before it reached its gate: %w", pid, err)
-		case at:
+			return fmt.Errorf("process %d exited before it reached its gate: %w", pid, err)
+		case atGate:
 			return nil
 		}
 	}
@@ -411,13 +410,13 @@ func awaitGate(pid int) error {
 
 // isGate reports whether a process is still a gate.
 func isGate(pid int) (bool, error) {
-	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	// The path of a dynamic loader may precede the verb.
-	return bytes.Contains(line, []byte("\x00"+GateVerb+"\x00")), err
+	return bytes.Contains(cmdline, []byte("\x00"+GateVerb+"\x00")), err
 }
 
-// seize starts to trace a process without stopping it. The process stops when it has executed a
-// program. It is killed if this process exits before it stops tracing.
+// seize starts to trace a process without stopping it. The process stops once it has executed a
+// program. It is killed if this process exits while tracing it.
 func seize(pid int) error {
 	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, unix.PTRACE_O_TRACEEXEC|unix.PTRACE_O_EXITKILL, 0, 0)
 	if errno != 0 {
@@ -436,12 +435,12 @@ func awaitExec(pid int) error {
 			return err
 		}
 		if status.TrapCause() == unix.PTRACE_EVENT_EXEC {
-			// This may have been the exec of the gate itself, whose name shows a moment earlier.
-			if at, err := isGate(pid); err != nil || !at {
+			// This may be the exec of the gate itself, whose name appears a moment earlier.
+			if atGate, err := isGate(pid); err != nil || !atGate {
 				break
 			}
 		}
-		// A pending signal is delivered. Any other stop was not ours.
+		// Deliver a pending signal. Ignore other stops.
 		signal := status.StopSignal()
 		if status>>16 != 0 {
 			signal = 0
@@ -450,8 +449,7 @@ func awaitExec(pid int) error {
 			return err
 		}
 	}
-	// The process is still inside the exec call, whose completion would overwrite the registers
-	// that we set.
+	// The process is still in the exec call, whose completion would overwrite registers set by us.
 	if err := unix.PtraceSyscall(pid, 0); err != nil {
 		return err
 	}
@@ -462,19 +460,19 @@ func awaitExec(pid int) error {
 	return err
 }
 
-// withSignalsBlocked blocks the signals of a stopped process while f steps through it. They come
-// from the gate's Go runtime, which uses SIGURG for preemption, and stay pending.
+// withSignalsBlocked blocks the signals of a stopped process while f steps through it. The signals
+// come from the gate's Go runtime, which uses SIGURG for preemption, and stay pending.
 func withSignalsBlocked(pid int, f func() error) error {
-	var before uint64
-	if err := signalMask(unix.PTRACE_GETSIGMASK, pid, &before); err != nil {
+	var oldMask uint64
+	if err := signalMask(unix.PTRACE_GETSIGMASK, pid, &oldMask); err != nil {
 		return err
 	}
-	step := uint64(1) << (unix.SIGTRAP - 1) // the signal that ends a single step
-	none := ^step
-	if err := signalMask(unix.PTRACE_SETSIGMASK, pid, &none); err != nil {
+	trapMask := uint64(1) << (unix.SIGTRAP - 1) // the signal after a single step
+	blockMask := ^trapMask
+	if err := signalMask(unix.PTRACE_SETSIGMASK, pid, &blockMask); err != nil {
 		return err
 	}
-	return errors.Join(f(), signalMask(unix.PTRACE_SETSIGMASK, pid, &before))
+	return errors.Join(f(), signalMask(unix.PTRACE_SETSIGMASK, pid, &oldMask))
 }
 
 func signalMask(request uintptr, pid int, mask *uint64) error {
@@ -485,13 +483,13 @@ func signalMask(request uintptr, pid int, mask *uint64) error {
 	return nil
 }
 
-// signalGate sends the signal that opens a gate until stop is called. It sends the signal
-// repeatedly, because one that arrives before the gate is ready for it has no effect.
+// signalGate sends the signal that opens a gate until stop is called. It repeats the signal,
+// because a signal that arrives before the gate is ready has no effect.
 func signalGate(pid int) (stop func()) {
 	tick, done := time.NewTicker(time.Millisecond), make(chan bool)
 	go func() {
 		for {
-			unix.Kill(pid, gateSignal) // if the process has ended, its tracer notices
+			unix.Kill(pid, gateSignal) // if the process has exited, its tracer notices
 			select {
 			case <-tick.C:
 			case <-done:
@@ -514,7 +512,7 @@ func awaitStop(pid int) (status unix.WaitStatus, err error) {
 		case err != nil:
 			return status, fmt.Errorf("wait for process %d: %w", pid, err)
 		case !status.Stopped():
-			return status, fmt.Errorf("process %d ended at its gate: status %#x", pid, uint32(status))
+			return status, fmt.Errorf("process %d exited at its gate: status %#x", pid, uint32(status))
 		default:
 			return status, nil
 		}

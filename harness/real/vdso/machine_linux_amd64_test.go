@@ -12,7 +12,7 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// The test binary also serves as the process whose clocks are changed.
+// The test binary is also the process whose clocks are changed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -29,42 +29,42 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// watch reads its clocks continuously. For each line on stdin, it prints what they showed last,
-// and by how much its monotonic clock has gone back at most.
+// watch reads its clocks continuously. For each line on stdin, it prints the latest reading and the
+// largest step back of its monotonic clock.
 func watch() {
-	asked := make(chan bool)
+	requests := make(chan bool)
 	go func() {
-		defer close(asked)
+		defer close(requests)
 		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-			asked <- true
+			requests <- true
 		}
 	}()
-	began := time.Now()
-	var last, back time.Duration
+	start := time.Now()
+	var last, maxStepBack time.Duration
 	for {
 		select {
-		case _, ok := <-asked:
+		case _, ok := <-requests:
 			if !ok {
 				return
 			}
-			s := readClocks(began)
+			s := readClocks(start)
 			for try := 1; try < maxTries && s.to-s.from > maxGap; try++ {
-				if next := readClocks(began); next.to-next.from < s.to-s.from {
+				if next := readClocks(start); next.to-next.from < s.to-s.from {
 					s = next
 				}
 			}
-			fmt.Println(int64(s.from), s.wall, int64(s.mono), int64(s.to), int64(back))
+			fmt.Println(int64(s.from), s.wall, int64(s.mono), int64(s.to), int64(maxStepBack))
 		default:
-			now := time.Since(began)
-			back, last = max(back, last-now), now
+			now := time.Since(start)
+			maxStepBack, last = max(maxStepBack, last-now), now
 		}
 	}
 }
 
 // readClocks reads all clocks once. The thread may be preempted between the readings.
-func readClocks(began time.Time) (s reading) {
+func readClocks(start time.Time) (s reading) {
 	s.from = proc.TrueClock()
-	s.wall, s.mono = time.Now().UnixNano(), time.Since(began)
+	s.wall, s.mono = time.Now().UnixNano(), time.Since(start)
 	s.to = proc.TrueClock()
 	return s
 }
@@ -76,7 +76,7 @@ type watchedProcess struct {
 	out *bufio.Reader
 }
 
-func start(t *testing.T, m *Machine) watchedProcess {
+func startWatched(t *testing.T, m *Machine) watchedProcess {
 	t.Helper()
 	group, err := proc.NewGroup(t.TempDir())
 	if err != nil {
@@ -104,20 +104,20 @@ func start(t *testing.T, m *Machine) watchedProcess {
 }
 
 type reading struct {
-	from, to, mono, back time.Duration
-	wall                 int64
+	from, to, mono, stepBack time.Duration
+	wall                     int64
 }
 
 func (w watchedProcess) read() (s reading) {
 	w.Helper()
 	fmt.Fprintln(w.in)
-	if _, err := fmt.Fscan(w.out, &s.from, &s.wall, &s.mono, &s.to, &s.back); err != nil {
+	if _, err := fmt.Fscan(w.out, &s.from, &s.wall, &s.mono, &s.to, &s.stepBack); err != nil {
 		w.Fatal(err)
 	}
 	return s
 }
 
-// checkAhead checks how far the process's wall clock is ahead of the true one.
+// checkAhead checks how far the process's wall clock is ahead of a correct one.
 func (w watchedProcess) checkAhead(what string, want time.Duration) {
 	w.Helper()
 	s := w.read()
@@ -129,19 +129,19 @@ func (w watchedProcess) checkAhead(what string, want time.Duration) {
 	}
 }
 
-func (w watchedProcess) adjust(by time.Duration, rate float64) {
+func (w watchedProcess) adjust(step time.Duration, rate float64) {
 	w.Helper()
-	if _, _, err := w.Adjust(by, rate); err != nil {
+	if _, _, err := w.Adjust(step, rate); err != nil {
 		w.Fatal(err)
 	}
 }
 
-// speed gives bounds on how fast a clock ran between two readings.
-type speed struct{ least, most float64 }
+// speed gives bounds on a clock's rate between two readings.
+type speed struct{ min, max float64 }
 
-func (s speed) String() string { return fmt.Sprintf("%.4f to %.4f", s.least, s.most) }
+func (s speed) String() string { return fmt.Sprintf("%.4f to %.4f", s.min, s.max) }
 
-func (s speed) isNear(want float64) bool { return s.least < want+0.01 && s.most > want-0.01 }
+func (s speed) isNear(want float64) bool { return s.min < want+0.01 && s.max > want-0.01 }
 
 // speeds measures how fast the process's clocks run.
 func (w watchedProcess) speeds() (wall, mono speed) {
@@ -149,13 +149,15 @@ func (w watchedProcess) speeds() (wall, mono speed) {
 	a := w.read()
 	time.Sleep(50 * time.Millisecond)
 	b := w.read()
-	bounds := func(ran float64) speed { return speed{ran / float64(b.to-a.from), ran / float64(b.from-a.to)} }
+	bounds := func(advance float64) speed {
+		return speed{advance / float64(b.to-a.from), advance / float64(b.from-a.to)}
+	}
 	return bounds(float64(b.wall - a.wall)), bounds(float64(b.mono - a.mono))
 }
 
 func TestJumpChangesOnlyWallClock(t *testing.T) {
-	w := start(t, &Machine{Monotonic: true})
-	w.checkAhead("untouched", 0)
+	w := startWatched(t, &Machine{Monotonic: true})
+	w.checkAhead("unchanged", 0)
 	before := w.read()
 	w.adjust(11*time.Second, 1)
 	w.checkAhead("set forward", 11*time.Second)
@@ -169,12 +171,12 @@ func TestJumpChangesOnlyWallClock(t *testing.T) {
 }
 
 func TestRateAppliesToConfiguredClocks(t *testing.T) {
-	for _, both := range []bool{true, false} {
-		w := start(t, &Machine{Monotonic: both})
+	for _, bothClocks := range []bool{true, false} {
+		w := startWatched(t, &Machine{Monotonic: bothClocks})
 		for _, rate := range []float64{2, 0.5, 1.1, 1} {
 			w.adjust(0, rate)
 			want := rate
-			if !both {
+			if !bothClocks {
 				want = 1
 			}
 			if wall, mono := w.speeds(); !wall.isNear(rate) || !mono.isNear(want) {
@@ -186,19 +188,19 @@ func TestRateAppliesToConfiguredClocks(t *testing.T) {
 
 // Programs fail if their monotonic clock goes back.
 func TestMonotonicClockNeverGoesBack(t *testing.T) {
-	w := start(t, &Machine{Monotonic: true})
-	var late time.Duration // how late changes were written: at triple speed the clock goes back by up to that
+	w := startWatched(t, &Machine{Monotonic: true})
+	var maxLateness time.Duration // maximum lateness of a change; at triple speed, the clock goes back by up to three times this
 	for range 50 {
 		for _, rate := range []float64{3, 0.3} {
 			from, to, err := w.Adjust(0, rate)
 			if err != nil {
 				t.Fatal(err)
 			}
-			late = max(late, to-from)
+			maxLateness = max(maxLateness, to-from)
 		}
 	}
-	if s := w.read(); s.back > 3*late {
-		t.Errorf("it went back by %v, but no change was more than %v late", s.back, late)
+	if s := w.read(); s.stepBack > 3*maxLateness {
+		t.Errorf("the clock went back by %v, but no change was more than %v late", s.stepBack, maxLateness)
 	}
 }
 
@@ -207,11 +209,11 @@ func TestNextProcessInheritsClocks(t *testing.T) {
 	if _, _, err := m.Adjust(time.Hour, 1); err != nil {
 		t.Fatal(err)
 	}
-	start(t, m).checkAhead("first", time.Hour)
-	w := start(t, m)
+	startWatched(t, m).checkAhead("first", time.Hour)
+	w := startWatched(t, m)
 	w.checkAhead("second", time.Hour)
 	w.adjust(0, 2)
-	if wall, _ := start(t, m).speeds(); !wall.isNear(2) {
+	if wall, _ := startWatched(t, m).speeds(); !wall.isNear(2) {
 		t.Errorf("the third process's clock runs at %v", wall)
 	}
 }
@@ -223,7 +225,7 @@ func TestAdjustRejectsInvalidValues(t *testing.T) {
 		rate float64
 	}{{0, 0}, {0, -1}, {0, 1e9}, {-100 * 365 * 24 * time.Hour, 1}} {
 		if _, _, err := m.Adjust(c.by, c.rate); err == nil || !strings.Contains(err.Error(), "change a clock") {
-			t.Errorf("changed by %v at rate %g: %v", c.by, c.rate, err)
+			t.Errorf("Adjust(%v, %g): %v", c.by, c.rate, err)
 		}
 	}
 	if err := m.Start(os.Getpid()); err == nil {

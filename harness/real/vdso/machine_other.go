@@ -8,26 +8,22 @@ import (
 	"time"
 )
 
-// Machine has clocks that can't be changed on this system.
+// Machine has correct clocks, because they can't be changed on this system.
 type Machine struct{ Monotonic bool }
 
-// Available returns why this system does not allow giving processes wrong clocks.
+// Available returns why clocks can't be changed on this system.
 func Available() error {
-	return errors.New("it needs Linux on amd64, this is " + runtime.GOOS + " on " + runtime.GOARCH)
+	return errors.New("clock faults need Linux on amd64, this is " + runtime.GOOS + " on " + runtime.GOARCH)
 }
 
-// Start always fails.
 func (*Machine) Start(int) error { return Available() }
 
-// StartGate always fails.
 func (*Machine) StartGate(int) error { return Available() }
 
-// Adjust always fails.
 func (*Machine) Adjust(time.Duration, float64) (from, to time.Duration, err error) {
 	return 0, 0, Available()
 }
 
-// Close does nothing.
 func (*Machine) Close() error { return nil }
 
 // ClockState returns correct clocks.

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// update rewrites the stories with redis-server's replies, for review.
+// update enables rewriting the stories with redis-server's replies, for review.
 var update = flag.Bool("update", false, "write the replies of a real redis-server into testdata/conformance/*.txt")
 
 // Stories spend most of their time waiting, so it is faster to run more of them in parallel than
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func readStories(t *testing.T) (all []*Story) {
+func readStories(t *testing.T) (stories []*Story) {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/conformance/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -32,12 +32,12 @@ func readStories(t *testing.T) (all []*Story) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, s)
+		stories = append(stories, s)
 	}
-	return all
+	return stories
 }
 
-// servers lists the servers by the names used in the "not" lines of stories.
+// servers lists the servers under the names used in the "not" lines of stories.
 var servers = []struct {
 	name  string
 	start func(*testing.T, *Story) Server
@@ -49,17 +49,17 @@ var servers = []struct {
 
 // Every story gets the same replies from every server.
 func TestStories(t *testing.T) {
-	for _, on := range servers {
-		if *update && on.name != "redis" {
+	for _, server := range servers {
+		if *update && server.name != "redis" {
 			continue
 		}
 		for _, s := range readStories(t) {
-			t.Run(on.name+"/"+strings.TrimSuffix(filepath.Base(s.Path), ".txt"), func(t *testing.T) {
+			t.Run(server.name+"/"+strings.TrimSuffix(filepath.Base(s.Path), ".txt"), func(t *testing.T) {
 				t.Parallel()
-				if why, left := s.Excluded[on.name]; left {
-					t.Skip(why)
+				if reason, excluded := s.Excluded[server.name]; excluded {
+					t.Skip(reason)
 				}
-				replies := timelyReplies(t, s, on.start)
+				replies := timelyReplies(t, s, server.start)
 				if *update {
 					if err := os.WriteFile(s.Path, []byte(s.rewrite(replies)), 0o644); err != nil {
 						t.Fatal(err)
@@ -67,32 +67,32 @@ func TestStories(t *testing.T) {
 					return
 				}
 				for _, d := range differences(s, replies) {
-					t.Errorf("%s: %s", on.name, d)
+					t.Errorf("%s: %s", server.name, d)
 				}
 			})
 		}
 	}
 }
 
-// maxAttempts is how often a story is run against a server that lags too far behind.
+// maxAttempts limits how often a story is run against a server that lags too far behind.
 const maxAttempts = 10
 
-// timelyReplies returns the server's replies from the first attempt in which none was too late. It
-// fails the test if there is no such attempt.
+// timelyReplies returns the server's replies from the first attempt with no late reply. It fails
+// the test if every attempt has a late reply.
 func timelyReplies(t *testing.T, s *Story, start func(*testing.T, *Story) Server) []Reply {
 	t.Helper()
-	var last Reply
+	var lastLate Reply
 	for range maxAttempts {
 		replies, err := runStory(s, start(t, s))
 		if err != nil {
 			t.Fatal(err)
 		}
-		late := false
-		if last, late = firstLateReply(s, replies); !late {
+		isLate := false
+		if lastLate, isLate = firstLateReply(s, replies); !isLate {
 			return replies
 		}
 	}
-	t.Fatalf("%s:%d: the reply was %v late in the last of %d attempts, and at most %v is allowed: is this machine busy?",
-		s.Path, last.Step.Line, last.Delay, maxAttempts, s.slack())
+	t.Fatalf("%s:%d: the reply was %v late in the last of %d attempts, but at most %v is allowed: is this machine busy?",
+		s.Path, lastLate.Step.Line, lastLate.Delay, maxAttempts, s.maxLateness())
 	return nil
 }

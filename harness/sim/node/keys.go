@@ -11,7 +11,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// kind is the type of a value, as reported by TYPE.
+// kind is a value's type, as reported by TYPE.
 type kind string
 
 const (
@@ -20,12 +20,12 @@ const (
 	hash kind = "hash"
 )
 
-// value is the value of a key. It is immutable. A change stores a new value, which may share a
-// prefix of its words with the old one.
+// value is a key's value. It is immutable: a change stores a new value, which may share a prefix of
+// its words with the old value.
 type value struct {
 	kind    kind
-	words   []string // for a string, its only word; for a hash, alternating names and values in insertion order, as in a small Redis hash
-	expires int64    // milliseconds of the node's clock; 0: never
+	words   []string // for a string, a single word; for a hash, alternating field names and values in insertion order, as in a small Redis hash
+	expires int64    // milliseconds by the node's clock; 0: never
 }
 
 // String joins all words, for key events.
@@ -36,7 +36,7 @@ func (v *value) String() string {
 	return strings.Join(v.words, " ")
 }
 
-// expiresNanos returns the expiry in nanoseconds of the node's clock.
+// expiresNanos returns the expiry in nanoseconds by the node's clock, or 0 if there is none.
 func (v *value) expiresNanos() int64 {
 	if v == nil {
 		return 0
@@ -50,14 +50,14 @@ type keyspace struct {
 	clock     *Clock
 	monotonic bool      // keys expire as if the clock had never been set
 	observer  Observer  // may be nil
-	file      *appender // receives each change
+	aof       *appender // receives each change
 
 	onChange       func(key string, expired bool) // called for each key that changes
 	runningCommand string                         // name of the running command in lower case, or ""
 	inScript       bool                           // the running command was called by a script
 }
 
-// ExpiryClock returns the reading of the clock by which keys expire, in nanoseconds since 1970.
+// ExpiryClock returns the reading of the clock that keys expire by, as Unix time in nanoseconds.
 func (k *keyspace) ExpiryClock() int64 {
 	now := k.clock.Now()
 	if k.monotonic {
@@ -66,12 +66,12 @@ func (k *keyspace) ExpiryClock() int64 {
 	return now
 }
 
-// millis returns the expiry clock in milliseconds.
+// millis returns the expiry clock's reading in milliseconds.
 func (k *keyspace) millis() int64 { return k.ExpiryClock() / 1e6 }
 
 const wrongType = failure("WRONGTYPE Operation against a key holding the wrong kind of value")
 
-// lookup returns the value of a key. If the key has expired (now > expires), lookup removes it.
+// lookup returns a key's value. If the key has expired (now > expires), lookup removes it first.
 func (k *keyspace) lookup(key string) *value {
 	v := k.keys[key]
 	if v != nil && v.expires != 0 && k.millis() > v.expires && k.remove(key, history.KeyExpired) {
@@ -87,7 +87,7 @@ func (k *keyspace) lookupKind(key string, want kind) (v *value, ok bool) {
 	return v, v == nil || v.kind == want
 }
 
-// edit is like lookupKind but returns a copy that isn't stored yet. For a missing key the copy is
+// edit is like lookupKind but returns a copy that isn't stored yet. For a missing key, the copy is
 // empty.
 func (k *keyspace) edit(key string, want kind) (v *value, ok bool) {
 	if v, ok = k.lookupKind(key, want); v == nil {
@@ -96,8 +96,8 @@ func (k *keyspace) edit(key string, want kind) (v *value, ok bool) {
 	return &value{v.kind, v.words, v.expires}, ok
 }
 
-// withValue adapts a command that works on a copy, returned by edit, of the value of its first
-// argument.
+// withValue adapts a command that works on a copy, as returned by edit, of its first argument's
+// value.
 func withValue(k kind, run func(n *Node, v *value, a []string) any) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
 		v, ok := n.edit(a[1], k)
@@ -108,44 +108,44 @@ func withValue(k kind, run func(n *Node, v *value, a []string) any) func(*Node, 
 	}
 }
 
-// All changes of keys go through put and drop, which notify the observer, the disk and the replica.
+// All changes to keys go through put and drop, which notify the observer, the disk and the replica.
 
 func (k *keyspace) put(key string, v *value) {
 	if len(v.words) == 0 {
 		k.drop(key)
 		return
 	}
-	if f, changed := k.setFact(key, v); changed {
-		k.observer.Observe(f)
+	if event, changed := k.setEvent(key, v); changed {
+		k.observer.Observe(event)
 	}
 	k.keys[key] = v
-	k.file.note(change{key: key, value: v})
+	k.aof.addChange(change{key: key, value: v})
 	k.onChange(key, false)
 }
 
 func (k *keyspace) drop(key string) { k.remove(key, history.KeyDeleted) }
 
 // remove removes a key. It returns false if the observer preserves the key.
-func (k *keyspace) remove(key string, how history.Change) bool {
-	if _, there := k.keys[key]; !there {
+func (k *keyspace) remove(key string, cause history.Change) bool {
+	if _, found := k.keys[key]; !found {
 		return true
 	}
 	if k.observer != nil {
-		f := k.fact(key, how)
-		if k.observer.Preserve(f) {
+		event := k.keyEvent(key, cause)
+		if k.observer.Preserve(event) {
 			return false
 		}
-		k.observer.Observe(f)
+		k.observer.Observe(event)
 	}
 	delete(k.keys, key)
-	k.file.note(change{key: key})
-	if how != history.KeyFlushed { // a flush reports all keys at once
-		k.onChange(key, how == history.KeyExpired)
+	k.aof.addChange(change{key: key})
+	if cause != history.KeyFlushed { // a flush reports all keys together
+		k.onChange(key, cause == history.KeyExpired)
 	}
 	return true
 }
 
-// count returns the number of live keys, and how many of them have an expiry.
+// count returns the number of live keys and how many of them have an expiry.
 func (k *keyspace) count() (keys, expires int64) {
 	now := k.millis()
 	for _, v := range k.keys {
@@ -164,7 +164,7 @@ func (k *keyspace) count() (keys, expires int64) {
 func (k *keyspace) Apply(r Record) {
 	for _, c := range r {
 		switch {
-		case c.all:
+		case c.isFlush:
 			clear(k.keys)
 		case c.value == nil:
 			delete(k.keys, c.key)
@@ -174,25 +174,24 @@ func (k *keyspace) Apply(r Record) {
 	}
 }
 
-// Dump returns all data of the node as one record.
+// Dump returns all the node's data as one record.
 func (k *keyspace) Dump() Record {
-	all := Record{{all: true}}
+	changes := Record{{isFlush: true}}
 	for _, key := range slices.Sorted(maps.Keys(k.keys)) {
-		all = append(all, change{key: key, value: k.keys[key]})
+		changes = append(changes, change{key: key, value: k.keys[key]})
 	}
-	return all
+	return changes
 }
 
-// parseSetOptions holds the options of SET.
 type setOptions struct {
 	nx, xx, keepTTL, get bool
-	expires              int64 // of the node's clock; 0: never
+	expires              int64 // milliseconds by the node's clock; 0: never
 }
 
 func set(n *Node, _ *Session, a []string) any {
-	o, bad := n.parseSetOptions(a[3:])
-	if bad != "" {
-		return bad
+	o, errReply := n.parseSetOptions(a[3:])
+	if errReply != "" {
+		return errReply
 	}
 	old := n.lookup(a[1])
 	var reply any = ok
@@ -214,17 +213,17 @@ func set(n *Node, _ *Session, a []string) any {
 	if o.keepTTL && old != nil {
 		v.expires = old.expires
 	}
-	if f, changed := n.setFact(a[1], v); changed && f.What == history.KeyChanged && n.observer.Preserve(f) {
+	if event, changed := n.setEvent(a[1], v); changed && event.Kind == history.KeyChanged && n.observer.Preserve(event) {
 		return nil
 	}
 	n.put(a[1], v)
 	return reply
 }
 
-// parseSetOptions parses the options of SET. bad is Redis's error reply.
-func (n *Node) parseSetOptions(a []string) (o setOptions, bad failure) {
-	var until string // EX, PX, EXAT or PXAT, if given
-	var when string
+// parseSetOptions parses the options of SET.
+func (n *Node) parseSetOptions(a []string) (o setOptions, errReply failure) {
+	var option string // EX, PX, EXAT, PXAT or ""
+	var number string
 	for i := 0; i < len(a); i++ {
 		switch word := strings.ToUpper(a[i]); word {
 		case "NX":
@@ -236,43 +235,43 @@ func (n *Node) parseSetOptions(a []string) (o setOptions, bad failure) {
 		case "KEEPTTL":
 			o.keepTTL = true
 		case "EX", "PX", "EXAT", "PXAT":
-			if until != "" || i+1 == len(a) {
-				return o, syntax
+			if option != "" || i+1 == len(a) {
+				return o, syntaxError
 			}
-			until, when = word, a[i+1]
+			option, number = word, a[i+1]
 			i++
 		default:
-			return o, syntax
+			return o, syntaxError
 		}
 	}
-	if o.nx && o.xx || o.keepTTL && until != "" {
-		return o, syntax
+	if o.nx && o.xx || o.keepTTL && option != "" {
+		return o, syntaxError
 	}
-	if until == "" {
+	if option == "" {
 		return o, ""
 	}
-	o.expires, bad = n.parseExpiry("set", until, when)
-	return o, bad
+	o.expires, errReply = n.parseExpiry("set", option, number)
+	return o, errReply
 }
 
-// parseExpiry parses the expiry given by EX, PX, EXAT or PXAT and the following number.
-func (k *keyspace) parseExpiry(command, word, when string) (ms int64, bad failure) {
-	t, isInt := parseInteger(when)
+// parseExpiry parses an expiry given as EX, PX, EXAT or PXAT and a number, into milliseconds.
+func (k *keyspace) parseExpiry(command, option, number string) (ms int64, errReply failure) {
+	t, isInt := parseInteger(number)
 	if !isInt {
 		return 0, notInteger
 	}
 	unit := int64(1)
-	if word[0] == 'E' {
+	if option[0] == 'E' {
 		unit = 1000
 	}
-	at, fits := k.expiryTime(t, unit, strings.HasSuffix(word, "AT"))
+	at, fits := k.expiryTime(t, unit, strings.HasSuffix(option, "AT"))
 	if t <= 0 || !fits {
 		return 0, badExpiry(command)
 	}
 	return at, ""
 }
 
-// expiryTime returns the absolute expiry, in milliseconds, for t units. fits is false if it
+// expiryTime returns the absolute expiry in milliseconds, for t units. fits is false if it
 // overflows.
 func (k *keyspace) expiryTime(t, unit int64, absolute bool) (ms int64, fits bool) {
 	if t > math.MaxInt64/unit || t < math.MinInt64/unit {
@@ -305,8 +304,8 @@ func get(_ *Node, v *value, _ []string) any {
 }
 
 // incrby implements INCRBY. The expiry does not change.
-func (n *Node) incrby(key, by string) any {
-	d, isInt := parseInteger(by)
+func (n *Node) incrby(key, number string) any {
+	increment, isInt := parseInteger(number)
 	if !isInt {
 		return notInteger
 	}
@@ -320,13 +319,13 @@ func (n *Node) incrby(key, by string) any {
 			return notInteger
 		}
 	}
-	now, fits := addChecked(old, d)
-	if d != 0 && !fits {
+	sum, fits := addChecked(old, increment)
+	if increment != 0 && !fits {
 		return overflow
 	}
-	v.words = []string{strconv.FormatInt(now, 10)}
+	v.words = []string{strconv.FormatInt(sum, 10)}
 	n.put(key, v)
-	return now
+	return sum
 }
 
 // getrange implements GETRANGE. As in Redis, both ends are inclusive, and negative indexes count
@@ -345,14 +344,14 @@ func getrange(n *Node, _ *Session, a []string) any {
 		return ""
 	}
 	word := v.words[0]
-	size := int64(len(word))
+	length := int64(len(word))
 	if from < 0 {
-		from = max(0, size+from)
+		from = max(0, length+from)
 	}
 	if to < 0 {
-		to = max(0, size+to)
+		to = max(0, length+to)
 	}
-	if to = min(to, size-1); from > to {
+	if to = min(to, length-1); from > to {
 		return ""
 	}
 	return word[from : to+1]
@@ -365,9 +364,9 @@ func getdel(n *Node, v *value, a []string) any {
 
 // getex implements GETEX, which reads a string and may change its expiry.
 func getex(n *Node, _ *Session, a []string) any {
-	word, bad := getexOption(a[2:])
-	if bad != "" {
-		return bad
+	option, errReply := getexOption(a[2:])
+	if errReply != "" {
+		return errReply
 	}
 	v, ok := n.lookupKind(a[1], text)
 	switch {
@@ -376,18 +375,18 @@ func getex(n *Node, _ *Session, a []string) any {
 	case v == nil:
 		return nil
 	}
-	switch word {
+	switch option {
 	case "":
 	case "PERSIST":
 		if v.expires != 0 {
 			n.put(a[1], &value{v.kind, v.words, 0})
 		}
 	default:
-		at, bad := n.parseExpiry("getex", word, a[3])
+		at, errReply := n.parseExpiry("getex", option, a[3])
 		switch {
-		case bad != "":
-			return bad
-		case strings.HasSuffix(word, "AT") && at <= n.millis():
+		case errReply != "":
+			return errReply
+		case strings.HasSuffix(option, "AT") && at <= n.millis():
 			n.drop(a[1])
 		default:
 			n.put(a[1], &value{v.kind, v.words, at})
@@ -397,20 +396,20 @@ func getex(n *Node, _ *Session, a []string) any {
 }
 
 // getexOption returns the option of GETEX, or "" if there is none.
-func getexOption(a []string) (word string, bad failure) {
+func getexOption(a []string) (option string, errReply failure) {
 	if len(a) == 0 {
 		return "", ""
 	}
-	switch word = strings.ToUpper(a[0]); {
-	case word == "PERSIST" && len(a) == 1:
-	case (word == "EX" || word == "PX" || word == "EXAT" || word == "PXAT") && len(a) == 2:
+	switch option = strings.ToUpper(a[0]); {
+	case option == "PERSIST" && len(a) == 1:
+	case (option == "EX" || option == "PX" || option == "EXAT" || option == "PXAT") && len(a) == 2:
 	default:
-		return "", syntax
+		return "", syntaxError
 	}
-	return word, ""
+	return option, ""
 }
 
-// fieldIndex returns the index of a field's value among the words, or 0 if there is no such field.
+// fieldIndex returns the index in words of a field's value, or 0 if there is no such field.
 func (v *value) fieldIndex(name string) int {
 	for i := 0; i < len(v.words); i += 2 {
 		if v.words[i] == name {
@@ -433,7 +432,7 @@ func (v *value) setField(name, val string) bool {
 
 func hset(n *Node, _ *Session, a []string) any {
 	if len(a)%2 != 0 {
-		return wrongNumber("hset")
+		return wrongArgCount("hset")
 	}
 	v, ok := n.edit(a[1], hash)
 	if !ok {
@@ -467,7 +466,7 @@ func hexists(n *Node, v *value, a []string) any {
 }
 
 func hincrby(n *Node, _ *Session, a []string) any {
-	by, isInt := parseInteger(a[3])
+	increment, isInt := parseInteger(a[3])
 	if !isInt {
 		return notInteger
 	}
@@ -481,33 +480,33 @@ func hincrby(n *Node, _ *Session, a []string) any {
 			return failure("ERR hash value is not an integer")
 		}
 	}
-	now, fits := addChecked(old, by)
-	if by != 0 && !fits {
+	sum, fits := addChecked(old, increment)
+	if increment != 0 && !fits {
 		return overflow
 	}
-	v.setField(a[2], strconv.FormatInt(now, 10))
+	v.setField(a[2], strconv.FormatInt(sum, 10))
 	n.put(a[1], v)
-	return now
+	return sum
 }
 
 func hdel(n *Node, v *value, a []string) any {
-	var gone int64
+	var removed int64
 	for _, name := range a[2:] {
 		if i := v.fieldIndex(name); i > 0 {
 			v.words = slices.Concat(v.words[:i-1], v.words[i+1:])
-			gone++
+			removed++
 		}
 	}
-	if gone > 0 {
+	if removed > 0 {
 		n.put(a[1], v)
 	}
-	return gone
+	return removed
 }
 
 func lpush(n *Node, v *value, a []string) any {
-	first := slices.Clone(a[2:])
-	slices.Reverse(first)
-	v.words = append(first, v.words...)
+	words := slices.Clone(a[2:])
+	slices.Reverse(words)
+	v.words = append(words, v.words...)
 	n.put(a[1], v)
 	return int64(len(v.words))
 }
@@ -524,25 +523,25 @@ func llen(n *Node, v *value, a []string) any {
 
 // lindex implements LINDEX. A negative index counts from the end.
 func lindex(n *Node, v *value, a []string) any {
-	at, isInt := parseInteger(a[2])
+	index, isInt := parseInteger(a[2])
 	size := int64(len(v.words))
-	if at < 0 {
-		at += size
+	if index < 0 {
+		index += size
 	}
 	switch {
 	case size > 0 && !isInt:
 		return notInteger
-	case at < 0 || at >= size:
+	case index < 0 || index >= size:
 		return nil
 	}
-	return v.words[at]
+	return v.words[index]
 }
 
 // popCommand returns the implementation of LPOP or RPOP.
 func popCommand(left bool) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
-		count, many := int64(1), len(a) > 2
-		if many {
+		count, hasCount := int64(1), len(a) > 2
+		if hasCount {
 			var isInt bool
 			if count, isInt = parseInteger(a[2]); !isInt || count < 0 {
 				return failure("ERR value is out of range, must be positive")
@@ -551,33 +550,33 @@ func popCommand(left bool) func(*Node, *Session, []string) any {
 		v, ok := n.edit(a[1], list)
 		switch {
 		case len(a) > 3:
-			return wrongNumber(strings.ToLower(a[0]))
+			return wrongArgCount(strings.ToLower(a[0]))
 		case !ok:
 			return wrongType
 		case len(v.words) == 0:
 			return nil
 		}
-		gone := []any{}
-		for int64(len(gone)) < count && len(v.words) > 0 {
-			at := 0
+		popped := []any{}
+		for int64(len(popped)) < count && len(v.words) > 0 {
+			index := 0
 			if !left {
-				at = len(v.words) - 1
+				index = len(v.words) - 1
 			}
-			gone = append(gone, v.words[at])
-			v.words = slices.Concat(v.words[:at], v.words[at+1:])
+			popped = append(popped, v.words[index])
+			v.words = slices.Concat(v.words[:index], v.words[index+1:])
 		}
-		if len(gone) > 0 {
+		if len(popped) > 0 {
 			n.put(a[1], v)
 		}
-		if many {
-			return gone
+		if hasCount {
+			return popped
 		}
-		return gone[0]
+		return popped[0]
 	}
 }
 
-// lrem implements LREM. It removes the first count occurrences of a word, the last ones if count is
-// negative, or all if it is 0.
+// lrem implements LREM. It removes the first count occurrences of a word, the last -count
+// occurrences if count is negative, or all of them if count is 0.
 func lrem(n *Node, _ *Session, a []string) any {
 	count, isInt := parseInteger(a[2])
 	if !isInt {
@@ -591,19 +590,19 @@ func lrem(n *Node, _ *Session, a []string) any {
 	if count < 0 {
 		slices.Reverse(v.words)
 	}
-	var gone int64
+	var removed int64
 	v.words = slices.DeleteFunc(v.words, func(w string) bool {
-		hit := w == a[3] && (count == 0 || gone < max(count, -count))
-		gone += boolToInt(hit)
-		return hit
+		match := w == a[3] && (count == 0 || removed < max(count, -count))
+		removed += boolToInt(match)
+		return match
 	})
 	if count < 0 {
 		slices.Reverse(v.words)
 	}
-	if gone > 0 {
+	if removed > 0 {
 		n.put(a[1], v)
 	}
-	return gone
+	return removed
 }
 
 func lrange(n *Node, _ *Session, a []string) any {
@@ -631,22 +630,22 @@ func lrange(n *Node, _ *Session, a []string) any {
 }
 
 func del(n *Node, _ *Session, a []string) any {
-	var gone int64
+	var removed int64
 	for _, key := range a[1:] {
 		if n.lookup(key) != nil {
 			n.drop(key)
-			gone++
+			removed++
 		}
 	}
-	return gone
+	return removed
 }
 
 func exists(n *Node, _ *Session, a []string) any {
-	var there int64
+	var found int64
 	for _, key := range a[1:] {
-		there += boolToInt(n.lookup(key) != nil)
+		found += boolToInt(n.lookup(key) != nil)
 	}
-	return there
+	return found
 }
 
 func typeOf(n *Node, _ *Session, a []string) any {
@@ -657,12 +656,12 @@ func typeOf(n *Node, _ *Session, a []string) any {
 	return status(v.kind)
 }
 
-// expireCommand returns the implementation of EXPIRE or a variant of it.
+// expireCommand returns the implementation of EXPIRE or one of its variants.
 func expireCommand(name string, unit int64, absolute bool) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
-		allowed, bad := parseExpireOptions(a[3:])
-		if bad != "" {
-			return bad
+		isAllowed, errReply := parseExpireOptions(a[3:])
+		if errReply != "" {
+			return errReply
 		}
 		t, isInt := parseInteger(a[2])
 		if !isInt {
@@ -673,7 +672,7 @@ func expireCommand(name string, unit int64, absolute bool) func(*Node, *Session,
 			return badExpiry(name)
 		}
 		v := n.lookup(a[1])
-		if v == nil || !allowed(v.expires, at) {
+		if v == nil || !isAllowed(v.expires, at) {
 			return int64(0)
 		}
 		if at <= n.millis() {
@@ -686,8 +685,8 @@ func expireCommand(name string, unit int64, absolute bool) func(*Node, *Session,
 }
 
 // parseExpireOptions parses the options of EXPIRE. allowed reports whether an expiry may replace
-// the old one. An old expiry of 0 means that there is none, which counts as later than any other.
-func parseExpireOptions(a []string) (allowed func(old, at int64) bool, bad failure) {
+// the old one. An old expiry of 0 means none and counts as later than any other.
+func parseExpireOptions(a []string) (isAllowed func(old, at int64) bool, errReply failure) {
 	var nx, xx, gt, lt bool
 	for _, word := range a {
 		switch strings.ToUpper(word) {
@@ -731,9 +730,9 @@ func persist(n *Node, _ *Session, a []string) any {
 	return int64(1)
 }
 
-// expiryCommand returns the implementation of TTL or a variant of it. The reply is the remaining
-// time or the absolute expiry of a key. unit is in milliseconds.
-func expiryCommand(unit int64, left bool) func(*Node, *Session, []string) any {
+// expiryCommand returns the implementation of TTL or one of its variants. The reply is a key's
+// remaining time or absolute expiry. unit is in milliseconds.
+func expiryCommand(unit int64, remaining bool) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
 		v := n.lookup(a[1])
 		switch {
@@ -742,10 +741,10 @@ func expiryCommand(unit int64, left bool) func(*Node, *Session, []string) any {
 		case v.expires == 0:
 			return int64(-1)
 		}
-		at := v.expires
-		if left {
-			at -= n.millis()
+		expiry := v.expires
+		if remaining {
+			expiry -= n.millis()
 		}
-		return (at + unit/2) / unit
+		return (expiry + unit/2) / unit
 	}
 }

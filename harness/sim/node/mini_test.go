@@ -18,8 +18,8 @@ var (
 	_ dialer = (*miniServer)(nil)
 )
 
-// miniServer is a miniredis in virtual time. It has no disk and can't be killed, and expired keys
-// don't come back when its clock is set back.
+// miniServer is a miniredis in virtual time. It has no disk and can't be killed, and setting its
+// clock back does not bring back expired keys.
 type miniServer struct {
 	server *miniredis.Miniredis
 	now    int64
@@ -34,7 +34,6 @@ func newMini(t *testing.T) *miniServer {
 	return m
 }
 
-// setTime sets the server's clock.
 func (m *miniServer) setTime() { m.server.SetTime(time.Unix(0, m.clock.Now()).UTC()) }
 
 func (m *miniServer) Do(words []string) (resp.Value, error) {
@@ -47,7 +46,7 @@ func (m *miniServer) Wait(d time.Duration) error {
 	return nil
 }
 
-func (m *miniServer) Dial() (line, error) { return dialTCP(m.server.Addr()) }
+func (m *miniServer) Dial() (serverConn, error) { return dialTCP(m.server.Addr()) }
 
 func (m *miniServer) Lag() time.Duration { return 0 }
 

@@ -1,14 +1,14 @@
-// Package node simulates a Redis server without a process. It executes commands and returns replies
-// synchronously, in the caller's goroutine.
+// Package node simulates a Redis server without a process. Commands run synchronously in the
+// caller's goroutine.
 //
-// A Node is one server process: keys, scripts, run_id. To kill a node, drop it; to restart it,
-// create a new one. So no state survives by accident. A Session is a connection to a node. A node's
-// Clock and Disk belong to its machine and outlive it.
+// A Node is one server process, with its keys, scripts and run_id. To kill a node, drop it; to
+// restart it, create a new one, so that no state survives by accident. A Session is a connection to
+// a node. A node's Clock and Disk belong to its machine and outlive it.
 //
-// It supports RESP2 and RESP3 and the commands that lock libraries send, with the error texts of
-// Redis 7.0. Deliberately missing: goroutines, sockets, active expiry (an expired key is removed on
-// the next access, or by Sweep), rewriting of the append-only file, sets, sorted sets, streams,
-// channel patterns, multiple databases, and a time limit for scripts.
+// The package supports RESP2 and RESP3 and the commands that lock libraries send, with the error
+// texts of Redis 7.0. Deliberately missing: goroutines, sockets, active expiry (an expired key is
+// removed on the next access, or by Sweep), rewriting of the append-only file, sets, sorted sets,
+// streams, channel patterns, multiple databases, and a time limit for scripts.
 package node
 
 import (
@@ -30,14 +30,14 @@ import (
 
 // Config configures a node.
 type Config struct {
-	RunID       string // 40 hexadecimal digits, different for each process
+	RunID       string // 40 hexadecimal digits, unique to the process
 	ProcessID   int64
 	Clock       *Clock
 	Monotonic   bool         // keys expire by a clock that runs at Clock's rate but can't be set; no real Redis has one
 	Disk        *Disk        // nil means no persistence
 	Replicate   func(Record) // called for each change; may be nil
-	Observer    Observer     // notified of changes of keys; may be nil
-	Unsupported func(string) // called for each Redis feature that a client uses and this node doesn't support; may be nil
+	Observer    Observer     // notified of changes to keys; may be nil
+	Unsupported func(string) // called each time a client uses a Redis feature that this node doesn't support; may be nil
 }
 
 // Node is a Redis server process. It is not safe for concurrent use.
@@ -51,40 +51,40 @@ type Node struct {
 	trackingState
 	commands        map[string]command
 	scripts         map[string]*loadedScript // by SHA-1
-	scriptsBySource map[string]*loadedScript // the same, by source text
+	scriptsBySource map[string]*loadedScript // the same scripts, by source text
 	lua             *interpreter
 	sessions        int64                         // number of sessions so far
-	open            map[int64]*Session            // by number
+	openSessions    map[int64]*Session            // by number
 	internal        Session                       // used by Do
-	current         *Session                      // session whose command is running, or nil
+	currentSession  *Session                      // session whose command is running; may be nil
 	watchers        map[string]map[*Session]bool  // by key
 	channels        map[string]map[int64]*Session // subscribers by channel name
-	pushed          []*Session                    // sessions with pending pushes
+	pushSessions    []*Session                    // sessions with pending pushes
 }
 
 // New starts a node with the data on its disk.
 func New(c Config) *Node {
-	n := &Node{config: c, commands: commands(), scripts: map[string]*loadedScript{}, scriptsBySource: map[string]*loadedScript{}, open: map[int64]*Session{},
+	n := &Node{config: c, commands: commands(), scripts: map[string]*loadedScript{}, scriptsBySource: map[string]*loadedScript{}, openSessions: map[int64]*Session{},
 		watchers: map[string]map[*Session]bool{}, channels: map[string]map[int64]*Session{},
-		trackingState: trackingState{table: map[string]map[int64]*Session{}, changed: map[string]map[string]*Session{}}}
+		trackingState: trackingState{readers: map[string]map[int64]*Session{}, changedKeys: map[string]map[string]*Session{}}}
 	n.internal.node = n
 	n.appender = appender{disk: c.Disk, clock: c.Clock, replicate: c.Replicate}
-	n.keyspace = keyspace{keys: map[string]*value{}, clock: c.Clock, monotonic: c.Monotonic, observer: c.Observer, file: &n.appender, onChange: n.keyChanged}
-	n.readFile()
+	n.keyspace = keyspace{keys: map[string]*value{}, clock: c.Clock, monotonic: c.Monotonic, observer: c.Observer, aof: &n.appender, onChange: n.keyChanged}
+	n.loadFile()
 	return n
 }
 
-// readFile loads the append-only file and prepares it for appending.
-func (n *Node) readFile() {
+// loadFile loads the append-only file and prepares it for appending.
+func (n *Node) loadFile() {
 	d := n.config.Disk
 	if d == nil {
 		return
 	}
-	d.torn = false
-	for _, r := range d.written {
+	d.hasTornRecord = false
+	for _, r := range d.records {
 		n.Apply(r)
 	}
-	n.appender.requested, n.appender.lastSync = len(d.written), n.seconds()
+	n.appender.syncTarget, n.appender.lastSync = len(d.records), n.seconds()
 }
 
 // Sweep removes expired keys. Redis does so ten times a second, so setting its clock back can't
@@ -96,7 +96,7 @@ func (n *Node) Sweep() {
 	n.commit()
 }
 
-// Close releases the resources of the node's scripts. A closed node must not be used.
+// Close releases the resources used by scripts. A closed node must not be used.
 func (n *Node) Close() {
 	if n.lua != nil {
 		n.lua.state.Close()
@@ -105,7 +105,7 @@ func (n *Node) Close() {
 }
 
 // Do runs one command without a connection. The reply is nil, an int64, a string or a []any of
-// these. An error reply is returned as an error.
+// these. Do returns an error reply as an error.
 func (n *Node) Do(args ...string) (any, error) {
 	if len(args) == 0 {
 		return nil, errors.New("no command")
@@ -115,78 +115,78 @@ func (n *Node) Do(args ...string) (any, error) {
 
 // Session is a connection to a node.
 type Session struct {
-	node  *Node
-	id    int64
-	name  string
-	resp3 bool
-	quit  bool
-	out   []byte
+	node    *Node
+	id      int64
+	name    string
+	resp3   bool
+	closing bool
+	out     []byte
 
-	multi    *transaction    // nil means no open transaction
-	inExec   bool            // EXEC is running
-	watches  []string        // keys watched for its next transaction
-	changed  bool            // one of these keys has changed
-	channels map[string]bool // its subscriptions
-	tracking *tracking       // nil means tracking is off
-	caching  bool            // the last command was CLIENT CACHING
-	pushed   []byte          // pending out-of-band data
+	multi        *transaction    // nil means no open transaction
+	inExec       bool            // EXEC is running
+	watchedKeys  []string        // keys watched for the next transaction
+	watchChanged bool            // a watched key has changed
+	channels     map[string]bool // subscriptions
+	tracking     *tracking       // nil means tracking is off
+	caching      bool            // the last command was CLIENT CACHING
+	pushBuf      []byte          // pending out-of-band data
 }
 
 // Open opens a session.
 func (n *Node) Open() *Session {
 	n.sessions++
 	s := &Session{node: n, id: n.sessions}
-	n.open[s.id] = s
+	n.openSessions[s.id] = s
 	return s
 }
 
 // Execute runs the commands received on the connection. protocolErr is the protocol error that
-// follows them, if any. The replies are valid until the next call. hangUp reports whether the node
-// closes the connection after them.
+// follows them, or nil. The replies are valid until the next call. hangUp reports whether the node
+// closes the connection after the replies.
 func (s *Session) Execute(commands []*resp.Command, protocolErr error) (replies []byte, hangUp bool) {
-	s.out, s.node.current = s.out[:0], s
-	for _, c := range commands {
-		s.do(c.Args)
+	s.out, s.node.currentSession = s.out[:0], s
+	for _, command := range commands {
+		s.do(command.Args)
 	}
 	s.node.broadcast()
-	s.node.current = nil
-	if protocolErr != nil && !s.quit {
+	s.node.currentSession = nil
+	if protocolErr != nil && !s.closing {
 		s.out = appendReply(s.out, failure("ERR Protocol error: "+protocolErr.Error()), s.resp3)
 		return s.out, true
 	}
-	return s.out, s.quit
+	return s.out, s.closing
 }
 
-// do runs one command and appends its reply.
+// do runs one command and appends its reply to s.out.
 func (s *Session) do(args []string) {
-	if len(args) > 0 && !s.quit {
+	if len(args) > 0 && !s.closing {
 		v := s.node.exec(s, args)
 		s.out = appendReply(s.out, v, s.resp3)
 		s.sendDeferred()
 	}
 }
 
-// exec runs or queues one command. args includes the command's name.
+// exec runs or queues one command. args[0] is the command's name.
 func (n *Node) exec(s *Session, args []string) any {
 	name := strings.ToLower(args[0])
 	c, ok := n.commands[name]
-	bad := failure("")
+	errReply := failure("")
 	switch {
 	case !ok:
 		n.noteUnsupportedCommand(s, args, 1)
-		bad = unknownCommand(args)
+		errReply = unknownCommand(args)
 	case !c.acceptsArgs(len(args)):
-		bad = wrongNumber(name)
-	case n.appender.failed && (c.writes || name == "ping"):
-		bad = misconf
-	case s.subscribed() && !s.resp3 && !c.whileSubscribed:
-		bad = failure("ERR Can't execute '" + fullName(args) + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
+		errReply = wrongArgCount(name)
+	case n.appender.writeFailed && (c.isWrite || name == "ping"):
+		errReply = misconf
+	case s.isSubscribed() && !s.resp3 && !c.allowedWhileSubscribed:
+		errReply = failure("ERR Can't execute '" + fullName(args) + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
 	}
-	if bad != "" {
+	if errReply != "" {
 		s.abort()
-		return bad
+		return errReply
 	}
-	if s.multi != nil && !c.immediate {
+	if s.multi != nil && !c.neverQueued {
 		s.multi.queue = append(s.multi.queue, args)
 		return status("QUEUED")
 	}
@@ -202,7 +202,7 @@ func (n *Node) run(s *Session, name string, c command, args []string) any {
 	n.runningCommand = name
 	reply := c.run(n, s, args)
 	n.runningCommand, n.inScript = "", false
-	if bad, failed := reply.(failure); failed && len(args) > 1 && bad == unknownSubcommand(args) {
+	if errReply, ok := reply.(failure); ok && len(args) > 1 && errReply == unknownSubcommand(args) {
 		n.noteUnsupportedCommand(s, args, 2)
 	}
 	s.trackReads(c, args)
@@ -218,7 +218,7 @@ func clockTime(n *Node, _ *Session, _ []string) any {
 }
 
 func ping(_ *Node, s *Session, a []string) any {
-	if len(a) <= 2 && s.subscribed() && !s.resp3 {
+	if len(a) <= 2 && s.isSubscribed() && !s.resp3 {
 		return []any{"pong", strings.Join(a[1:], "")}
 	}
 	switch len(a) {
@@ -227,7 +227,7 @@ func ping(_ *Node, s *Session, a []string) any {
 	case 2:
 		return a[1]
 	}
-	return wrongNumber("ping")
+	return wrongArgCount("ping")
 }
 
 func dbsize(n *Node, _ *Session, _ []string) any {
@@ -237,12 +237,12 @@ func dbsize(n *Node, _ *Session, _ []string) any {
 
 func flushAll(n *Node, _ *Session, a []string) any {
 	if len(a) > 2 || len(a) == 2 && !isSyncOption(a[1]) {
-		return syntax
+		return syntaxError
 	}
 	n.allKeysChanged()
 	if n.observer == nil {
 		clear(n.keys)
-		n.note(change{all: true})
+		n.addChange(change{isFlush: true})
 		return ok
 	}
 	for _, key := range slices.Sorted(maps.Keys(n.keys)) {
@@ -258,30 +258,30 @@ func isSyncOption(s string) bool {
 }
 
 func info(n *Node, s *Session, a []string) any {
-	for _, word := range a[1:] {
-		if unsupportedSections[strings.ToLower(word)] {
-			n.noteUnsupported(s, "INFO "+strings.ToUpper(word))
+	for _, name := range a[1:] {
+		if unsupportedSections[strings.ToLower(name)] {
+			n.noteUnsupported(s, "INFO "+strings.ToUpper(name))
 		}
 	}
-	wanted := func(section string) bool {
-		return len(a) == 1 || slices.ContainsFunc(a[1:], func(word string) bool {
-			return slices.Contains([]string{section, "all", "default", "everything"}, strings.ToLower(word))
+	includes := func(section string) bool {
+		return len(a) == 1 || slices.ContainsFunc(a[1:], func(name string) bool {
+			return slices.Contains([]string{section, "all", "default", "everything"}, strings.ToLower(name))
 		})
 	}
 	var sections []string
-	if wanted("server") {
+	if includes("server") {
 		sections = append(sections, fmt.Sprintf("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nprocess_id:%d\r\nrun_id:%s\r\n",
 			version, n.config.ProcessID, n.config.RunID))
 	}
-	if wanted("persistence") {
+	if includes("persistence") {
 		status := "ok"
-		if n.appender.failed {
+		if n.appender.writeFailed {
 			status = "err"
 		}
 		sections = append(sections, fmt.Sprintf("# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_last_write_status:%s\r\naof_pending_bio_fsync:%d\r\n",
 			boolToInt(n.config.Disk != nil), status, boolToInt(n.appender.syncing)))
 	}
-	if wanted("keyspace") {
+	if includes("keyspace") {
 		text := "# Keyspace\r\n"
 		if keys, expires := n.count(); keys > 0 {
 			text += fmt.Sprintf("db0:keys=%d,expires=%d,avg_ttl=0\r\n", keys, expires)
@@ -291,26 +291,26 @@ func info(n *Node, s *Session, a []string) any {
 	return verbatim(strings.Join(sections, "\r\n"))
 }
 
-// settings lists the settings that CONFIG GET returns, in its order.
+// settings lists the settings that CONFIG GET returns, in order.
 func (n *Node) settings() [][2]string {
-	keeps, policy := "no", EverySec
+	appendOnly, policy := "no", EverySec
 	if d := n.config.Disk; d != nil {
-		keeps, policy = "yes", d.policy
+		appendOnly, policy = "yes", d.policy
 	}
-	return [][2]string{{"appendonly", keeps}, {"appendfsync", string(policy)}, {"save", ""}, {"databases", "1"}, {"maxmemory", "0"}}
+	return [][2]string{{"appendonly", appendOnly}, {"appendfsync", string(policy)}, {"save", ""}, {"databases", "1"}, {"maxmemory", "0"}}
 }
 
 func configGet(n *Node, _ *Session, a []string) any {
-	out := pairs{}
+	settings := pairs{}
 	for _, s := range n.settings() {
 		for _, pattern := range a[2:] {
 			if match, err := path.Match(strings.ToLower(pattern), s[0]); err == nil && match {
-				out = append(out, s[0], s[1])
+				settings = append(settings, s[0], s[1])
 				break
 			}
 		}
 	}
-	return out
+	return settings
 }
 
 func hello(n *Node, s *Session, a []string) any {
@@ -322,8 +322,8 @@ func hello(n *Node, s *Session, a []string) any {
 		if v != 2 && v != 3 {
 			return failure("NOPROTO unsupported protocol version")
 		}
-		if bad := helloOptions(s, a[2:]); bad != "" {
-			return bad
+		if errReply := helloOptions(s, a[2:]); errReply != "" {
+			return errReply
 		}
 		s.resp3 = v == 3
 	}
@@ -355,13 +355,13 @@ func helloOptions(s *Session, a []string) failure {
 
 const wrongPass = failure("WRONGPASS invalid username-password pair or user is disabled.")
 
-// auth supports only the default user, without a password.
+// auth implements AUTH for the default user, who has no password.
 func auth(_ *Node, _ *Session, a []string) any {
 	switch {
 	case len(a) == 2:
 		return failure("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 	case len(a) > 3:
-		return syntax
+		return syntaxError
 	case a[1] != "default":
 		return wrongPass
 	}
@@ -397,62 +397,62 @@ func setClientName(_ *Node, s *Session, a []string) any {
 	return ok
 }
 
-// clientKill closes another session by ID. Other filters of CLIENT KILL are not supported.
+// clientKill closes another session by ID. It supports no other filter of CLIENT KILL.
 func clientKill(n *Node, s *Session, a []string) any {
 	if len(a) != 4 || !strings.EqualFold(a[2], "ID") {
 		n.noteUnsupported(s, "CLIENT KILL "+strings.ToUpper(a[2]))
-		return syntax
+		return syntaxError
 	}
 	id, isInt := parseInteger(a[3])
 	if !isInt || id < 1 {
 		return failure("ERR client-id should be greater than 0")
 	}
-	other := n.open[id]
-	if other == nil || other == s || other.quit {
+	other := n.openSessions[id]
+	if other == nil || other == s || other.closing {
 		return int64(0)
 	}
-	if other.quit = true; len(other.pushed) == 0 {
-		n.pushed = append(n.pushed, other)
+	if other.closing = true; len(other.pushBuf) == 0 {
+		n.pushSessions = append(n.pushSessions, other)
 	}
 	return int64(1)
 }
 
 func quit(_ *Node, s *Session, _ []string) any {
-	s.quit = true
+	s.closing = true
 	return ok
 }
 
-// Clock is a machine's clock, which may be wrong. It showed base at the true time since, and has
-// been running too fast by drift parts per 10⁹ ever since. All times are in nanoseconds.
+// Clock is a machine's clock, which may be wrong. It showed base at true time baseTime, and since
+// then has gained drift parts per 10⁹. All times are in nanoseconds.
 type Clock struct {
-	base, since int64
-	drift       int64
-	totalStep   int64 // sum of all steps by which it was set
-	trueNow     func() int64
+	base, baseTime int64
+	drift          int64
+	totalStep      int64 // sum of all offsets passed to Adjust
+	trueNow        func() int64
 }
 
 // NewClock returns a correct clock: it shows base now and runs at the rate of trueNow.
 func NewClock(base int64, trueNow func() int64) *Clock {
-	return &Clock{base: base, since: trueNow(), trueNow: trueNow}
+	return &Clock{base: base, baseTime: trueNow(), trueNow: trueNow}
 }
 
-// Now returns the clock's reading, in nanoseconds since 1970.
+// Now returns the clock's reading as Unix time in nanoseconds.
 func (c *Clock) Now() int64 { return c.At(c.trueNow()) }
 
-// At returns the reading at an instant of true time, assuming that the clock is not changed before
+// At returns the clock's reading at true time t, assuming that the clock is not adjusted before
 // then.
 func (c *Clock) At(t int64) int64 {
-	passed := t - c.since
+	elapsed := t - c.baseTime
 	if c.drift == 0 { // a float64 is too coarse for days in nanoseconds
-		return c.base + passed
+		return c.base + elapsed
 	}
-	return c.base + passed + int64(float64(passed)*(float64(c.drift)/1e9))
+	return c.base + elapsed + int64(float64(elapsed)*(float64(c.drift)/1e9))
 }
 
 // Adjust moves the clock by an offset, which may be negative, and sets its rate.
-func (c *Clock) Adjust(by time.Duration, rate float64) {
-	c.base, c.since = c.Now()+int64(by), c.trueNow()
-	c.totalStep += int64(by)
+func (c *Clock) Adjust(offset time.Duration, rate float64) {
+	c.base, c.baseTime = c.Now()+int64(offset), c.trueNow()
+	c.totalStep += int64(offset)
 	c.drift = int64(math.Round((rate - 1) * 1e9))
 }
 
@@ -460,59 +460,58 @@ func (c *Clock) Adjust(by time.Duration, rate float64) {
 func (c *Clock) Drift() int64 { return c.drift }
 
 // Until returns how much true time passes until the clock shows t, assuming that the clock is not
-// changed before then.
+// adjusted before then.
 func (c *Clock) Until(t int64) time.Duration {
-	left := t - c.Now()
+	remaining := t - c.Now()
 	if c.drift == 0 {
-		return time.Duration(left)
+		return time.Duration(remaining)
 	}
-	return time.Duration(math.Ceil(float64(left) / (1 + float64(c.drift)/1e9)))
+	return time.Duration(math.Ceil(float64(remaining) / (1 + float64(c.drift)/1e9)))
 }
 
-// math.random starts from the same seed in each node process and uses lrand48 of POSIX, as in
-// Redis.
+// As in Redis, math.random is POSIX's lrand48 and starts from the same seed in each process.
 
 func drand48Seed(s uint32) uint64 { return uint64(s)<<16 | 0x330e }
 
 // luaRandom implements math.random.
 func (in *interpreter) luaRandom(l *lua.LState) int {
-	in.random = (in.random*0x5deece66d + 0xb) & (1<<48 - 1)
-	r := float64((in.random>>17)%math.MaxInt32) / math.MaxInt32
+	in.randomState = (in.randomState*0x5deece66d + 0xb) & (1<<48 - 1)
+	r := float64((in.randomState>>17)%math.MaxInt32) / math.MaxInt32
 	switch l.GetTop() {
 	case 0:
 		l.Push(lua.LNumber(r))
 	case 1:
-		above := l.CheckNumber(1)
-		if above < 1 {
+		upper := l.CheckNumber(1)
+		if upper < 1 {
 			l.ArgError(1, "interval is empty")
 		}
-		l.Push(lua.LNumber(math.Floor(r*float64(above)) + 1))
+		l.Push(lua.LNumber(math.Floor(r*float64(upper)) + 1))
 	default:
-		from, to := float64(l.CheckNumber(1)), float64(l.CheckNumber(2))
-		if from > to {
+		lower, upper := float64(l.CheckNumber(1)), float64(l.CheckNumber(2))
+		if lower > upper {
 			l.ArgError(2, "interval is empty")
 		}
-		l.Push(lua.LNumber(math.Floor(r*(to-from+1)) + from))
+		l.Push(lua.LNumber(math.Floor(r*(upper-lower+1)) + lower))
 	}
 	return 1
 }
 
 // luaRandomSeed implements math.randomseed.
 func (in *interpreter) luaRandomSeed(l *lua.LState) int {
-	in.random = drand48Seed(uint32(int64(l.CheckNumber(1))))
+	in.randomState = drand48Seed(uint32(int64(l.CheckNumber(1))))
 	return 0
 }
 
 // noteUnsupported reports that a client used a Redis feature that this node doesn't support. It
-// does not report requests that Redis itself would reject.
+// must not be called for requests that Redis itself would reject.
 func (n *Node) noteUnsupported(s *Session, what string) {
 	if n.config.Unsupported != nil && s != &n.internal {
 		n.config.Unsupported(what)
 	}
 }
 
-// noteUnsupportedCommand reports a command or a subcommand that Redis supports and this node
-// doesn't.
+// noteUnsupportedCommand reports a command or subcommand, given by the first words of args, if
+// Redis supports it.
 func (n *Node) noteUnsupportedCommand(s *Session, args []string, words int) {
 	if len(args) < words {
 		return
@@ -526,28 +525,28 @@ func (n *Node) noteUnsupportedCommand(s *Session, args []string, words int) {
 func fullName(args []string) string {
 	name := strings.ToLower(args[0])
 	if len(args) > 1 {
-		if full := name + "|" + strings.ToLower(args[1]); redisCommands[full] {
-			return full
+		if withSubcommand := name + "|" + strings.ToLower(args[1]); redisCommands[withSubcommand] {
+			return withSubcommand
 		}
 	}
 	return name
 }
 
-// Unsupported global variables of Redis's scripts.
+// unsupportedGlobals are the global variables of Redis's scripts that are missing here.
 var unsupportedGlobals = wordSet("cjson cmsgpack bit struct coroutine")
 
-// Unsupported fields of the table redis.
-var unsupportedFields = wordSet("log setresp replicate_commands set_repl breakpoint debug acl_check_cmd " +
+// unsupportedRedisFields are the fields of Redis's Lua table redis that are missing here.
+var unsupportedRedisFields = wordSet("log setresp replicate_commands set_repl breakpoint debug acl_check_cmd " +
 	"LOG_DEBUG LOG_VERBOSE LOG_NOTICE LOG_WARNING REPL_ALL REPL_AOF REPL_SLAVE REPL_REPLICA REPL_NONE REDIS_VERSION REDIS_VERSION_NUM")
 
-// Unsupported sections of INFO.
+// unsupportedSections are the sections of INFO that are missing here.
 var unsupportedSections = wordSet("clients memory stats replication cpu modules commandstats errorstats latencystats cluster")
 
 // redisDatabases is Redis's default number of databases.
 const redisDatabases = 16
 
-// redisCommands is the output of COMMAND LIST of Redis 7.0.15, without COMMAND itself, which
-// libraries send by themselves but do not depend on.
+// redisCommands is the output of COMMAND LIST in Redis 7.0.15, without COMMAND itself, which
+// libraries send on their own but do not depend on.
 var redisCommands = wordSet(`
 acl acl|cat acl|deluser acl|dryrun acl|genpass acl|getuser acl|help acl|list acl|load acl|log acl|save
 acl|setuser acl|users acl|whoami append asking auth bgrewriteaof bgsave bitcount bitfield bitfield_ro bitop
@@ -587,23 +586,23 @@ zunionstore
 `)
 
 func wordSet(text string) map[string]bool {
-	all := map[string]bool{}
+	index := map[string]bool{}
 	for _, w := range strings.Fields(text) {
-		all[w] = true
+		index[w] = true
 	}
-	return all
+	return index
 }
 
-// command describes a command. A positive arity is exact, a negative one is a minimum. Both count
+// command describes a command. A positive arity is exact, a negative arity is a minimum. Both count
 // the name, as in COMMAND INFO.
 type command struct {
-	arity           int
-	noScript        bool // not allowed in scripts
-	writes          bool // may change keys
-	reads           int  // keys that it reads; 0: none, 1: its first argument, 2: all of its arguments
-	immediate       bool // runs immediately even in a transaction
-	whileSubscribed bool // allowed while a RESP2 session is subscribed to channels
-	run             func(n *Node, s *Session, a []string) any
+	arity                  int
+	noScript               bool // not allowed in scripts
+	isWrite                bool // may change keys
+	keysRead               int  // keys that the command reads; 0: none, 1: its first argument, 2: all of its arguments
+	neverQueued            bool // not queued in a transaction
+	allowedWhileSubscribed bool // allowed while a RESP2 session is subscribed to channels
+	run                    func(n *Node, s *Session, a []string) any
 }
 
 func (c command) acceptsArgs(words int) bool {
@@ -614,71 +613,71 @@ func (c command) acceptsArgs(words int) bool {
 // refer to itself: commands run scripts, and scripts run commands.
 func commands() map[string]command {
 	return map[string]command{
-		"set":       {arity: -3, writes: true, run: set},
-		"setnx":     {arity: 3, writes: true, run: setnx},
-		"get":       {arity: 2, reads: 1, run: withValue(text, get)},
-		"del":       {arity: -2, writes: true, run: del},
-		"unlink":    {arity: -2, writes: true, run: del},
-		"exists":    {arity: -2, reads: 2, run: exists},
-		"incr":      {arity: 2, writes: true, run: func(n *Node, _ *Session, a []string) any { return n.incrby(a[1], "1") }},
-		"incrby":    {arity: 3, writes: true, run: func(n *Node, _ *Session, a []string) any { return n.incrby(a[1], a[2]) }},
-		"type":      {arity: 2, reads: 1, run: typeOf},
-		"expire":    {arity: -3, writes: true, run: expireCommand("expire", 1000, false)},
-		"pexpire":   {arity: -3, writes: true, run: expireCommand("pexpire", 1, false)},
-		"expireat":  {arity: -3, writes: true, run: expireCommand("expireat", 1000, true)},
-		"pexpireat": {arity: -3, writes: true, run: expireCommand("pexpireat", 1, true)},
-		"ttl":       {arity: 2, reads: 1, run: expiryCommand(1000, true)},
-		"pttl":      {arity: 2, reads: 1, run: expiryCommand(1, true)},
-		"lpush":     {arity: -3, writes: true, run: withValue(list, lpush)},
-		"lpop":      {arity: -2, writes: true, run: popCommand(true)},
-		"rpop":      {arity: -2, writes: true, run: popCommand(false)},
-		"lrem":      {arity: 4, writes: true, run: lrem},
-		"lindex":    {arity: 3, reads: 1, run: withValue(list, lindex)},
-		"rpush":     {arity: -3, writes: true, run: withValue(list, rpush)},
-		"llen":      {arity: 2, reads: 1, run: withValue(list, llen)},
-		"lrange":    {arity: 4, reads: 1, run: lrange},
-		"hset":      {arity: -4, writes: true, run: hset},
-		"hget":      {arity: 3, reads: 1, run: withValue(hash, hget)},
-		"hgetall":   {arity: 2, reads: 1, run: withValue(hash, hgetall)},
-		"hexists":   {arity: 3, reads: 1, run: withValue(hash, hexists)},
-		"hincrby":   {arity: 4, writes: true, run: hincrby},
-		"hdel":      {arity: -3, writes: true, run: withValue(hash, hdel)},
+		"set":       {arity: -3, isWrite: true, run: set},
+		"setnx":     {arity: 3, isWrite: true, run: setnx},
+		"get":       {arity: 2, keysRead: 1, run: withValue(text, get)},
+		"del":       {arity: -2, isWrite: true, run: del},
+		"unlink":    {arity: -2, isWrite: true, run: del},
+		"exists":    {arity: -2, keysRead: 2, run: exists},
+		"incr":      {arity: 2, isWrite: true, run: func(n *Node, _ *Session, a []string) any { return n.incrby(a[1], "1") }},
+		"incrby":    {arity: 3, isWrite: true, run: func(n *Node, _ *Session, a []string) any { return n.incrby(a[1], a[2]) }},
+		"type":      {arity: 2, keysRead: 1, run: typeOf},
+		"expire":    {arity: -3, isWrite: true, run: expireCommand("expire", 1000, false)},
+		"pexpire":   {arity: -3, isWrite: true, run: expireCommand("pexpire", 1, false)},
+		"expireat":  {arity: -3, isWrite: true, run: expireCommand("expireat", 1000, true)},
+		"pexpireat": {arity: -3, isWrite: true, run: expireCommand("pexpireat", 1, true)},
+		"ttl":       {arity: 2, keysRead: 1, run: expiryCommand(1000, true)},
+		"pttl":      {arity: 2, keysRead: 1, run: expiryCommand(1, true)},
+		"lpush":     {arity: -3, isWrite: true, run: withValue(list, lpush)},
+		"lpop":      {arity: -2, isWrite: true, run: popCommand(true)},
+		"rpop":      {arity: -2, isWrite: true, run: popCommand(false)},
+		"lrem":      {arity: 4, isWrite: true, run: lrem},
+		"lindex":    {arity: 3, keysRead: 1, run: withValue(list, lindex)},
+		"rpush":     {arity: -3, isWrite: true, run: withValue(list, rpush)},
+		"llen":      {arity: 2, keysRead: 1, run: withValue(list, llen)},
+		"lrange":    {arity: 4, keysRead: 1, run: lrange},
+		"hset":      {arity: -4, isWrite: true, run: hset},
+		"hget":      {arity: 3, keysRead: 1, run: withValue(hash, hget)},
+		"hgetall":   {arity: 2, keysRead: 1, run: withValue(hash, hgetall)},
+		"hexists":   {arity: 3, keysRead: 1, run: withValue(hash, hexists)},
+		"hincrby":   {arity: 4, isWrite: true, run: hincrby},
+		"hdel":      {arity: -3, isWrite: true, run: withValue(hash, hdel)},
 		"eval":      {arity: -3, noScript: true, run: eval},
 		"evalsha":   {arity: -3, noScript: true, run: eval},
 		"script":    {arity: -2, noScript: true, run: subcommand},
 		"time":      {arity: 1, run: clockTime},
-		"ping":      {arity: -1, whileSubscribed: true, run: ping},
+		"ping":      {arity: -1, allowedWhileSubscribed: true, run: ping},
 		"echo":      {arity: 2, run: func(_ *Node, _ *Session, a []string) any { return a[1] }},
 		"dbsize":    {arity: 1, run: dbsize},
-		"flushall":  {arity: -1, writes: true, run: flushAll},
+		"flushall":  {arity: -1, isWrite: true, run: flushAll},
 		"info":      {arity: -1, run: info},
 		"config":    {arity: -2, noScript: true, run: subcommand},
 		"hello":     {arity: -1, noScript: true, run: hello},
 		"auth":      {arity: -2, noScript: true, run: auth},
 		"select":    {arity: 2, run: selectDB},
 		"client":    {arity: -2, noScript: true, run: subcommand},
-		"quit":      {arity: -1, noScript: true, immediate: true, whileSubscribed: true, run: quit},
+		"quit":      {arity: -1, noScript: true, neverQueued: true, allowedWhileSubscribed: true, run: quit},
 
-		"getrange":    {arity: 4, reads: 1, run: getrange},
-		"getdel":      {arity: 2, writes: true, run: withValue(text, getdel)},
-		"getex":       {arity: -2, writes: true, run: getex},
-		"persist":     {arity: 2, writes: true, run: persist},
-		"expiretime":  {arity: 2, reads: 1, run: expiryCommand(1000, false)},
-		"pexpiretime": {arity: 2, reads: 1, run: expiryCommand(1, false)},
+		"getrange":    {arity: 4, keysRead: 1, run: getrange},
+		"getdel":      {arity: 2, isWrite: true, run: withValue(text, getdel)},
+		"getex":       {arity: -2, isWrite: true, run: getex},
+		"persist":     {arity: 2, isWrite: true, run: persist},
+		"expiretime":  {arity: 2, keysRead: 1, run: expiryCommand(1000, false)},
+		"pexpiretime": {arity: 2, keysRead: 1, run: expiryCommand(1, false)},
 
-		"multi":   {arity: 1, noScript: true, immediate: true, run: multi},
-		"exec":    {arity: 1, noScript: true, immediate: true, run: execTransaction},
-		"discard": {arity: 1, noScript: true, immediate: true, run: discard},
-		"watch":   {arity: -2, noScript: true, immediate: true, run: watch},
+		"multi":   {arity: 1, noScript: true, neverQueued: true, run: multi},
+		"exec":    {arity: 1, noScript: true, neverQueued: true, run: execTransaction},
+		"discard": {arity: 1, noScript: true, neverQueued: true, run: discard},
+		"watch":   {arity: -2, noScript: true, neverQueued: true, run: watch},
 		"unwatch": {arity: 1, noScript: true, run: unwatch},
 
-		"subscribe":   {arity: -2, noScript: true, whileSubscribed: true, run: subscribe},
-		"unsubscribe": {arity: -1, noScript: true, whileSubscribed: true, run: unsubscribe},
+		"subscribe":   {arity: -2, noScript: true, allowedWhileSubscribed: true, run: subscribe},
+		"unsubscribe": {arity: -1, noScript: true, allowedWhileSubscribed: true, run: unsubscribe},
 		"publish":     {arity: 3, run: publish},
 	}
 }
 
-// subcommands lists the subcommands. The arity includes the command's name.
+// subcommands lists the supported subcommands. Their arity includes the command's name.
 var subcommands = map[string]command{
 	"client|id":           {arity: 2, run: func(_ *Node, s *Session, _ []string) any { return s.id }},
 	"client|getname":      {arity: 2, run: clientName},
@@ -696,25 +695,25 @@ var subcommands = map[string]command{
 }
 
 func subcommand(n *Node, s *Session, a []string) any {
-	full := strings.ToLower(a[0] + "|" + a[1])
-	switch c, known := subcommands[full]; {
+	name := strings.ToLower(a[0] + "|" + a[1])
+	switch c, known := subcommands[name]; {
 	case !known:
 		return unknownSubcommand(a)
 	case !c.acceptsArgs(len(a)):
-		return wrongNumber(full)
+		return wrongArgCount(name)
 	default:
 		return c.run(n, s, a)
 	}
 }
 
 const (
-	ok         = status("OK")
-	syntax     = failure("ERR syntax error")
-	notInteger = failure("ERR value is not an integer or out of range")
-	overflow   = failure("ERR increment or decrement would overflow")
+	ok          = status("OK")
+	syntaxError = failure("ERR syntax error")
+	notInteger  = failure("ERR value is not an integer or out of range")
+	overflow    = failure("ERR increment or decrement would overflow")
 )
 
-func wrongNumber(name string) failure {
+func wrongArgCount(name string) failure {
 	return failure("ERR wrong number of arguments for '" + name + "' command")
 }
 

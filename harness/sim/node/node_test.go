@@ -15,25 +15,25 @@ import (
 	"lockpick/harness/resp"
 )
 
-// redisAddr is the address of a real Redis 7.0 without data. If it is set, testdata/answers.txt is
-// rewritten with the replies of that Redis. Use it after adding lines to the file.
-var redisAddr = flag.String("redis", "", "address of a Redis for regenerating testdata/answers.txt")
+// realRedisAddr is the address of a real Redis 7.0 without data. If set, testdata/answers.txt is
+// rewritten with the replies of that Redis. Use it after adding commands to the file.
+var realRedisAddr = flag.String("redis", "", "address of a Redis for regenerating testdata/answers.txt")
 
-// start returns a node whose clock is *now.
-func start(now *time.Duration) *Node {
+// newTestNode returns a node whose clock reads *now.
+func newTestNode(now *time.Duration) *Node {
 	clock := NewClock(946684800e9, func() int64 { return int64(*now) })
 	return New(Config{RunID: strings.Repeat("a", 40), ProcessID: 7, Clock: clock})
 }
 
-// words splits a line at spaces outside double quotes.
-func words(line string) []string {
+// splitWords splits a line at spaces outside double quotes.
+func splitWords(line string) []string {
 	var out []string
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
-		sep := " "
+		separator := " "
 		if line[0] == '"' {
-			line, sep = line[1:], `"`
+			line, separator = line[1:], `"`
 		}
-		word, rest, _ := strings.Cut(line, sep)
+		word, rest, _ := strings.Cut(line, separator)
 		out, line = append(out, word), rest
 	}
 	return out
@@ -46,44 +46,44 @@ func TestRepliesMatchRedis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *redisAddr != "" {
+	if *realRedisAddr != "" {
 		if err := os.WriteFile(file, recordReplies(t, string(text)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	var now time.Duration
-	s := start(&now).Open()
+	s := newTestNode(&now).Open()
 	lines := slices.Collect(strings.Lines(string(text)))
 	for i := 0; i+1 < len(lines); i += 2 {
 		want, err := strconv.Unquote(strings.TrimSpace(lines[i+1]))
 		if err != nil {
 			t.Fatalf("%s:%d: %v", file, i+2, err)
 		}
-		if got, _ := feed(s, new(resp.Scanner), resp.Append(nil, words(lines[i])...)); string(got) != want {
+		if got, _ := feed(s, new(resp.Scanner), resp.Append(nil, splitWords(lines[i])...)); string(got) != want {
 			t.Errorf("%s:%d: %s\n got %q\nwant %q", file, i+1, strings.TrimSpace(lines[i]), got, want)
 		}
 	}
 }
 
 func recordReplies(t *testing.T, text string) []byte {
-	c, err := net.Dial("tcp", *redisAddr)
+	c, err := net.Dial("tcp", *realRedisAddr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	const end = "$3\r\nend\r\n"
 	var out strings.Builder
-	in := bufio.NewReader(c)
+	reader := bufio.NewReader(c)
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if _, err := strconv.Unquote(line); err == nil || line == "" {
 			continue
 		}
-		c.Write(append(resp.Append(nil, words(line)...), "ECHO end\r\n"...))
+		c.Write(append(resp.Append(nil, splitWords(line)...), "ECHO end\r\n"...))
 		reply := ""
 		for !strings.HasSuffix(reply, end) {
-			part, err := in.ReadString('\n')
+			part, err := reader.ReadString('\n')
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func recordReplies(t *testing.T, text string) []byte {
 // These replies can't be compared with a real Redis line by line.
 func TestReplies(t *testing.T) {
 	var now time.Duration
-	s := start(&now).Open()
+	s := newTestNode(&now).Open()
 	for _, tt := range []struct{ command, want string }{
 		{"HELLO 3", "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n"},
 		{"GET none", "_\r\n"},
@@ -112,7 +112,7 @@ func TestReplies(t *testing.T) {
 		{`EVAL "return {math.random(1000),math.random(1000),math.random(1000)}" 0`, "*3\r\n:171\r\n:750\r\n:97\r\n"},
 		{`EVAL "math.randomseed(0) return math.random(1000)" 0`, ":171\r\n"},
 	} {
-		if got, _ := feed(s, new(resp.Scanner), resp.Append(nil, words(tt.command)...)); string(got) != tt.want {
+		if got, _ := feed(s, new(resp.Scanner), resp.Append(nil, splitWords(tt.command)...)); string(got) != tt.want {
 			t.Errorf("%s\n got %q\nwant %q", tt.command, got, tt.want)
 		}
 	}
@@ -126,11 +126,11 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-func TestExpiry(t *testing.T) {
+func TestKeysExpire(t *testing.T) {
 	var now time.Duration
-	n := start(&now)
+	n := newTestNode(&now)
 	do := func(line string) string {
-		v, err := n.Do(words(line)...)
+		v, err := n.Do(splitWords(line)...)
 		return fmt.Sprintf("%v %v", v, err)
 	}
 	for _, tt := range []struct {
@@ -139,7 +139,7 @@ func TestExpiry(t *testing.T) {
 	}{
 		{0, "SET k v PX 1000", "OK <nil>"},
 		{999 * time.Millisecond, "PTTL k", "1 <nil>"},
-		// A key has expired once now > expires, not at the instant itself.
+		// A key expires after the instant expires, not at it.
 		{1000*time.Millisecond + 999*time.Microsecond, "PTTL k", "0 <nil>"},
 		{1000*time.Millisecond + 999*time.Microsecond, "GET k", "v <nil>"},
 		{1001 * time.Millisecond, "DBSIZE", "0 <nil>"},
@@ -167,27 +167,27 @@ func TestExpiry(t *testing.T) {
 
 // feed parses bytes and executes the commands in a session.
 func feed(s *Session, in *resp.Scanner, b []byte) (replies []byte, hangUp bool) {
-	all, wrong := in.Commands(b)
+	requests, protocolErr := in.Commands(b)
 	var commands []*resp.Command
-	for _, args := range all {
+	for _, args := range requests {
 		commands = append(commands, &resp.Command{Args: args})
 	}
-	return s.Execute(commands, wrong)
+	return s.Execute(commands, protocolErr)
 }
 
-func TestFeedAnyChunks(t *testing.T) {
+func TestFeedAcceptsAnyChunks(t *testing.T) {
 	var now time.Duration
-	whole := append(resp.Append(nil, "SET", "k", "a\r\nb"), "PING\r\n\r\n*0\r\n"...)
-	whole = append(whole, resp.Append(nil, "GET", "k")...)
+	input := append(resp.Append(nil, "SET", "k", "a\r\nb"), "PING\r\n\r\n*0\r\n"...)
+	input = append(input, resp.Append(nil, "GET", "k")...)
 	const want = "+OK\r\n+PONG\r\n$4\r\na\r\nb\r\n"
-	for size := 1; size <= len(whole); size++ {
-		s := start(&now).Open()
+	for size := 1; size <= len(input); size++ {
+		s := newTestNode(&now).Open()
 		var got []byte
 		var in resp.Scanner
-		for chunk := range slices.Chunk(whole, size) {
+		for chunk := range slices.Chunk(input, size) {
 			out, hangUp := feed(s, &in, chunk)
 			if hangUp {
-				t.Fatalf("chunks of %d: it hung up", size)
+				t.Fatalf("chunks of %d: the node hung up", size)
 			}
 			got = append(got, out...)
 		}
@@ -197,7 +197,7 @@ func TestFeedAnyChunks(t *testing.T) {
 	}
 }
 
-func TestHangUp(t *testing.T) {
+func TestNodeHangsUp(t *testing.T) {
 	var now time.Duration
 	for in, want := range map[string]string{
 		"QUIT\r\nPING\r\n":     "+OK\r\n",
@@ -206,7 +206,7 @@ func TestHangUp(t *testing.T) {
 		"*1\r\n$x\r\n":         "-ERR Protocol error: invalid bulk length\r\n",
 		"*1\r\n$-5\r\n":        "-ERR Protocol error: invalid bulk length\r\n",
 	} {
-		if got, hangUp := feed(start(&now).Open(), new(resp.Scanner), []byte(in)); string(got) != want || !hangUp {
+		if got, hangUp := feed(newTestNode(&now).Open(), new(resp.Scanner), []byte(in)); string(got) != want || !hangUp {
 			t.Errorf("%q: %q, hang up %v", in, got, hangUp)
 		}
 	}
@@ -222,7 +222,7 @@ func FuzzFeed(f *testing.F) {
 			t.Skip("a script may loop forever")
 		}
 		var now time.Duration
-		n := start(&now)
+		n := newTestNode(&now)
 		s := n.Open()
 		feed(s, new(resp.Scanner), b)
 		n.TakePushes()

@@ -27,31 +27,30 @@ var (
 	_ dialer = (*realServer)(nil)
 )
 
-// realServer is a redis-server.
 type realServer struct {
-	redis   *proc.Redis
-	machine *vdso.Machine // nil means a correct clock
-	disk    *fuse.Disk    // nil means the host's disk
-	began   time.Duration // by the true clock; 0 before the first command
-	passed  time.Duration // in the story's time
+	redis     *proc.Redis
+	machine   *vdso.Machine // nil means a correct clock
+	disk      *fuse.Disk    // nil means the host's disk
+	start     time.Duration // by the true clock; 0 until the first command
+	storyTime time.Duration // in the story's time
 }
 
-// newReal starts a redis-server with the clock and the disk that the story needs. If the host does
-// not support them, the test is skipped.
+// newReal starts a redis-server with the clock and the disk that the story needs. It skips the test
+// if the host does not support them.
 func newReal(t *testing.T, s *Story) Server {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
-		missing := t.Skip
+		report := t.Skip
 		if os.Getenv("CI") == "true" {
-			missing = t.Fatal
+			report = t.Fatal
 		}
-		missing("redis-server is not on PATH; install it (apt-get install redis-server)")
+		report("redis-server is not on PATH; install it (apt-get install redis-server)")
 	}
 	if err := sweep(); err != nil {
 		t.Fatal(err)
 	}
-	group, err := proc.NewGroup(os.TempDir()) // swept from there if the test is killed
+	group, err := proc.NewGroup(os.TempDir()) // where sweep finds it if the test is killed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,10 +65,10 @@ func newReal(t *testing.T, s *Story) Server {
 		}
 	})
 	if usesDirective(s, "clock") {
-		r.giveClock(t, group)
+		r.setUpClock(t, group)
 	}
 	if usesDirective(s, "power-loss", "sync") {
-		r.giveDisk(t, group)
+		r.setUpDisk(t, group)
 	}
 	if r.redis, err = group.StartRedis(t.Context(), "n1", bin, s.Persistence); err != nil {
 		t.Fatal(err)
@@ -83,10 +82,10 @@ var sweep = sync.OnceValue(func() error {
 })
 
 func usesDirective(s *Story, directives ...string) bool {
-	return slices.ContainsFunc(s.Steps, func(st step) bool { return slices.Contains(directives, st.Words[0]) })
+	return slices.ContainsFunc(s.Steps, func(step step) bool { return slices.Contains(directives, step.Words[0]) })
 }
 
-func (r *realServer) giveClock(t *testing.T, group *proc.Group) {
+func (r *realServer) setUpClock(t *testing.T, group *proc.Group) {
 	t.Helper()
 	if err := vdso.Available(); err != nil {
 		t.Skipf("clocks can't be changed here: %v", err)
@@ -95,7 +94,7 @@ func (r *realServer) giveClock(t *testing.T, group *proc.Group) {
 	group.AtStart = func(_ string, pid int) error { return r.machine.Start(pid) }
 }
 
-func (r *realServer) giveDisk(t *testing.T, group *proc.Group) {
+func (r *realServer) setUpDisk(t *testing.T, group *proc.Group) {
 	t.Helper()
 	if reason, remedy := fuse.Missing(); reason != "" {
 		t.Skipf("power losses are not possible here: %s; fix: %s", reason, remedy)
@@ -111,33 +110,34 @@ func (r *realServer) giveDisk(t *testing.T, group *proc.Group) {
 	group.Cleanup(r.disk.Unmount)
 }
 
-func (r *realServer) begin() {
-	if r.began == 0 {
-		r.began = proc.TrueClock()
+func (r *realServer) startClock() {
+	if r.start == 0 {
+		r.start = proc.TrueClock()
 	}
 }
 
 func (r *realServer) Do(words []string) (resp.Value, error) {
-	r.begin()
+	r.startClock()
 	return proc.Ask(context.Background(), r.redis.Addr(), words...)
 }
 
-func (r *realServer) Dial() (line, error) {
-	r.begin()
+func (r *realServer) Dial() (serverConn, error) {
+	r.startClock()
 	return dialTCP(r.redis.Addr())
 }
 
 func (r *realServer) Wait(d time.Duration) error {
-	r.begin() // the story may begin with a wait
-	r.passed += max(d, 0)
+	r.startClock() // the story may begin with a wait
+	r.storyTime += max(d, 0)
 	time.Sleep(-r.Lag())
 	return nil
 }
 
-// Lag is negative while the server is ahead of the story's time.
+// Lag returns how far the server lags behind the story's time, or a negative duration if the server
+// is ahead.
 func (r *realServer) Lag() time.Duration {
-	r.begin()
-	return proc.TrueClock() - r.began - r.passed
+	r.startClock()
+	return proc.TrueClock() - r.start - r.storyTime
 }
 
 func (r *realServer) Kill() error {
@@ -154,7 +154,7 @@ func (r *realServer) Kill() error {
 func (r *realServer) waitWritten() error {
 	for end := time.Now().Add(2 * time.Second); r.disk == nil && r.machine == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		info, err := r.Do([]string{"INFO", "persistence"})
-		if said := replyText(info); err != nil || !strings.Contains(said, "aof_buffer_length:") || strings.Contains(said, "aof_buffer_length:0\r") {
+		if infoText := replyText(info); err != nil || !strings.Contains(infoText, "aof_buffer_length:") || strings.Contains(infoText, "aof_buffer_length:0\r") {
 			return err
 		}
 	}
@@ -176,7 +176,7 @@ func (r *realServer) LosePower(torn bool) error {
 	return err
 }
 
-func (r *realServer) Unsynced() bool { return len(r.disk.Unsynced()) > 0 }
+func (r *realServer) Unsynced() bool { return len(r.disk.ListUnsynced()) > 0 }
 
 func (r *realServer) Adjust(by time.Duration, rate float64) error {
 	if _, _, err := r.machine.Adjust(by, rate); err != nil {

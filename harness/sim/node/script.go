@@ -14,7 +14,7 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// script is a parsed script. It never changes, so that all nodes can share it.
+// script is a parsed script. It never changes, so all nodes can share it.
 type script struct {
 	sha   string
 	proto *lua.FunctionProto
@@ -26,8 +26,8 @@ type loadedScript struct {
 	run *lua.LFunction
 }
 
-// parsedScripts caches all scripts of the process by source. A run creates many nodes and a sweep makes
-// many runs, but they use few different scripts.
+// parsedScripts caches the process's parsed scripts by source. A run creates many nodes, and a
+// sweep makes many runs, but they use few different scripts.
 var parsedScripts sync.Map
 
 func parseScript(source string) (*script, error) {
@@ -44,15 +44,15 @@ func parseScript(source string) (*script, error) {
 		//lint:ignore ST1005 same text as Redis
 		return nil, fmt.Errorf("Error compiling script (new function): %w", err)
 	}
-	// gopher-lua would create a table arg for each call, which Lua 5.1 does only in functions.
+	// gopher-lua would create a table named arg for each call, which Lua 5.1 does only in functions.
 	proto.IsVarArg &^= lua.VarArgNeedsArg
 	s := &script{sha: sha1hex(source), proto: proto}
 	parsedScripts.Store(strings.Clone(source), s)
 	return s, nil
 }
 
-// luaSyntaxError rewords a parse error like Lua 5.1's error for an unexpected symbol. If Lua would name the
-// symbol that it expected, the messages differ, since that symbol is not known here.
+// luaSyntaxError rewords a parse error like Lua 5.1's error for an unexpected symbol. If Lua would
+// name the symbol it expected, the messages differ, since that symbol is not known here.
 func luaSyntaxError(err error, source string) error {
 	var e *parse.Error
 	if !errors.As(err, &e) || e.Message != "syntax error" {
@@ -72,38 +72,38 @@ func sha1hex(s string) string {
 
 // load adds a script to the node's cache.
 func (n *Node) load(source string) (*loadedScript, failure) {
-	if l := n.scriptsBySource[source]; l != nil {
-		return l, ""
+	if loaded := n.scriptsBySource[source]; loaded != nil {
+		return loaded, ""
 	}
 	s, err := parseScript(source)
 	if err != nil {
 		return nil, failure("ERR " + joinLines(err.Error()))
 	}
-	l := n.scripts[s.sha]
-	if l == nil {
+	loaded := n.scripts[s.sha]
+	if loaded == nil {
 		in := n.interpreter()
-		l = &loadedScript{sha: s.sha, run: in.state.NewFunctionFromProto(s.proto)}
-		l.run.Env = in.env
-		n.scripts[s.sha] = l
+		loaded = &loadedScript{sha: s.sha, run: in.state.NewFunctionFromProto(s.proto)}
+		loaded.run.Env = in.env
+		n.scripts[s.sha] = loaded
 	}
-	n.scriptsBySource[strings.Clone(source)] = l
-	return l, ""
+	n.scriptsBySource[strings.Clone(source)] = loaded
+	return loaded, ""
 }
 
 // eval implements EVAL and EVALSHA.
 func eval(n *Node, s *Session, a []string) any {
-	keys, bad := keyCount(a)
-	if bad != "" {
-		return bad
+	keys, errReply := keyCount(a)
+	if errReply != "" {
+		return errReply
 	}
 	var l *loadedScript
 	if strings.EqualFold(a[0], "eval") {
-		l, bad = n.load(a[1])
+		l, errReply = n.load(a[1])
 	} else if l = n.scripts[strings.ToLower(a[1])]; l == nil {
-		bad = "NOSCRIPT No matching script. Please use EVAL."
+		errReply = "NOSCRIPT No matching script. Please use EVAL."
 	}
-	if bad != "" {
-		return bad
+	if errReply != "" {
+		return errReply
 	}
 	return n.interpreter().call(s, l, a[3:3+keys], a[3+keys:])
 }
@@ -122,19 +122,19 @@ func keyCount(a []string) (int, failure) {
 }
 
 func scriptLoad(n *Node, _ *Session, a []string) any {
-	l, bad := n.load(a[2])
-	if bad != "" {
-		return bad
+	l, errReply := n.load(a[2])
+	if errReply != "" {
+		return errReply
 	}
 	return l.sha
 }
 
 func scriptExists(n *Node, _ *Session, a []string) any {
-	out := []any{}
+	found := []any{}
 	for _, sha := range a[2:] {
-		out = append(out, boolToInt(n.scripts[strings.ToLower(sha)] != nil))
+		found = append(found, boolToInt(n.scripts[strings.ToLower(sha)] != nil))
 	}
-	return out
+	return found
 }
 
 func scriptFlush(n *Node, _ *Session, a []string) any {
@@ -149,14 +149,14 @@ func scriptFlush(n *Node, _ *Session, a []string) any {
 // chunkName is the name of scripts in Redis's error messages.
 const chunkName = "user_script"
 
-// interpreter is a node's Lua state. It lives as long as the node.
+// interpreter is a node's Lua state, which lives as long as the node.
 type interpreter struct {
-	node    *Node
-	state   *lua.LState
-	globals *lua.LTable // the scripts' global variables
-	env     *lua.LTable // read-only view of globals
-	session *Session    // session of the running script
-	random  uint64      // state of math.random
+	node        *Node
+	state       *lua.LState
+	globals     *lua.LTable // global variables of all scripts
+	env         *lua.LTable // read-only view of globals
+	session     *Session    // session of the running script
+	randomState uint64      // state of math.random
 }
 
 func (n *Node) interpreter() *interpreter {
@@ -168,7 +168,7 @@ func (n *Node) interpreter() *interpreter {
 
 func newInterpreter(n *Node) *interpreter {
 	state := lua.NewState(lua.Options{SkipOpenLibs: true, RegistrySize: 1024, RegistryMaxSize: 1 << 16})
-	in := &interpreter{node: n, state: state, random: drand48Seed(0)}
+	in := &interpreter{node: n, state: state, randomState: drand48Seed(0)}
 	for name, open := range map[string]lua.LGFunction{
 		lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable,
 		lua.StringLibName: lua.OpenString, lua.MathLibName: lua.OpenMath,
@@ -181,28 +181,28 @@ func newInterpreter(n *Node) *interpreter {
 	for _, name := range []string{"print", "_printregs", "dofile", "loadfile", "require", "module"} {
 		in.globals.RawSetString(name, lua.LNil)
 	}
-	library := state.SetFuncs(state.NewTable(), map[string]lua.LGFunction{
+	redisTable := state.SetFuncs(state.NewTable(), map[string]lua.LGFunction{
 		"call":         func(l *lua.LState) int { return in.callRedis(l, false) },
 		"pcall":        func(l *lua.LState) int { return in.callRedis(l, true) },
-		"status_reply": func(l *lua.LState) int { return reply(l, "ok", l.CheckString(1)) },
-		"error_reply":  func(l *lua.LState) int { return reply(l, "err", errorText(l.CheckString(1))) },
+		"status_reply": func(l *lua.LState) int { return pushReply(l, "ok", l.CheckString(1)) },
+		"error_reply":  func(l *lua.LState) int { return pushReply(l, "err", withErrorCode(l.CheckString(1))) },
 		"sha1hex": func(l *lua.LState) int {
 			l.Push(lua.LString(sha1hex(l.CheckString(1))))
 			return 1
 		},
 	})
-	state.SetMetatable(library, state.SetFuncs(state.NewTable(), map[string]lua.LGFunction{
+	state.SetMetatable(redisTable, state.SetFuncs(state.NewTable(), map[string]lua.LGFunction{
 		"__index": func(l *lua.LState) int {
-			if name := lua.LVAsString(l.Get(2)); unsupportedFields[name] {
+			if name := lua.LVAsString(l.Get(2)); unsupportedRedisFields[name] {
 				in.node.noteUnsupported(in.session, "redis."+name+" in scripts")
 			}
 			l.Push(lua.LNil)
 			return 1
 		},
 	}))
-	in.globals.RawSetString("redis", readOnly(state, library))
-	maths := in.globals.RawGetString("math").(*lua.LTable)
-	state.SetFuncs(maths, map[string]lua.LGFunction{"random": in.luaRandom, "randomseed": in.luaRandomSeed})
+	in.globals.RawSetString("redis", makeReadOnly(state, redisTable))
+	mathTable := in.globals.RawGetString("math").(*lua.LTable)
+	state.SetFuncs(mathTable, map[string]lua.LGFunction{"random": in.luaRandom, "randomseed": in.luaRandomSeed})
 	state.SetMetatable(in.globals, state.SetFuncs(state.NewTable(), map[string]lua.LGFunction{
 		"__index": func(l *lua.LState) int {
 			if name := lua.LVAsString(l.Get(2)); unsupportedGlobals[name] {
@@ -212,22 +212,22 @@ func newInterpreter(n *Node) *interpreter {
 			return 0
 		},
 	}))
-	in.env = readOnly(state, in.globals)
+	in.env = makeReadOnly(state, in.globals)
 	return in
 }
 
-// readOnly wraps a table, so that scripts can't modify it.
-func readOnly(l *lua.LState, t *lua.LTable) *lua.LTable {
-	meta := l.SetFuncs(l.NewTable(), map[string]lua.LGFunction{
+// makeReadOnly wraps a table so that scripts can't modify it.
+func makeReadOnly(l *lua.LState, t *lua.LTable) *lua.LTable {
+	metatable := l.SetFuncs(l.NewTable(), map[string]lua.LGFunction{
 		"__newindex": func(l *lua.LState) int {
 			l.RaiseError("Attempt to modify a readonly table")
 			return 0
 		},
 	})
-	meta.RawSetString("__index", t)
-	outside := l.NewTable()
-	l.SetMetatable(outside, meta)
-	return outside
+	metatable.RawSetString("__index", t)
+	proxy := l.NewTable()
+	l.SetMetatable(proxy, metatable)
+	return proxy
 }
 
 // call runs a script.
@@ -244,26 +244,26 @@ func (in *interpreter) call(s *Session, script *loadedScript, keys, args []strin
 	return fromLua(l.Get(-1), 0)
 }
 
-func wordTable(l *lua.LState, in []string) *lua.LTable {
-	t := l.CreateTable(len(in), 0)
-	for i, w := range in {
-		t.RawSetInt(i+1, lua.LString(w))
+func wordTable(l *lua.LState, words []string) *lua.LTable {
+	t := l.CreateTable(len(words), 0)
+	for i, word := range words {
+		t.RawSetInt(i+1, lua.LString(word))
 	}
 	return t
 }
 
 // callRedis implements redis.call and redis.pcall.
 func (in *interpreter) callRedis(l *lua.LState, protected bool) int {
-	v := in.command(l)
-	bad, failed := v.(failure)
-	if failed && !protected {
-		l.Error(replyTable(l, "err", string(bad)), 0)
+	v := in.runCommand(l)
+	errReply, isError := v.(failure)
+	if isError && !protected {
+		l.Error(replyTable(l, "err", string(errReply)), 0)
 	}
 	l.Push(toLua(l, v))
 	return 1
 }
 
-func (in *interpreter) command(l *lua.LState) any {
+func (in *interpreter) runCommand(l *lua.LState) any {
 	if l.GetTop() == 0 {
 		return failure("ERR Please specify at least one argument for this redis lib call")
 	}
@@ -288,7 +288,7 @@ func (in *interpreter) command(l *lua.LState) any {
 		return failure("ERR Wrong number of args calling Redis command from script")
 	case c.noScript:
 		return failure("ERR This Redis command is not allowed from script")
-	case c.writes && in.node.appender.failed:
+	case c.isWrite && in.node.appender.writeFailed:
 		return misconf
 	}
 	in.node.runningCommand, in.node.inScript = name, true
@@ -297,7 +297,7 @@ func (in *interpreter) command(l *lua.LState) any {
 	return reply
 }
 
-// formatNumber formats a number as Redis does for a script's argument.
+// formatNumber formats a number passed by a script as a command argument, as Redis does.
 func formatNumber(f float64) string {
 	if f == math.Trunc(f) && math.Abs(f) < 1<<63 {
 		return fmt.Sprintf("%d", int64(f))
@@ -305,21 +305,21 @@ func formatNumber(f float64) string {
 	return fmt.Sprintf("%.17g", f)
 }
 
-func reply(l *lua.LState, field, text string) int {
+func pushReply(l *lua.LState, field, text string) int {
 	l.Push(replyTable(l, field, text))
 	return 1
 }
 
-// replyTable returns a status or an error in Lua's format: {ok=text} or {err=text}. A table created without
-// a size would allocate room for 32 fields.
+// replyTable returns a status or an error in Lua's format: {ok=text} or {err=text}. A table created
+// without a size would allocate room for 32 fields.
 func replyTable(l *lua.LState, field, text string) *lua.LTable {
 	t := l.CreateTable(0, 1)
 	t.RawSetString(field, lua.LString(text))
 	return t
 }
 
-// errorText adds the code ERR to an error that consists of a single word.
-func errorText(s string) string {
+// withErrorCode adds the code ERR to an error that consists of a single word.
+func withErrorCode(s string) string {
 	s = strings.TrimPrefix(s, "-")
 	if !strings.Contains(s, " ") {
 		return "ERR " + s

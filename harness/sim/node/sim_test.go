@@ -19,56 +19,55 @@ var (
 
 // simulatedServer is a node on a machine in virtual time. Syncs complete at once.
 type simulatedServer struct {
-	now   int64 // true time
-	clock *Clock
-	disk  *Disk // nil means no disk
-	node  *Node // nil means down
-	lives int64
-	lines []*virtualLine
+	now        int64 // true time
+	clock      *Clock
+	disk       *Disk // nil means no disk
+	node       *Node // nil means down
+	startCount int64
+	conns      []*virtualConn
 }
 
-// virtualLine is a connection to a simulated node.
-type virtualLine struct {
-	to      *simulatedServer
+// virtualConn is a connection to a simulated node.
+type virtualConn struct {
+	server  *simulatedServer
 	session *Session
 	in      resp.Scanner
 	values  []resp.Value
 }
 
-// Dial opens a session.
-func (s *simulatedServer) Dial() (line, error) {
+func (s *simulatedServer) Dial() (serverConn, error) {
 	if s.node == nil {
 		return nil, errDown
 	}
-	v := &virtualLine{to: s, session: s.node.Open()}
-	s.lines = append(s.lines, v)
+	v := &virtualConn{server: s, session: s.node.Open()}
+	s.conns = append(s.conns, v)
 	return v, nil
 }
 
-func (v *virtualLine) Send(words []string) error {
+func (v *virtualConn) Send(words []string) error {
 	out, _ := v.session.Execute([]*resp.Command{{Args: words}}, nil)
-	if err := v.take(out); err != nil {
+	if err := v.receive(out); err != nil {
 		return err
 	}
-	return v.to.flush()
+	return v.server.flush()
 }
 
-func (v *virtualLine) take(out []byte) error {
+func (v *virtualConn) receive(out []byte) error {
 	values, err := v.in.Feed(out)
 	v.values = append(v.values, values...)
 	return err
 }
 
-func (v *virtualLine) Next() (resp.Value, error) {
+func (v *virtualConn) Next() (resp.Value, error) {
 	if len(v.values) == 0 {
-		return resp.Value{}, errors.New("no value came")
+		return resp.Value{}, errors.New("no value arrived")
 	}
 	next := v.values[0]
 	v.values = v.values[1:]
 	return next, nil
 }
 
-func (v *virtualLine) Close() error {
+func (v *virtualConn) Close() error {
 	v.session.Close()
 	return nil
 }
@@ -76,11 +75,11 @@ func (v *virtualLine) Close() error {
 // deliver delivers the node's pushes to its sessions.
 func (s *simulatedServer) deliver() error {
 	for _, p := range s.node.TakePushes() {
-		for _, v := range s.lines {
+		for _, v := range s.conns {
 			if v.session != p.To {
 				continue
 			}
-			if err := v.take(p.Data); err != nil {
+			if err := v.receive(p.Data); err != nil {
 				return err
 			}
 		}
@@ -88,7 +87,7 @@ func (s *simulatedServer) deliver() error {
 	return nil
 }
 
-// virtualStart is the beginning of virtual time, in nanoseconds since 1970.
+// virtualStart is the beginning of virtual time, in Unix nanoseconds.
 const virtualStart = 946684800e9
 
 func newSimulated(persistence string) *simulatedServer {
@@ -102,14 +101,14 @@ func newSimulated(persistence string) *simulatedServer {
 }
 
 func (s *simulatedServer) start() {
-	s.lives++
-	s.node = New(Config{RunID: fmt.Sprintf("%040x", s.lives), ProcessID: s.lives, Clock: s.clock, Disk: s.disk})
+	s.startCount++
+	s.node = New(Config{RunID: fmt.Sprintf("%040x", s.startCount), ProcessID: s.startCount, Clock: s.clock, Disk: s.disk})
 }
 
-// close drops the node and its unwritten data.
+// close drops the node along with its unwritten data.
 func (s *simulatedServer) close() {
 	s.node.Close()
-	s.node, s.lines = nil, nil
+	s.node, s.conns = nil, nil
 }
 
 var errDown = errors.New("it is down")
@@ -141,12 +140,12 @@ func (s *simulatedServer) flush() error {
 	return s.deliver()
 }
 
-// tick is the interval of Redis's periodic tasks.
-const tick = 100 * time.Millisecond
+// tickInterval is the interval of Redis's periodic tasks.
+const tickInterval = 100 * time.Millisecond
 
 func (s *simulatedServer) Wait(d time.Duration) error {
 	for d > 0 {
-		step := min(d, tick)
+		step := min(d, tickInterval)
 		s.now += int64(step)
 		d -= step
 		if s.node == nil {

@@ -1,33 +1,32 @@
-// Conformance tests compare servers. Each story in testdata/conformance is run against the
-// simulated node, a real redis-server and miniredis, and must get the same replies from all of
-// them. If replies differ, redis-server is right.
+// Conformance tests run each story in testdata/conformance against the simulated node, a real
+// redis-server and miniredis, and require the same replies from all of them. If replies differ,
+// redis-server is right.
 //
-// The types are Story (commands with their replies, and directives such as wait, kill, restart and
-// clock), Server (the server against which it is run) and Reply (the server's reply, and how late
-// it was). Each optional capability of a server has its own interface: restarter, disk, clock,
-// dialer.
+// A Story consists of commands with their replies, and directives such as wait, kill, restart and
+// clock. It runs against a Server. A Reply is the server's reply and how late it was. Each optional
+// capability of a server has its own interface: restarter, disk, clock, dialer.
 //
 //	# topic of the story
-//	not miniredis: it has no disk        reason for leaving a server out
+//	not miniredis: it has no disk        reason for excluding a server
 //	persistence everysec                 none, everysec, always or no; default none
 //	script release path/from/top.lua     defines $release, its source, and $release.sha, its SHA-1
 //
-//	SET k v PX 10000                     a command begins with a capital,
+//	SET k v PX 10000                     a command begins with a capital letter,
 //		+OK                              its reply with a tab: as sent, a number within
 //	PTTL k                               bounds (~10000±100), or a pattern (/run_id:\w+/)
 //		~10000±100
-//	wait 1.1s                            a directive begins with a small letter
+//	wait 1.1s                            a directive begins with a lowercase letter
 //
 // The directives are wait, second (wait for the start of a second), kill, shutdown, restart,
 // power-loss [torn], sync [duration], clock (+1s, -1s, rate 2, still), run_id (noted, kept, new),
-// session <name> (use one connection from now on; without a name each command has its own) and
-// hang-up (close the connection). @name stands for that session's number. The reply to heard lists
-// what the server has pushed on the session's connection since the previous heard. go test -update
-// writes redis-server's replies into the stories.
+// session <name> (use one connection from now on; without a name, each command has its own) and
+// hang-up (close the connection). @name stands for that session's ID. The reply to heard lists what
+// the server has pushed on the session's connection since the previous heard. go test -update writes
+// redis-server's replies into the stories.
 //
 // Waits refer to the story's time: each wait ends at a fixed time after the first command, so that
 // the time taken by commands does not add up. If a server lags behind by more than the story
-// allows, its replies are discarded, and the story is run again.
+// allows, its replies are discarded and the story is run again.
 //
 // Not covered: concurrent commands, and more than one node. The simulation's network and its faults
 // have separate tests.
@@ -52,13 +51,13 @@ import (
 	"lockpick/harness/resp"
 )
 
-// Server is a server against which stories are run.
+// Server is a server that stories are run against.
 type Server interface {
-	// Do sends one command. An error reply is a reply.
+	// Do sends one command. It returns an error reply as a reply, not as an error.
 	Do(words []string) (resp.Value, error)
 	// Wait advances the story's time by d and waits until then.
 	Wait(d time.Duration) error
-	// Lag returns by how much the server lags behind the story's time. It is 0 in virtual time.
+	// Lag returns how far the server lags behind the story's time. It is 0 in virtual time.
 	Lag() time.Duration
 }
 
@@ -69,64 +68,64 @@ type restarter interface {
 	Restart() error
 }
 
-// disk is a server whose machine can lose power, and thereby unsynced data.
+// disk is a server whose machine can lose power and, with it, unsynced data.
 type disk interface {
-	// LosePower also ends the server. If torn is set, half of the first lost write survives.
+	// LosePower ends the server, too. If torn is set, half of the first lost write survives.
 	LosePower(torn bool) error
 	// Unsynced reports whether a power loss would lose data.
 	Unsynced() bool
 }
 
-// clock is a server whose clock and clock rate can be changed.
+// clock is a server whose clock can be set and whose clock rate can be changed.
 type clock interface {
 	Adjust(by time.Duration, rate float64) error
 }
 
 // dialer is a server that accepts several connections.
 type dialer interface {
-	Dial() (line, error)
+	Dial() (serverConn, error)
 }
 
-// line is a connection to a server.
-type line interface {
+// serverConn is a connection to a server.
+type serverConn interface {
 	Send(words []string) error
-	// Next returns the next value. It returns an error if none arrives in time.
+	// Next returns the next value, or an error if none arrives in time.
 	Next() (resp.Value, error)
 	Close() error
 }
 
-// connection is a session of a story, with the pushes that the story has not read yet.
+// connection is a session in a story.
 type connection struct {
-	line   line
-	id     string // the server's ID of the session
-	pushed []string
+	conn   serverConn
+	id     string   // the session's ID on the server
+	pushes []string // pushes that the story has not read yet
 }
 
-// session <name> switches to that connection and opens it if necessary. Without a name, each
-// command uses a separate connection again.
+// session implements the directive session <name>: it switches to the named connection and opens it
+// if necessary. Without a name, each command uses a separate connection again.
 func (t *storyRunner) session(a []string) error {
-	if t.current = nil; len(a) == 0 {
+	if t.currentConn = nil; len(a) == 0 {
 		return nil
 	}
-	if t.current = t.connections[a[0]]; t.current != nil {
+	if t.currentConn = t.connections[a[0]]; t.currentConn != nil {
 		return nil
 	}
-	d, ok := t.to.(dialer)
+	d, ok := t.server.(dialer)
 	if !ok {
 		return errUnsupported
 	}
-	line, err := d.Dial()
+	conn, err := d.Dial()
 	if err != nil {
 		return err
 	}
-	t.current = &connection{line: line}
-	t.connections[a[0]] = t.current
-	id, err := t.current.ask([]string{"CLIENT", "ID"})
-	t.current.id = strings.TrimPrefix(id, ":")
+	t.currentConn = &connection{conn: conn}
+	t.connections[a[0]] = t.currentConn
+	id, err := t.currentConn.ask([]string{"CLIENT", "ID"})
+	t.currentConn.id = strings.TrimPrefix(id, ":")
 	return err
 }
 
-// expandSessions replaces each @name with the number of the session of that name.
+// expandSessions replaces each @name with the named session's ID.
 func (t *storyRunner) expandSessions(words []string) []string {
 	words = slices.Clone(words)
 	for i, w := range words {
@@ -138,100 +137,101 @@ func (t *storyRunner) expandSessions(words []string) []string {
 }
 
 func (t *storyRunner) hangUp([]string) error {
-	if t.current == nil {
+	if t.currentConn == nil {
 		return errors.New("no session: choose one with session <name>")
 	}
 	for name, c := range t.connections {
-		if c == t.current {
+		if c == t.currentConn {
 			delete(t.connections, name)
 		}
 	}
-	line := t.current.line
-	t.current = nil
-	return line.Close()
+	conn := t.currentConn.conn
+	t.currentConn = nil
+	return conn.Close()
 }
 
 func (t *storyRunner) close() {
 	for _, c := range t.connections {
-		c.line.Close()
+		c.conn.Close()
 	}
 }
 
 // execute sends a command on the current connection and returns its reply.
 func (t *storyRunner) execute(words []string) (string, error) {
 	switch {
-	case words[0] == heardStep && t.current == nil:
+	case words[0] == heardStep && t.currentConn == nil:
 		return "", errors.New("no session: choose one with session <name>")
 	case words[0] == heardStep:
-		return t.current.takePushes()
-	case t.current != nil:
-		return t.current.ask(t.expandSessions(words))
+		return t.currentConn.takePushes()
+	case t.currentConn != nil:
+		return t.currentConn.ask(t.expandSessions(words))
 	}
-	v, err := t.to.Do(words)
+	v, err := t.server.Do(words)
 	return replyText(v), err
 }
 
-// heardStep is a step whose reply lists the pushes on the connection since the last such step.
+// heardStep is a step whose reply lists the pushes on the connection since the previous such step.
 const heardStep = "heard"
 
-// takePushes sends a PING first, since all earlier pushes arrive before its reply.
+// takePushes returns the pushes since the last call. It sends a PING first, because all earlier
+// pushes arrive before its reply.
 func (c *connection) takePushes() (string, error) {
 	if _, err := c.ask([]string{"PING"}); err != nil {
 		return "", err
 	}
-	all := strings.Join(c.pushed, " ")
-	c.pushed = nil
-	if all == "" {
-		all = "nothing"
+	joined := strings.Join(c.pushes, " ")
+	c.pushes = nil
+	if joined == "" {
+		joined = "nothing"
 	}
-	return all, nil
+	return joined, nil
 }
 
-// ask returns the reply to a command, and stores pushes that arrive before it.
+// ask returns the reply to a command and stores pushes that arrive before the reply.
 func (c *connection) ask(words []string) (string, error) {
-	if err := c.line.Send(words); err != nil {
+	if err := c.conn.Send(words); err != nil {
 		return "", err
 	}
 	replies := 1
 	if name := strings.ToUpper(words[0]); name == "SUBSCRIBE" || name == "UNSUBSCRIBE" {
 		replies = max(1, len(words)-1)
 	}
-	var all []string
-	for len(all) < replies {
-		v, err := c.line.Next()
+	var texts []string
+	for len(texts) < replies {
+		v, err := c.conn.Next()
 		if err != nil {
 			return "", fmt.Errorf("no reply to %q: %w", words[0], err)
 		}
 		if isPush(v) {
-			c.pushed = append(c.pushed, replyText(v))
+			c.pushes = append(c.pushes, replyText(v))
 			continue
 		}
-		all = append(all, replyText(v))
+		texts = append(texts, replyText(v))
 	}
-	return strings.Join(all, " "), nil
+	return strings.Join(texts, " "), nil
 }
 
-// isPush reports whether a value is not a reply. In RESP3, the reply to SUBSCRIBE has the type of a
+// isPush reports whether a value is a push. In RESP3, the reply to SUBSCRIBE has the type of a
 // push; in RESP2, a push has the type of an array.
 func isPush(v resp.Value) bool {
-	first := ""
+	messageType := ""
 	if len(v.Items) > 0 {
-		first = v.Items[0].Str
+		messageType = v.Items[0].Str
 	}
 	switch v.Kind {
 	case '>':
-		return first != "subscribe" && first != "unsubscribe"
+		return messageType != "subscribe" && messageType != "unsubscribe"
 	case '*':
-		return first == "message"
+		return messageType == "message"
 	}
 	return false
 }
 
-// Reply is a server's reply to a step. A directive has no text.
+// Reply is a server's reply to a step. A directive's Text is empty.
 type Reply struct {
 	Step  step
 	Text  string
-	Delay time.Duration // delay of the reply or the directive, compared with the story
+	Delay time.Duration // how much later than in the story the step was done
 }
 
 // differences describes how replies differ from those in the story.
@@ -247,11 +247,11 @@ func differences(s *Story, replies []Reply) (out []string) {
 	return out
 }
 
-// firstLateReply returns the first reply that came too late to count.
+// firstLateReply returns the first reply that arrived too late to count.
 func firstLateReply(s *Story, replies []Reply) (r Reply, late bool) {
-	slack := s.slack()
+	limit := s.maxLateness()
 	for _, r := range replies {
-		if r.Delay > slack {
+		if r.Delay > limit {
 			return r, true
 		}
 	}
@@ -279,18 +279,18 @@ func replyText(v resp.Value) string {
 
 var boundsPattern = regexp.MustCompile(`^~(-?\d+)±(\d+)$`)
 
-// parseBounds parses ~number±tolerance.
-func parseBounds(want string) (number, within int64, ok bool) {
+// parseBounds parses "~number±tolerance".
+func parseBounds(want string) (number, tolerance int64, ok bool) {
 	m := boundsPattern.FindStringSubmatch(want)
 	if m == nil {
 		return 0, 0, false
 	}
 	number, err1 := strconv.ParseInt(m[1], 10, 64)
-	within, err2 := strconv.ParseInt(m[2], 10, 64)
-	return number, within, err1 == nil && err2 == nil
+	tolerance, err2 := strconv.ParseInt(m[2], 10, 64)
+	return number, tolerance, err1 == nil && err2 == nil
 }
 
-// parsePattern parses /regular expression/.
+// parsePattern parses "/regular expression/".
 func parsePattern(want string) (expr string, ok bool) {
 	if len(want) < 2 || want[0] != '/' || want[len(want)-1] != '/' {
 		return "", false
@@ -298,7 +298,7 @@ func parsePattern(want string) (expr string, ok bool) {
 	return want[1 : len(want)-1], true
 }
 
-// checkReply returns an error for an expected reply with invalid syntax.
+// checkReply returns an error if an expected reply has invalid syntax.
 func checkReply(want string) error {
 	if _, _, ok := parseBounds(want); !ok && strings.HasPrefix(want, "~") {
 		return fmt.Errorf("%q is not ~number±tolerance", want)
@@ -311,9 +311,9 @@ func checkReply(want string) error {
 }
 
 func matches(want, got string) bool {
-	if number, within, ok := parseBounds(want); ok {
+	if number, tolerance, ok := parseBounds(want); ok {
 		n, err := strconv.ParseInt(strings.TrimPrefix(got, ":"), 10, 64)
-		return err == nil && got[0] == ':' && n >= number-within && n <= number+within
+		return err == nil && got[0] == ':' && n >= number-tolerance && n <= number+tolerance
 	}
 	if expr, ok := parsePattern(want); ok {
 		return regexp.MustCompile(expr).MatchString(got)
@@ -325,7 +325,7 @@ func matches(want, got string) bool {
 type Story struct {
 	Path        string
 	Persistence string
-	Excluded    map[string]string // servers against which it can't be run, with reasons
+	Excluded    map[string]string // reasons why the story can't be run, by server
 	Steps       []step
 	lines       []string
 	scripts     map[string]string
@@ -333,29 +333,28 @@ type Story struct {
 
 // step is a command or a directive.
 type step struct {
-	Line      int // in the file, from 1
+	Line      int // counted from 1
 	Words     []string
-	Reply     string // of a command
+	Reply     string // a command's expected reply
 	replyLine int    // line of the reply; 0: none yet
 }
 
-// HasReply reports whether the step has a reply.
 func (s step) HasReply() bool { return unicode.IsUpper(rune(s.Words[0][0])) || s.Words[0] == heardStep }
 
-// readStory reads a story. Script paths are relative to top.
-func readStory(path, top string) (*Story, error) {
+// readStory reads a story. Script paths are relative to baseDir.
+func readStory(path, baseDir string) (*Story, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read story: %w", err)
 	}
-	return parseStory(path, top, string(text))
+	return parseStory(path, baseDir, string(text))
 }
 
-func parseStory(path, top, text string) (*Story, error) {
+func parseStory(path, baseDir, text string) (*Story, error) {
 	s := &Story{Path: path, Persistence: "none", Excluded: map[string]string{}, scripts: map[string]string{},
 		lines: strings.Split(strings.TrimSuffix(text, "\n"), "\n")}
 	for i, line := range s.lines {
-		if err := s.add(i+1, line, top); err != nil {
+		if err := s.add(i+1, line, baseDir); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, i+1, err)
 		}
 	}
@@ -365,7 +364,7 @@ func parseStory(path, top, text string) (*Story, error) {
 	return s, nil
 }
 
-func (s *Story) add(number int, line, top string) error {
+func (s *Story) add(number int, line, baseDir string) error {
 	if reply, indented := strings.CutPrefix(line, "\t"); indented {
 		if n := len(s.Steps); n > 0 && s.Steps[n-1].HasReply() && s.Steps[n-1].replyLine == 0 {
 			s.Steps[n-1].Reply, s.Steps[n-1].replyLine = reply, number
@@ -376,8 +375,8 @@ func (s *Story) add(number int, line, top string) error {
 	if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 		return nil
 	}
-	if who, why, ok := strings.Cut(strings.TrimPrefix(line, "not "), ": "); ok && strings.HasPrefix(line, "not ") {
-		s.Excluded[who] = why
+	if server, reason, ok := strings.Cut(strings.TrimPrefix(line, "not "), ": "); ok && strings.HasPrefix(line, "not ") {
+		s.Excluded[server] = reason
 		return nil
 	}
 	words, err := s.split(line)
@@ -389,7 +388,7 @@ func (s *Story) add(number int, line, top string) error {
 		s.Persistence = words[1]
 		return nil
 	case words[0] == "script" && len(words) == 3:
-		text, err := os.ReadFile(filepath.Join(top, words[2]))
+		text, err := os.ReadFile(filepath.Join(baseDir, words[2]))
 		if err != nil {
 			return err
 		}
@@ -398,7 +397,7 @@ func (s *Story) add(number int, line, top string) error {
 		return nil
 	}
 	step := step{Line: number, Words: words}
-	if d := directives[words[0]]; !step.HasReply() && (d.run == nil || len(words)-1 < d.least || len(words)-1 > d.most) {
+	if d := directives[words[0]]; !step.HasReply() && (d.run == nil || len(words)-1 < d.minArgs || len(words)-1 > d.maxArgs) {
 		return fmt.Errorf("%q is not a directive: want one of %s", line, directiveNames())
 	}
 	s.Steps = append(s.Steps, step)
@@ -435,38 +434,39 @@ func (s *Story) split(line string) (words []string, err error) {
 // this between a command and the instant at which its reply would change.
 const maxDelay = 250 * time.Millisecond
 
-// slack returns the maximum delay with which a reply still counts: the smallest tolerance in the
+// maxLateness returns the maximum delay of a reply that still counts: the smallest tolerance in the
 // story, or no limit if the story is not time-sensitive.
-func (s *Story) slack() time.Duration {
-	slack := time.Duration(math.MaxInt64)
+func (s *Story) maxLateness() time.Duration {
+	limit := time.Duration(math.MaxInt64)
 	for _, st := range s.Steps {
 		if !st.HasReply() && directives[st.Words[0]].timeSensitive {
-			slack = min(slack, maxDelay)
+			limit = min(limit, maxDelay)
 		}
-		if _, within, ok := parseBounds(st.Reply); ok {
-			slack = min(slack, maxDelay, time.Duration(within)*time.Millisecond)
+		if _, tolerance, ok := parseBounds(st.Reply); ok {
+			limit = min(limit, maxDelay, time.Duration(tolerance)*time.Millisecond)
 		}
 	}
-	return slack
+	return limit
 }
 
-// rewrite returns the story's text with expected replies replaced by actual ones where they differ.
+// rewrite returns the story's text with expected replies replaced by actual replies where they
+// differ.
 func (s *Story) rewrite(replies []Reply) string {
 	var b strings.Builder
-	byLine := map[int]string{} // replies, by the line that they replace or follow
-	skip := map[int]bool{}
+	newReplies := map[int]string{} // replies, by the line after which they go
+	replaced := map[int]bool{}
 	for _, r := range replies {
 		if !r.Step.HasReply() || r.Step.replyLine != 0 && matches(r.Step.Reply, r.Text) {
 			continue
 		}
-		byLine[r.Step.Line], skip[r.Step.replyLine] = r.Text, true
+		newReplies[r.Step.Line], replaced[r.Step.replyLine] = r.Text, true
 	}
 	for i, line := range s.lines {
-		if skip[i+1] {
+		if replaced[i+1] {
 			continue
 		}
 		fmt.Fprintln(&b, line)
-		if text, ok := byLine[i+1]; ok {
+		if text, ok := newReplies[i+1]; ok {
 			fmt.Fprintln(&b, "\t"+text)
 		}
 	}

@@ -37,8 +37,8 @@ func TestParseStoryErrors(t *testing.T) {
 	}
 }
 
-// For a wrong reply, and for one that the story doesn't list, the difference shows both texts.
-func TestDifferences(t *testing.T) {
+// A difference shows both texts, for a wrong reply and for a reply that the story doesn't list.
+func TestDifferencesShowBothTexts(t *testing.T) {
 	s := mustParseStory(t, "SET k v PX 10000\n\t+OK\nGET k\n\t\"w\"\nPTTL k\n\t~9000±500\nPTTL k\n\t/:1.*/\nDBSIZE\n")
 	replies, err := runStory(s, newSimulated("none"))
 	if err != nil {
@@ -57,26 +57,26 @@ want `
 	if got != want {
 		t.Errorf("differences:\n%s\nwant:\n%s", got, want)
 	}
-	mended := "SET k v PX 10000\n\t+OK\nGET k\n\t\"v\"\nPTTL k\n\t:10000\nPTTL k\n\t/:1.*/\nDBSIZE\n\t:1\n"
-	if got := s.rewrite(replies); got != mended {
-		t.Errorf("rewritten:\n%s\nwant:\n%s", got, mended)
+	rewritten := "SET k v PX 10000\n\t+OK\nGET k\n\t\"v\"\nPTTL k\n\t:10000\nPTTL k\n\t/:1.*/\nDBSIZE\n\t:1\n"
+	if got := s.rewrite(replies); got != rewritten {
+		t.Errorf("rewritten:\n%s\nwant:\n%s", got, rewritten)
 	}
 }
 
 // lateServer is a server that is always late.
 type lateServer struct {
 	*simulatedServer
-	late time.Duration
+	lag time.Duration
 }
 
-func (s lateServer) Lag() time.Duration { return s.late }
+func (s lateServer) Lag() time.Duration { return s.lag }
 
-// A late reply is ignored if the story is time-sensitive.
+// A late reply doesn't count if the story is time-sensitive.
 func TestLateReplies(t *testing.T) {
 	const untimed = "SET k v\n\t+OK\nkill\n"
 	for _, c := range []struct {
 		text string
-		late time.Duration
+		lag  time.Duration
 		want string
 	}{
 		{untimed, time.Hour, ""},
@@ -87,38 +87,39 @@ func TestLateReplies(t *testing.T) {
 		{"PTTL k\n\t~-2±100\n", 101 * time.Millisecond, "PTTL"},
 	} {
 		s := mustParseStory(t, c.text)
-		replies, err := runStory(s, lateServer{newSimulated("none"), c.late})
+		replies, err := runStory(s, lateServer{newSimulated("none"), c.lag})
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, late := firstLateReply(s, replies)
-		if late != (c.want != "") || late && first.Step.Words[0] != c.want {
-			t.Errorf("%q, %v late: %v %v, want %q", c.text, c.late, first, late, c.want)
+		first, isLate := firstLateReply(s, replies)
+		if isLate != (c.want != "") || isLate && first.Step.Words[0] != c.want {
+			t.Errorf("%q, %v late: %v %v, want %q", c.text, c.lag, first, isLate, c.want)
 		}
 	}
 }
 
-// slowDiskServer is a server whose disk is slow regardless of the story.
+// slowDiskServer is a server whose disk has unsynced data for the first checks, regardless of the
+// story.
 type slowDiskServer struct {
 	*simulatedServer
-	checks int
+	checksLeft int
 }
 
 func (l *slowDiskServer) Unsynced() bool {
-	l.checks--
-	return l.checks >= 0
+	l.checksLeft--
+	return l.checksLeft >= 0
 }
 
-// A sync with a time limit is late if the disk is not done by then.
+// A sync with a time limit counts as late if the disk needs longer.
 func TestLateSyncs(t *testing.T) {
 	s := mustParseStory(t, "SET k v\n\t+OK\nsync 300ms\npower-loss\n")
-	for looks, want := range map[int]bool{0: false, int(maxDelay / syncStep): false, int(maxDelay/syncStep) + 1: true} {
-		replies, err := runStory(s, &slowDiskServer{newSimulated("always"), looks})
+	for checks, want := range map[int]bool{0: false, int(maxDelay / syncStep): false, int(maxDelay/syncStep) + 1: true} {
+		replies, err := runStory(s, &slowDiskServer{newSimulated("always"), checks})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if at, late := firstLateReply(s, replies); late != want {
-			t.Errorf("done at check %d: late %v at %v", looks, late, at)
+		if first, isLate := firstLateReply(s, replies); isLate != want {
+			t.Errorf("synced after %d checks: late %v at %v", checks, isLate, first)
 		}
 	}
 }
@@ -126,7 +127,7 @@ func TestLateSyncs(t *testing.T) {
 // bareServer is a server without optional capabilities.
 type bareServer struct{ Server }
 
-// A directive that the server doesn't support is an error and never skipped.
+// A directive that the server doesn't support causes an error and is never skipped.
 func TestUnsupportedDirectives(t *testing.T) {
 	for _, d := range []string{"kill", "shutdown", "restart", "power-loss", "sync", "sync 1s", "clock +1s"} {
 		if _, err := runStory(mustParseStory(t, d), bareServer{newSimulated("always")}); !errors.Is(err, errUnsupported) {

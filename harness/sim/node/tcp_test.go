@@ -7,35 +7,35 @@ import (
 	"lockpick/harness/resp"
 )
 
-// patience is how long to wait for a value from a real server.
-const patience = 5 * time.Second
+// valueTimeout is how long to wait for a value from a real server.
+const valueTimeout = 5 * time.Second
 
-// tcpLine is a connection to a server in another process or goroutine.
-type tcpLine struct {
+// tcpConn is a connection to a server in another process or goroutine.
+type tcpConn struct {
 	conn   net.Conn
 	in     resp.Scanner
 	values []resp.Value
 }
 
-var _ line = (*tcpLine)(nil)
+var _ serverConn = (*tcpConn)(nil)
 
-func dialTCP(addr string) (line, error) {
-	conn, err := net.DialTimeout("tcp", addr, patience)
+func dialTCP(addr string) (serverConn, error) {
+	conn, err := net.DialTimeout("tcp", addr, valueTimeout)
 	if err != nil {
 		return nil, err
 	}
-	return &tcpLine{conn: conn}, nil
+	return &tcpConn{conn: conn}, nil
 }
 
-func (t *tcpLine) Send(words []string) error {
+func (t *tcpConn) Send(words []string) error {
 	_, err := t.conn.Write(resp.Append(nil, words...))
 	return err
 }
 
-func (t *tcpLine) Next() (resp.Value, error) {
+func (t *tcpConn) Next() (resp.Value, error) {
 	buf := make([]byte, 4096)
 	for len(t.values) == 0 {
-		if err := t.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		if err := t.conn.SetReadDeadline(time.Now().Add(valueTimeout)); err != nil {
 			return resp.Value{}, err
 		}
 		n, err := t.conn.Read(buf)
@@ -53,4 +53,4 @@ func (t *tcpLine) Next() (resp.Value, error) {
 	return next, nil
 }
 
-func (t *tcpLine) Close() error { return t.conn.Close() }
+func (t *tcpConn) Close() error { return t.conn.Close() }

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// runStory runs a story against a server. It returns the replies to the commands, and the delays of
+// runStory runs a story against a server. It returns the replies to the commands and the delays of
 // time-sensitive directives. It returns an error if a step fails.
 func runStory(s *Story, to Server) ([]Reply, error) {
-	t := &storyRunner{to: to, rate: 1, connections: map[string]*connection{}}
+	t := &storyRunner{server: to, rate: 1, connections: map[string]*connection{}}
 	defer t.close()
 	var out []Reply
 	for _, st := range s.Steps {
 		if !st.HasReply() {
-			if directives[st.Words[0]].immediate {
+			if directives[st.Words[0]].instantMatters {
 				out = append(out, Reply{Step: st, Delay: t.lag()})
 			}
 			if err := directives[st.Words[0]].run(t, st.Words[1:]); err != nil {
@@ -37,27 +37,26 @@ func runStory(s *Story, to Server) ([]Reply, error) {
 }
 
 type storyRunner struct {
-	to          Server
-	rate        float64 // current rate of the server's clock
-	runID       string
-	overrun     time.Duration // time by which waits were longer than in the story
-	connections map[string]*connection
-	current     *connection // nil means a connection for each command
+	server       Server
+	rate         float64 // current rate of the server's clock
+	runID        string
+	totalOverrun time.Duration // how much longer waits took than in the story
+	connections  map[string]*connection
+	currentConn  *connection // nil means a separate connection for each command
 }
 
-func (t *storyRunner) lag() time.Duration { return t.to.Lag() + t.overrun }
+func (t *storyRunner) lag() time.Duration { return t.server.Lag() + t.totalOverrun }
 
 type directive struct {
-	least, most   int  // number of arguments
-	timeSensitive bool // later replies depend on when they are requested
-	immediate     bool // later replies depend on when the directive is carried out; other directives may take time
-	run           func(*storyRunner, []string) error
+	minArgs, maxArgs int  // number of arguments
+	timeSensitive    bool // later replies depend on when they are requested
+	instantMatters   bool // later replies depend on when the directive is run; other directives may take time
+	run              func(*storyRunner, []string) error
 }
 
-// directives lists the directives of stories.
 var directives = map[string]directive{
 	"wait":       {1, 1, true, false, (*storyRunner).wait},
-	"second":     {0, 0, true, false, (*storyRunner).second},
+	"second":     {0, 0, true, false, (*storyRunner).waitForSecond},
 	"kill":       {0, 0, false, true, withRestarter(restarter.Kill)},
 	"shutdown":   {0, 0, false, true, withRestarter(restarter.Shutdown)},
 	"restart":    {0, 0, false, false, withRestarter(restarter.Restart)},
@@ -71,33 +70,33 @@ var directives = map[string]directive{
 
 func directiveNames() string { return strings.Join(slices.Sorted(maps.Keys(directives)), ", ") }
 
-var errUnsupported = errors.New("not supported by this server; add to the story: not <server>: <why>")
+var errUnsupported = errors.New("not supported by this server; add a line to the story: not <server>: <reason>")
 
-// wait <duration> lets time pass.
+// wait implements the directive wait <duration>.
 func (t *storyRunner) wait(a []string) error {
 	d, err := time.ParseDuration(a[0])
 	if err != nil {
 		return err
 	}
-	return t.to.Wait(d)
+	return t.server.Wait(d)
 }
 
-// second waits until the server's clock is a tenth of a second into a new second, and resets the
-// story's time.
-func (t *storyRunner) second([]string) error {
-	if err := t.to.Wait(t.to.Lag()); err != nil {
+// waitForSecond implements the directive second: it waits until the server's clock is a tenth of a second
+// into a new second, and resets the story's time.
+func (t *storyRunner) waitForSecond([]string) error {
+	if err := t.server.Wait(t.server.Lag()); err != nil {
 		return err
 	}
 	now, err := t.time()
 	if err != nil {
 		return err
 	}
-	return t.to.Wait(now.Truncate(time.Second).Add(1100 * time.Millisecond).Sub(now))
+	return t.server.Wait(now.Truncate(time.Second).Add(1100 * time.Millisecond).Sub(now))
 }
 
 // time returns the server's reply to TIME.
 func (t *storyRunner) time() (time.Time, error) {
-	v, err := t.to.Do([]string{"TIME"})
+	v, err := t.server.Do([]string{"TIME"})
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -110,37 +109,38 @@ func (t *storyRunner) time() (time.Time, error) {
 	return time.Unix(seconds, micros*1000), errors.Join(err1, err2)
 }
 
-func withRestarter(do func(restarter) error) func(*storyRunner, []string) error {
+func withRestarter(f func(restarter) error) func(*storyRunner, []string) error {
 	return func(t *storyRunner, _ []string) error {
-		e, ok := t.to.(restarter)
+		server, ok := t.server.(restarter)
 		if !ok {
 			return errUnsupported
 		}
-		return do(e)
+		return f(server)
 	}
 }
 
-// power-loss [torn]
+// losePower implements the directive power-loss [torn].
 func (t *storyRunner) losePower(a []string) error {
-	d, ok := t.to.(disk)
+	d, ok := t.server.(disk)
 	if !ok {
 		return errUnsupported
 	}
 	if len(a) == 1 && a[0] != "torn" {
-		return fmt.Errorf("invalid power loss %q: want torn or nothing", a[0])
+		return fmt.Errorf("invalid power loss %q: want \"torn\" or nothing", a[0])
 	}
 	return d.LosePower(len(a) == 1)
 }
 
 const (
-	syncStep  = 20 * time.Millisecond
-	syncBound = 5 * time.Second // everysec takes at most two seconds
+	syncStep    = 20 * time.Millisecond
+	syncTimeout = 5 * time.Second // everysec takes at most two seconds
 )
 
-// sync waits until a power loss would lose nothing, and resets the story's time. sync <duration> is
-// a wait after which everything must be synced. If that takes longer, the server is late.
+// sync implements the directive sync, which waits until a power loss would lose nothing and resets
+// the story's time, and sync <duration>, a wait after which everything must be synced. If that
+// takes longer, the server counts as late.
 func (t *storyRunner) sync(a []string) error {
-	d, ok := t.to.(disk)
+	d, ok := t.server.(disk)
 	if !ok {
 		return errUnsupported
 	}
@@ -149,29 +149,29 @@ func (t *storyRunner) sync(a []string) error {
 			return err
 		}
 	}
-	var waited time.Duration
-	for ; d.Unsynced(); waited += syncStep {
-		if waited > syncBound {
-			return fmt.Errorf("not everything is synced after %v", syncBound)
+	var overrun time.Duration
+	for ; d.Unsynced(); overrun += syncStep {
+		if overrun > syncTimeout {
+			return fmt.Errorf("not everything is synced after %v", syncTimeout)
 		}
-		if err := t.to.Wait(syncStep); err != nil {
+		if err := t.server.Wait(syncStep); err != nil {
 			return err
 		}
 	}
 	if len(a) == 1 {
-		t.overrun += waited
+		t.totalOverrun += overrun
 		return nil
 	}
-	return t.to.Wait(t.to.Lag())
+	return t.server.Wait(t.server.Lag())
 }
 
-// stillRate is the rate of a clock that stands still: a nanosecond per millisecond.
+// stillRate is the rate of a stopped clock: a nanosecond per millisecond.
 const stillRate = 1e-6
 
-// clock +<duration>, clock -<duration>, clock rate <number>, or clock still, which stops the clock
-// in the middle of a millisecond.
+// clock implements the directives clock +<duration>, clock -<duration>, clock rate <number>, and
+// clock still, which stops the clock in the middle of a millisecond.
 func (t *storyRunner) clock(a []string) error {
-	c, ok := t.to.(clock)
+	c, ok := t.server.(clock)
 	if !ok {
 		return errUnsupported
 	}
@@ -194,37 +194,37 @@ func (t *storyRunner) clock(a []string) error {
 		t.rate = rate
 		return c.Adjust(0, rate)
 	case len(a) == 1:
-		by, err := time.ParseDuration(a[0])
+		offset, err := time.ParseDuration(a[0])
 		if err != nil {
 			return err
 		}
-		return c.Adjust(by, t.rate)
+		return c.Adjust(offset, t.rate)
 	}
 	return fmt.Errorf("invalid clock directive: want +1s, -1s, rate 2 or still")
 }
 
-var runID = regexp.MustCompile(`run_id:([0-9a-f]{40})\r`)
+var runIDPattern = regexp.MustCompile(`run_id:([0-9a-f]{40})\r`)
 
-// checkRunID implements run_id noted, and a later run_id kept or run_id new, which check whether
-// the process was replaced.
+// checkRunID implements the directives run_id noted and a later run_id kept or run_id new, which
+// check whether the process was replaced.
 func (t *storyRunner) checkRunID(a []string) error {
-	v, err := t.to.Do([]string{"INFO", "server"})
+	v, err := t.server.Do([]string{"INFO", "server"})
 	if err != nil {
 		return err
 	}
-	m := runID.FindStringSubmatch(v.Str)
+	m := runIDPattern.FindStringSubmatch(v.Str)
 	if m == nil {
 		return fmt.Errorf("INFO has no run_id: %s", replyText(v))
 	}
-	before := t.runID
+	oldRunID := t.runID
 	t.runID = m[1]
 	switch {
 	case a[0] == "noted":
 		return nil
-	case before == "":
+	case oldRunID == "":
 		return errors.New("no run_id was noted before")
-	case a[0] == "kept" && before == m[1], a[0] == "new" && before != m[1]:
+	case a[0] == "kept" && oldRunID == m[1], a[0] == "new" && oldRunID != m[1]:
 		return nil
 	}
-	return fmt.Errorf("run_id is %s, was %s", m[1], before)
+	return fmt.Errorf("run_id is %s, was %s", m[1], oldRunID)
 }

@@ -8,98 +8,98 @@ import (
 	"strings"
 )
 
-// A session with tracking is notified when a key changes that it may have cached: a key that it has
-// read or, with BCAST, a key with a given prefix (tracking.c of Redis).
+// A session with tracking is notified when a key that it may have cached changes: a key that it has
+// read or, with BCAST, a key with a given prefix (tracking.c in Redis).
 //
 //	GET k ──► trackReads: table[k] += session
 //	SET k, or its expiry ──► keyChanged ──► invalidate k ──► session, or its redirection target
 
 // tracking holds a session's tracking options.
 type tracking struct {
-	broadcast     bool
-	prefixes      []string // used with BCAST
-	optIn, optOut bool
-	noLoop        bool  // it is not notified of its own changes
-	redirect      int64 // session notified in its place; 0: none
-	broken        bool  // that session has ended
+	broadcast      bool
+	prefixes       []string // for BCAST
+	optIn, optOut  bool
+	noLoop         bool  // the session is not notified of its own changes
+	redirectID     int64 // session notified in place of this one; 0: none
+	redirectBroken bool  // the other session has ended
 }
 
-// trackingState holds the tracking state of a node.
+// trackingState holds a node's tracking state.
 type trackingState struct {
-	table    map[string]map[int64]*Session  // sessions that have read a key, by key
-	changed  map[string]map[string]*Session // for BCAST: by prefix, the changed keys and the session that changed each, or nil
-	deferred []any                          // keys for notifications of the current session, sent after its reply; nil: all keys
+	readers      map[string]map[int64]*Session  // sessions that have read a key, by key
+	changedKeys  map[string]map[string]*Session // for BCAST, by prefix: the changed keys and the session, or nil, that changed each
+	deferredKeys []any                          // keys to report to the current session after its reply; a nil element means all keys
 }
 
 // trackReads records the keys that a command has read, if the session tracks them.
 func (s *Session) trackReads(c command, a []string) {
 	t := s.tracking
-	if c.reads == 0 || t == nil || t.broadcast || t.optIn && !s.caching || t.optOut && s.caching {
+	if c.keysRead == 0 || t == nil || t.broadcast || t.optIn && !s.caching || t.optOut && s.caching {
 		return
 	}
 	keys := a[1:]
-	if c.reads == 1 {
+	if c.keysRead == 1 {
 		keys = a[1:2]
 	}
 	for _, key := range keys {
-		if s.node.table[key] == nil {
-			s.node.table[key] = map[int64]*Session{}
+		if s.node.readers[key] == nil {
+			s.node.readers[key] = map[int64]*Session{}
 		}
-		s.node.table[key][s.id] = s
+		s.node.readers[key][s.id] = s
 	}
 }
 
 // keyChanged notifies all sessions that watch or track a key.
 func (n *Node) keyChanged(key string, expired bool) {
 	for s := range n.watchers[key] {
-		s.changed = true
+		s.watchChanged = true
 	}
-	for prefix, keys := range n.changed {
+	for prefix, keys := range n.changedKeys {
 		if _, known := keys[key]; !known && strings.HasPrefix(key, prefix) {
 			keys[key] = n.issuer(expired)
 		}
 	}
-	readers := n.table[key]
+	readers := n.readers[key]
 	if len(readers) == 0 {
 		return
 	}
-	delete(n.table, key)
+	delete(n.readers, key)
 	for _, id := range slices.Sorted(maps.Keys(readers)) {
 		switch s := readers[id]; {
-		case s.tracking == nil || s.tracking.broadcast || s.tracking.noLoop && s == n.current:
-		case s == n.current:
-			n.deferred = append(n.deferred, key)
+		case s.tracking == nil || s.tracking.broadcast || s.tracking.noLoop && s == n.currentSession:
+		case s == n.currentSession:
+			n.deferredKeys = append(n.deferredKeys, key)
 		default:
 			s.invalidate([]any{key})
 		}
 	}
 }
 
-// issuer returns the session whose command changes a key, or nil if the key expired or a script
-// changed it.
+// issuer returns the session whose command changes a key, or nil if the key expires or a script
+// changes it.
 func (n *Node) issuer(expired bool) *Session {
 	if expired || n.inScript {
 		return nil
 	}
-	return n.current
+	return n.currentSession
 }
 
-// allKeysChanged notifies all sessions that a node was flushed.
+// allKeysChanged notifies all sessions of a flush.
 func (n *Node) allKeysChanged() {
 	for key, watchers := range n.watchers {
 		if n.lookup(key) == nil {
 			continue
 		}
 		for s := range watchers {
-			s.changed = true
+			s.watchChanged = true
 		}
 	}
-	clear(n.table)
-	for _, id := range slices.Sorted(maps.Keys(n.open)) {
-		switch s := n.open[id]; {
+	clear(n.readers)
+	for _, id := range slices.Sorted(maps.Keys(n.openSessions)) {
+		switch s := n.openSessions[id]; {
 		case s.tracking == nil:
-		case s == n.current:
-			n.deferred = append(n.deferred, nil)
+		case s == n.currentSession:
+			n.deferredKeys = append(n.deferredKeys, nil)
 		default:
 			s.invalidate(nil)
 		}
@@ -108,7 +108,7 @@ func (n *Node) allKeysChanged() {
 
 // sendDeferred sends the current session the notifications that must follow its reply.
 func (s *Session) sendDeferred() {
-	for _, key := range s.node.deferred {
+	for _, key := range s.node.deferredKeys {
 		switch {
 		case s.tracking == nil:
 		case key == nil:
@@ -117,7 +117,7 @@ func (s *Session) sendDeferred() {
 			s.invalidate([]any{key})
 		}
 	}
-	s.node.deferred = nil
+	s.node.deferredKeys = nil
 }
 
 // invalidationChannel is the channel on which RESP2 sessions receive notifications redirected to
@@ -127,46 +127,46 @@ const invalidationChannel = "__redis__:invalidate"
 // invalidate notifies a session, or its redirection target, that keys have changed. nil stands for
 // all keys.
 func (s *Session) invalidate(keys []any) {
-	var what any = keys
+	var payload any = keys
 	if keys == nil {
-		what = nil
+		payload = nil
 	}
-	to, redirects := s, s.tracking.redirect != 0
-	if redirects {
-		if to = s.node.open[s.tracking.redirect]; to == nil {
-			s.tracking.broken = true
+	target, redirected := s, s.tracking.redirectID != 0
+	if redirected {
+		if target = s.node.openSessions[s.tracking.redirectID]; target == nil {
+			s.tracking.redirectBroken = true
 			if s.resp3 {
-				s.sendPush(push{"tracking-redir-broken", s.tracking.redirect})
+				s.sendPush(push{"tracking-redir-broken", s.tracking.redirectID})
 			}
 			return
 		}
 	}
 	switch {
-	case to.resp3:
-		to.sendPush(push{"invalidate", what})
-	case redirects && to.subscribed():
-		to.sendPush(push{"message", invalidationChannel, what})
+	case target.resp3:
+		target.sendPush(push{"invalidate", payload})
+	case redirected && target.isSubscribed():
+		target.sendPush(push{"message", invalidationChannel, payload})
 	}
 }
 
-// broadcast sends the changed keys of each prefix, in one message per session.
+// broadcast sends each prefix's changed keys, in one message per session.
 func (n *Node) broadcast() {
-	if len(n.changed) == 0 {
+	if len(n.changedKeys) == 0 {
 		return
 	}
-	for _, prefix := range slices.Sorted(maps.Keys(n.changed)) {
-		changed := n.changed[prefix]
-		if len(changed) == 0 {
+	for _, prefix := range slices.Sorted(maps.Keys(n.changedKeys)) {
+		keysOfPrefix := n.changedKeys[prefix]
+		if len(keysOfPrefix) == 0 {
 			continue
 		}
-		for _, id := range slices.Sorted(maps.Keys(n.open)) {
-			s := n.open[id]
+		for _, id := range slices.Sorted(maps.Keys(n.openSessions)) {
+			s := n.openSessions[id]
 			if t := s.tracking; t == nil || !t.broadcast || !slices.Contains(t.prefixes, prefix) {
 				continue
 			}
 			var keys []any
-			for _, key := range slices.Sorted(maps.Keys(changed)) {
-				if !s.tracking.noLoop || changed[key] != s {
+			for _, key := range slices.Sorted(maps.Keys(keysOfPrefix)) {
+				if !s.tracking.noLoop || keysOfPrefix[key] != s {
 					keys = append(keys, key)
 				}
 			}
@@ -174,36 +174,36 @@ func (n *Node) broadcast() {
 				s.invalidate(keys)
 			}
 		}
-		clear(changed)
+		clear(keysOfPrefix)
 	}
 }
 
-// untrack removes a session from the tracking state, and prefixes that no other session tracks.
+// untrack removes a session, and prefixes that no other session tracks, from the tracking state.
 func (s *Session) untrack() {
-	for prefix := range s.node.changed {
-		used := false
-		for _, other := range s.node.open {
-			used = used || other != s && other.tracking != nil && slices.Contains(other.tracking.prefixes, prefix)
+	for prefix := range s.node.changedKeys {
+		inUse := false
+		for _, other := range s.node.openSessions {
+			inUse = inUse || other != s && other.tracking != nil && slices.Contains(other.tracking.prefixes, prefix)
 		}
-		if !used {
-			delete(s.node.changed, prefix)
+		if !inUse {
+			delete(s.node.changedKeys, prefix)
 		}
 	}
-	for key, readers := range s.node.table {
+	for key, readers := range s.node.readers {
 		if delete(readers, s.id); len(readers) == 0 {
-			delete(s.node.table, key)
+			delete(s.node.readers, key)
 		}
 	}
 }
 
 // trackedKeys lists the keys whose expiry must be reported to a session.
 func (n *Node) trackedKeys() (keys []string) {
-	if len(n.table) == 0 && len(n.changed) == 0 {
+	if len(n.readers) == 0 && len(n.changedKeys) == 0 {
 		return nil
 	}
 	for key, v := range n.keys {
-		tracked := n.table[key] != nil
-		for prefix := range n.changed {
+		tracked := n.readers[key] != nil
+		for prefix := range n.changedKeys {
 			tracked = tracked || strings.HasPrefix(key, prefix)
 		}
 		if tracked && v.expires != 0 {
@@ -225,57 +225,57 @@ func (n *Node) Expire() {
 
 // HasListeners reports whether a push is pending or will be sent when a key expires.
 func (n *Node) HasListeners() bool {
-	return len(n.pushed) > 0 || len(n.trackedKeys()) > 0
+	return len(n.pushSessions) > 0 || len(n.trackedKeys()) > 0
 }
 
 // clientTracking implements CLIENT TRACKING.
 func clientTracking(n *Node, s *Session, a []string) any {
-	var asked tracking
+	var options tracking
 	for i := 3; i < len(a); i++ {
 		switch word := strings.ToUpper(a[i]); {
 		case word == "BCAST":
-			asked.broadcast = true
+			options.broadcast = true
 		case word == "OPTIN":
-			asked.optIn = true
+			options.optIn = true
 		case word == "OPTOUT":
-			asked.optOut = true
+			options.optOut = true
 		case word == "NOLOOP":
-			asked.noLoop = true
+			options.noLoop = true
 		case word == "PREFIX" && i+1 < len(a):
 			i++
-			asked.prefixes = append(asked.prefixes, a[i])
+			options.prefixes = append(options.prefixes, a[i])
 		case word == "REDIRECT" && i+1 < len(a):
 			i++
-			if bad := asked.redirectTo(n, a[i]); bad != "" {
-				return bad
+			if errReply := options.redirectTo(n, a[i]); errReply != "" {
+				return errReply
 			}
 		default:
-			return syntax
+			return syntaxError
 		}
 	}
 	switch {
 	case strings.EqualFold(a[2], "ON"):
-		return s.track(asked)
+		return s.track(options)
 	case strings.EqualFold(a[2], "OFF"):
 		s.tracking = nil
 		s.untrack()
 		return ok
 	}
-	return syntax
+	return syntaxError
 }
 
 func (t *tracking) redirectTo(n *Node, id string) failure {
-	if t.redirect != 0 {
+	if t.redirectID != 0 {
 		return "ERR A client can only redirect to a single other client"
 	}
-	to, isInt := parseInteger(id)
+	target, isInt := parseInteger(id)
 	if !isInt {
 		return notInteger
 	}
-	if n.open[to] == nil {
+	if n.openSessions[target] == nil {
 		return "ERR The client ID you want redirect to does not exist"
 	}
-	t.redirect = to
+	t.redirectID = target
 	return ""
 }
 
@@ -285,11 +285,11 @@ func (s *Session) track(t tracking) any {
 	if s.tracking != nil {
 		old = *s.tracking
 	}
-	on := s.tracking != nil
+	wasTracking := s.tracking != nil
 	switch {
 	case !t.broadcast && len(t.prefixes) > 0:
 		return failure("ERR PREFIX option requires BCAST mode to be enabled")
-	case on && old.broadcast != t.broadcast:
+	case wasTracking && old.broadcast != t.broadcast:
 		return failure("ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode.")
 	case t.broadcast && (t.optIn || t.optOut):
 		return failure("ERR OPTIN and OPTOUT are not compatible with BCAST")
@@ -299,15 +299,15 @@ func (s *Session) track(t tracking) any {
 		return failure("ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.")
 	}
 	if t.broadcast {
-		if bad := checkOverlap(old.prefixes, t.prefixes); bad != "" {
-			return bad
+		if errReply := checkOverlap(old.prefixes, t.prefixes); errReply != "" {
+			return errReply
 		}
 		if len(t.prefixes) == 0 {
 			t.prefixes = []string{""}
 		}
 		for _, prefix := range t.prefixes {
-			if s.node.changed[prefix] == nil {
-				s.node.changed[prefix] = map[string]*Session{}
+			if s.node.changedKeys[prefix] == nil {
+				s.node.changedKeys[prefix] = map[string]*Session{}
 			}
 		}
 		t.prefixes = slices.Compact(slices.Sorted(slices.Values(slices.Concat(old.prefixes, t.prefixes))))
@@ -317,16 +317,16 @@ func (s *Session) track(t tracking) any {
 }
 
 // checkOverlap returns an error if two prefixes match a common key.
-func checkOverlap(old, added []string) failure {
-	meet := func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
-	for i, p := range added {
+func checkOverlap(old, newPrefixes []string) failure {
+	overlap := func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
+	for i, p := range newPrefixes {
 		for _, q := range old {
-			if meet(p, q) {
+			if overlap(p, q) {
 				return failure(fmt.Sprintf("ERR Prefix '%s' overlaps with an existing prefix '%s'. Prefixes for a single client must not overlap.", p, q))
 			}
 		}
-		for _, q := range added[i+1:] {
-			if meet(p, q) {
+		for _, q := range newPrefixes[i+1:] {
+			if overlap(p, q) {
 				return failure(fmt.Sprintf("ERR Prefix '%s' overlaps with another provided prefix '%s'. Prefixes for a single client must not overlap.", p, q))
 			}
 		}
@@ -334,34 +334,32 @@ func checkOverlap(old, added []string) failure {
 	return ""
 }
 
-// clientCaching implements CLIENT CACHING, which selects whether the reads of the next command are
+// clientCaching implements CLIENT CACHING, which selects whether the next command's reads are
 // tracked.
 func clientCaching(_ *Node, s *Session, a []string) any {
 	t := s.tracking
-	yes, no := strings.EqualFold(a[2], "YES"), strings.EqualFold(a[2], "NO")
+	isYes, isNo := strings.EqualFold(a[2], "YES"), strings.EqualFold(a[2], "NO")
 	switch {
 	case t == nil:
 		return failure("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
-	case yes && !t.optIn:
+	case isYes && !t.optIn:
 		return failure("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
-	case no && !t.optOut:
+	case isNo && !t.optOut:
 		return failure("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
-	case !yes && !no:
-		return syntax
+	case !isYes && !isNo:
+		return syntaxError
 	}
 	s.caching = true
 	return ok
 }
 
-// clientGetRedir implements CLIENT GETREDIR.
 func clientGetRedir(_ *Node, s *Session, _ []string) any {
 	if s.tracking == nil {
 		return int64(-1)
 	}
-	return s.tracking.redirect
+	return s.tracking.redirectID
 }
 
-// clientTrackingInfo implements CLIENT TRACKINGINFO.
 func clientTrackingInfo(_ *Node, s *Session, _ []string) any {
 	t := s.tracking
 	if t == nil {
@@ -373,7 +371,7 @@ func clientTrackingInfo(_ *Node, s *Session, _ []string) any {
 		name string
 	}{
 		{t.broadcast, "bcast"}, {t.optIn, "optin"}, {t.optIn && s.caching, "caching-yes"}, {t.optOut, "optout"},
-		{t.optOut && s.caching, "caching-no"}, {t.noLoop, "noloop"}, {t.broken, "broken_redirect"},
+		{t.optOut && s.caching, "caching-no"}, {t.noLoop, "noloop"}, {t.redirectBroken, "broken_redirect"},
 	} {
 		if f.on {
 			flags = append(flags, f.name)
@@ -383,11 +381,10 @@ func clientTrackingInfo(_ *Node, s *Session, _ []string) any {
 	for _, p := range t.prefixes {
 		prefixes = append(prefixes, p)
 	}
-	return pairs{"flags", flags, "redirect", t.redirect, "prefixes", prefixes}
+	return pairs{"flags", flags, "redirect", t.redirectID, "prefixes", prefixes}
 }
 
-// subscribed reports whether the session has subscribed to any channel.
-func (s *Session) subscribed() bool { return len(s.channels) > 0 }
+func (s *Session) isSubscribed() bool { return len(s.channels) > 0 }
 
 func subscribe(n *Node, s *Session, a []string) any {
 	if s.inExec {
@@ -409,7 +406,7 @@ func subscribe(n *Node, s *Session, a []string) any {
 	return out
 }
 
-// unsubscribe implements UNSUBSCRIBE. Without arguments it leaves all channels.
+// unsubscribe implements UNSUBSCRIBE. Without arguments, it leaves all channels.
 func unsubscribe(n *Node, s *Session, a []string) any {
 	names := a[1:]
 	if len(names) == 0 {
@@ -433,45 +430,45 @@ func (s *Session) leaveChannel(channel string) {
 }
 
 func publish(n *Node, _ *Session, a []string) any {
-	heard := n.channels[a[1]]
-	for _, id := range slices.Sorted(maps.Keys(heard)) {
-		heard[id].sendPush(push{"message", a[1], a[2]})
+	subscribers := n.channels[a[1]]
+	for _, id := range slices.Sorted(maps.Keys(subscribers)) {
+		subscribers[id].sendPush(push{"message", a[1], a[2]})
 	}
-	return int64(len(heard))
+	return int64(len(subscribers))
 }
 
 // Push is out-of-band data that a node sends to a session.
 type Push struct {
 	To     *Session
 	Data   []byte
-	HangUp bool // the node closes the connection after it
+	HangUp bool // the node closes the connection after sending Data
 }
 
 // sendPush sends a session a value out of band.
 func (s *Session) sendPush(v any) {
-	if s == s.node.current {
+	if s == s.node.currentSession {
 		s.out = appendReply(s.out, v, s.resp3)
 		return
 	}
-	if len(s.pushed) == 0 {
-		s.node.pushed = append(s.node.pushed, s)
+	if len(s.pushBuf) == 0 {
+		s.node.pushSessions = append(s.node.pushSessions, s)
 	}
-	s.pushed = appendReply(s.pushed, v, s.resp3)
+	s.pushBuf = appendReply(s.pushBuf, v, s.resp3)
 }
 
-// TakePushes returns the pushes since the last call, in the order of sessions.
+// TakePushes returns the pushes since the last call, ordered by session.
 func (n *Node) TakePushes() []Push {
-	if n.broadcast(); len(n.pushed) == 0 {
+	if n.broadcast(); len(n.pushSessions) == 0 {
 		return nil
 	}
-	slices.SortFunc(n.pushed, func(a, b *Session) int { return cmp.Compare(a.id, b.id) })
-	var out []Push
-	for _, s := range n.pushed {
-		out = append(out, Push{s, s.pushed, s.quit})
-		s.pushed = nil
+	slices.SortFunc(n.pushSessions, func(a, b *Session) int { return cmp.Compare(a.id, b.id) })
+	var pushes []Push
+	for _, s := range n.pushSessions {
+		pushes = append(pushes, Push{s, s.pushBuf, s.closing})
+		s.pushBuf = nil
 	}
-	n.pushed = n.pushed[:0]
-	return out
+	n.pushSessions = n.pushSessions[:0]
+	return pushes
 }
 
 // Close closes a session.
@@ -483,8 +480,8 @@ func (s *Session) Close() {
 	}
 	s.tracking = nil
 	s.untrack()
-	delete(n.open, s.id)
-	if s.pushed = nil; len(n.pushed) > 0 {
-		n.pushed = slices.DeleteFunc(n.pushed, func(o *Session) bool { return o == s })
+	delete(n.openSessions, s.id)
+	if s.pushBuf = nil; len(n.pushSessions) > 0 {
+		n.pushSessions = slices.DeleteFunc(n.pushSessions, func(o *Session) bool { return o == s })
 	}
 }

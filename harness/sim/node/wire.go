@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Types of replies other than int64, string, []any and nil.
+// Reply types, besides int64, string, []any and nil.
 type (
 	status    string   // +OK
 	failure   string   // -ERR …
@@ -40,16 +40,16 @@ func appendReply(out []byte, v any, resp3 bool) []byte {
 		}
 		return appendBulk(out, '$', string(v))
 	case []any:
-		return appendAs(out, '*', v, resp3)
+		return appendAggregate(out, '*', v, resp3)
 	case pairs:
 		if resp3 {
 			return appendItems(appendCount(out, '%', int64(len(v)/2)), v, resp3)
 		}
 		return appendItems(appendCount(out, '*', int64(len(v))), v, resp3)
 	case push:
-		return appendAs(out, '>', v, resp3)
+		return appendAggregate(out, '>', v, resp3)
 	case setReply:
-		return appendAs(out, '~', v, resp3)
+		return appendAggregate(out, '~', v, resp3)
 	case sequence:
 		return appendItems(out, v, resp3)
 	case nullArray:
@@ -61,8 +61,8 @@ func appendReply(out []byte, v any, resp3 bool) []byte {
 	panic(fmt.Sprintf("unexpected reply type %T", v))
 }
 
-// appendAs writes items as the given RESP3 type, or as an array in RESP2.
-func appendAs(out []byte, kind byte, items []any, resp3 bool) []byte {
+// appendAggregate writes items as the given RESP3 type, or as an array in RESP2.
+func appendAggregate(out []byte, kind byte, items []any, resp3 bool) []byte {
 	if !resp3 {
 		kind = '*'
 	}
@@ -88,7 +88,7 @@ func appendItems(out []byte, items []any, resp3 bool) []byte {
 	return out
 }
 
-// joinLines removes line breaks, which would end a reply early.
+// joinLines replaces line breaks with spaces, since a line break would end a reply early.
 func joinLines(s string) string {
 	if !strings.ContainsAny(s, "\r\n") {
 		return s
@@ -166,21 +166,21 @@ func execTransaction(n *Node, s *Session, _ []string) any {
 	if t == nil {
 		return failure("ERR EXEC without MULTI")
 	}
-	for _, key := range s.watches {
-		n.lookup(key) // one that has expired since counts as changed
+	for _, key := range s.watchedKeys {
+		n.lookup(key) // an expired key counts as changed
 	}
-	changed := s.changed
+	watchChanged := s.watchChanged
 	s.unwatchAll()
 	s.multi = nil
 	switch {
 	case t.aborted:
 		return failure("EXECABORT Transaction discarded because of previous errors.")
-	case changed:
+	case watchChanged:
 		return nullArray{}
 	}
 	s.inExec = true
 	defer func() { s.inExec = false }()
-	// Replies are written one by one, because messages published by a command go in between.
+	// Each reply is written separately, because messages published by a command go in between.
 	s.out = appendCount(s.out, '*', int64(len(t.queue)))
 	for _, args := range t.queue {
 		name := strings.ToLower(args[0])
@@ -196,7 +196,7 @@ func watch(n *Node, s *Session, a []string) any {
 	}
 	for _, key := range a[1:] {
 		n.lookup(key)
-		s.watches = append(s.watches, key)
+		s.watchedKeys = append(s.watchedKeys, key)
 		if n.watchers[key] == nil {
 			n.watchers[key] = map[*Session]bool{}
 		}
@@ -210,12 +210,11 @@ func unwatch(n *Node, s *Session, _ []string) any {
 	return ok
 }
 
-// unwatchAll ends the session's watches.
 func (s *Session) unwatchAll() {
-	for _, key := range s.watches {
+	for _, key := range s.watchedKeys {
 		if delete(s.node.watchers[key], s); len(s.node.watchers[key]) == 0 {
 			delete(s.node.watchers, key)
 		}
 	}
-	s.watches, s.changed = nil, false
+	s.watchedKeys, s.watchChanged = nil, false
 }

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// Handler serves a connection of a server, once the first byte of a request has arrived. The server
-// closes the connection when the Handler returns; gone is closed when the client closes it.
+// Handler serves one connection to a server, starting when the first byte of a request has arrived.
+// The server closes the connection when the Handler returns. gone is closed when the client closes
+// the connection.
 type Handler func(c net.Conn, gone <-chan struct{})
 
 // Serve starts a server that runs handler on each connection and discards all further input. It
@@ -46,20 +47,20 @@ func Serve(t testing.TB, handler Handler) string {
 	return l.Addr().String()
 }
 
-// Hang sends no reply.
+// Hang never replies.
 func Hang(_ net.Conn, gone <-chan struct{}) { <-gone }
 
-// Drop closes the connection.
+// Drop closes the connection without a reply.
 func Drop(net.Conn, <-chan struct{}) {}
 
-// Garbage contains Handlers by name. Each sends replies that no Redis server sends to a lock, until
-// the connection is closed.
+// Garbage contains Handlers by name. They send data that Redis never sends to a lock, until the
+// connection is closed.
 var Garbage = map[string]Handler{
 	"endless string":   flood("$2147483640\r\n", strings.Repeat("x", 4<<10)),
 	"endless status":   flood("+", strings.Repeat("x", 4<<10)),
 	"endless error":    flood("-ERR ", strings.Repeat("x", 4<<10)),
 	"endless number":   flood(":", strings.Repeat("1", 4<<10)),
-	"endless head":     flood("*", strings.Repeat("0", 4<<10)),
+	"endless header":   flood("*", strings.Repeat("0", 4<<10)),
 	"no type":          flood("", strings.Repeat("\x00\xff\n", 1<<10)),
 	"huge array":       flood("*100000000\r\n", strings.Repeat(":1\r\n", 1<<10)),
 	"huge set":         flood("~100000000\r\n", strings.Repeat(":1\r\n", 1<<10)),
@@ -78,9 +79,9 @@ var Garbage = map[string]Handler{
 	},
 }
 
-// flood returns a Handler that writes head once and then more repeatedly.
-func flood(head, more string) Handler {
-	chunk := bytes.Repeat([]byte(more), 8)
+// flood returns a Handler that writes head once, then body over and over.
+func flood(head, body string) Handler {
+	chunk := bytes.Repeat([]byte(body), 8)
 	return func(c net.Conn, _ <-chan struct{}) {
 		_, err := io.WriteString(c, head)
 		for err == nil {

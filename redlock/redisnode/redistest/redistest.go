@@ -1,6 +1,6 @@
 // Package redistest starts real Redis servers for tests.
 //
-// It does not support persistence, faults or clusters; the backends of the harness do.
+// It does not support persistence, faults or clusters; the harness's backends do.
 package redistest
 
 import (
@@ -18,8 +18,8 @@ import (
 	"lockpick/redlock/redisnode"
 )
 
-// Start starts n empty servers that run until the test ends, and returns their addresses. args are
-// additional arguments of redis-server. If redis-server is not on PATH, the test is skipped.
+// Start starts n empty servers, which run until the test ends, and returns their addresses. args
+// are additional arguments to redis-server. If redis-server is not on PATH, the test is skipped.
 func Start(t testing.TB, n int, args ...string) []string {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -33,8 +33,8 @@ func Start(t testing.TB, n int, args ...string) []string {
 	return addrs
 }
 
-// start starts one server. Another process may take the free port before the server does, so start checks that
-// the process that answers is the one it started.
+// start starts one server. Another process may take the free port before the server does, so start
+// checks that the process that answers is the server it started.
 func start(t testing.TB, path string, args []string) string {
 	t.Helper()
 	for range 5 {
@@ -68,7 +68,7 @@ func freePort(t testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// waitReady waits until the server with process ID pid answers.
+// waitReady waits until the server with process ID pid answers. It reports whether it did.
 func waitReady(addr string, pid int, exited <-chan struct{}) bool {
 	deadline := time.After(10 * time.Second)
 	for {
@@ -93,10 +93,10 @@ func isProcess(addr string, pid int) bool {
 	return err == nil && info["Server"]["process_id"] == strconv.Itoa(pid)
 }
 
-// Open calls make to create a client of servers, such as a lock, and closes it when the test ends.
-func Open[E any, C io.Closer](t testing.TB, make func(E) (C, error), env E) C {
+// Open calls create to create a client, such as a lock, and closes the client when the test ends.
+func Open[E any, C io.Closer](t testing.TB, create func(E) (C, error), env E) C {
 	t.Helper()
-	c, err := make(env)
+	c, err := create(env)
 	if err != nil {
 		t.Fatal(err)
 	}

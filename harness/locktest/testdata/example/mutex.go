@@ -20,7 +20,7 @@ func New(env lock.Env) (lock.Lock, error) {
 type mutex struct {
 	lock.Env
 	client   *redis.Client
-	careless bool // release deletes the key, whichever client has set it
+	careless bool // Release deletes the key, whichever client has set it
 	tries    int
 }
 
@@ -37,7 +37,7 @@ func (m *mutex) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 		if set && m.Now().Before(h.deadline) {
 			return h, nil
 		}
-		if err != nil { // the key may have been set anyway
+		if err != nil { // the key may have been set nevertheless
 			h.Release(context.WithoutCancel(ctx))
 		}
 		select {

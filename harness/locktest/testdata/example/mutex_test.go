@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	careless = flag.Bool("careless", false, "make a mistake, to see it caught")
+	careless = flag.Bool("careless", false, "make a mistake, to see that the test finds it")
 	servers  = flag.Bool("servers", false, "run on redis-server processes")
 )
 

@@ -19,7 +19,6 @@ import (
 
 // ---- your library ----
 
-// oneKey is a lock that uses one key on one node.
 type oneKey struct {
 	addr                 string
 	ttl, timeout, margin time.Duration
@@ -88,7 +87,7 @@ func main() {
 		key, _ := held.Load(handle)
 		return fmt.Sprint(key)
 	}
-	// A lease is counted from before the request.
+	// A lease starts before the request is sent.
 	lease := func(began time.Time) lockpick.M { return lockpick.Lease(began, l.ttl-l.margin) }
 	lockpick.Serve(lockpick.M{"name": "adapter", "version": "1", "can": []string{"extend"}, "nodes": "one"}, map[string]lockpick.Op{
 		"open": func(_ context.Context, r lockpick.Request) (lockpick.M, error) {

@@ -1,7 +1,7 @@
-// Package lockpick is the adapter's end of the protocol in Go: one JSON object per line. The library's
-// output goes to stderr.
+// Package lockpick is the adapter's end of the protocol in Go: one JSON object per line. Everything
+// the library prints goes to stderr.
 //
-// Serve runs an Op for each request in a separate goroutine, so that the reader always answers pings.
+// Serve runs an Op for each request in a separate goroutine, so the reader always answers pings.
 package lockpick
 
 import (
@@ -37,13 +37,13 @@ type Request struct {
 	Of      int64
 }
 
-// No is an answer that isn't ok: taken, unknown, not-held, cancelled, unsupported.
+// No is the error for an answer that isn't ok: taken, unknown, not-held, cancelled or unsupported.
 type No struct{ No, Why string }
 
 func (n No) Error() string { return n.No + ": " + n.Why }
 
 // Op executes a request until its context ends, and returns the fields of the answer other than ok.
-// Errors other than No are reported as failures of the library.
+// An error other than No is reported as a failure of the library.
 type Op func(ctx context.Context, r Request) (M, error)
 
 var out struct {
@@ -54,7 +54,7 @@ var out struct {
 func say(m M) {
 	text, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // the answer of an Op can't be encoded as JSON
+		panic(err) // an Op's answer can't be encoded as JSON
 	}
 	out.Lock()
 	defer out.Unlock()
@@ -71,7 +71,7 @@ var booted, began = func() int64 {
 
 func monotonic(t time.Time) int64 { return booted + int64(t.Sub(began)) }
 
-// Lease returns the deadline of a lease that began at an instant of time.Now.
+// Lease returns the deadline of a lease that starts at an instant of time.Now.
 func Lease(began time.Time, lasts time.Duration) M {
 	return M{"until": monotonic(began.Add(lasts)), "clock": "monotonic"}
 }
@@ -81,13 +81,13 @@ func Lost(handle, why string) {
 	say(M{"lost": handle, "why": why, "at": monotonic(time.Now()), "clock": "monotonic"})
 }
 
-// running contains the requests that have not been answered yet.
+// running holds the requests that have not been answered yet.
 type running struct {
 	sync.Mutex
 	ends map[int64]context.CancelFunc
 }
 
-// Serve says hello and answers requests until close or the end of stdin.
+// Serve sends the hello and answers requests until close or the end of stdin.
 func Serve(hello M, ops map[string]Op) {
 	out.file, os.Stdout = os.Stdout, os.Stderr
 	hello["hello"] = 1

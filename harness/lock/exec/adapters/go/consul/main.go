@@ -1,7 +1,8 @@
-// Command consul is an adapter for Lock of Consul's own client: a key owned by a session, by way of the
-// member nearest to the client. Consul invalidates a session that is not renewed after twice its TTL (the
-// TTL is "a lower bound", according to the documentation of sessions), and then blocks the key for a
-// lock-delay. A lease in the usual sense is the sum of all three, so each of them is a third of it.
+// Command consul is an adapter for Lock in Consul's own client: a key owned by a session, accessed
+// through the member nearest to the client. Consul invalidates a session that is not renewed after
+// twice its TTL (the TTL is "a lower bound", according to the documentation of sessions), and then
+// blocks the key for a lock-delay. A lease in the usual sense is the sum of all three, so the
+// session's TTL and the lock-delay are each a third of it.
 //
 //	go build -C harness/lock/exec/adapters/go -o consul-lock ./consul
 package main
@@ -23,7 +24,7 @@ import (
 
 var (
 	client *api.Client
-	ttl    time.Duration // of a session
+	ttl    time.Duration // a session's TTL
 	mu     sync.Mutex
 	all    = map[string]*api.Lock{}
 	count  int
@@ -48,7 +49,7 @@ func open(_ context.Context, r lockpick.Request) (lockpick.M, error) {
 
 func acquire(ctx context.Context, r lockpick.Request) (lockpick.M, error) {
 	within := time.Duration(r.Within * 1e6)
-	if within == 0 { // it always tries once, and 0 means no limit
+	if within == 0 { // the library always tries once, and to it 0 means no limit
 		within = time.Millisecond
 	}
 	lock, err := client.LockOpts(&api.LockOptions{Key: r.Key, SessionTTL: ttl.String(), LockDelay: ttl, LockTryOnce: true, LockWaitTime: within})

@@ -1,5 +1,5 @@
-// Command etcd is an adapter for concurrency.Mutex of etcd's own client. Each acquire uses a new session,
-// as in etcdctl lock, and the revision is the fencing token.
+// Command etcd is an adapter for concurrency.Mutex in etcd's own client. Each acquire uses a new
+// session, as in etcdctl lock, and the revision is the fencing token.
 //
 //	go build -C harness/lock/exec/adapters/go -o etcd-mutex ./etcd
 package main
