@@ -174,6 +174,9 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if m, ok := b.(remarker); ok {
 		fmt.Fprintf(a.errOut, "%s: %s\n", b.Name(), m.Remark(ctx))
 	}
+	if f.nodes > 0 && selection.Nodes == 0 {
+		fmt.Fprintf(a.errOut, "--nodes %d has no effect: this lock uses one node\n", f.nodes)
+	}
 	if len(c.ExcludedFaults) > 0 {
 		fmt.Fprintf(a.errOut, "%s: random plans omit %s, because this lock uses the system clock, which can't be changed here\n", f.backend, strings.Join(c.ExcludedFaults, ", "))
 	}

@@ -94,6 +94,9 @@ func (s *Selection) Choose(known scenario.KnownNames) (c Choice, err error) {
 	if err != nil {
 		return c, err
 	}
+	if known.Kinds[kind].OneNode {
+		s.Nodes = 0
+	}
 	chosen, err := s.Find(known)
 	if err != nil {
 		return c, err
@@ -104,7 +107,11 @@ func (s *Selection) Choose(known scenario.KnownNames) (c Choice, err error) {
 			c.ExcludedFaults = excluded
 		}
 		if err != nil {
-			c.Skipped = append(c.Skipped, Skip{f.Scenario, err, []harness.Capability{{Name: LockUnsupported, Reason: err.Error()}}})
+			name := LockUnsupported
+			if f.Unsuitable != "" {
+				name = NodesUnsuitable
+			}
+			c.Skipped = append(c.Skipped, Skip{f.Scenario, err, []harness.Capability{{Name: name, Reason: err.Error()}}})
 			continue
 		}
 		c.Picks = append(c.Picks, p)
@@ -448,9 +455,12 @@ func (a Capabilities) Missing(s scenario.Scenario, kinds map[string]lock.Kind) [
 	return out
 }
 
-// LockUnsupported names the capability that is missing if a scenario does not apply to the lock
-// under test.
-const LockUnsupported = "lock"
+// Names of missing capabilities if a scenario does not apply to the lock under test, or makes no
+// sense with the chosen number of nodes.
+const (
+	LockUnsupported = "lock"
+	NodesUnsuitable = "nodes"
+)
 
 // MissingReasons joins the reasons why capabilities are missing.
 func MissingReasons(cs []harness.Capability) string {
