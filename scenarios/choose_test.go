@@ -13,7 +13,7 @@ import (
 // choose returns the scenarios with the given names, or the whole catalog if there are none.
 func choose(t *testing.T, names ...string) []scenarios.Found {
 	t.Helper()
-	all, _, err := scenarios.Choose(names, nil, campaign.KnownLocks(kinds.All), nil)
+	all, _, err := scenarios.Choose(names, nil, campaign.KnownLocks(kinds.All), scenario.ParseOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

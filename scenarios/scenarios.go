@@ -123,6 +123,7 @@ func Read(name string) ([]byte, error) {
 type Found struct {
 	File              string `json:"from"` // the path of a file, or a name in the catalog
 	scenario.Scenario `json:"scenario"`
+	Unsuitable        string `json:"-"` // see scenario.Parsed
 }
 
 // ExactName returns the name that selects exactly this scenario.
@@ -131,13 +132,13 @@ func (f Found) ExactName() string { return f.File + "/" + f.Variant }
 // Choose returns the scenarios with the given names, or the whole catalog if there are none, that
 // have all of the tags. It returns each scenario once. If a name causes an error, failed is that
 // name.
-func Choose(names, tags []string, known scenario.KnownNames, overrides []string) (all []Found, failed string, err error) {
+func Choose(names, tags []string, known scenario.KnownNames, o scenario.ParseOptions) (all []Found, failed string, err error) {
 	if len(names) == 0 {
 		names = []string{"*"}
 	}
 	seen := map[string]bool{}
 	for _, name := range names {
-		matches, err := Find(name, known, overrides)
+		matches, err := Find(name, known, o)
 		if err != nil {
 			return nil, name, err
 		}
@@ -154,14 +155,14 @@ func Choose(names, tags []string, known scenario.KnownNames, overrides []string)
 
 // Find resolves a name: NAME selects a scenario with all its variants, NAME/VARIANT one variant,
 // and NAME/ just the base scenario. NAME may be the path of a file. Names in the catalog and
-// variants may be globs. The overrides must be valid for the selected scenarios.
-func Find(name string, known scenario.KnownNames, overrides []string) ([]Found, error) {
+// variants may be globs. The options must be valid for the selected scenarios.
+func Find(name string, known scenario.KnownNames, o scenario.ParseOptions) ([]Found, error) {
 	if file, variant, ok := existingFile(name); ok {
 		text, err := files.Read(file, scenario.MaxFile)
 		if err != nil {
 			return nil, fmt.Errorf("read scenario: %w", err)
 		}
-		found, err := parse(file, file, text, variant, known, overrides)
+		found, err := parse(file, file, text, variant, known, o)
 		if err == nil && len(found) == 0 {
 			err = fmt.Errorf("%s has no variant %q; see its variants: section, or use %s/ for the base scenario", file, variant, file)
 		}
@@ -180,7 +181,7 @@ func Find(name string, known scenario.KnownNames, overrides []string) ([]Found, 
 		if err != nil {
 			return nil, err
 		}
-		found, err := parse(n, n+".yaml", text, variant, known, overrides)
+		found, err := parse(n, n+".yaml", text, variant, known, o)
 		if err != nil {
 			return nil, err
 		}
@@ -192,14 +193,14 @@ func Find(name string, known scenario.KnownNames, overrides []string) ([]Found, 
 	return out, nil
 }
 
-func parse(from, name string, text []byte, variant string, known scenario.KnownNames, overrides []string) ([]Found, error) {
-	all, err := scenario.ParseWithOverrides(name, text, known, overrides, func(v string) bool { return matches(variant, v) })
+func parse(from, name string, text []byte, variant string, known scenario.KnownNames, o scenario.ParseOptions) ([]Found, error) {
+	all, err := scenario.ParseWithOptions(name, text, known, o, func(v string) bool { return matches(variant, v) })
 	if err != nil {
 		return nil, err
 	}
 	var out []Found
-	for _, s := range all {
-		out = append(out, Found{from, s})
+	for _, p := range all {
+		out = append(out, Found{from, p.Scenario, p.Unsuitable})
 	}
 	return out, nil
 }

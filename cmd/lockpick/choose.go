@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -57,7 +58,7 @@ func (c choice) scenarios() (all []pick, err error) {
 }
 
 func (f *runFlags) selection(names ...string) campaign.Selection {
-	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Overrides: f.settings, Expectations: f.expectations, DefaultExpectations: f.defaultExpectations, Backend: f.backend, Scale: f.scale}
+	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Nodes: f.nodes, Overrides: f.settings, Expectations: f.expectations, DefaultExpectations: f.defaultExpectations, Backend: f.backend, Scale: f.scale}
 }
 
 // resolve finds the selected scenarios. It also stores the normalized --lock and --set values, so
@@ -84,7 +85,7 @@ func selectionError(err error) error {
 	}
 	names := strings.Join(e.Valid, ", ")
 	hint := map[string]string{
-		"Names": "see lockpick list", "Tags": "see lockpick list for names and tags", "Sets": "leave one of them out",
+		"Names": "see lockpick list", "Tags": "see lockpick list for names and tags", "Sets": "leave one of them out", "Nodes": "use a number from 1 to " + strconv.Itoa(scenario.MaxNodes),
 		"Lock": "one of " + names, "Lock.Mistake": "as in --lock broken --set lock.mistake=plain-del", "Lock.Option": "options: " + names,
 		"Expects": "PROPERTY=holds|violated|any, with one of " + names, "Expects.Limits": "add them, as in --set limits='{extensions: 5, hold: 40s}'",
 		"Scale": "choose another --scale", "Scale.TTL": "choose a larger --scale",

@@ -312,7 +312,6 @@ var replacements = map[string]string{
 	"compare":                 "make a scorecard of each and open both",
 	"envelope --pairs":        "run envelope for one fault at a time; for two, put both in a scenario file and vary one, as in lockpick run mine.yaml --set plan.2.fault.by=40ms",
 	"model-check --large":     "without flags, the known scopes run within seconds; use --nodes, --attempts, --extends and --crashes for a larger one",
-	"run --nodes":             "leave it out: lockpick starts its own nodes",
 	"run --stop-at-violation": "leave it out: every run is checked to its end, and the report shows the whole life of every key",
 	"run --to":                "copy the shard's folder with another tool, as in aws s3 cp --recursive or rclone; see lockpick help shards",
 	"run --watch":             "use your editor's save hook or a tool such as entr to rerun lockpick",

@@ -68,7 +68,7 @@ func (r *report) addSkipped(s scenario.Scenario, missing []harness.Capability) {
 }
 
 func (r *report) isRequired(missing []harness.Capability) bool {
-	if missing[0].Name == campaign.LockUnsupported { // on every machine
+	if missing[0].Name == campaign.LockUnsupported || missing[0].Name == campaign.NodesUnsuitable { // on every machine
 		return false
 	}
 	return slices.Contains(r.flags.requiredCapabilities, "all") || slices.ContainsFunc(missing, func(c harness.Capability) bool {

@@ -38,6 +38,7 @@ type runFlags struct {
 	lock                 string // kind, with options, that replaces each scenario's own lock; "" means none
 	adapter              string // command that starts the lock's adapter, as the user wrote it
 	adapterImage         string // image that contains the adapter, for containers
+	nodes                int    // for scenarios with several nodes; 0: their own number
 	settings             []string
 	expectations         []string
 	defaultExpectations  []string // see campaign.Selection.DefaultExpects
@@ -91,6 +92,7 @@ FILE/VARIANT and FILE/ select from a scenario file.`,
 	fs.StringVar(&f.lock, "lock", "", "test this kind of lock, as in redsync or KIND:OPTION=VALUE. Each scenario's tier says what\nthe lock must guarantee; see lockpick help locks")
 	fs.StringVar(&f.adapter, "adapter", "", "test the lock of this adapter, as in \"node adapter.js\"; implies --backend process\nunless another backend is given; see lockpick help adapter")
 	fs.StringVar(&f.adapterImage, "adapter-image", "", "image that contains the adapter, for clients in containers (--backend docker)")
+	fs.IntVar(&f.nodes, "nodes", 0, "number of nodes for scenarios that have several (default: their own); skips those that\nmake no sense with it")
 	fs.StringArrayVar(&f.settings, "set", nil, "override a setting, as in lock.ttl=5s. The scenario's expectations no longer apply. With\n--lock, the tier's requirements still apply if the scenario's own lock meets them under\nthe same settings")
 	fs.StringArrayVar(&f.expectations, "expect", nil, "set an expectation, as in mutual-exclusion=holds; use it to restore one after --set")
 	fs.StringSliceVar(&f.requiredCapabilities, "require", nil, "capabilities, or all: if one is missing, fail (exit code 3) instead of skipping scenarios")
@@ -171,6 +173,9 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	}
 	if m, ok := b.(remarker); ok {
 		fmt.Fprintf(a.errOut, "%s: %s\n", b.Name(), m.Remark(ctx))
+	}
+	if f.nodes > 0 && selection.Nodes == 0 {
+		fmt.Fprintf(a.errOut, "--nodes %d has no effect: this lock uses one node\n", f.nodes)
 	}
 	if len(c.ExcludedFaults) > 0 {
 		fmt.Fprintf(a.errOut, "%s: random plans omit %s, because this lock uses the system clock, which can't be changed here\n", f.backend, strings.Join(c.ExcludedFaults, ", "))

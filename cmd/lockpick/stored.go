@@ -310,6 +310,9 @@ func overrideFlags(f *campaign.Selection, client, image string) (c string) {
 	case f.Lock != "":
 		c += " --lock " + quote(f.Lock)
 	}
+	if f.Nodes > 0 {
+		c += fmt.Sprintf(" --nodes %d", f.Nodes)
+	}
 	for _, s := range f.Overrides {
 		c += " --set " + quote(s)
 	}

@@ -353,7 +353,7 @@ func (c choice) name() string {
 
 // chooseScenarios returns the scenarios selected by the options, in catalog order.
 func (r *run) chooseScenarios() ([]choice, error) {
-	found, _, err := scenarios.Choose(r.Scenarios, r.Tags, r.knownLocks, nil)
+	found, _, err := scenarios.Choose(r.Scenarios, r.Tags, r.knownLocks, scenario.ParseOptions{})
 	if err != nil {
 		return nil, withListHint(err)
 	}
@@ -364,7 +364,7 @@ func (r *run) chooseScenarios() ([]choice, error) {
 		}
 	}
 	for name := range r.Without {
-		if _, err := scenarios.Find(name, r.knownLocks, nil); err != nil {
+		if _, err := scenarios.Find(name, r.knownLocks, scenario.ParseOptions{}); err != nil {
 			return nil, withListHint(err)
 		}
 	}

@@ -90,7 +90,7 @@ func parseError(t *testing.T, name, text string) string {
 			sets = append(sets, strings.TrimSpace(s))
 		}
 	}
-	_, err := ParseWithOverrides(name+".yaml", []byte(text), testNames, sets, nil)
+	_, err := ParseWithOptions(name+".yaml", []byte(text), testNames, ParseOptions{Overrides: sets}, nil)
 	if err == nil {
 		t.Errorf("%s: no error", name)
 		return ""
@@ -159,7 +159,7 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text, set string) {
-		all, err := ParseWithOverrides("f.yaml", []byte(text), testNames, []string{set}, nil)
+		all, err := ParseWithOptions("f.yaml", []byte(text), testNames, ParseOptions{Overrides: []string{set}}, nil)
 		if err != nil {
 			var e *Error
 			if !errors.As(err, &e) {

@@ -43,6 +43,7 @@ const brokenLock = "broken"
 type reader struct {
 	scenario    Scenario
 	variants    []variantEntry
+	unsuitable  string        // see Parsed
 	minDuration time.Duration // minimum nonzero duration
 	maxSteps    int           // maximum number of steps in a plan
 }
@@ -61,6 +62,7 @@ type variantEntry struct {
 const (
 	defaultCycles  = 3 // cycles per client if neither cycles nor for is given
 	defaultClients = 2 // number of clients
+	defaultNodes   = 5 // number of nodes
 )
 
 // form returns the description of a scenario file. Together with the functions below, it contains
@@ -70,7 +72,7 @@ func (r *reader) form(k KnownNames) object {
 	return object{"the scenario", []field{
 		{key: "name", doc: "the name on the command line", shape: dashedName("scenario"), required: true},
 		{key: "claim", doc: "the scenario's conclusion, in one plain sentence", shape: nonEmptyText, required: true},
-		{key: "source", doc: "author and place of the claim", shape: nonEmptyText, required: true},
+		{key: "source", doc: "author and place of the claim", shape: nonEmptyText},
 		{key: "tags", doc: "words for selecting scenarios", shape: distinctWords("tags", dashedName("tag"))},
 		{key: "debate", doc: "who affirms the claim, and who denies it", shape: debateForm()},
 		{key: "tier", doc: "other locks that must meet the expectations: every lock, or quorum locks; by default none", shape: oneOf("tier", tiers()...)},
@@ -104,7 +106,8 @@ func debateForm() object {
 
 func topologyForm(unit time.Duration) object {
 	return object{"topology", []field{
-		{key: "nodes", doc: "number of independent lock servers", shape: integer(1, maxNodes), defaultText: "5"},
+		{key: "nodes", doc: "number of independent lock servers", shape: integer(1, MaxNodes), defaultText: strconv.Itoa(defaultNodes)},
+		{key: "sizes", doc: "the numbers of nodes for which the scenario makes sense, as in 4, 3.., 3..7, even, or 3.. odd; by default any", shape: nodeCounts},
 		{key: "server", doc: "a store with several members that runs in place of Redis, for locks that use it", shape: oneOf("server", lock.Servers()...)},
 		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf("persistence", PersistNone, "everysec", PersistAlways, "no"), defaultText: PersistNone},
 		{key: "expiry", doc: "the clock that expires keys: the wall clock, as in Redis, or a monotonic one", shape: oneOf("clock", "wall", ExpiryMonotonic)},
@@ -175,7 +178,7 @@ func clientsForm(unit time.Duration) shape {
 	}
 	clientForm := object{"a client", []field{
 		{key: "start", doc: "when the client starts: a time, or another client's event", shape: start, goPath: wholeSection},
-		{key: "reach", doc: "the nodes it can reach; the others refuse its connections", shape: distinctWords("reach", nodeName)},
+		{key: "reach", doc: "the nodes it can reach; the others refuse its connections", shape: distinctWords("reach", nodeOrSet)},
 		{key: "think", doc: "overrides the workload's value", shape: durationRange(0)},
 		{key: "hold", doc: "overrides the workload's value", shape: durationRange(0)},
 		{key: "cycles", doc: "overrides the workload's value", shape: integer(1, maxCount)},
@@ -232,7 +235,7 @@ func (r *reader) expectForm(k KnownNames) object {
 	}
 	violated := field{goPath: wholeSection, shape: object{"the expected violation", []field{
 		{key: "violated", goPath: "cause", doc: "cause or class of the violation", shape: cause, required: true},
-		{key: "node", doc: "the node that causes it", shape: nodeName},
+		{key: "node", doc: "the node that causes it", shape: nodeOrSet},
 	}}}
 	o := object{name: "expect"}
 	for _, property := range k.Properties {
@@ -291,7 +294,7 @@ func triggerForm(unit time.Duration) shape {
 			field{key: "nth", goPath: "point.nth", doc: "number of the occurrence, from 1", shape: integer(1, maxCount), defaultText: "1"},
 			before),
 		form("message",
-			field{key: "link", goPath: "message.link", doc: "link between a client and a node or the resource, as in c1-n3", shape: target, required: true},
+			field{key: "link", goPath: "message.link", doc: "link between a client and a node or the resource, as in c1-n3; a set of nodes, as in c1-all, makes one step for each", shape: target, required: true},
 			field{key: "message", goPath: "message.message", doc: "command on the wire", shape: oneOf("message", nemesis.MessageKinds...), required: true},
 			field{key: "of", goPath: "message.of", doc: "request or reply", shape: oneOf("direction", nemesis.Request, nemesis.Reply), required: true},
 			field{key: "nth", goPath: "message.nth", doc: "number of the message on the link, from 1", shape: integer(1, maxCount), defaultText: "1"},
@@ -320,7 +323,7 @@ func faultForm(unit time.Duration) object {
 	}}
 	return object{"fault", []field{
 		{key: "kind", doc: "kind of fault", shape: oneOf("fault", kinds...), required: true},
-		{key: "targets", doc: "clients, nodes or links", shape: distinctWords("targets", target)},
+		{key: "targets", doc: "clients, nodes, links, or sets of nodes", shape: distinctWords("targets", target)},
 		{key: "mode", doc: "variant of the fault", shape: oneOf("mode", modes...)},
 		{key: "for", doc: "how long it lasts", shape: duration(unit)},
 		{key: "until", doc: "the event that ends it", shape: object{"until", eventFields("")}},

@@ -39,7 +39,7 @@ func FuzzManifest(f *testing.F) {
 			return
 		}
 		s := m.Scenario
-		if n := len(s.Clients); n < 1 || n > maxClients || s.Topology.Nodes < 1 || s.Topology.Nodes > maxNodes || s.Limit <= 0 || s.Limit > maxDuration ||
+		if n := len(s.Clients); n < 1 || n > maxClients || s.Topology.Nodes < 1 || s.Topology.Nodes > MaxNodes || s.Limit <= 0 || s.Limit > maxDuration ||
 			s.Workload.Keys < 1 || s.Workload.Keys > maxKeys || s.Workload.Extend < 0 || s.Workload.Extend == time.Nanosecond || len(s.Plan) > maxDrawnSteps ||
 			s.Workload.Cycles == 0 && s.Workload.For == 0 || s.Lock.Timeout >= s.Lock.TTL/2 {
 			t.Fatalf("an impossible scenario was accepted: %+v", s)

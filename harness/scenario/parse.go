@@ -24,28 +24,52 @@ import (
 // Parse reads a scenario file: the base first, then its variants in file order. It is strict and
 // returns an *Error for any mistake. name is used in errors only.
 func Parse(name string, data []byte, known KnownNames) ([]Scenario, error) {
-	return ParseWithOverrides(name, data, known, nil, nil)
+	all, err := ParseWithOptions(name, data, known, ParseOptions{}, nil)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Scenario, len(all))
+	for i, p := range all {
+		out[i] = p.Scenario
+	}
+	return out, nil
 }
 
-// ParseWithOverrides is like Parse, but applies overrides of the form key=value, which take
-// precedence over the file and its variants. A key has the same form as in a variant's set:
-// lock.ttl, plan.1.fault.for, or a whole section. The scenario's expectations may no longer apply;
-// the caller must report that. includeVariant selects the variants to build, so that an override
-// need not fit the others. If it is nil, all are built.
-func ParseWithOverrides(name string, data []byte, known KnownNames, overrides []string, includeVariant func(variant string) bool) ([]Scenario, error) {
+// ParseOptions change the scenarios of a file and its variants.
+type ParseOptions struct {
+	// Overrides have the form key=value. A key has the same form as in a variant's set: lock.ttl,
+	// plan.1.fault.for, or a whole section. The scenario's expectations may no longer apply; the
+	// caller must report that.
+	Overrides []string
+	// Nodes is the number of nodes for scenarios with more than one, or 0 to use the file's. The
+	// expectations still apply.
+	Nodes int
+}
+
+// Parsed is a scenario from a file.
+type Parsed struct {
+	Scenario
+	// Unsuitable is why the scenario makes no sense with ParseOptions.Nodes, or "". If it isn't empty,
+	// the scenario has the file's number of nodes.
+	Unsuitable string
+}
+
+// ParseWithOptions is like Parse, but applies options. includeVariant selects the variants to
+// build, so that an override need not fit the others. If it is nil, all are built.
+func ParseWithOptions(name string, data []byte, known KnownNames, o ParseOptions, includeVariant func(variant string) bool) ([]Parsed, error) {
 	doc, err := load(name, data)
 	if err != nil {
 		return nil, err
 	}
-	base, err := doc.read(doc.root, known, "")
+	file := *doc
+	base, err := doc.read(doc.root, known, "", 0)
 	if err != nil {
 		return nil, err
 	}
 	if err := base.checkBoundVariants(base.variants); err != nil {
 		return nil, doc.locate(err, "")
 	}
-	file := *doc
-	var out []Scenario
+	var out []Parsed
 	for _, v := range append([]variantEntry{{}}, base.variants...) {
 		if includeVariant != nil && !includeVariant(v.Name) {
 			continue
@@ -54,18 +78,17 @@ func ParseWithOverrides(name string, data []byte, known KnownNames, overrides []
 		if err != nil {
 			return nil, file.locate(err, v.Name)
 		}
-		if tree, err = doc.applyOverrides(tree, overrides); err != nil {
+		if tree, err = doc.applyOverrides(tree, o.Overrides); err != nil {
 			return nil, doc.locate(err, v.Name)
 		}
-		doc.root = tree
-		r, err := doc.read(tree, known, v.Name)
+		r, err := doc.read(tree, known, v.Name, o.Nodes)
 		if err != nil {
 			return nil, err
 		}
 		if err := r.checkBoundVariants(base.variants); err != nil {
 			return nil, doc.locate(err, v.Name)
 		}
-		out = append(out, r.scenario)
+		out = append(out, Parsed{r.scenario, r.unsuitable})
 	}
 	return out, nil
 }
@@ -84,9 +107,27 @@ func Schema(known KnownNames) []byte {
 	return append(out, '\n')
 }
 
-func (d *document) read(tree *yaml.Node, known KnownNames, variant string) (*reader, error) {
+// read converts a tree to a scenario. nodes, unless 0, is the number of nodes if the tree has several.
+// If the scenario makes no sense with it, read uses the tree's own number and records the reason.
+func (d *document) read(tree *yaml.Node, known KnownNames, variant string, nodes int) (*reader, error) {
 	r := newReader(minFileDuration, variant)
-	return r, d.locate(r.read(tree, known), variant)
+	expanded, err := d.expandNodeSets(tree, nodes)
+	if err == nil {
+		d.root = expanded
+		err = r.read(expanded, known)
+	}
+	if nodes == 0 || err == nil {
+		return r, d.locate(err, variant)
+	}
+	original, originalErr := d.read(tree, known, variant, 0)
+	if originalErr != nil {
+		return nil, originalErr
+	}
+	original.unsuitable = err.Error()
+	if _, ok := errors.AsType[unsuitableError](err); !ok {
+		original.unsuitable = fmt.Sprintf("doesn't fit %d nodes: %v", nodes, err)
+	}
+	return original, nil
 }
 
 func (r *reader) read(tree *yaml.Node, known KnownNames) error {
@@ -219,7 +260,7 @@ func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, src.newError(1, 1, "the file is empty", "a scenario needs at least a name, a claim and a source")
+		return nil, src.newError(1, 1, "the file is empty", "a scenario needs at least a name and a claim")
 	} else if err != nil {
 		return nil, syntaxError(err)
 	}
@@ -230,7 +271,7 @@ func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
 		return nil, syntaxError(err)
 	}
 	if len(doc.Content) != 1 {
-		return nil, src.newError(1, 1, "the file is empty", "a scenario needs at least a name, a claim and a source")
+		return nil, src.newError(1, 1, "the file is empty", "a scenario needs at least a name and a claim")
 	}
 	return doc.Content[0], nil
 }

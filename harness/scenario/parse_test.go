@@ -16,11 +16,26 @@ func ptr[T any](v T) *T { return &v }
 
 func parse(t *testing.T, text string, sets ...string) []Scenario {
 	t.Helper()
-	all, err := ParseWithOverrides("f.yaml", []byte(text), testNames, sets, nil)
+	all, err := ParseWithOptions("f.yaml", []byte(text), testNames, ParseOptions{Overrides: sets}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
+	out := make([]Scenario, len(all))
+	for i, p := range all {
+		out[i] = p.Scenario
+	}
+	return out
+}
+
+// A user's own file needs only a name and a claim.
+func TestSmallestFile(t *testing.T) {
+	s := parse(t, "name: x\nclaim: Something.\n")[0]
+	if s.Source != "" || s.Topology.Nodes != 5 || len(s.Clients) != 2 {
+		t.Errorf("%+v", s)
+	}
+	if err := s.Check(testNames); err != nil {
+		t.Error(err)
+	}
 }
 
 func checkSame(t *testing.T, what string, got, want any) {

@@ -21,7 +21,7 @@ tags: [a]
 tier: quorum
 debate: {antirez: affirms}
 cures: [other]
-topology: {server: etcd, nodes: 3, persistence: always, expiry: monotonic, replicas: 1, down-after: 1s, image: redis:7, addresses: [n1, n1, n3]}
+topology: {server: etcd, nodes: 3, sizes: 3.. odd, persistence: always, expiry: monotonic, replicas: 1, down-after: 1s, image: redis:7, addresses: [n1, n1, n3]}
 lock: {kind: broken, mistake: plain-del, tries: 4, ask: sequential, fence: true, extends: 2, options: {how: loudly}}
 clients:
   c1: {start: 1s, reach: [n1, n3], think: 1ms..2ms, hold: 1s..2s, cycles: 7}
@@ -312,7 +312,7 @@ func TestCheckRejectsWhatParseRejects(t *testing.T) {
 		}},
 		{"scale=1000", func(s *Scenario) { s.Scale = 1000 }},
 	} {
-		if _, err := ParseWithOverrides("f.yaml", []byte(allFieldsFile), testNames, []string{c.set}, nil); err == nil {
+		if _, err := ParseWithOptions("f.yaml", []byte(allFieldsFile), testNames, ParseOptions{Overrides: []string{c.set}}, nil); err == nil {
 			t.Errorf("%.60s: was accepted in a file", c.set)
 		}
 		s := readBack(t, parse(t, allFieldsFile)[0])

@@ -56,7 +56,7 @@ type Scenario struct {
 	Name    string   `json:"name"`
 	Variant string   `json:"variant,omitempty"`
 	Claim   string   `json:"claim"`
-	Source  string   `json:"source"`
+	Source  string   `json:"source,omitempty"` // of the claim
 	Tags    []string `json:"tags,omitempty"`
 	// Debate maps the parties in the debate about the claim to their stances.
 	Debate map[string]string `json:"debate,omitempty"`
@@ -95,6 +95,9 @@ const (
 // Topology describes the lock servers.
 type Topology struct {
 	Nodes int `json:"nodes"`
+	// Sizes describes the numbers of nodes for which the scenario makes sense: a number or a range, and
+	// odd or even, as in "3.. odd". "" means any.
+	Sizes string `json:"sizes,omitempty"`
 	// Server is the software that the nodes run: an element of lock.Servers, or "" for Redis.
 	Server      string `json:"server,omitempty"`
 	Persistence string `json:"persistence"`        // none, everysec, always or no
@@ -377,7 +380,7 @@ const MaxFile = 1 << 20
 // Limits on the size of a run. The catalog needs at most five nodes, five clients, one key and two
 // writes. checkWork limits combinations of these numbers.
 const (
-	maxNodes    = 99
+	MaxNodes    = 99
 	maxClients  = 999
 	maxKeys     = 1000
 	maxWrites   = 1000
@@ -411,7 +414,7 @@ const maxLinks = 10_000
 // SizeLimits describes how large a run may be.
 func SizeLimits() []string {
 	return []string{
-		fmt.Sprintf("%d nodes", maxNodes), fmt.Sprintf("%d clients", maxClients), fmt.Sprintf("%d links between them", maxLinks),
+		fmt.Sprintf("%d nodes", MaxNodes), fmt.Sprintf("%d clients", maxClients), fmt.Sprintf("%d links between them", maxLinks),
 		fmt.Sprintf("%d keys", maxKeys), fmt.Sprintf("%d writes in a critical section", maxWrites),
 		fmt.Sprintf("%d steps per plan, %d targets per step", maxItems, maxItems),
 		fmt.Sprintf("durations of at most %v, and at least %v unless zero", maxDuration, minFileDuration),
@@ -446,9 +449,9 @@ func CheckHistorySize(h *history.History) error {
 		count, limit int
 	}{
 		{"clients", len(h.Params.Clients), maxClients},
-		{"nodes", len(h.Params.Nodes), maxNodes},
+		{"nodes", len(h.Params.Nodes), MaxNodes},
 		{"clients that can't reach every node", len(h.Params.Reach), maxClients},
-		{"nodes that a client can reach", maxReach, maxNodes},
+		{"nodes that a client can reach", maxReach, MaxNodes},
 		{"links between clients and nodes", len(h.Params.Clients) * len(h.Params.Nodes), maxLinks},
 		{"steps in its plan", len(h.Params.Steps), maxDrawnSteps},
 		{"targets in a step of its plan", maxTargets, maxLinks},
@@ -465,7 +468,7 @@ func CheckHistorySize(h *history.History) error {
 
 // maxProcesses limits the number of processes in a history: links, clients, nodes with their
 // replicas, and a few others.
-const maxProcesses = maxLinks + maxClients + 3*maxNodes + 100
+const maxProcesses = maxLinks + maxClients + 3*MaxNodes + 100
 
 var bound = newScalar("a bound", "write '>= 0.8', or '< 0.2 * NAME' to compare with another variant or with base",
 	patternSchema(`^ *(>=|<=|>|<) *[-+.0-9a-z]+( *\* *[-a-z0-9]+)? *$`), parseBound)

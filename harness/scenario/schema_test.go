@@ -28,7 +28,7 @@ func TestSchemaRejectsMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{
-		"name: x\nclaim: y", requiredKeys + "topolgy: {nodes: 5}", requiredKeys + "topology: {nodes: 0}", requiredKeys + "topology: {image: Redis}", requiredKeys + "lock: {ttl: -10s}", requiredKeys + "lock: {kind: redlok}",
+		"name: x\nsource: y", requiredKeys + "topolgy: {nodes: 5}", requiredKeys + "topology: {nodes: 0}", requiredKeys + "topology: {image: Redis}", requiredKeys + "lock: {ttl: -10s}", requiredKeys + "lock: {kind: redlok}",
 		requiredKeys + "clients: {alice: {}}", requiredKeys + "clients: {}", requiredKeys + "workload: {hold: 2s..}", requiredKeys + "workload: {check: 1}",
 		requiredKeys + "plan: [{when: {at: 3s, point: before-release}, fault: {kind: kill}}]", requiredKeys + "plan: [{when: {at: 3s}}]",
 		requiredKeys + "expect: {mutual-exclusion: hold}", requiredKeys + "variants: {a: {}}", requiredKeys + "variants: {a: {set: {expect: {}}}}",

@@ -571,12 +571,25 @@ var (
 
 	clientName = nameScalar("client", clientPattern, "clients are called c1, c2, …")
 	nodeName   = nameScalar("node", nodePattern, "nodes are called n1, n2, …")
-	target     = nameScalar("target", regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)?$`), "a client (c1), a node (n3) or a link (c1-n3)")
+	nodeOrSet  = nameScalar("node", regexp.MustCompile(`^(n[1-9][0-9]{0,2}|`+anyNodeSet+`)$`), "a node (n3), or one of "+strings.Join(nodeSetNames(), ", "))
+	target     = nameScalar("target", regexp.MustCompile(`^([a-z0-9]+(-[a-z0-9]+)?|(c[1-9][0-9]{0,2}-)?(`+anyNodeSet+`)|(`+anyNodeSet+`)-`+nemesis.Replica+`)$`),
+		"a client (c1), a node (n3), a link (c1-n3), or a set of nodes ("+strings.Join(nodeSetNames(), ", ")+") or of links to them (c1-shared)")
 )
+
+// anyNodeSet matches the name of any set of nodes.
+var anyNodeSet = strings.Join(nodeSetNames(), "|")
 
 func dashedName(noun string) scalar {
 	return nameScalar(noun, namePattern, "lower-case letters and digits, separated by single dashes")
 }
+
+var nodeCounts = newScalar("numbers of nodes", "as in 4, 3.., 3..7, even, or 3.. odd",
+	map[string]any{"oneOf": []any{map[string]any{"type": "integer", "minimum": 1}, patternSchema(sizesPattern.String())}}, func(s string) (string, string) {
+		if !sizesPattern.MatchString(s) {
+			return "", quote(s) + " does not describe numbers of nodes"
+		}
+		return s, ""
+	})
 
 // imagePattern checks an image name as far as possible without the registry: HOST:PORT/, a NAME in
 // lower case, :TAG, @DIGEST.

@@ -181,7 +181,7 @@ func TestKindsWithSameOptionName(t *testing.T) {
 	two.Kinds["single"] = lock.Kind{Options: []lock.Option{{Name: "fail-fast", Values: []string{"defaults", "none"}}}}
 	for option, fits := range map[string]string{"yes": "redsync", "none": "single", "often": ""} {
 		for _, kind := range []string{"redsync", "single"} {
-			_, err := ParseWithOverrides("f.yaml", []byte(requiredKeys+"lock: {kind: "+kind+", options: {fail-fast: "+option+"}}\n"), two, nil, nil)
+			_, err := ParseWithOptions("f.yaml", []byte(requiredKeys+"lock: {kind: "+kind+", options: {fail-fast: "+option+"}}\n"), two, ParseOptions{}, nil)
 			if (err == nil) != (kind == fits) {
 				t.Errorf("%s with fail-fast=%s: error %v", kind, option, err)
 			}

@@ -34,9 +34,6 @@ func (d *document) applyVariant(v variantEntry) (*yaml.Node, error) {
 			return nil, err
 		}
 	}
-	leafAt := func(s string, at *yaml.Node) *yaml.Node {
-		return &yaml.Node{Kind: yaml.ScalarNode, Value: s, Line: at.Line, Column: at.Column}
-	}
 	if v.Claim != nil {
 		tree = withoutKey(tree, "debate") // the debate is about the scenario's claim
 	}
@@ -44,7 +41,7 @@ func (d *document) applyVariant(v variantEntry) (*yaml.Node, error) {
 		if value == nil {
 			continue
 		}
-		key := leafAt([]string{"claim", "debate"}[i], value)
+		key := newScalarNode([]string{"claim", "debate"}[i], value)
 		if tree, err = d.replace(tree, []*yaml.Node{key}, value); err != nil {
 			return nil, err
 		}
@@ -56,7 +53,7 @@ func (d *document) applyVariant(v variantEntry) (*yaml.Node, error) {
 		return nil, err
 	}
 	for _, p := range entries {
-		if tree, err = d.replace(tree, []*yaml.Node{leafAt("expect", p.key), p.key}, p.value); err != nil {
+		if tree, err = d.replace(tree, []*yaml.Node{newScalarNode("expect", p.key), p.key}, p.value); err != nil {
 			return nil, err
 		}
 	}

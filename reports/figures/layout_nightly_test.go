@@ -40,7 +40,7 @@ func eachCatalogRun(t *testing.T, f func(name string, h *history.History)) {
 			return !c.Available && slices.Contains(s.RequiredCapabilities(), c.Name)
 		})
 	}
-	all, _, err := scenarios.Choose(nil, nil, known, nil)
+	all, _, err := scenarios.Choose(nil, nil, known, scenario.ParseOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func knownNames() scenario.KnownNames {
 // simulate runs a scenario from the catalog and returns its history.
 func simulate(t *testing.T, name string, seed uint64) *history.History {
 	t.Helper()
-	all, _, err := scenarios.Choose([]string{name}, nil, knownNames(), nil)
+	all, _, err := scenarios.Choose([]string{name}, nil, knownNames(), scenario.ParseOptions{})
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%s: %d scenarios, %v", name, len(all), err)
 	}

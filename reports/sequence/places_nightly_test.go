@@ -27,7 +27,7 @@ func eachCatalogRun(t *testing.T, f func(name string, d Diagram)) {
 			return !c.Available && slices.Contains(s.RequiredCapabilities(), c.Name)
 		})
 	}
-	all, _, err := scenarios.Choose(nil, nil, knownNames(), nil)
+	all, _, err := scenarios.Choose(nil, nil, knownNames(), scenario.ParseOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func TestCatalogLayouts(t *testing.T) {
 	for _, m := range broken.Mistakes() {
 		known.Mistakes = append(known.Mistakes, m.Name)
 	}
-	all, _, err := scenarios.Choose(nil, nil, known, nil)
+	all, _, err := scenarios.Choose(nil, nil, known, scenario.ParseOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

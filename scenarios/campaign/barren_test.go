@@ -37,11 +37,11 @@ func TestUnavailableLockViolatesFaultTolerance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := scenario.ParseWithOverrides(name, text, KnownLocks(locks), []string{"lock.kind=unavailable"}, func(variant string) bool { return variant == "" })
+		all, err := scenario.ParseWithOptions(name, text, KnownLocks(locks), scenario.ParseOptions{Overrides: []string{"lock.kind=unavailable"}}, func(variant string) bool { return variant == "" })
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := Execute(t.Context(), sim.New(locks), Job{Scenario: all[0], Seed: 1, Keep: KeepNone})
+		o := Execute(t.Context(), sim.New(locks), Job{Scenario: all[0].Scenario, Seed: 1, Keep: KeepNone})
 		if o.Code == outcome.ExitOK || o.Verdict.Assumption != "" {
 			t.Errorf("%s: code %d, assumption %q", name, o.Code, o.Verdict.Assumption)
 		}

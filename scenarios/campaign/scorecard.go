@@ -148,7 +148,7 @@ const randomScenario = "random-within-assumptions/any-lock"
 // addRandomPlans schedules random plans with all faults, with each kind of failure alone, and with
 // all kinds but one. It returns these fault sets.
 func (s *Scorer) addRandomPlans(c *outcome.Card, lock string) ([]outcome.FaultSet, error) {
-	if all, _, err := scenarios.Choose([]string{randomScenario}, s.Base.Tags, s.Known, nil); err != nil || len(all) == 0 || s.Seeds == 0 {
+	if all, _, err := scenarios.Choose([]string{randomScenario}, s.Base.Tags, s.Known, scenario.ParseOptions{}); err != nil || len(all) == 0 || s.Seeds == 0 {
 		return nil, nil // excluded by the tags
 	}
 	selection := s.selection(lock, s.Primary)

@@ -41,6 +41,7 @@ type Selection struct {
 	Lock                string            // KIND or KIND:OPTION=VALUE,…, replaces the scenarios' own locks; "" keeps them
 	Adapter             string            // the program that implements the lock, as the user named it; "" if lockpick does
 	TTLUnit             time.Duration     // every TTL must be a multiple of this; 0 means that any TTL is allowed
+	Nodes               int               // number of nodes for scenarios with more than one; 0 means the scenario's own
 	Overrides           []string          // overrides such as lock.ttl=5s; they void the scenarios' expectations
 	Expectations        []string          // such as mutual-exclusion=holds
 	DefaultExpectations []string          // overridden by Expectations, and ignored where they can't be judged
@@ -93,6 +94,9 @@ func (s *Selection) Choose(known scenario.KnownNames) (c Choice, err error) {
 	if err != nil {
 		return c, err
 	}
+	if known.Kinds[kind].OneNode {
+		s.Nodes = 0
+	}
 	chosen, err := s.Find(known)
 	if err != nil {
 		return c, err
@@ -103,7 +107,11 @@ func (s *Selection) Choose(known scenario.KnownNames) (c Choice, err error) {
 			c.ExcludedFaults = excluded
 		}
 		if err != nil {
-			c.Skipped = append(c.Skipped, Skip{f.Scenario, err, []harness.Capability{{Name: LockUnsupported, Reason: err.Error()}}})
+			name := LockUnsupported
+			if f.Unsuitable != "" {
+				name = NodesUnsuitable
+			}
+			c.Skipped = append(c.Skipped, Skip{f.Scenario, err, []harness.Capability{{Name: name, Reason: err.Error()}}})
 			continue
 		}
 		c.Picks = append(c.Picks, p)
@@ -129,7 +137,13 @@ func (s *Selection) Find(known scenario.KnownNames) ([]scenarios.Found, error) {
 	if s.Scenarios != nil {
 		return s.Scenarios, nil
 	}
-	all, failed, err := scenarios.Choose(s.Names, s.Tags, known, s.Overrides)
+	if s.Nodes < 0 || s.Nodes > scenario.MaxNodes {
+		return nil, invalid("Nodes", "%d nodes are out of range", s.Nodes)
+	}
+	if i := slices.IndexFunc(s.Overrides, setsNodes); s.Nodes > 0 && i >= 0 {
+		return nil, invalid("Sets", "--nodes and --set %s both choose a number of nodes", s.Overrides[i])
+	}
+	all, failed, err := scenarios.Choose(s.Names, s.Tags, known, scenario.ParseOptions{Overrides: s.Overrides, Nodes: s.Nodes})
 	if err != nil {
 		return nil, &SelectionError{"Names", []string{failed}, scenarios.Names(), err}
 	}
@@ -211,6 +225,16 @@ func setsKind(set string) bool {
 	return key == "lock.kind" || key == "lock" && kindKey.MatchString(value)
 }
 
+var nodesKey = regexp.MustCompile(`(^|[{,\s"'])nodes["']?\s*:`)
+
+// setsNodes reports whether an override sets the number of nodes, directly or with the whole topology
+// section.
+func setsNodes(override string) bool {
+	key, value, _ := strings.Cut(override, "=")
+	key = strings.TrimSpace(key)
+	return key == "topology.nodes" || key == "topology" && nodesKey.MatchString(value)
+}
+
 // optionKey starts the overrides of lock options.
 const optionKey = "lock.options."
 
@@ -271,6 +295,9 @@ func lockOptions(name string, kind lock.Kind, text string) (map[string]string, e
 // random plans.
 func (s *Selection) withLock(original scenarios.Found, name string, options map[string]string, chosen []scenarios.Found, known scenario.KnownNames) (p Pick, excluded []string, err error) {
 	p.Found = original
+	if original.Unsuitable != "" {
+		return p, nil, errors.New(original.Unsuitable)
+	}
 	if name == "" {
 		return p, nil, nil
 	}
@@ -428,9 +455,12 @@ func (a Capabilities) Missing(s scenario.Scenario, kinds map[string]lock.Kind) [
 	return out
 }
 
-// LockUnsupported names the capability that is missing if a scenario does not apply to the lock
-// under test.
-const LockUnsupported = "lock"
+// Names of missing capabilities if a scenario does not apply to the lock under test, or makes no
+// sense with the chosen number of nodes.
+const (
+	LockUnsupported = "lock"
+	NodesUnsuitable = "nodes"
+)
 
 // MissingReasons joins the reasons why capabilities are missing.
 func MissingReasons(cs []harness.Capability) string {

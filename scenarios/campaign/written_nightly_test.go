@@ -27,7 +27,7 @@ func recordText(t *testing.T, s scenario.Scenario, seed uint64) (string, error) 
 // A scenario written to a file with its drawn plan gives the same history byte for byte, for the
 // whole catalog.
 func TestWrittenScenariosRepeatTheRun(t *testing.T) {
-	all, err := scenarios.Find("*", knownKinds, nil)
+	all, err := scenarios.Find("*", knownKinds, scenario.ParseOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
