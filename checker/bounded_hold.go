@@ -10,10 +10,10 @@ import (
 )
 
 // boundedHold checks whether a client can keep a lock forever by extending it. The scenario limits
-// how often a hold may be extended and how long it may last, from the grant to the end of belief;
+// how often a hold may be extended and how long it may last, from the grant until the client no longer believes that it holds the lock;
 // the lock under test may have no limits of its own. Only granted extensions count. The timestamp
 // error is subtracted from the length, so that only certain violations count. If a hold exceeds the
-// limit by no more than the host stalled during it, the property is undecided. It takes O(n) time.
+// limit by no more than the time the host was stalled during it, the property is undecided. It takes O(n) time.
 func boundedHold(r *facts.Facts) (f verdict.Finding) {
 	firstExceeded := int64(facts.Never)
 	var stalledHold longHold

@@ -156,7 +156,7 @@ func TestPausedNodeAndCutReadBacks(t *testing.T) {
 				t.Errorf("%+v: cut returned %q", c, back)
 			}
 			if back := b.do("mend", func() (string, error) { return b.Mend(c.link) }); back != "PING was answered" {
-				t.Errorf("%+v: mend returned %q", c, back)
+				t.Errorf("%+v: restore returned %q", c, back)
 			}
 		}
 		slow := nemesis.Traffic{DelayMin: 20 * time.Millisecond, DelayMax: 30 * time.Millisecond}

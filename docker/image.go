@@ -169,7 +169,7 @@ type software struct {
 	digest    string // digest of the image; "" if lockpick built it, because then the name has a checksum
 	program   string
 	builtFrom string // program on this machine that lockpick built the image from, or ""
-	hasGate   bool   // the image has lockpick in gateDir
+	hasGate   bool   // the image contains lockpick, in gateDir
 }
 
 func (s software) String() string {

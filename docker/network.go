@@ -469,7 +469,7 @@ func (fs *packetFilters) MendPackets(link string) (string, error) {
 	}
 	lost, err := f.count(fs.ctx, "Pass", link)
 	if err != nil {
-		return "", fmt.Errorf("mend %s: %w", link, err)
+		return "", fmt.Errorf("restore %s: %w", link, err)
 	}
 	back, err := fs.testbed.remoteNetwork.CheckAnswered(link)
 	if err != nil {

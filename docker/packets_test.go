@@ -61,7 +61,7 @@ func TestCutPacketsOfOneLink(t *testing.T) {
 			}
 			back = b.do("mend", func() (string, error) { return b.MendPackets(c.link) })
 			if !strings.HasSuffix(back, " packets were dropped; PING was answered") {
-				t.Errorf("%+v: mend returned %q", c, back)
+				t.Errorf("%+v: restore returned %q", c, back)
 			}
 		}
 		b.do("cut", func() (string, error) { return b.CutPackets("c1-n1", "") })

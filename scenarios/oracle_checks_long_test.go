@@ -875,7 +875,7 @@ func (o *oracle) describeEnd(node, token, client, session string, answered fact)
 	return description
 }
 
-// formatInstant formats an instant as in a sentence.
+// formatInstant formats an instant for use in a sentence.
 func formatInstant(t int64) string {
 	return strconv.FormatFloat(math.Round(float64(t)/1e6)/1e3, 'f', -1, 64)
 }

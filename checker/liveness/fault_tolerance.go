@@ -387,8 +387,8 @@ var unavailabilityCauses = []string{verdict.LeftKeys, verdict.OutlivedTTL, verdi
 // which nobody acquired a lock, and describes the first attempt with this cause. The nodes' own
 // data shows what blocked an attempt.
 //
-//	a call did not return, and contacted no node for all rounds       hung
-//	the same, but the call returned, or the lock had paused as long   waited-long, if no client tried in most of the span
+//	a call did not return, and contacted no node for ten rounds       hung
+//	the same, but the call returned, or the lock had paused that long waited-long, if no client tried in most of the span
 //	most attempts                                                     see voteTally.cause
 //	no attempt, and a client paused for longer than a round           waited-long
 func explainUnavailability(c *lockState, span spans.Span) (cause, text string) {
@@ -566,7 +566,7 @@ func (c *lockState) lastRequests(until int64) map[*facts.Session]int64 {
 	return lastSent
 }
 
-// lastSetSent returns when an attempt's last set was sent.
+// lastSetSent returns when an attempt's last SET was sent.
 func lastSetSent(a *facts.Attempt) int64 {
 	at := a.From
 	for _, e := range a.Sets {
@@ -636,8 +636,8 @@ func explainLongAttempt(c *lockState, a *facts.Attempt, lateNodes []string) stri
 	return verdict.JoinNames(slowTexts)
 }
 
-// tookTooLong reports whether an attempt took longer than contacting every node twice, one after
-// the other, for keys and for fencing tokens, when no node answers.
+// tookTooLong reports whether an attempt took longer than contacting every node in turn, once for
+// keys and once for fencing tokens, takes if no node answers.
 func (c *lockState) tookTooLong(a *facts.Attempt, span spans.Span) bool {
 	to, limit := c.attemptEnd(a), 2*int64(len(c.Params.Nodes))*int64(c.Params.NodeTimeout)+int64(c.Params.Slack)
 	return a.From < span.To && to > span.From && to-a.From > limit

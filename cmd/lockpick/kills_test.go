@@ -118,7 +118,7 @@ func (f *killEnv) kill(k killKind) {
 	f.Logf("kill -9 of %-17s %3d, %d had already ended; %d left something, all removed in %d", k.name+":", counts.killed, counts.alreadyEnded, counts.leftSomething, counts.cleanedUp)
 }
 
-// signal ends lockpick processes of a kind with a signal. They must leave nothing behind, keep the
+// signal sends sig to lockpick processes of kind k, to end them. They must leave nothing behind, keep the
 // history and its verdict, and exit with 130.
 func (f *killEnv) signal(k killKind, sig syscall.Signal) {
 	f.Helper()

@@ -18,7 +18,7 @@ const (
 	wrongPrefix = "wrong-"
 )
 
-// shapeKinds returns all lock kinds, and the correct and broken lock of each shape.
+// kindsWithShapes returns all lock kinds, including the correct and the broken lock of each shape.
 func shapeKinds() map[string]lock.Kind {
 	all := locks()
 	for name, s := range shapes.All {

@@ -15,7 +15,7 @@ import (
 // Causes of a canceled context.
 var (
 	errInterrupted  = errors.New("interrupted")
-	errOutputClosed = errors.New("stopped because the reader of the output is gone,")
+	errOutputClosed = errors.New("stopped because nothing reads the output anymore,")
 )
 
 const (

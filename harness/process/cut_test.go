@@ -31,7 +31,7 @@ func TestEveryCutIsReadBack(t *testing.T) {
 					t.Errorf("%+v: cut returned %q", c, readback)
 				}
 				if readback := b.mustDo("mend", func() (string, error) { return b.Mend(link) }); readback != "PING was answered" {
-					t.Errorf("%+v: mend returned %q", c, readback)
+					t.Errorf("%+v: restore returned %q", c, readback)
 				}
 			}
 		}

@@ -38,7 +38,7 @@ func TestStores(t *testing.T) {
 						t.Errorf("%s: cut returned %q", c.mode, readback)
 					}
 					if readback := b.mustDo("mend", func() (string, error) { return b.Mend("c1-n1") }); readback != word+" was answered" {
-						t.Errorf("%s: mend returned %q", c.mode, readback)
+						t.Errorf("%s: restore returned %q", c.mode, readback)
 					}
 				}
 				if readback := b.mustDo("cut", func() (string, error) { return b.Cut("c1-r1", nemesis.CutReset, "") }); readback != "PING was reset" {

@@ -63,8 +63,8 @@ func (m *Monitor) SawInterference() bool {
 	return m.interfered
 }
 
-// Explain joins an error with its likely cause: interference that had no receiver, or a step of the
-// plan that took too long.
+// Explain joins an error with its likely cause: outside interference that no process
+// has reported, or a step of the plan that took too long.
 func (m *Monitor) Explain(err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -328,7 +328,7 @@ func (n *Network) Mend(name string) (string, error) {
 	}
 	back, err := n.checkAnswers(l)
 	if err != nil {
-		return "", fmt.Errorf("mend %s: %w", name, err)
+		return "", fmt.Errorf("restore %s: %w", name, err)
 	}
 	return back, nil
 }
@@ -418,7 +418,7 @@ func (n *Network) CheckAnswered(name string) (readBack string, err error) {
 		return "", err
 	}
 	if readBack, err = n.checkAnswers(l); err != nil {
-		return "", fmt.Errorf("mend %s: %w", name, err)
+		return "", fmt.Errorf("restore %s: %w", name, err)
 	}
 	return readBack, nil
 }

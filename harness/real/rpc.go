@@ -117,7 +117,8 @@ func (s *CallServer) answer(m message) {
 	s.send(reply)
 }
 
-// notify calls a method of the other end's notice target. It does nothing if the other end is gone.
+// notify sends a notice to the other end, which calls the method of that name. It does nothing if the
+// other end has disconnected.
 func (s *CallServer) notify(notice string, args ...any) {
 	text, err := marshalAll(args)
 	if err != nil {

@@ -330,7 +330,7 @@ func faultForm(unit time.Duration) object {
 		{key: "way", doc: "direction on a link; by default both", shape: oneOf("way", nemesis.Request, nemesis.Reply)},
 		{key: "by", doc: "size of a clock step, as in 11s or -5s", shape: signedDuration(unit)},
 		{key: "rate", doc: "speed of a clock; 1 is correct", shape: clockRate},
-		{key: "delay", doc: "delay of messages", shape: durationRange(unit)},
+		{key: "delay", doc: "message delay", shape: durationRange(unit)},
 		{key: "share", doc: "share of the messages affected; by default all", shape: fullShare},
 		{key: "bandwidth", doc: "bytes per second", shape: integer(1, 1<<30)},
 		{key: "cpu", doc: "share of one processor that a node may use", shape: cpuShare},

@@ -49,9 +49,9 @@ func (w *linkSet) Mend(name string) (string, error) {
 	l := w.link(name)
 	switch {
 	case l == nil:
-		return "", fmt.Errorf("mend %s: there is no such link", name)
+		return "", fmt.Errorf("restore %s: there is no such link", name)
 	case l.cut == nemesis.LinkCut{}:
-		return "", fmt.Errorf("mend %s: it isn't cut", name)
+		return "", fmt.Errorf("restore %s: it isn't cut", name)
 	}
 	l.mend()
 	return "PING through " + name + ": " + l.ping(), nil

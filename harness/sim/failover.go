@@ -90,7 +90,7 @@ func (r *replica) cutOff(way string) (string, error) {
 
 func (r *replica) mend() (string, error) {
 	if !r.isCut {
-		return "", fmt.Errorf("mend %s: it isn't cut", r.link)
+		return "", fmt.Errorf("restore %s: it isn't cut", r.link)
 	}
 	r.isCut = false
 	if r.master.replica != r {

@@ -408,7 +408,7 @@ const (
 	StoreHint   = "--store" // for permanent data
 )
 
-// shortage is an errno that indicates a shortage, with its remedy.
+// shortage pairs an errno that indicates an exhausted resource with the remedy.
 type shortage struct {
 	errno       syscall.Errno
 	messages    []string // messages of Go's runtime and of other programs, in addition to errno's text
@@ -446,8 +446,8 @@ func Remedy(err error, folder string) string {
 	if text := deniedRemedy(err, folder); text != "" {
 		return text
 	}
-	// Another program's error is text. If it is about a folder that can't be chosen here, such as a
-	// container engine's, choosing another folder does not help.
+	// Errors from other programs are available only as text. If such an error is about a folder that
+	// can't be chosen here, such as a container engine's, choosing another folder does not help.
 	message := strings.ToLower(err.Error())
 	for _, s := range shortages {
 		if !slices.ContainsFunc(append(s.messages, s.errno.Error()), func(t string) bool { return strings.Contains(message, t) }) {

@@ -37,7 +37,7 @@ type Shape struct {
 	Fenced bool
 }
 
-// design specifies how one lock differs from the usual procedure.
+// design specifies how one lock differs from the standard procedure.
 type design struct {
 	set, del      vote
 	extend        vote          // nil if the lock can't be extended

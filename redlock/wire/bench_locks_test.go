@@ -24,7 +24,7 @@ import (
 // pair acquires the lock on a key and releases it.
 type pair func(key string) error
 
-// contestant is a lock under measurement.
+// contestant is a lock that is measured.
 type contestant struct {
 	name, description string
 	nodes             int // number of nodes used

@@ -247,7 +247,7 @@ func handshake(ctx context.Context, in *replyReader, o Options, id int64, runID 
 	replies, err := in.exec(b, len(names)+1+len(driver.Scripts))
 	if err != nil {
 		if o.TLS != nil && !in.received && ctx.Err() != nil {
-			err = fmt.Errorf("%w (the server may not use TLS)", err)
+			err = fmt.Errorf("%w (the server might not use TLS)", err)
 		}
 		return errors.Join(explainEOF(driver.Advise(err), in, o, id), ctx.Err())
 	}

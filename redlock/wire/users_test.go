@@ -233,7 +233,7 @@ func TestAuthenticationErrors(t *testing.T) {
 	elsewhere := g.trustedCA.clientConfig(ofClient)
 	elsewhere.ServerName = "elsewhere"
 	wantError("another server name", access{addr: g.tlsAddr, tls: elsewhere}, "set ServerName")
-	wantError("TLS to a plain port", access{addr: g.plainAddr, tls: g.trustedCA.clientConfig(), dialTimeout: 100 * time.Millisecond}, "the server may not use TLS|deadline exceeded")
+	wantError("TLS to a plain port", access{addr: g.plainAddr, tls: g.trustedCA.clientConfig(), dialTimeout: 100 * time.Millisecond}, "the server might not use TLS|deadline exceeded")
 	wantError("a TLS port without TLS", access{addr: g.tlsAddr}, "it may require TLS|EOF|reset")
 	wantError("no socket", access{addr: g.socket + "x"}, "no such file")
 	if err := g.setCertificate("expired"); err != nil {

@@ -731,8 +731,8 @@ func endedByOther(f *trace, x *facts.KeyInterval) bool {
 	return x.End != nil && x.End.Life.Kind != history.KeyExpired && x.End.T < x.ExpiredAt(f.ClockChangesOf(x.Node)) && (x.End.Life.Sender == "" || facts.LinkClient(x.End.Life.Sender) != facts.LinkClient(x.Setter()))
 }
 
-// drawFaults draws the faults. Faults of one step that hit several targets at about the same time are
-// one fact. The caption ends with the number of pauses without effect.
+// drawFaults draws the faults. If a step hits several targets at about the same time, they share a
+// row. The caption ends with the number of pauses that had no effect.
 func (b *builder) drawFaults() {
 	groups := b.layout.faultGroups()
 	for i := len(groups) - 1; i >= 0 && len(groups) > maxFaults; i-- {

@@ -214,7 +214,7 @@ func (m reducer) reduce(t *state) {
 	}
 }
 
-// advanceClient takes steps that a client could at most postpone.
+// advanceClient takes the steps that a client may delay but can't avoid.
 func (m reducer) advanceClient(t *state, c int) {
 	client := &t.client[c]
 	if client.phase == phaseLost || (client.phase == phaseHolding || client.phase == phaseExtending) && !m.believes(t, c) {

@@ -130,7 +130,7 @@ type attempt struct {
 	endedWindows                 int  // number of ended windows
 }
 
-// raise is the arrival of a token written back to a node.
+// tokenWrite is the arrival at a node of a token that a client writes back.
 type raise struct {
 	node int
 	at   instant

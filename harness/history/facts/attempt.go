@@ -291,7 +291,7 @@ func (a *Attempt) Deletion(set *history.Event) (at, sentAt int64) {
 	return deletionTime(set, a.Releases), sentAt
 }
 
-// Answer returns the attempt's set that the node answered within the node timeout, or nil. If there
+// Answer returns the attempt's SET that the node answered within the node timeout, or nil. If there
 // are several, it returns a successful one, or else the last one.
 func (a *Attempt) Answer(node string, nodeTimeout int64) (answer *history.Event) {
 	for _, e := range a.AllSets {

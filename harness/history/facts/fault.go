@@ -190,7 +190,7 @@ func (in *reader) checkOrder(c *client, e *history.Event) {
 	in.LastClientTime = e.T
 }
 
-// checkAlive rejects events of a client after its end, or after it was seen to be killed.
+// checkAlive rejects a client's events after the client exited or was observed to be killed.
 func (c *client) checkAlive(e *history.Event) string {
 	switch {
 	case c.death == nil:

@@ -201,7 +201,8 @@ type cause struct {
 	clock                int64 // the node's clock, from which relative expiries count
 }
 
-// bounds is an estimate t of a change's time, by Clock, with reliable bounds lo and hi.
+// bounds holds an estimate t of when a change happened, as measured by Clock, and reliable bounds lo
+// and hi.
 type bounds struct{ t, lo, hi int64 }
 
 // fact is one change to a key, without its sequence number.

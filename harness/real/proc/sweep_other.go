@@ -2,5 +2,5 @@
 
 package proc
 
-// cleanUpRun is nil, because a run leaves no processes or disks on other systems.
+// cleanUpRun is nil, because on other operating systems a run leaves no processes or disks behind.
 var cleanUpRun func(dir string, known bool) error

@@ -290,7 +290,7 @@ func TestPendingConnectIsAborted(t *testing.T) {
 	}
 }
 
-// unreachableAddr returns an address that does not answer connects, because its accept queue is
+// unreachableAddr returns an address that does not accept connections, because its accept queue is
 // full.
 func unreachableAddr(t *testing.T) string {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
