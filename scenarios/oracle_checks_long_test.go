@@ -325,7 +325,7 @@ func (o *oracle) checkKeyDue(g groups) {
 
 // checkIdlePauses checks the number of a client's pauses without effect.
 func (o *oracle) checkIdlePauses(g groups) {
-	o.idlePauseCounts[g["c"]] = parseTimes(g["times"])
+	o.idlePauseCounts[g["c"]] = parseCount(g["times"])
 	total := 0
 	for _, f := range o.facts {
 		if f.Process == "nemesis" && f.Op == "pause" && f.Type == "begin" && f.Node == g["c"] {
@@ -340,7 +340,7 @@ func (o *oracle) checkIdlePauses(g groups) {
 	}
 }
 
-func parseTimes(times string) int {
+func parseCount(times string) int {
 	switch first, _, _ := strings.Cut(times, " "); first {
 	case "once":
 		return 1
@@ -705,7 +705,7 @@ func (o *oracle) checkTries(g groups) {
 		merged = append(merged, r)
 	}
 	merged = slices.DeleteFunc(merged, func(r []fact) bool { return float64(r[0].Sent) > seconds(cmp.Or(last, g["t"]))*1e9+5e5 })
-	if len(merged) != parseTimes(g["times"]) {
+	if len(merged) != parseCount(g["times"]) {
 		o.fail("there were %d rounds of sets", len(merged))
 	}
 	maxVotes := 0

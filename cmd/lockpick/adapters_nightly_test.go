@@ -127,9 +127,9 @@ func TestExtensionsOnFailedNodesAreUnknown(t *testing.T) {
 	}
 }
 
-// TestAdaptersOverStubs runs adapters whose libraries can't be installed here on stubs of the
+// TestAdaptersWithStubs runs adapters whose libraries can't be installed here on stubs of the
 // libraries. It tests only the adapters.
-func TestAdaptersOverStubs(t *testing.T) {
+func TestAdaptersWithStubs(t *testing.T) {
 	binary := build(t)
 	root, err := filepath.Abs("../../harness/lock/exec/adapters")
 	if err != nil {

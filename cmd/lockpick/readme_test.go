@@ -130,3 +130,46 @@ func lockpick(t *testing.T, args ...string) string {
 	}
 	return string(out)
 }
+
+// TestWhereToLook checks that each function, method, type and variable named in the table of
+// harness/README.md is declared in the file named before it.
+func TestWhereToLook(t *testing.T) {
+	read := func(name string) string {
+		t.Helper()
+		text, err := os.ReadFile("../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	_, table, _ := strings.Cut(read("harness/README.md"), "## Where to look")
+	table, _, _ = strings.Cut(table, "\n## ")
+	checked := 0
+	for line := range strings.Lines(table) {
+		file := ""
+		for i, word := range strings.Split(line, "`") {
+			switch {
+			case i%2 == 0 || strings.HasPrefix(word, "--"):
+			case regexp.MustCompile(`[A-Z]{4}`).MatchString(word): // as in KIND.go
+				file = ""
+			case strings.HasSuffix(word, ".go") && strings.Contains(word, "/"):
+				file = word
+			case file == "" || strings.Contains(word, "/"):
+			default:
+				name := regexp.QuoteMeta(word)
+				if receiver, method, ok := strings.Cut(word, "."); ok {
+					name = `func \(\w+ \*?` + receiver + `\) ` + method + `\(`
+				} else {
+					name = `((func|type|var|const) |\t)` + name + `\b`
+				}
+				if !regexp.MustCompile(`(?m)^` + name).MatchString(read(file)) {
+					t.Errorf("%s does not declare %s", file, word)
+				}
+				checked++
+			}
+		}
+	}
+	if checked < 10 {
+		t.Errorf("the table names only %d declarations", checked)
+	}
+}

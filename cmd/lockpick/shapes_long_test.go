@@ -151,7 +151,7 @@ func TestBrokenShapes(t *testing.T) {
 // shapeViolation returns a lock's violation of a property in a scenario, or nil if there is none.
 func shapeViolation(t *testing.T, kind, name, property string, seed uint64) *outcome.Judgement {
 	t.Helper()
-	all := shapeKinds()
+	all := kindsWithShapes()
 	var sets []string
 	if all[kind].Can.Reenter {
 		sets = append(sets, "workload.reenter=1")

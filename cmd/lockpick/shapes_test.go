@@ -19,7 +19,7 @@ const (
 )
 
 // kindsWithShapes returns all lock kinds, including the correct and the broken lock of each shape.
-func shapeKinds() map[string]lock.Kind {
+func kindsWithShapes() map[string]lock.Kind {
 	all := locks()
 	for name, s := range shapes.All {
 		all[name] = s.Kind
@@ -30,9 +30,9 @@ func shapeKinds() map[string]lock.Kind {
 	return all
 }
 
-// runShapes runs a worker with shapeKinds.
+// runShapes runs a worker with kindsWithShapes.
 func runShapes() {
-	if err := campaign.ServeWorker(os.Stdin, os.Stdout, map[string]harness.Backend{simulation: sim.New(shapeKinds())}); err != nil {
+	if err := campaign.ServeWorker(os.Stdin, os.Stdout, map[string]harness.Backend{simulation: sim.New(kindsWithShapes())}); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -87,9 +87,9 @@ func TestInterferencesOnProcesses(t *testing.T) {
 	s.sabotage(cmp.Or(*interferences, n), 4)
 }
 
-// TestStallIsNoViolation suspends lockpick itself, so that its faults have no effect or the wrong
+// TestStallIsNotAViolation suspends lockpick itself, so that its faults have no effect or the wrong
 // effect. The run must be retried instead of blaming the lock.
-func TestStallIsNoViolation(t *testing.T) {
+func TestStallIsNotAViolation(t *testing.T) {
 	t.Parallel() // this test mostly waits
 	needRedis(t)
 	binary := build(t)

@@ -398,7 +398,7 @@ func (n *network) lockStep() {
 		n.advance(limit)
 		if limit == next && hasEvent {
 			idleSince = limit
-			n.fire()
+			n.onAlarm()
 		}
 	}
 }
@@ -558,11 +558,11 @@ type event struct {
 }
 
 // action is the effect of an event. fire is called with the network locked and must not block.
-type action interface{ fire() }
+type action interface{ onAlarm() }
 
 type actionFunc func()
 
-func (f actionFunc) fire() { f() }
+func (f actionFunc) onAlarm() { f() }
 
 // timeline keeps true time and the queue of future events. The network, nodes and clients get the
 // time from now and schedule events with at. A single goroutine runs all events, since a goroutine
@@ -669,7 +669,7 @@ func (tl *timeline) loop() {
 		tl.timerDue = math.MaxInt64
 		for tl.nextDue() <= tl.now() {
 			tl.mu.Unlock()
-			tl.fire()
+			tl.onAlarm()
 			tl.mu.Lock()
 		}
 		tl.arm(tl.now())
@@ -677,8 +677,8 @@ func (tl *timeline) loop() {
 	}
 }
 
-// fire runs the earliest event.
-func (tl *timeline) fire() {
+// onAlarm runs the earliest event.
+func (tl *timeline) onAlarm() {
 	tl.netLock.Lock()
 	defer tl.netLock.Unlock()
 	tl.mu.Lock()
@@ -687,7 +687,7 @@ func (tl *timeline) fire() {
 	tl.queue[last] = event{}
 	tl.queue = tl.queue[:last]
 	tl.mu.Unlock()
-	act.fire()
+	act.onAlarm()
 }
 
 // arm sets the timer to the earliest event, unless the timer already fires by then.

@@ -44,7 +44,7 @@ func (c *clientRunner) RunClient(ctx context.Context, s client.Spec, at func(poi
 }
 
 // run runs a program on the host of the named client.
-func (c *clientRunner) run(ctx context.Context, name string, at func(string), program func(context.Context, client.Env) error) error {
+func (c *clientRunner) run(ctx context.Context, name string, atPoint func(string), program func(context.Context, client.Env) error) error {
 	h := c.net.host(name)
 	if h == nil {
 		return fmt.Errorf("run client %s: the scenario has no such client", name)
@@ -61,11 +61,11 @@ func (c *clientRunner) run(ctx context.Context, name string, at func(string), pr
 	c.net.sleep(h.slot, c.net.now())
 	done := make(chan error, 1)
 	if h.bubble != nil {
-		h.launch(ctx, at, program, done)
+		h.launch(ctx, atPoint, program, done)
 	} else if h.passGate() {
 		go func() {
 			var err error
-			if panicErr := protect("client "+name, func() { err = program(ctx, h.env(at)) }); panicErr != nil {
+			if panicErr := protect("client "+name, func() { err = program(ctx, h.env(atPoint)) }); panicErr != nil {
 				err = panicErr
 			}
 			done <- err

@@ -486,7 +486,7 @@ func (m *message) answers() []*resp.Command {
 	return m.commands
 }
 
-func (m *message) fire() { m.flow.arrive(m) }
+func (m *message) onAlarm() { m.flow.arrive(m) }
 
 // flow is one direction of one connection. As in TCP, messages are delivered in the order in which
 // they were sent, whatever a cut or a tap does in between.
@@ -662,8 +662,8 @@ func (r *reader) setAlarm() {
 	}
 }
 
-// fire handles the alarm.
-func (r *reader) fire() {
+// onAlarm handles the alarm.
+func (r *reader) onAlarm() {
 	r.alarm = 0
 	switch {
 	case r.isExpired():

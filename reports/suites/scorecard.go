@@ -525,8 +525,8 @@ func (v cardView) Picture(run string) template.HTML {
 func (v cardView) Caption(run string) string { return strings.Join(v.Pictures[run].Caption, " ") }
 
 // Page writes the scorecards as a self-contained HTML page with the diagrams of the findings' runs.
-func (b *Scorecards) Page(w io.Writer, pictures map[string]sequence.Diagram) error {
-	if err := cardTemplate().Execute(w, cardView{b, pictures}); err != nil {
+func (b *Scorecards) Page(w io.Writer, diagrams map[string]sequence.Diagram) error {
+	if err := cardTemplate().Execute(w, cardView{b, diagrams}); err != nil {
 		return fmt.Errorf("render scorecard: %w", err)
 	}
 	return nil

@@ -40,9 +40,9 @@ func startServer(t *testing.T, store string) string {
 }
 
 // rawRequest sends a request as is, whereas an HTTP client would clean up the path.
-func rawRequest(t *testing.T, at, method, path, host string) (*http.Response, string) {
+func rawRequest(t *testing.T, addr, method, path, host string) (*http.Response, string) {
 	t.Helper()
-	c, err := net.Dial("tcp", at)
+	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}

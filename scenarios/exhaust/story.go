@@ -121,17 +121,17 @@ type attempt struct {
 
 	decidingNode int // the node with the deciding vote, for the hardened lock
 
-	fenced                       bool    // whether the token comes from grant counts
-	countsReceived, laggingNodes uint8   // bit sets of nodes
-	raises                       []raise // where the token is written back
-	writeTime                    instant // when the write is sent, with resourceSafety
+	fenced                       bool         // whether the token comes from grant counts
+	countsReceived, laggingNodes uint8        // bit sets of nodes
+	raises                       []tokenWrite // where the token is written back
+	writeTime                    instant      // when the write is sent, with resourceSafety
 	write                        *delivery
 	refused                      bool // whether the read is refused, so that there is no write
 	endedWindows                 int  // number of ended windows
 }
 
 // tokenWrite is the arrival at a node of a token that a client writes back.
-type raise struct {
+type tokenWrite struct {
 	node int
 	at   instant
 }
@@ -554,7 +554,7 @@ func (t *timedPath) readPath() error {
 		case raiseStarted:
 			t.setCounts(a, s)
 		case raiseArrived:
-			a.raises = append(a.raises, raise{s.Node, at})
+			a.raises = append(a.raises, tokenWrite{s.Node, at})
 		case readDone:
 			a.refused = !s.Yes
 		case writeArrived:

@@ -123,7 +123,7 @@ func TestCutResets(t *testing.T) {
 }
 
 // Mode refuse does not affect existing connections. The address stays reserved.
-func TestCutRefuses(t *testing.T) {
+func TestCutByRefusal(t *testing.T) {
 	b := newTestLink(t)
 	c := b.dial()
 	for range 3 {

@@ -136,8 +136,8 @@ func (l *Link) wake() {
 	l.changed = make(chan struct{})
 }
 
-// newRoute cancels pending connects to the node. The caller holds the mutex.
-func (l *Link) newRoute() {
+// replaceRoute cancels pending connects to the node. The caller holds the mutex.
+func (l *Link) replaceRoute() {
 	l.cancelRoute()
 	l.route, l.cancelRoute = context.WithCancel(l.ctx)
 }
@@ -262,7 +262,7 @@ func (m *Mesh) SetDown(upstream string, down bool) {
 		if l.upstream == upstream {
 			l.update(func() {
 				if l.down = down; down {
-					l.newRoute()
+					l.replaceRoute()
 				}
 			})
 		}
@@ -278,7 +278,7 @@ func (m *Mesh) Redirect(node, upstream string) {
 		if l.node == node {
 			l.update(func() {
 				l.upstream, l.down = upstream, false
-				l.newRoute()
+				l.replaceRoute()
 				for c := range l.conns {
 					c.reset()
 				}
