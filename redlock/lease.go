@@ -514,13 +514,13 @@ func (w *deadlineWatcher) endExpired(closeErr error) (wait time.Duration, more b
 		if closeErr != nil {
 			s.end(closeErr)
 		} else if s.endCause(now) == nil {
-			s.watchAgain()
+			s.resumeWatch()
 		}
 	}
 }
 
-// watchAgain puts s back into the watcher after its deadline has moved.
-func (s *Lease) watchAgain() {
+// resumeWatch puts s back in the watcher after its deadline has moved.
+func (s *Lease) resumeWatch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cause != nil {
