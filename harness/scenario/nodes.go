@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -115,85 +116,62 @@ func explainUnsuitableSize(sizes string, n int) string {
 	return "needs " + needs
 }
 
-// nodeSetExpander replaces the names of sets of nodes with their members. It copies the nodes of the tree
-// that it changes.
+// nodeSetExpander replaces the names of sets of nodes with their members, in a copy of the tree.
 type nodeSetExpander struct {
 	document   *document
 	nodes      int
-	overridden bool  // the user chose the number of nodes
-	count      int   // members so far
-	err        error // the first mistake
+	overridden bool       // the user chose the number of nodes
+	link       *yaml.Node // replaces the link in the trigger of the current step, unless nil
+	count      int        // members so far
+	err        error      // the first mistake
 }
 
-func (x *nodeSetExpander) expandTree(tree *yaml.Node) *yaml.Node {
-	tree = x.changeValue(tree, "clients", x.eachValue(func(c *yaml.Node) *yaml.Node { return x.changeValue(c, "reach", x.expandList) }))
-	tree = x.changeValue(tree, "expect", x.eachValue(x.expandCause))
-	return x.changeValue(tree, "plan", x.expandPlan)
-}
-
-// changeValue returns a mapping with the value of one key changed. If change returns nil, the key is
-// removed.
-func (x *nodeSetExpander) changeValue(n *yaml.Node, key string, change func(*yaml.Node) *yaml.Node) *yaml.Node {
-	if child(n, key) == nil {
+// expandTree replaces sets wherever a file names nodes: in reach and targets, in the node that causes
+// a violation, and in the link of a trigger, where each member gets a step of its own.
+func (x *nodeSetExpander) expandTree(n *yaml.Node) *yaml.Node {
+	var content []*yaml.Node
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key, value := n.Content[i], n.Content[i+1]
+			switch key.Value {
+			case "variants": // each has its own number of nodes
+			case "reach", "targets":
+				value = x.expandList(value)
+			case "link":
+				value = cmp.Or(x.link, value)
+			case "node":
+				all := x.expand(value)
+				if len(all) > 1 {
+					continue // any of them may be the cause
+				}
+				value = all[0]
+			default:
+				value = x.expandTree(value)
+			}
+			content = append(content, key, value)
+		}
+	case yaml.SequenceNode:
+		for _, item := range n.Content {
+			links := []*yaml.Node{nil}
+			if link := child(child(item, "when"), "link"); link != nil {
+				links = x.expand(link)
+			}
+			for _, x.link = range links {
+				content = append(content, x.expandTree(item))
+			}
+		}
+	default:
 		return n
 	}
-	i := childIndex(n, key)
-	value := change(n.Content[i])
-	if value == nil {
-		return withoutKey(n, key)
-	}
+	return x.withContent(n, content)
+}
+
+// withContent returns a copy of n with other children, at the same position in the same source.
+func (x *nodeSetExpander) withContent(n *yaml.Node, content []*yaml.Node) *yaml.Node {
 	c := *n
-	c.Content = slices.Clone(n.Content)
-	c.Content[i] = value
-	return &c
-}
-
-// eachValue returns a function that changes every value of a mapping.
-func (x *nodeSetExpander) eachValue(change func(*yaml.Node) *yaml.Node) func(*yaml.Node) *yaml.Node {
-	return func(n *yaml.Node) *yaml.Node {
-		if n.Kind != yaml.MappingNode {
-			return n
-		}
-		c := *n
-		c.Content = slices.Clone(n.Content)
-		for i := 1; i < len(c.Content); i += 2 {
-			c.Content[i] = change(c.Content[i])
-		}
-		return &c
-	}
-}
-
-// expandCause replaces the node of an expected violation. If a set has several members, any of them
-// may cause it.
-func (x *nodeSetExpander) expandCause(expected *yaml.Node) *yaml.Node {
-	return x.changeValue(expected, "node", func(n *yaml.Node) *yaml.Node {
-		if all := x.expand(n); len(all) == 1 {
-			return all[0]
-		}
-		return nil
-	})
-}
-
-// expandPlan repeats a step for each link that its trigger names, and replaces the sets in its targets.
-func (x *nodeSetExpander) expandPlan(n *yaml.Node) *yaml.Node {
-	if n.Kind != yaml.SequenceNode {
-		return n
-	}
-	c := *n
-	c.Content = nil
-	for _, step := range n.Content {
-		step = x.changeValue(step, "fault", func(fault *yaml.Node) *yaml.Node { return x.changeValue(fault, "targets", x.expandList) })
-		link := child(child(step, "when"), "link")
-		if link == nil {
-			c.Content = append(c.Content, step)
-			continue
-		}
-		for _, l := range x.expand(link) {
-			c.Content = append(c.Content, x.changeValue(step, "when", func(when *yaml.Node) *yaml.Node {
-				return x.changeValue(when, "link", func(*yaml.Node) *yaml.Node { return l })
-			}))
-		}
-	}
+	c.Content = content
+	x.document.foreignNodes[&c] = x.document.foreignNodes[n]
 	return &c
 }
 
@@ -201,12 +179,11 @@ func (x *nodeSetExpander) expandList(n *yaml.Node) *yaml.Node {
 	if n.Kind != yaml.SequenceNode {
 		return n
 	}
-	c := *n
-	c.Content = nil
+	var content []*yaml.Node
 	for _, name := range n.Content {
-		c.Content = append(c.Content, x.expand(name)...)
+		content = append(content, x.expand(name)...)
 	}
-	return &c
+	return x.withContent(n, content)
 }
 
 // expand returns the members of a set, or a client's links to them, or the links to their replicas. It
