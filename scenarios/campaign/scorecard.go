@@ -317,7 +317,7 @@ func showsFinding(o outcome.Outcome, f outcome.CardFinding) bool {
 
 // Write writes cards to a new folder in a store and moves the runs they show there.
 func (s *Scorer) Write(all *suites.Scorecards, store string) (dir string, err error) {
-	pictures, err := s.diagrams(all)
+	diagrams, err := s.diagrams(all)
 	if err != nil {
 		return "", err
 	}
@@ -329,7 +329,7 @@ func (s *Scorer) Write(all *suites.Scorecards, store string) (dir string, err er
 		}
 		for name, write := range map[string]func(io.Writer) error{
 			suites.CardJSON: all.JSON, suites.CardText: all.Markdown,
-			suites.CardPage: func(w io.Writer) error { return all.Page(w, pictures) },
+			suites.CardPage: func(w io.Writer) error { return all.Page(w, diagrams) },
 		} {
 			var text bytes.Buffer
 			err := write(&text)
