@@ -34,6 +34,8 @@ require (
 	github.com/rs/zerolog v1.35.1
 	// The command line.
 	github.com/spf13/cobra v1.10.2
+	// Cobra's own flags: settings files and --compare set them by name.
+	github.com/spf13/pflag v1.1.0
 	// Lua in the simulated node.
 	github.com/yuin/gopher-lua v1.1.2
 	// Scenario files: nodes with line and column.
@@ -104,7 +106,6 @@ require (
 	github.com/prometheus/procfs v0.23.0 // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
 	github.com/rs/xid v1.6.0 // indirect
-	github.com/spf13/pflag v1.1.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.72.0 // indirect
 	go.opentelemetry.io/otel v1.47.0 // indirect

@@ -28,7 +28,7 @@ func withHint(err error) error {
 	case campaign.NotResumable:
 		return usageError(err, "remove "+e.Path+", or start over with --seed")
 	case campaign.NotMeasurable:
-		return usageError(err, "see lockpick envelope --help")
+		return usageError(err, "see lockpick assess --help")
 	case campaign.NotReproduced:
 		return &failure{err: err, code: outcome.ExitBug, hint: "this is a bug in lockpick"}
 	}

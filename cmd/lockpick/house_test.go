@@ -129,7 +129,7 @@ var importTable = map[string]importRule{
 	"internal/histories": {module: "harness/history", reason: "random and handwritten histories for tests"},
 	"internal/shapes": {module: "harness/lock redlock redlock/driver redlock/redisnode", external: goRedis,
 		reason: "locks for tests, in no table of kinds; adapters never import each other"},
-	"cmd/lockpick": {module: "redlock docker harness harness/… checker checker/mutex checker/verdict nemesis reports reports/… scenarios scenarios/… internal/files", external: cobraPkg + " " + unitsPkg + " " + xsys, tests: "internal/shapes " + goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
+	"cmd/lockpick": {module: "redlock docker harness harness/… checker checker/mutex checker/verdict nemesis reports reports/… scenarios scenarios/… internal/files", external: cobraPkg + " " + pflagPkg + " " + unitsPkg + " " + xsys + " " + yamlPkg, tests: "internal/shapes " + goEDN + " " + linter + " " + browserPkg + " " + cdpPkg,
 		reason: "the composition root"},
 }
 
@@ -138,6 +138,7 @@ const redistest = "redlock/redisnode/redistest"
 const (
 	goRedis    = "github.com/redis/go-redis/v9"
 	yamlPkg    = "go.yaml.in/yaml/v3"
+	pflagPkg   = "github.com/spf13/pflag"
 	redsync    = "github.com/go-redsync/redsync/v4"
 	redislock  = "github.com/bsm/redislock"
 	rueidisPkg = "github.com/redis/rueidis"

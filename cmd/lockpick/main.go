@@ -131,7 +131,7 @@ the verdict.`,
 	root.Version = buildInfo()
 	root.SetVersionTemplate("{{.Version}}")
 	root.InitDefaultVersionFlag()
-	root.AddCommand(listCmd(a.out), showCmd(a.out), runCmd(a), mergeCmd(a), scorecardCmd(a), fuzzCmd(a), minimizeCmd(a), modelCheckCmd(a), envelopeCmd(a), adapterCmd(a), checkCmd(a), replayCmd(a), explainCmd(a), reportCmd(a), serveCmd(a), gcCmd(a),
+	root.AddCommand(listCmd(a.out), showCmd(a.out), runCmd(a), mergeCmd(a), scorecardCmd(a), fuzzCmd(a), minimizeCmd(a), modelCheckCmd(a), assessCmd(a), adapterCmd(a), checkCmd(a), replayCmd(a), explainCmd(a), reportCmd(a), serveCmd(a), gcCmd(a),
 		doctorCmd(a), versionCmd(a.out))
 	root.AddCommand(hiddenCmds(a.in, a.out)...)
 	for _, t := range topics {
@@ -154,9 +154,9 @@ var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"Run", []string{"run", "scorecard", "replay", "merge"}},
+	{"Run", []string{"run", "assess", "scorecard", "replay", "merge"}},
 	{"Inspect", []string{"list", "show", "check", "explain", "report", "serve"}},
-	{"Explore", []string{"fuzz", "minimize", "envelope", "model-check"}},
+	{"Explore", []string{"fuzz", "minimize", "model-check"}},
 	{"Maintain", []string{"adapter", "doctor", "gc", "completion", "help", "version"}},
 }
 
@@ -310,7 +310,7 @@ func versionCmd(out io.Writer) *cobra.Command {
 // one is a usage error (exit 64) with that hint.
 var replacements = map[string]string{
 	"compare":                 "make a scorecard of each and open both",
-	"envelope --pairs":        "run envelope for one fault at a time; for two, put both in a scenario file and vary one, as in lockpick run mine.yaml --set plan.2.fault.by=40ms",
+	"envelope":                "use lockpick assess, which measures the same bounds with your settings and says what to change",
 	"model-check --large":     "without flags, the known scopes run within seconds; use --nodes, --attempts, --extends and --crashes for a larger one",
 	"run --stop-at-violation": "leave it out: every run is checked to its end, and the report shows the whole life of every key",
 	"run --to":                "copy the shard's folder with another tool, as in aws s3 cp --recursive or rclone; see lockpick help shards",

@@ -9,7 +9,8 @@
 //
 // Console prints outcomes as they arrive, for a terminal or as JSON.
 //
-// Scorecards renders scorecards as a page, as Markdown and as JSON. The JUnit file has one test case for
+// Scorecards renders scorecards as a page, as Markdown and as JSON, and WriteAssessment does the same
+// for an assessment. The JUnit file has one test case for
 // each property of a scenario, regardless of the number of seeds. An inconclusive property is an error
 // there, because in JUnit a wrong result is a failure and a missing result is an error. The GitHub
 // reports observe GitHub's limits: 1 MiB for the summary and ten annotations per step.
@@ -275,9 +276,12 @@ var Style = display.ColorsCSS + style
 var filterScript template.JS
 
 var templateFuncs = template.FuncMap{
-	"text":   sanitize,
-	"state":  outcome.StateText,
-	"filter": func() template.JS { return filterScript },
+	"text":        sanitize,
+	"randomText":  RandomText,
+	"catalogText": CatalogText,
+	"report":      runReport,
+	"state":       outcome.StateText,
+	"filter":      func() template.JS { return filterScript },
 	"rated": func(picture string) string {
 		return "violation rate of " + sanitize(strings.TrimSuffix(strings.TrimPrefix(picture, "rates-"), ".svg")) + " in each scenario"
 	},

@@ -8,7 +8,7 @@ const (
 	CorpusFailed                   // can't read the corpus or one of its files
 	InUse                          // another process is fuzzing the same scenarios
 	NotResumable                   // the state in the folder is invalid, or belongs to different scenarios
-	NotMeasurable                  // a setting is outside a dimension's range
+	NotMeasurable                  // settings that can't be tested
 	NotReproduced                  // a minimized scenario does not show its bug, which is a bug in lockpick
 )
 

@@ -12,7 +12,8 @@
 //	                one small file, so that a killed search can be resumed
 //	Scorer          runs a lock through the catalog and random plans to make its scorecard
 //	Minimizer       finds the smallest scenario that still shows a violation (a Bug)
-//	EnvelopeFinder  measures how much of each fault a lock tolerates, and compares it with theory
+//	Assessor        says whether a lock is safe with given settings: measures how much of each hazard
+//	                it survives, compares that with theory, and searches for changes that help
 //
 // Only Judge compares a verdict with expectations. A run directory contains run.json,
 // history.jsonl.gz, verdict.json and outcome.json. The history is written first, so that the run can

@@ -38,15 +38,15 @@ const (
 
 // Folders in a store that hold results of campaigns rather than single runs.
 const (
-	fuzzFolder      = "hunts"
-	CorpusFolder    = "corpus"
-	envelopesFolder = "envelopes"
-	ShrunkFolder    = "shrunk"
+	fuzzFolder   = "hunts"
+	CorpusFolder = "corpus"
+
+	ShrunkFolder = "shrunk"
 )
 
 // Folders lists the folders in a store that do not hold single runs.
 func Folders() []string {
-	return []string{suites.Folder, suites.ScoreFolder, fuzzFolder, CorpusFolder, shardFolder, envelopesFolder, ShrunkFolder}
+	return []string{suites.Folder, suites.ScoreFolder, fuzzFolder, CorpusFolder, shardFolder, suites.AssessmentFolder, ShrunkFolder}
 }
 
 type runDir struct {

@@ -1,0 +1,866 @@
+package campaign
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"lockpick/checker/verdict"
+	"lockpick/harness/client"
+	"lockpick/harness/scenario"
+	"lockpick/internal/files"
+	"lockpick/reports/display"
+	"lockpick/reports/suites"
+	"lockpick/scenarios"
+	"lockpick/scenarios/outcome"
+)
+
+// Assessor answers whether a lock is safe with given settings in a given environment. It first
+// tests each hazard at the size that the environment allows. While its time lasts, it runs the
+// catalog and random plans with the same settings, finds the sizes at which the lock breaks, and
+// searches for changes that help.
+type Assessor struct {
+	Runner       *Runner
+	Known        scenario.KnownNames
+	Base         Selection // the adapter, the backend and the scale
+	OneWay       client.Range
+	Deployment   outcome.Deployment
+	Environment  Environment
+	Server       string // software on the nodes, as text
+	Alternatives []Alternative
+	FirstSeed    uint64
+	Seeds        int           // per value
+	Budget       time.Duration // no measurement starts later; 0 means no limit
+	Store        string        // folder for the results
+	Command      string        // repeats the assessment
+	Log          io.Writer     // receives progress messages
+
+	execute  func(context.Context, Job) outcome.Outcome // runs a job; Run sets it unless a test has
+	parallel int                                        // number of concurrent runs
+	result   *outcome.Assessment
+	folder   string                       // of the result
+	failed   map[string][]scenarios.Found // scenarios of the catalog that count against a hazard, by its name
+	deadline time.Time
+
+	mu           sync.Mutex // protects the fields below
+	liveProgress *display.Progress
+	status       string
+	runs         int
+}
+
+// Alternative is a deployment to compare with the one under test.
+type Alternative struct {
+	Label string
+	outcome.Deployment
+}
+
+// measurement is a bound while it is being measured.
+type measurement struct {
+	conditions
+	hazard
+	experiment
+	bound *outcome.Bound
+}
+
+// notApplicable explains why an experiment can't be made with a lock or on a backend.
+type notApplicable struct{ error }
+
+// Run makes the assessment and writes it to a new folder in the store, whose path it returns.
+func (x *Assessor) Run(ctx context.Context) (*outcome.Assessment, string, error) {
+	start := time.Now()
+	x.folder = filepath.Join(x.Store, suites.AssessmentFolder, suites.Stamp(start))
+	if err := os.MkdirAll(x.folder, 0o755); err != nil {
+		return nil, "", withKind(storeFailed, err)
+	}
+	if x.Budget > 0 {
+		x.deadline = start.Add(x.Budget)
+	}
+	defer x.startWorkers()()
+	x.liveProgress = &display.Progress{W: x.Log, Mu: &x.mu, StartTime: start, Text: func(elapsed time.Duration) string {
+		return fmt.Sprintf("%s, %s, %.0f s", x.status, display.Plural(x.runs, "run"), elapsed.Seconds())
+	}}
+	defer x.liveProgress.Start()()
+	x.result = &outcome.Assessment{Schema: outcome.AssessmentSchema, Deployment: x.Deployment, Topology: display.Plural(x.Deployment.Nodes, "node"), Server: x.Server, Backend: x.Base.Backend, Named: x.Environment.Hazards != nil,
+		FirstSeed: x.FirstSeed, Seeds: x.Seeds, Command: x.Command, Version: x.Runner.Version}
+	if !x.simulated() {
+		x.result.Scale = cmp.Or(x.Base.Scale, RealScale)
+	}
+	for _, a := range x.Alternatives {
+		x.result.Alternatives = append(x.result.Alternatives, a.Label)
+	}
+	if err := x.assess(ctx); err != nil {
+		return nil, "", err
+	}
+	x.result.Runs, x.result.Seconds = x.runs, time.Since(start).Seconds()
+	x.result.Conclude()
+	return x.result, x.folder, withKind(storeFailed, suites.WriteAssessment(x.folder, x.result))
+}
+
+// startWorkers prepares for running jobs. stop ends the workers.
+func (x *Assessor) startWorkers() (stop func()) {
+	switch {
+	case x.execute != nil:
+	case x.simulated():
+		w := x.Runner.Workers.Start()
+		x.execute, x.parallel = w.Do, cap(w.Idle)
+		return w.Stop
+	default:
+		x.execute = func(ctx context.Context, j Job) outcome.Outcome { return Execute(ctx, x.Runner.Backend, j) }
+		x.parallel = x.Runner.Parallel
+	}
+	return func() {}
+}
+
+func (x *Assessor) simulated() bool { return x.Base.Backend == simulation }
+
+func (x *Assessor) conditions(d outcome.Deployment) conditions {
+	return conditions{Deployment: d, Environment: x.Environment, OneWay: x.OneWay}
+}
+
+// assess takes the steps in the order of their importance, until the budget is used up.
+func (x *Assessor) assess(ctx context.Context) error {
+	c := x.conditions(x.Deployment)
+	all := map[string][]*measurement{}
+	for _, h := range hazards {
+		row := &outcome.HazardRow{Name: h.name, Title: h.title, Verdict: outcome.HazardNotAssumed}
+		x.result.Hazards = append(x.result.Hazards, row)
+		if !x.Environment.Assumes(h.name) {
+			continue
+		}
+		row.Limit = h.limit(c)
+		row.Assumed = h.assumed(c, row.Limit)
+		row.Advice = h.advice
+		var err error
+		if all[h.name], err = x.testLimit(ctx, h, c, row); err != nil {
+			return err
+		}
+	}
+	steps := []func(context.Context, conditions) error{x.runCatalog, x.runRandomPlans}
+	for _, step := range steps {
+		if err := step(ctx, c); err != nil {
+			return err
+		}
+	}
+	for _, step := range []func(context.Context, hazard, conditions, *outcome.HazardRow, []*measurement) error{x.refineRow, x.findChanges, x.measureFenced, x.compare} {
+		for _, h := range hazards {
+			if row := x.result.Row(h.name); len(all[h.name]) > 0 {
+				if err := step(ctx, h, c, row, all[h.name]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if x.late() {
+		x.result.Notes = append(x.result.Notes, fmt.Sprintf("The time budget of %v is used up, so some bounds, columns or changes are missing; raise --budget to measure them.", x.Budget))
+	}
+	return nil
+}
+
+// late reports whether the budget is used up.
+func (x *Assessor) late() bool { return !x.deadline.IsZero() && time.Now().After(x.deadline) }
+
+// testLimit tests a hazard at the size that the environment allows, and fills in the row's verdict.
+func (x *Assessor) testLimit(ctx context.Context, h hazard, c conditions, row *outcome.HazardRow) (all []*measurement, err error) {
+	x.setStatus(h.title)
+	for _, e := range h.experiments(c.Fence) {
+		m := x.newMeasurement(h, e, c)
+		if x.late() {
+			row.Verdict, row.Reason = outcome.HazardNotTested, "the time budget was used up"
+			return all, nil
+		}
+		if err := x.try(ctx, m, m.bound.Limit); err != nil {
+			if reason, ok := errors.AsType[notApplicable](err); ok {
+				row.Verdict, row.Reason = outcome.HazardNotTested, reason.Error()
+				return nil, nil
+			}
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	x.decide(row, all)
+	return all, nil
+}
+
+// decide sets a row's verdict and bound from its measurements: the worst verdict counts.
+func (x *Assessor) decide(row *outcome.HazardRow, all []*measurement) {
+	rank := []string{outcome.HazardSafe, outcome.HazardNotTested, outcome.HazardInconclusive, outcome.HazardAtRisk}
+	decisive := all[0]
+	for _, m := range all[1:] {
+		if slices.Index(rank, m.bound.Verdict()) > slices.Index(rank, decisive.bound.Verdict()) {
+			decisive = m
+		}
+	}
+	row.Bound, row.Verdict, row.Reason = decisive.bound, decisive.bound.Verdict(), ""
+	if row.Verdict == outcome.HazardInconclusive {
+		row.Reason = cmp.Or(display.FirstLine(decisive.bound.Failure()), "no run gave the lock a chance to break")
+	}
+}
+
+func (x *Assessor) newMeasurement(h hazard, e experiment, c conditions) *measurement {
+	limit := h.limit(c)
+	b := &outcome.Bound{Subject: h.subject, Noun: h.noun, Property: e.property, Unit: h.unit, LessIsWorse: h.lessIsWorse, Limit: limit, Coarse: !x.simulated()}
+	if e.edge != nil && c.predictable() && x.simulated() {
+		b.Predicted, b.Edge = true, e.edge(c)
+	}
+	return &measurement{conditions: c, hazard: h, experiment: e, bound: b}
+}
+
+// try runs an experiment with one value and all seeds, unless a value close to it was tried before.
+func (x *Assessor) try(ctx context.Context, m *measurement, value float64) error {
+	_, _, step := m.span(m.conditions, m.bound.Limit)
+	if slices.ContainsFunc(m.bound.Points, func(p outcome.BoundPoint) bool { return math.Abs(p.Value-value) < step/2 }) {
+		return nil
+	}
+	p, err := x.measure(ctx, m, value)
+	if err == nil {
+		m.bound.Add(p)
+	}
+	return err
+}
+
+func (x *Assessor) measure(ctx context.Context, m *measurement, value float64) (outcome.BoundPoint, error) {
+	p := outcome.BoundPoint{Value: value, NumRuns: x.Seeds}
+	s, err := m.hazard.scenario(m.experiment, m.conditions, value, x.Known)
+	if err != nil {
+		return p, withKind(NotMeasurable, fmt.Errorf("%s: %w", m.name, err))
+	}
+	selection, pick, err := x.prepare(s, m.Lock)
+	if err != nil {
+		return p, err
+	}
+	for i, o := range x.do(ctx, selection, pick, x.Seeds, nil) {
+		addToPoint(&p, m.property, x.FirstSeed+uint64(i), o)
+	}
+	return p, ctx.Err()
+}
+
+// prepare applies the lock and the scale to a scenario.
+func (x *Assessor) prepare(s scenario.Scenario, lock string) (*Selection, Pick, error) {
+	selection := x.Base
+	selection.Lock, selection.Scenarios = lock, []scenarios.Found{{File: s.Name, Scenario: s}}
+	c, err := x.Runner.choose(&selection, x.Known)
+	switch {
+	case err != nil:
+		return nil, Pick{}, err
+	case len(c.Skipped) > 0:
+		return nil, Pick{}, notApplicable{c.Skipped[0].Reason}
+	}
+	return &selection, c.Picks[0], nil
+}
+
+// do runs a scenario with n seeds. change may change each job. It runs no comparison, because
+// nothing is expected.
+func (x *Assessor) do(ctx context.Context, selection *Selection, p Pick, n int, change func(*Job)) []outcome.Outcome {
+	p.Comparison = nil
+	return x.doJobs(ctx, n, func(i int) Job {
+		j := x.Runner.job(selection, p, x.FirstSeed+uint64(i), x.Store, KeepNone)
+		if !x.simulated() {
+			j.Keep = KeepUnexpected // stores violations, which can't be reproduced
+		}
+		if change != nil {
+			change(&j)
+		}
+		return j
+	})
+}
+
+func (x *Assessor) doJobs(ctx context.Context, n int, job func(i int) Job) []outcome.Outcome {
+	outcomes := make([]outcome.Outcome, n)
+	Each(ctx, x.parallel, n, func(i int) { outcomes[i] = x.execute(ctx, job(i)) })
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.runs += n
+	return outcomes
+}
+
+func (x *Assessor) setStatus(text string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.status = text
+}
+
+func addToPoint(p *outcome.BoundPoint, property string, seed uint64, o outcome.Outcome) {
+	got, cause := propertyOutcome(property, o)
+	switch got {
+	case verdict.Violated:
+		p.NumViolated++
+		if p.NumViolated == 1 {
+			p.Seed, p.Cause, p.Dir = seed, cause, o.Dir
+		}
+	case verdict.NotExercised:
+		p.NumUnexercised++
+	case verdict.Holds:
+	default:
+		p.NumFailed++
+		if j := o.JudgementOf(property); p.Error == "" && o.Error == "" && j != nil {
+			p.Error = j.Because
+		} else if p.Error == "" {
+			p.Error = o.Error
+		}
+	}
+}
+
+// propertyOutcome returns a property's outcome in a run and the cause of its violation.
+func propertyOutcome(property string, o outcome.Outcome) (got verdict.Outcome, cause string) {
+	if j := o.JudgementOf(property); j != nil && j.Number == nil {
+		return j.Got, j.Cause
+	}
+	return verdict.Undecided, ""
+}
+
+// gridSize is the number of evenly spaced values to try first. They reveal a property that breaks at
+// one value but holds at a worse one, which bisection alone would miss. On real servers, where each
+// run takes seconds, only coarseGridSize values are tried, without bisection.
+const gridSize, coarseGridSize = 9, 4
+
+// refine tries values until the bound is known to within tolerance steps, or time is up.
+func (x *Assessor) refine(ctx context.Context, m *measurement, tolerance float64) error {
+	low, high, step := m.span(m.conditions, m.bound.Limit)
+	snap := func(v float64) float64 { return math.Round(math.Round(v/step)*step*1e6) / 1e6 }
+	size := gridSize
+	if m.bound.Coarse {
+		size = coarseGridSize
+	}
+	intervals := min(size-1, int(math.Round((high-low)/step)))
+	for i := range intervals + 1 {
+		if x.late() {
+			return nil
+		}
+		if err := x.try(ctx, m, snap(low+(high-low)*float64(i)/float64(intervals))); err != nil {
+			return err
+		}
+	}
+	// Stop when the middle value adds nothing, because no run exercised the property.
+	for b, numPoints := m.bound, 0; !b.Coarse && !x.late() && len(b.Points) > numPoints && b.LastSafe != nil && b.FirstUnsafe != nil && math.Abs(*b.FirstUnsafe-*b.LastSafe) > tolerance*step; {
+		numPoints = len(b.Points)
+		if err := x.try(ctx, m, snap((*b.LastSafe+*b.FirstUnsafe)/2)); err != nil {
+			return err
+		}
+	}
+	m.bound.Agrees = m.bound.MatchesPrediction(step)
+	return nil
+}
+
+// exact and rough are the tolerances of a search, in steps.
+const exact, rough = 1.5, 40
+
+// refineRow finds the exact bounds of a hazard, samples beyond them, where violations become certain,
+// and stores a counterexample.
+func (x *Assessor) refineRow(ctx context.Context, h hazard, _ conditions, row *outcome.HazardRow, all []*measurement) error {
+	x.setStatus(h.title + ": searching for the bound")
+	for _, m := range all {
+		if err := x.refine(ctx, m, exact); err != nil {
+			return err
+		}
+		low, high, step := m.span(m.conditions, m.bound.Limit)
+		for i := 0; i < 4 && m.bound.FirstUnsafe != nil && !m.bound.Coarse && !x.late(); i++ {
+			v := *m.bound.FirstUnsafe + m.bound.Direction()*step*math.Pow(3, float64(i))
+			if v = math.Round(v*1e6) / 1e6; v < low || v > high {
+				break
+			}
+			if err := x.try(ctx, m, v); err != nil {
+				return err
+			}
+		}
+		if d := m.bound.Disagrees(); d != "" && !x.late() {
+			x.result.Disagreement = append(x.result.Disagreement, d)
+		}
+	}
+	atRisk := row.Verdict == outcome.HazardAtRisk
+	x.decide(row, all)
+	if atRisk { // the catalog may have shown it
+		row.Verdict = outcome.HazardAtRisk
+	}
+	return x.storeCounterexample(ctx, h.name, all, row.Bound)
+}
+
+// storeCounterexample runs the mildest value that breaks the lock once more, and stores the run and
+// its scenario.
+func (x *Assessor) storeCounterexample(ctx context.Context, name string, all []*measurement, b *outcome.Bound) error {
+	if b.FirstUnsafe == nil {
+		return nil
+	}
+	p := b.At(*b.FirstUnsafe)
+	if !x.simulated() {
+		b.Dir = x.relative(p.Dir)
+		return nil
+	}
+	m := all[slices.IndexFunc(all, func(m *measurement) bool { return m.bound == b })]
+	s, err := m.hazard.scenario(m.experiment, m.conditions, p.Value, x.Known)
+	if err != nil {
+		return err
+	}
+	_, pick, err := x.prepare(s, m.Lock)
+	if err != nil {
+		return err
+	}
+	if m.Fence {
+		name += "-fenced"
+	}
+	file := filepath.Join(x.folder, name+".yaml")
+	text, err := scenario.Write(pick.Scenario, "", x.Known)
+	if err == nil {
+		err = files.WriteIn(x.folder, name+".yaml", text)
+	}
+	if err != nil {
+		return withKind(storeFailed, err)
+	}
+	b.File, b.Command = name+".yaml", fmt.Sprintf("lockpick run %s --seed %d", display.ShellQuote(file), p.Seed)
+	for _, o := range x.doJobs(ctx, 1, func(int) Job {
+		return Job{Scenario: pick.Scenario, Seed: p.Seed, Backend: simulation, Store: x.Store, Keep: KeepAll, Version: x.Runner.Version, Command: b.Command}
+	}) {
+		b.Dir = x.relative(o.Dir)
+	}
+	return ctx.Err()
+}
+
+// relative returns a run directory relative to the assessment's folder, or "".
+func (x *Assessor) relative(dir string) string {
+	rel, err := filepath.Rel(x.folder, dir)
+	if dir == "" || err != nil {
+		return ""
+	}
+	return filepath.ToSlash(rel)
+}
+
+// measureFenced measures the same hazard with fencing tokens.
+func (x *Assessor) measureFenced(ctx context.Context, h hazard, c conditions, row *outcome.HazardRow, _ []*measurement) error {
+	switch {
+	case c.Fence:
+		row.NotFenced = "already on"
+		return nil
+	case !x.Known.Kinds[c.kind()].Can.Fence:
+		row.NotFenced = "this lock has none"
+		return nil
+	}
+	c.Fence = true
+	x.setStatus(h.title + " with fencing")
+	fenced := &outcome.HazardRow{Name: h.name}
+	all, err := x.testLimit(ctx, h, c, fenced)
+	if err != nil || len(all) == 0 {
+		row.NotFenced = cmp.Or(fenced.Reason, "not measured")
+		return err
+	}
+	for _, m := range all {
+		if err := x.refine(ctx, m, rough); err != nil {
+			return err
+		}
+	}
+	x.decide(fenced, all)
+	row.Fenced = fenced.Bound
+	return x.storeCounterexample(ctx, h.name, all, fenced.Bound)
+}
+
+// compare measures a hazard with each alternative deployment.
+func (x *Assessor) compare(ctx context.Context, h hazard, _ conditions, row *outcome.HazardRow, _ []*measurement) error {
+	for _, a := range x.Alternatives {
+		x.setStatus(h.title + " with " + a.Label)
+		other := &outcome.HazardRow{Name: h.name}
+		all, err := x.testLimit(ctx, h, x.conditions(a.Deployment), other)
+		if err != nil {
+			return err
+		}
+		for _, m := range all {
+			if err := x.refine(ctx, m, rough); err != nil {
+				return err
+			}
+		}
+		if len(all) > 0 {
+			x.decide(other, all)
+		}
+		row.Alternatives = append(row.Alternatives, other.Bound)
+	}
+	return nil
+}
+
+// runCatalog runs the catalog with the settings under test. A scenario's own lock runs with the same
+// settings, so that a lock is only blamed for what that lock survives.
+func (x *Assessor) runCatalog(ctx context.Context, c conditions) error {
+	if !x.simulated() {
+		x.result.Notes = append(x.result.Notes, "The catalog was not run, because it takes minutes on real servers; use lockpick run for it.")
+		return nil
+	}
+	x.setStatus("catalog")
+	sum := &outcome.CatalogSummary{}
+	selection, picks, skipped := x.chooseCatalog(c.Deployment, scenarios.Names())
+	sum.Skipped, x.failed = skipped, map[string][]scenarios.Found{}
+	if x.late() {
+		return nil
+	}
+	for i, o := range x.runPicks(ctx, selection, picks) {
+		x.addCatalogRun(sum, c, picks[i], o)
+	}
+	x.result.Catalog = sum
+	return ctx.Err()
+}
+
+// chooseCatalog applies a deployment to scenarios of the catalog.
+func (x *Assessor) chooseCatalog(d outcome.Deployment, names []string) (selection Selection, picks []Pick, skipped int) {
+	for _, name := range names { // one by one, because some settings make no sense in some scenarios
+		selection = x.Base
+		selection.Names, selection.Lock, selection.Nodes = []string{name}, d.Lock, d.Nodes
+		selection.Overrides = []string{"lock.ttl=" + d.TTL.String(), fmt.Sprintf("lock.drift=%g%%", 100*d.Drift)}
+		choice, err := x.Runner.choose(&selection, x.Known)
+		if err != nil {
+			skipped++
+			continue
+		}
+		skipped += len(choice.Skipped)
+		picks = append(picks, choice.Picks...)
+	}
+	return selection, picks, skipped
+}
+
+func (x *Assessor) runPicks(ctx context.Context, selection Selection, picks []Pick) []outcome.Outcome {
+	return x.doJobs(ctx, len(picks), func(i int) Job { return x.Runner.job(&selection, picks[i], x.FirstSeed, x.Store, KeepUnexpected) })
+}
+
+// safetyViolations describes the unexpected violations of safety in a run. With fencing tokens, the
+// resource decides.
+func safetyViolations(o outcome.Outcome, fence bool) (all []string) {
+	for _, property := range []string{verdict.MutualExclusion, verdict.ResourceSafety} {
+		if j := o.JudgementOf(property); j != nil && !j.AsExpected && j.Got == verdict.Violated && !(fence && property == verdict.MutualExclusion) {
+			all = append(all, fmt.Sprintf("%s: %s (%s)", o.Scenario, property, j.Cause))
+		}
+	}
+	return all
+}
+
+// addCatalogRun counts a run. A violation of safety counts against every hazard in the scenario, if
+// all of its faults stay within the environment.
+func (x *Assessor) addCatalogRun(sum *outcome.CatalogSummary, c conditions, p Pick, o outcome.Outcome) {
+	sum.Runs++
+	if o.Code == outcome.ExitUndecided || o.Error != "" {
+		sum.Inconclusive++
+	}
+	violations, s := safetyViolations(o, c.Fence), p.Scenario.WithRandomPlan(x.FirstSeed)
+	if len(violations) > 0 && !c.within(s) {
+		sum.Outside = append(sum.Outside, violations...)
+		return
+	}
+	sum.Violations = append(sum.Violations, violations...)
+	for _, name := range hazardsOf(s) {
+		if row := x.result.Row(name); len(violations) > 0 {
+			row.Verdict, row.CatalogViolations = outcome.HazardAtRisk, append(row.CatalogViolations, violations...)
+			x.failed[name] = append(x.failed[name], p.Found)
+		}
+	}
+}
+
+// Seeds for random plans.
+const (
+	randomSeeds     = 100
+	realRandomSeeds = 3
+)
+
+// runRandomPlans combines the hazards in random plans: those of the environment, and without limits.
+func (x *Assessor) runRandomPlans(ctx context.Context, c conditions) error {
+	x.setStatus("random plans")
+	var assumed []string
+	for _, name := range HazardNames() {
+		if row := x.result.Row(name); row.Verdict != outcome.HazardNotAssumed && row.Verdict != outcome.HazardNotTested {
+			assumed = append(assumed, name)
+		}
+	}
+	for _, inside := range []bool{true, false} {
+		names := assumed
+		if !inside {
+			names = HazardNames()
+		}
+		if len(names) == 0 || x.late() {
+			continue
+		}
+		held, err := x.randomPlans(ctx, c, names, inside)
+		if _, ok := errors.AsType[notApplicable](err); ok {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		x.result.RandomPlans = append(x.result.RandomPlans, held)
+	}
+	return nil
+}
+
+func (x *Assessor) randomPlans(ctx context.Context, c conditions, names []string, inside bool) (held outcome.RandomPlansHeld, err error) {
+	held = outcome.RandomPlansHeld{Inside: inside, Runs: randomSeeds}
+	if !x.simulated() {
+		held.Runs = realRandomSeeds
+	}
+	s, err := c.randomScenario(names, x.Known)
+	if err != nil {
+		return held, withKind(NotMeasurable, err)
+	}
+	selection, pick, err := x.prepare(s, c.Lock)
+	if err != nil {
+		return held, err
+	}
+	var scale = 1.0
+	if !x.simulated() {
+		scale = x.result.Scale
+	}
+	limits := c.scaled(scale)
+	draw := func(j *Job) {
+		j.Scenario = j.Scenario.WithRandomPlan(j.Seed)
+		if inside {
+			j.Scenario.Plan = limits.confine(j.Scenario.Plan)
+		}
+	}
+	first := -1
+	outcomes := x.do(ctx, selection, pick, held.Runs, draw)
+	for i, o := range outcomes {
+		safety, cause := propertyOutcome(verdict.ResourceSafety, o)
+		if got, why := propertyOutcome(verdict.MutualExclusion, o); got == verdict.Violated && !c.Fence {
+			safety, cause = got, why
+		}
+		switch safety {
+		case verdict.Violated:
+			if held.Violated++; first < 0 {
+				first, held.Cause = i, cause
+			}
+		case verdict.Undecided:
+			held.Undecided++
+		}
+	}
+	if first >= 0 && x.simulated() {
+		err = x.storeRandomPlan(ctx, &held, selection, pick, x.FirstSeed+uint64(first), draw)
+	} else if first >= 0 {
+		held.Dir = x.relative(outcomes[first].Dir)
+	}
+	return held, cmp.Or(ctx.Err(), err)
+}
+
+// storeRandomPlan stores the plan of a violation as a scenario file, and runs it.
+func (x *Assessor) storeRandomPlan(ctx context.Context, held *outcome.RandomPlansHeld, selection *Selection, p Pick, seed uint64, draw func(*Job)) error {
+	name := "random-outside.yaml"
+	if held.Inside {
+		name = "random-inside.yaml"
+	}
+	j := x.Runner.job(selection, p, seed, x.Store, KeepAll)
+	j.Comparison = nil
+	draw(&j)
+	text, err := scenario.Write(j.Scenario, "", x.Known)
+	if err == nil {
+		err = files.WriteIn(x.folder, name, text)
+	}
+	if err != nil {
+		return withKind(storeFailed, err)
+	}
+	j.Command = fmt.Sprintf("lockpick run %s --seed %d", display.ShellQuote(filepath.Join(x.folder, name)), seed)
+	held.Command = j.Command
+	for _, o := range x.doJobs(ctx, 1, func(int) Job { return j }) {
+		held.Dir = x.relative(o.Dir)
+	}
+	return nil
+}
+
+// scaled returns the conditions with all durations of the environment multiplied by a factor.
+func (c conditions) scaled(factor float64) conditions {
+	for _, d := range []*time.Duration{&c.Pause, &c.ClockJump, &c.Delay, &c.RestartDelay} {
+		*d = time.Duration(float64(*d) * factor)
+	}
+	return c
+}
+
+// changeFunc looks for a change of the settings that makes a hazard harmless. It returns nil if
+// there is none.
+type changeFunc func(ctx context.Context, x *Assessor, h hazard, c conditions) (*outcome.Change, error)
+
+// maxChanges is the number of changes to suggest for a hazard.
+const maxChanges = 2
+
+// findChanges searches for changes that make a hazard harmless.
+func (x *Assessor) findChanges(ctx context.Context, h hazard, c conditions, row *outcome.HazardRow, _ []*measurement) error {
+	if row.Verdict != outcome.HazardAtRisk {
+		return nil
+	}
+	x.setStatus(h.title + ": searching for a change that helps")
+	for _, find := range h.changes {
+		if x.late() || len(row.Changes) == maxChanges {
+			return nil
+		}
+		change, err := find(ctx, x, h, c)
+		if err != nil {
+			return err
+		}
+		if change != nil {
+			row.Changes = append(row.Changes, *change)
+		}
+	}
+	return nil
+}
+
+// verify tests a hazard with other settings: at its limit, and in the scenarios of the catalog that
+// count against it.
+func (x *Assessor) verify(ctx context.Context, h hazard, c conditions, d outcome.Deployment) (result string, runs int, err error) {
+	c.Deployment = d
+	row := &outcome.HazardRow{}
+	all, err := x.testLimit(ctx, h, c, row)
+	for _, m := range all {
+		runs += m.bound.Runs()
+	}
+	if err != nil || row.Verdict != outcome.HazardSafe {
+		return row.Verdict, runs, err
+	}
+	var names []string
+	for _, f := range x.failed[h.name] {
+		names = append(names, f.ExactName())
+	}
+	selection, picks, _ := x.chooseCatalog(d, names)
+	for _, o := range x.runPicks(ctx, selection, picks) {
+		if len(safetyViolations(o, d.Fence)) > 0 {
+			return outcome.HazardAtRisk, runs, nil
+		}
+		runs++
+	}
+	return row.Verdict, runs, ctx.Err()
+}
+
+// verifyChange returns the change if it makes the hazard harmless.
+func (x *Assessor) verifyChange(ctx context.Context, h hazard, c conditions, d outcome.Deployment, text, flags string) (*outcome.Change, error) {
+	if d == c.Deployment {
+		return nil, nil
+	}
+	result, runs, err := x.verify(ctx, h, c, d)
+	if err != nil || result != outcome.HazardSafe {
+		return nil, err
+	}
+	return &outcome.Change{Text: text, Flags: flags, Runs: runs}, nil
+}
+
+func addFence(ctx context.Context, x *Assessor, h hazard, c conditions) (*outcome.Change, error) {
+	if !x.Known.Kinds[c.kind()].Can.Fence {
+		return nil, nil
+	}
+	d := c.Deployment
+	d.Fence = true
+	return x.verifyChange(ctx, h, c, d, "fencing tokens", "--fence")
+}
+
+func syncAlways(ctx context.Context, x *Assessor, h hazard, c conditions) (*outcome.Change, error) {
+	d := c.Deployment
+	d.Persistence = scenario.PersistAlways
+	return x.verifyChange(ctx, h, c, d, "appendfsync always", "--persistence always")
+}
+
+// useHardened suggests the lock recommended by package redlock, with fencing tokens, if no setting of
+// the present lock helps.
+func useHardened(ctx context.Context, x *Assessor, h hazard, c conditions) (*outcome.Change, error) {
+	const hardened = "hardened"
+	if len(x.result.Row(h.name).Changes) > 0 || c.kind() == hardened && c.Fence || x.Base.Adapter != "" {
+		return nil, nil
+	}
+	d := c.Deployment
+	d.Lock, d.Fence = hardened, true
+	return x.verifyChange(ctx, h, c, d, "another lock: redlock's recommended configuration, with fencing tokens", "--lock hardened --fence")
+}
+
+// knob is a setting with a size.
+type knob struct {
+	text, flag string
+	value      func(outcome.Deployment) float64
+	set        func(d *outcome.Deployment, v float64)
+	format     func(float64) string
+	step, max  float64
+}
+
+func raiseTTL(ctx context.Context, x *Assessor, h hazard, c conditions) (*outcome.Change, error) {
+	return x.raise(ctx, h, c, knob{text: "a TTL of ", flag: "--ttl ", step: 0.05, max: MaxTTL.Seconds(), format: outcome.UnitSeconds.Format,
+		value: func(d outcome.Deployment) float64 { return d.TTL.Seconds() }, set: func(d *outcome.Deployment, v float64) { d.TTL = toDuration(v) }})
+}
+
+func raiseDrift(ctx context.Context, x *Assessor, h hazard, c conditions) (*outcome.Change, error) {
+	return x.raise(ctx, h, c, knob{text: "a drift allowance of ", flag: "--drift ", step: 0.01, max: 100 * MaxDrift, format: outcome.FormatPercent,
+		value: func(d outcome.Deployment) float64 { return 100 * d.Drift }, set: func(d *outcome.Deployment, v float64) { d.Drift = v / 100 }})
+}
+
+func raiseRestartDelay(ctx context.Context, x *Assessor, h hazard, c conditions) (*outcome.Change, error) {
+	return x.raise(ctx, h, c, knob{text: "a restart delay of ", flag: "--restart-delay ", step: 0.05, max: 2 * c.ttl(), format: outcome.UnitSeconds.Format,
+		value: func(d outcome.Deployment) float64 { return d.RestartDelay.Seconds() }, set: func(d *outcome.Deployment, v float64) { d.RestartDelay = toDuration(v) }})
+}
+
+// Largest settings that an assessment tests.
+const (
+	MaxTTL   = 10 * time.Minute
+	MaxDrift = 0.49 // a scenario allows less than a half
+)
+
+func toDuration(seconds float64) time.Duration {
+	return time.Duration(math.Round(seconds*1e6)) * time.Microsecond
+}
+
+// raise finds the smallest value of a setting that makes a hazard harmless, and rounds it up to two
+// significant digits. Half the change must not be enough, or the hazard would be blamed on a setting
+// that has nothing to do with it.
+func (x *Assessor) raise(ctx context.Context, h hazard, c conditions, k knob) (*outcome.Change, error) {
+	if !x.simulated() {
+		return nil, nil // a search takes too long
+	}
+	runs := 0
+	safe := func(v float64) (bool, error) {
+		d := c.Deployment
+		k.set(&d, v)
+		result, n, err := x.verify(ctx, h, c, d)
+		runs = n
+		return result == outcome.HazardSafe, err
+	}
+	current := k.value(c.Deployment)
+	unsafe, enough := current, current
+	for delta := k.step; ; delta *= 2 {
+		enough = min(current+delta, k.max)
+		ok, err := safe(enough)
+		if err != nil || x.late() {
+			return nil, err
+		}
+		if ok {
+			break
+		}
+		if unsafe = enough; enough >= k.max {
+			return nil, nil
+		}
+	}
+	for enough-unsafe > max(k.step/10, 0.01*(enough-current)) {
+		middle := math.Round((enough+unsafe)/2*1e4) / 1e4
+		ok, err := safe(middle)
+		if err != nil || x.late() {
+			return nil, err
+		}
+		if ok {
+			enough = middle
+		} else {
+			unsafe = middle
+		}
+	}
+	for _, v := range []float64{roundUp(enough), enough} {
+		ok, err := safe(v)
+		if err != nil {
+			return nil, err
+		}
+		numRuns := runs
+		half := (current + v) / 2
+		halfSafe, err := safe(half)
+		if err != nil {
+			return nil, err
+		}
+		if ok && !halfSafe && v <= k.max {
+			return &outcome.Change{Text: k.text + k.format(v), Flags: k.flag + k.format(v), Runs: numRuns, Insufficient: k.format(half)}, nil
+		}
+	}
+	return nil, nil
+}
+
+// roundUp rounds a positive number up to two significant digits.
+func roundUp(v float64) float64 {
+	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(math.Ceil(v/unit-1e-9)*unit, 'g', 6, 64), 64)
+	return rounded
+}
