@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -47,8 +46,8 @@ type Assessor struct {
 	execute  func(context.Context, Job) outcome.Outcome // runs a job; Run sets it unless a test has
 	parallel int                                        // number of concurrent runs
 	result   *outcome.Assessment
-	folder   string                       // of the result
-	failed   map[string][]scenarios.Found // scenarios of the catalog that count against a hazard, by its name
+	folder   string // of the result
+	catalog  catalogRuns
 	deadline time.Time
 
 	mu           sync.Mutex // protects the fields below
@@ -144,11 +143,11 @@ func (x *Assessor) assess(ctx context.Context) error {
 			return err
 		}
 	}
-	steps := []func(context.Context, conditions) error{x.runCatalog, x.runRandomPlans}
-	for _, step := range steps {
-		if err := step(ctx, c); err != nil {
-			return err
-		}
+	if err := x.catalog.run(ctx, x, c); err != nil {
+		return err
+	}
+	if err := x.runRandomPlans(ctx, c); err != nil {
+		return err
 	}
 	for _, step := range []func(context.Context, hazard, conditions, *outcome.HazardRow, []*measurement) error{x.refineRow, x.findChanges, x.measureFenced, x.compare} {
 		for _, h := range hazards {
@@ -482,29 +481,34 @@ func (x *Assessor) compare(ctx context.Context, h hazard, _ conditions, row *out
 	return nil
 }
 
-// runCatalog runs the catalog with the settings under test. A scenario's own lock runs with the same
+// catalogRuns are the runs of the catalog with the settings under test.
+type catalogRuns struct {
+	failed map[string][]scenarios.Found // scenarios that count against a hazard, by its name
+}
+
+// run runs the catalog with the settings under test. A scenario's own lock runs with the same
 // settings, so that a lock is only blamed for what that lock survives.
-func (x *Assessor) runCatalog(ctx context.Context, c conditions) error {
+func (r *catalogRuns) run(ctx context.Context, x *Assessor, c conditions) error {
 	if !x.simulated() {
 		x.result.Notes = append(x.result.Notes, "The catalog was not run, because it takes minutes on real servers; use lockpick run for it.")
 		return nil
 	}
 	x.setStatus("catalog")
 	sum := &outcome.CatalogSummary{}
-	selection, picks, skipped := x.chooseCatalog(c.Deployment, scenarios.Names())
-	sum.Skipped, x.failed = skipped, map[string][]scenarios.Found{}
+	selection, picks, skipped := r.choose(x, c.Deployment, scenarios.Names())
+	sum.Skipped, r.failed = skipped, map[string][]scenarios.Found{}
 	if x.late() {
 		return nil
 	}
-	for i, o := range x.runPicks(ctx, selection, picks) {
-		x.addCatalogRun(sum, c, picks[i], o)
+	for i, o := range r.runPicks(ctx, x, selection, picks) {
+		r.add(x, sum, c, picks[i], o)
 	}
 	x.result.Catalog = sum
 	return ctx.Err()
 }
 
-// chooseCatalog applies a deployment to scenarios of the catalog.
-func (x *Assessor) chooseCatalog(d outcome.Deployment, names []string) (selection Selection, picks []Pick, skipped int) {
+// choose applies a deployment to scenarios of the catalog.
+func (catalogRuns) choose(x *Assessor, d outcome.Deployment, names []string) (selection Selection, picks []Pick, skipped int) {
 	for _, name := range names { // one by one, because some settings make no sense in some scenarios
 		selection = x.Base
 		selection.Names, selection.Lock, selection.Nodes = []string{name}, d.Lock, d.Nodes
@@ -520,7 +524,7 @@ func (x *Assessor) chooseCatalog(d outcome.Deployment, names []string) (selectio
 	return selection, picks, skipped
 }
 
-func (x *Assessor) runPicks(ctx context.Context, selection Selection, picks []Pick) []outcome.Outcome {
+func (catalogRuns) runPicks(ctx context.Context, x *Assessor, selection Selection, picks []Pick) []outcome.Outcome {
 	return x.doJobs(ctx, len(picks), func(i int) Job { return x.Runner.job(&selection, picks[i], x.FirstSeed, x.Store, KeepUnexpected) })
 }
 
@@ -535,9 +539,9 @@ func safetyViolations(o outcome.Outcome, fence bool) (all []string) {
 	return all
 }
 
-// addCatalogRun counts a run. A violation of safety counts against every hazard in the scenario, if
+// add counts a run. A violation of safety counts against every hazard in the scenario, if
 // all of its faults stay within the environment.
-func (x *Assessor) addCatalogRun(sum *outcome.CatalogSummary, c conditions, p Pick, o outcome.Outcome) {
+func (r *catalogRuns) add(x *Assessor, sum *outcome.CatalogSummary, c conditions, p Pick, o outcome.Outcome) {
 	sum.Runs++
 	if o.Code == outcome.ExitUndecided || o.Error != "" {
 		sum.Inconclusive++
@@ -551,7 +555,7 @@ func (x *Assessor) addCatalogRun(sum *outcome.CatalogSummary, c conditions, p Pi
 	for _, name := range hazardsOf(s) {
 		if row := x.result.Row(name); len(violations) > 0 {
 			row.Verdict, row.CatalogViolations = outcome.HazardAtRisk, append(row.CatalogViolations, violations...)
-			x.failed[name] = append(x.failed[name], p.Found)
+			r.failed[name] = append(r.failed[name], p.Found)
 		}
 	}
 }
@@ -669,198 +673,4 @@ func (c conditions) scaled(factor float64) conditions {
 		*d = time.Duration(float64(*d) * factor)
 	}
 	return c
-}
-
-// changeFunc looks for a change of the settings that makes a hazard harmless. It returns nil if
-// there is none.
-type changeFunc func(ctx context.Context, x *Assessor, h hazard, c conditions) (*outcome.Change, error)
-
-// maxChanges is the number of changes to suggest for a hazard.
-const maxChanges = 2
-
-// findChanges searches for changes that make a hazard harmless.
-func (x *Assessor) findChanges(ctx context.Context, h hazard, c conditions, row *outcome.HazardRow, _ []*measurement) error {
-	if row.Verdict != outcome.HazardAtRisk {
-		return nil
-	}
-	x.setStatus(h.title + ": searching for a change that helps")
-	for _, find := range h.changes {
-		if x.late() || len(row.Changes) == maxChanges {
-			return nil
-		}
-		change, err := find(ctx, x, h, c)
-		if err != nil {
-			return err
-		}
-		if change != nil {
-			row.Changes = append(row.Changes, *change)
-		}
-	}
-	return nil
-}
-
-// verify tests a hazard with other settings: at its limit, and in the scenarios of the catalog that
-// count against it.
-func (x *Assessor) verify(ctx context.Context, h hazard, c conditions, d outcome.Deployment) (result string, runs int, err error) {
-	c.Deployment = d
-	row := &outcome.HazardRow{}
-	all, err := x.testLimit(ctx, h, c, row)
-	for _, m := range all {
-		runs += m.bound.Runs()
-	}
-	if err != nil || row.Verdict != outcome.HazardSafe {
-		return row.Verdict, runs, err
-	}
-	var names []string
-	for _, f := range x.failed[h.name] {
-		names = append(names, f.ExactName())
-	}
-	selection, picks, _ := x.chooseCatalog(d, names)
-	for _, o := range x.runPicks(ctx, selection, picks) {
-		if len(safetyViolations(o, d.Fence)) > 0 {
-			return outcome.HazardAtRisk, runs, nil
-		}
-		runs++
-	}
-	return row.Verdict, runs, ctx.Err()
-}
-
-// verifyChange returns the change if it makes the hazard harmless.
-func (x *Assessor) verifyChange(ctx context.Context, h hazard, c conditions, d outcome.Deployment, text, flags string) (*outcome.Change, error) {
-	if d == c.Deployment {
-		return nil, nil
-	}
-	result, runs, err := x.verify(ctx, h, c, d)
-	if err != nil || result != outcome.HazardSafe {
-		return nil, err
-	}
-	return &outcome.Change{Text: text, Flags: flags, Runs: runs}, nil
-}
-
-func addFence(ctx context.Context, x *Assessor, h hazard, c conditions) (*outcome.Change, error) {
-	if !x.Known.Kinds[c.kind()].Can.Fence {
-		return nil, nil
-	}
-	d := c.Deployment
-	d.Fence = true
-	return x.verifyChange(ctx, h, c, d, "fencing tokens", "--fence")
-}
-
-func syncAlways(ctx context.Context, x *Assessor, h hazard, c conditions) (*outcome.Change, error) {
-	d := c.Deployment
-	d.Persistence = scenario.PersistAlways
-	return x.verifyChange(ctx, h, c, d, "appendfsync always", "--persistence always")
-}
-
-// useHardened suggests the lock recommended by package redlock, with fencing tokens, if no setting of
-// the present lock helps.
-func useHardened(ctx context.Context, x *Assessor, h hazard, c conditions) (*outcome.Change, error) {
-	const hardened = "hardened"
-	if len(x.result.Row(h.name).Changes) > 0 || c.kind() == hardened && c.Fence || x.Base.Adapter != "" {
-		return nil, nil
-	}
-	d := c.Deployment
-	d.Lock, d.Fence = hardened, true
-	return x.verifyChange(ctx, h, c, d, "another lock: redlock's recommended configuration, with fencing tokens", "--lock hardened --fence")
-}
-
-// knob is a setting with a size.
-type knob struct {
-	text, flag string
-	value      func(outcome.Deployment) float64
-	set        func(d *outcome.Deployment, v float64)
-	format     func(float64) string
-	step, max  float64
-}
-
-func raiseTTL(ctx context.Context, x *Assessor, h hazard, c conditions) (*outcome.Change, error) {
-	return x.raise(ctx, h, c, knob{text: "a TTL of ", flag: "--ttl ", step: 0.05, max: MaxTTL.Seconds(), format: outcome.UnitSeconds.Format,
-		value: func(d outcome.Deployment) float64 { return d.TTL.Seconds() }, set: func(d *outcome.Deployment, v float64) { d.TTL = toDuration(v) }})
-}
-
-func raiseDrift(ctx context.Context, x *Assessor, h hazard, c conditions) (*outcome.Change, error) {
-	return x.raise(ctx, h, c, knob{text: "a drift allowance of ", flag: "--drift ", step: 0.01, max: 100 * MaxDrift, format: outcome.FormatPercent,
-		value: func(d outcome.Deployment) float64 { return 100 * d.Drift }, set: func(d *outcome.Deployment, v float64) { d.Drift = v / 100 }})
-}
-
-func raiseRestartDelay(ctx context.Context, x *Assessor, h hazard, c conditions) (*outcome.Change, error) {
-	return x.raise(ctx, h, c, knob{text: "a restart delay of ", flag: "--restart-delay ", step: 0.05, max: 2 * c.ttl(), format: outcome.UnitSeconds.Format,
-		value: func(d outcome.Deployment) float64 { return d.RestartDelay.Seconds() }, set: func(d *outcome.Deployment, v float64) { d.RestartDelay = toDuration(v) }})
-}
-
-// Largest settings that an assessment tests.
-const (
-	MaxTTL   = 10 * time.Minute
-	MaxDrift = 0.49 // a scenario allows less than a half
-)
-
-func toDuration(seconds float64) time.Duration {
-	return time.Duration(math.Round(seconds*1e6)) * time.Microsecond
-}
-
-// raise finds the smallest value of a setting that makes a hazard harmless, and rounds it up to two
-// significant digits. Half the change must not be enough, or the hazard would be blamed on a setting
-// that has nothing to do with it.
-func (x *Assessor) raise(ctx context.Context, h hazard, c conditions, k knob) (*outcome.Change, error) {
-	if !x.simulated() {
-		return nil, nil // a search takes too long
-	}
-	runs := 0
-	safe := func(v float64) (bool, error) {
-		d := c.Deployment
-		k.set(&d, v)
-		result, n, err := x.verify(ctx, h, c, d)
-		runs = n
-		return result == outcome.HazardSafe, err
-	}
-	current := k.value(c.Deployment)
-	unsafe, enough := current, current
-	for delta := k.step; ; delta *= 2 {
-		enough = min(current+delta, k.max)
-		ok, err := safe(enough)
-		if err != nil || x.late() {
-			return nil, err
-		}
-		if ok {
-			break
-		}
-		if unsafe = enough; enough >= k.max {
-			return nil, nil
-		}
-	}
-	for enough-unsafe > max(k.step/10, 0.01*(enough-current)) {
-		middle := math.Round((enough+unsafe)/2*1e4) / 1e4
-		ok, err := safe(middle)
-		if err != nil || x.late() {
-			return nil, err
-		}
-		if ok {
-			enough = middle
-		} else {
-			unsafe = middle
-		}
-	}
-	for _, v := range []float64{roundUp(enough), enough} {
-		ok, err := safe(v)
-		if err != nil {
-			return nil, err
-		}
-		numRuns := runs
-		half := (current + v) / 2
-		halfSafe, err := safe(half)
-		if err != nil {
-			return nil, err
-		}
-		if ok && !halfSafe && v <= k.max {
-			return &outcome.Change{Text: k.text + k.format(v), Flags: k.flag + k.format(v), Runs: numRuns, Insufficient: k.format(half)}, nil
-		}
-	}
-	return nil, nil
-}
-
-// roundUp rounds a positive number up to two significant digits.
-func roundUp(v float64) float64 {
-	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
-	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(math.Ceil(v/unit-1e-9)*unit, 'g', 6, 64), 64)
-	return rounded
 }

@@ -1,0 +1,214 @@
+package campaign
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"time"
+
+	"lockpick/harness/scenario"
+	"lockpick/scenarios/outcome"
+)
+
+// changeFunc looks for a change of the settings that makes a hazard harmless. It returns nil if
+// there is none.
+type changeFunc func(ctx context.Context, s changeSearch) (*outcome.Change, error)
+
+// changeSearch is a search for changes that make one hazard harmless.
+type changeSearch struct {
+	x      *Assessor
+	hazard hazard
+	conditions
+	row *outcome.HazardRow
+}
+
+// maxChanges is the number of changes to suggest for a hazard.
+const maxChanges = 2
+
+// findChanges searches for changes that make a hazard harmless.
+func (x *Assessor) findChanges(ctx context.Context, h hazard, c conditions, row *outcome.HazardRow, _ []*measurement) error {
+	if row.Verdict != outcome.HazardAtRisk {
+		return nil
+	}
+	x.setStatus(h.title + ": searching for a change that helps")
+	for _, find := range h.changes {
+		if x.late() || len(row.Changes) == maxChanges {
+			return nil
+		}
+		change, err := find(ctx, changeSearch{x, h, c, row})
+		if err != nil {
+			return err
+		}
+		if change != nil {
+			row.Changes = append(row.Changes, *change)
+		}
+	}
+	return nil
+}
+
+// verify tests a hazard with other settings: at its limit, and in the scenarios of the catalog that
+// count against it.
+func (s changeSearch) verify(ctx context.Context, d outcome.Deployment) (result string, runs int, err error) {
+	c := s.conditions
+	c.Deployment = d
+	row := &outcome.HazardRow{}
+	all, err := s.x.testLimit(ctx, s.hazard, c, row)
+	for _, m := range all {
+		runs += m.bound.Runs()
+	}
+	if err != nil || row.Verdict != outcome.HazardSafe {
+		return row.Verdict, runs, err
+	}
+	var names []string
+	for _, f := range s.x.catalog.failed[s.hazard.name] {
+		names = append(names, f.ExactName())
+	}
+	selection, picks, _ := s.x.catalog.choose(s.x, d, names)
+	for _, o := range s.x.catalog.runPicks(ctx, s.x, selection, picks) {
+		if len(safetyViolations(o, d.Fence)) > 0 {
+			return outcome.HazardAtRisk, runs, nil
+		}
+		runs++
+	}
+	return row.Verdict, runs, ctx.Err()
+}
+
+// verifyChange returns the change if it makes the hazard harmless.
+func (s changeSearch) verifyChange(ctx context.Context, d outcome.Deployment, text, flags string) (*outcome.Change, error) {
+	if d == s.Deployment {
+		return nil, nil
+	}
+	result, runs, err := s.verify(ctx, d)
+	if err != nil || result != outcome.HazardSafe {
+		return nil, err
+	}
+	return &outcome.Change{Text: text, Flags: flags, Runs: runs}, nil
+}
+
+func addFence(ctx context.Context, s changeSearch) (*outcome.Change, error) {
+	if !s.x.Known.Kinds[s.kind()].Can.Fence {
+		return nil, nil
+	}
+	d := s.Deployment
+	d.Fence = true
+	return s.verifyChange(ctx, d, "fencing tokens", "--fence")
+}
+
+func syncAlways(ctx context.Context, s changeSearch) (*outcome.Change, error) {
+	d := s.Deployment
+	d.Persistence = scenario.PersistAlways
+	return s.verifyChange(ctx, d, "appendfsync always", "--persistence always")
+}
+
+// useHardened suggests the lock recommended by package redlock, with fencing tokens, if no setting of
+// the present lock helps.
+func useHardened(ctx context.Context, s changeSearch) (*outcome.Change, error) {
+	const hardened = "hardened"
+	if len(s.row.Changes) > 0 || s.kind() == hardened && s.Fence || s.x.Base.Adapter != "" {
+		return nil, nil
+	}
+	d := s.Deployment
+	d.Lock, d.Fence = hardened, true
+	return s.verifyChange(ctx, d, "another lock: redlock's recommended configuration, with fencing tokens", "--lock hardened --fence")
+}
+
+// knob is a setting with a size.
+type knob struct {
+	text, flag string
+	value      func(outcome.Deployment) float64
+	set        func(d *outcome.Deployment, v float64)
+	format     func(float64) string
+	step, max  float64
+}
+
+func raiseTTL(ctx context.Context, s changeSearch) (*outcome.Change, error) {
+	return s.raise(ctx, knob{text: "a TTL of ", flag: "--ttl ", step: 0.05, max: MaxTTL.Seconds(), format: outcome.UnitSeconds.Format,
+		value: func(d outcome.Deployment) float64 { return d.TTL.Seconds() }, set: func(d *outcome.Deployment, v float64) { d.TTL = toDuration(v) }})
+}
+
+func raiseDrift(ctx context.Context, s changeSearch) (*outcome.Change, error) {
+	return s.raise(ctx, knob{text: "a drift allowance of ", flag: "--drift ", step: 0.01, max: 100 * MaxDrift, format: outcome.FormatPercent,
+		value: func(d outcome.Deployment) float64 { return 100 * d.Drift }, set: func(d *outcome.Deployment, v float64) { d.Drift = v / 100 }})
+}
+
+func raiseRestartDelay(ctx context.Context, s changeSearch) (*outcome.Change, error) {
+	return s.raise(ctx, knob{text: "a restart delay of ", flag: "--restart-delay ", step: 0.05, max: 2 * s.ttl(), format: outcome.UnitSeconds.Format,
+		value: func(d outcome.Deployment) float64 { return d.RestartDelay.Seconds() }, set: func(d *outcome.Deployment, v float64) { d.RestartDelay = toDuration(v) }})
+}
+
+// Largest settings that an assessment tests.
+const (
+	MaxTTL   = 10 * time.Minute
+	MaxDrift = 0.49 // a scenario allows less than a half
+)
+
+func toDuration(seconds float64) time.Duration {
+	return time.Duration(math.Round(seconds*1e6)) * time.Microsecond
+}
+
+// raise finds the smallest value of a setting that makes a hazard harmless, and rounds it up to two
+// significant digits. Half the change must not be enough, or the hazard would be blamed on a setting
+// that has nothing to do with it.
+func (s changeSearch) raise(ctx context.Context, k knob) (*outcome.Change, error) {
+	if !s.x.simulated() {
+		return nil, nil // a search takes too long
+	}
+	runs := 0
+	safe := func(v float64) (bool, error) {
+		d := s.Deployment
+		k.set(&d, v)
+		result, n, err := s.verify(ctx, d)
+		runs = n
+		return result == outcome.HazardSafe, err
+	}
+	current := k.value(s.Deployment)
+	unsafe, enough := current, current
+	for delta := k.step; ; delta *= 2 {
+		enough = min(current+delta, k.max)
+		ok, err := safe(enough)
+		if err != nil || s.x.late() {
+			return nil, err
+		}
+		if ok {
+			break
+		}
+		if unsafe = enough; enough >= k.max {
+			return nil, nil
+		}
+	}
+	for enough-unsafe > max(k.step/10, 0.01*(enough-current)) {
+		middle := math.Round((enough+unsafe)/2*1e4) / 1e4
+		ok, err := safe(middle)
+		if err != nil || s.x.late() {
+			return nil, err
+		}
+		if ok {
+			enough = middle
+		} else {
+			unsafe = middle
+		}
+	}
+	for _, v := range []float64{roundUp(enough), enough} {
+		ok, err := safe(v)
+		if err != nil {
+			return nil, err
+		}
+		numRuns := runs
+		half := (current + v) / 2
+		halfSafe, err := safe(half)
+		if err != nil {
+			return nil, err
+		}
+		if ok && !halfSafe && v <= k.max {
+			return &outcome.Change{Text: k.text + k.format(v), Flags: k.flag + k.format(v), Runs: numRuns, Insufficient: k.format(half)}, nil
+		}
+	}
+	return nil, nil
+}
+
+// roundUp rounds a positive number up to two significant digits.
+func roundUp(v float64) float64 {
+	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(math.Ceil(v/unit-1e-9)*unit, 'g', 6, 64), 64)
+	return rounded
+}
