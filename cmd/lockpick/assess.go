@@ -130,8 +130,6 @@ func (f *assessFlags) addEnvironmentFlags(fs *pflag.FlagSet) map[string]string {
 	fs.Var((*percent)(&f.ClockDrift), "max-clock-drift", "largest difference between the rates of two clocks")
 	fs.DurationVar(&f.Delay, "max-delay", d.Delay, "longest delay of a message")
 	fs.StringSliceVar(&f.Hazards, "hazard", nil, "other hazards that can happen: "+strings.Join(campaign.HazardNames(), ", "))
-	fs.StringSliceVar(&f.Hazards, "dimension", nil, "")
-	fs.MarkHidden("dimension")
 	return map[string]string{"max-pause": campaign.HazardPause, "max-clock-jump": campaign.HazardJump, "max-clock-drift": campaign.HazardDrift, "max-delay": campaign.HazardDelay}
 }
 
@@ -176,7 +174,7 @@ func readSettings(fs *pflag.FlagSet, file string) error {
 		key, value := settings[i], settings[i+1]
 		flag := fs.Lookup(key.Value)
 		switch {
-		case flag == nil || flag.Hidden || key.Value == "help":
+		case flag == nil || key.Value == "help":
 			var names []string
 			fs.VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
 			return usageError(fmt.Errorf("%s:%d: unknown setting %q", file, key.Line, key.Value), "use the flags of lockpick assess"+suggestion(key.Value, names))

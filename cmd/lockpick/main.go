@@ -309,6 +309,7 @@ func versionCmd(out io.Writer) *cobra.Command {
 // replacements maps removed commands and flags (as "COMMAND --FLAG") to what to use instead. Using
 // one is a usage error (exit 64) with that hint.
 var replacements = map[string]string{
+	"assess --dimension":      "use --hazard; see lockpick assess --help for the names",
 	"compare":                 "make a scorecard of each and open both",
 	"envelope":                "use lockpick assess, which measures the same bounds with your settings and says what to change",
 	"model-check --large":     "without flags, the known scopes run within seconds; use --nodes, --attempts, --extends and --crashes for a larger one",

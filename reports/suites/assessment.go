@@ -152,7 +152,10 @@ func newAssessmentRow(a *outcome.Assessment, r *outcome.HazardRow, columns []str
 	mark := hazardMarks[r.Verdict]
 	row := assessmentRow{Title: r.Title, Verdict: r.Verdict, Mark: outcome.Mark(mark[0]), Tone: mark[1], Changes: r.Changes}
 	if r.Verdict == outcome.HazardAtRisk && len(r.Changes) == 0 {
-		row.Advice = r.Advice + " (no setting that was tried helps)"
+		row.Advice = r.Advice
+		if r.NumTried > 0 {
+			row.Advice = "no setting helps; use " + r.Advice
+		}
 	}
 	add := func(text, href string) {
 		row.Cells = append(row.Cells, assessmentCell{columns[len(row.Cells)], text, href})
@@ -290,15 +293,16 @@ func PrintAssessment(w io.Writer, a *outcome.Assessment) {
 		v.printColumns(w, func(i int) bool { return i >= len(assessmentColumns) })
 	}
 	for _, r := range v.Rows {
-		text := r.Advice
+		text := r.Title + ": " + r.Advice
 		for i, c := range r.Changes {
+			joint := "change to "
 			if i > 0 {
-				text += ", or "
+				joint = ", or "
 			}
-			text += fmt.Sprintf("%s (%s)", c.Text, c.Flags)
+			text += fmt.Sprintf("%s%s (%s)", joint, c.Text, c.Flags)
 		}
-		if text != "" {
-			display.PrintWrapped(w, 0, 2, r.Title+": change to "+text)
+		if len(r.Changes) > 0 || r.Advice != "" {
+			display.PrintWrapped(w, 0, 2, text)
 		}
 	}
 	for _, line := range v.remarks() {

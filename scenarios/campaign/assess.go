@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -76,10 +77,10 @@ type notApplicable struct{ error }
 // Run makes the assessment and writes it to a new folder in the store, whose path it returns.
 func (x *Assessor) Run(ctx context.Context) (*outcome.Assessment, string, error) {
 	start := time.Now()
-	x.folder = filepath.Join(x.Store, suites.AssessmentFolder, suites.Stamp(start))
-	if err := os.MkdirAll(x.folder, 0o755); err != nil {
+	if err := x.createFolder(suites.Stamp(start)); err != nil {
 		return nil, "", withKind(storeFailed, err)
 	}
+	defer os.Remove(x.folder) // fails unless the assessment ended early and left the folder empty
 	if x.Budget > 0 {
 		x.deadline = start.Add(x.Budget)
 	}
@@ -104,6 +105,21 @@ func (x *Assessor) Run(ctx context.Context) (*outcome.Assessment, string, error)
 	return x.result, x.folder, withKind(storeFailed, suites.WriteAssessment(x.folder, x.result))
 }
 
+// createFolder creates the folder of the result. If its name is taken, it appends a number.
+func (x *Assessor) createFolder(name string) error {
+	parent := filepath.Join(x.Store, suites.AssessmentFolder)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return err
+	}
+	x.folder = filepath.Join(parent, name)
+	err := os.Mkdir(x.folder, 0o755)
+	for n := 2; errors.Is(err, fs.ErrExist); n++ {
+		x.folder = filepath.Join(parent, fmt.Sprintf("%s-%d", name, n))
+		err = os.Mkdir(x.folder, 0o755)
+	}
+	return err
+}
+
 // startWorkers prepares for running jobs. stop ends the workers.
 func (x *Assessor) startWorkers() (stop func()) {
 	switch {
@@ -122,7 +138,7 @@ func (x *Assessor) startWorkers() (stop func()) {
 func (x *Assessor) simulated() bool { return x.Base.Backend == simulation }
 
 func (x *Assessor) conditions(d outcome.Deployment) conditions {
-	return conditions{Deployment: d, Environment: x.Environment, OneWay: x.OneWay}
+	return conditions{Deployment: d, Environment: x.Environment, OneWay: x.OneWay, Coarse: !x.simulated()}
 }
 
 // assess takes the steps in the order of their importance, until the budget is used up.
@@ -149,7 +165,7 @@ func (x *Assessor) assess(ctx context.Context) error {
 	if err := x.runRandomPlans(ctx, c); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context, hazard, conditions, *outcome.HazardRow, []*measurement) error{x.refineRow, x.findChanges, x.measureFenced, x.compare} {
+	for _, step := range []func(context.Context, hazard, conditions, *outcome.HazardRow, []*measurement) error{x.findChanges, x.refineRow, x.measureFenced, x.compare} {
 		for _, h := range hazards {
 			if row := x.result.Row(h.name); len(all[h.name]) > 0 {
 				if err := step(ctx, h, c, row, all[h.name]); err != nil {

@@ -35,6 +35,7 @@ func (x *Assessor) findChanges(ctx context.Context, h hazard, c conditions, row 
 		if x.late() || len(row.Changes) == maxChanges {
 			return nil
 		}
+		row.NumTried++
 		change, err := find(ctx, changeSearch{x, h, c, row})
 		if err != nil {
 			return err

@@ -54,6 +54,7 @@ type conditions struct {
 	outcome.Deployment
 	Environment
 	OneWay client.Range // message latency in one direction
+	Coarse bool         // on real servers, where times are inexact
 }
 
 // Environment says how large the hazards are that a deployment must survive.
@@ -260,8 +261,13 @@ func (c conditions) margin() float64 {
 func (c conditions) lease() float64 { return c.ttl() - c.margin() }
 
 // resolution is the precision of a search for a time, in seconds: 1/10,000 of the TTL, but at least
-// 1 ms, because Redis expires keys in whole milliseconds.
-func (c conditions) resolution() float64 { return max(0.001, math.Round(c.ttl()/10)/1000) }
+// 1 ms, because Redis expires keys in whole milliseconds. On real servers it is 1/20 of the TTL.
+func (c conditions) resolution() float64 {
+	if c.Coarse {
+		return c.ttl() / 20
+	}
+	return max(0.001, math.Round(c.ttl()/10)/1000)
+}
 
 func aroundTTL(c conditions, limit float64) (low, high, step float64) {
 	return 0, 1.5 * max(limit, c.ttl()), c.resolution()

@@ -87,6 +87,7 @@ type HazardRow struct {
 	NotFenced string `json:"notFenced,omitempty"`
 	// Changes lists changes that make the hazard harmless. If there is none, Advice says what would.
 	Changes      []Change `json:"changes,omitempty"`
+	NumTried     int      `json:"tried,omitempty"` // kinds of changes that were tried
 	Advice       string   `json:"advice,omitempty"`
 	Alternatives []*Bound `json:"alternatives,omitempty"` // in the order of Assessment.Alternatives; nil if not tested
 	// CatalogViolations lists scenarios of the catalog in which this lock fails although the
@@ -281,7 +282,7 @@ func (b *Bound) SafeText() string {
 	case b.LastSafe == nil && b.FirstUnsafe == nil:
 		return "?"
 	case b.LastSafe == nil:
-		return "nothing"
+		return "not found"
 	case b.FirstUnsafe == nil && b.LessIsWorse:
 		return "any"
 	case b.FirstUnsafe == nil:
