@@ -50,6 +50,7 @@ type Assessor struct {
 	folder   string // of the result
 	catalog  catalogRuns
 	deadline time.Time
+	cutShort bool // something was left out
 
 	mu           sync.Mutex // protects the fields below
 	liveProgress *display.Progress
@@ -174,14 +175,18 @@ func (x *Assessor) assess(ctx context.Context) error {
 			}
 		}
 	}
-	if x.late() {
+	if x.cutShort {
 		x.result.Notes = append(x.result.Notes, fmt.Sprintf("The time budget of %v is used up, so some bounds, columns or changes are missing; raise --budget to measure them.", x.Budget))
 	}
 	return nil
 }
 
-// late reports whether the budget is used up.
-func (x *Assessor) late() bool { return !x.deadline.IsZero() && time.Now().After(x.deadline) }
+// late reports whether the budget is used up, so that the caller must leave something out.
+func (x *Assessor) late() bool {
+	isLate := !x.deadline.IsZero() && time.Now().After(x.deadline)
+	x.cutShort = x.cutShort || isLate
+	return isLate
+}
 
 // testLimit tests a hazard at the size that the environment allows, and fills in the row's verdict.
 func (x *Assessor) testLimit(ctx context.Context, h hazard, c conditions, row *outcome.HazardRow) (all []*measurement, err error) {
@@ -189,7 +194,12 @@ func (x *Assessor) testLimit(ctx context.Context, h hazard, c conditions, row *o
 	for _, e := range h.experiments(c.Fence) {
 		m := x.newMeasurement(h, e, c)
 		if x.late() {
-			row.Verdict, row.Reason = outcome.HazardNotTested, "the time budget was used up"
+			if len(all) > 0 {
+				x.decide(row, all)
+			}
+			if row.Verdict != outcome.HazardAtRisk {
+				row.Verdict, row.Reason, all = outcome.HazardNotTested, "the time budget was used up", nil
+			}
 			return all, nil
 		}
 		if err := x.try(ctx, m, m.bound.Limit); err != nil {
