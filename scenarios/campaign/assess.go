@@ -78,9 +78,11 @@ type notApplicable struct{ error }
 // Run makes the assessment and writes it to a new folder in the store, whose path it returns.
 func (x *Assessor) Run(ctx context.Context) (*outcome.Assessment, string, error) {
 	start := time.Now()
-	if err := x.createFolder(suites.Stamp(start)); err != nil {
+	folder, err := createFolder(filepath.Join(x.Store, suites.AssessmentFolder), suites.Stamp(start))
+	if err != nil {
 		return nil, "", withKind(storeFailed, err)
 	}
+	x.folder = folder
 	defer os.Remove(x.folder) // fails unless the assessment ended early and left the folder empty
 	if x.Budget > 0 {
 		x.deadline = start.Add(x.Budget)
@@ -106,19 +108,18 @@ func (x *Assessor) Run(ctx context.Context) (*outcome.Assessment, string, error)
 	return x.result, x.folder, withKind(storeFailed, suites.WriteAssessment(x.folder, x.result))
 }
 
-// createFolder creates the folder of the result. If its name is taken, it appends a number.
-func (x *Assessor) createFolder(name string) error {
-	parent := filepath.Join(x.Store, suites.AssessmentFolder)
+// createFolder creates a folder. If the name is taken, it appends a number.
+func createFolder(parent, name string) (folder string, err error) {
 	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return err
+		return "", err
 	}
-	x.folder = filepath.Join(parent, name)
-	err := os.Mkdir(x.folder, 0o755)
+	folder = filepath.Join(parent, name)
+	err = os.Mkdir(folder, 0o755)
 	for n := 2; errors.Is(err, fs.ErrExist); n++ {
-		x.folder = filepath.Join(parent, fmt.Sprintf("%s-%d", name, n))
-		err = os.Mkdir(x.folder, 0o755)
+		folder = filepath.Join(parent, fmt.Sprintf("%s-%d", name, n))
+		err = os.Mkdir(folder, 0o755)
 	}
-	return err
+	return folder, err
 }
 
 // startWorkers prepares for running jobs. stop ends the workers.
