@@ -66,28 +66,26 @@ package locktest
 
 import (
 	"cmp"
-	"flag"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"lockpick/checker"
-	"lockpick/checker/verdict"
 	"lockpick/harness"
-	"lockpick/harness/client"
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/process"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
 	"lockpick/nemesis"
-	"lockpick/reports/sequence"
 	"lockpick/scenarios"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
@@ -120,10 +118,9 @@ type Options struct {
 	// Scale multiplies all durations on real servers. The default is the scenario's own factor, or
 	// 0.1. A library with fixed delays may need 1.
 	Scale float64
-	// Nodes is the number of nodes, for a lock that can't use the scenario's number, which is
-	// usually 5. Scenarios with faults on particular nodes are then skipped. 0 means the
-	// scenario's number.
 	Nodes int
+	TTL   time.Duration
+	Tries int
 	// NoDrift means that the lock has no safety margin for clocks that run fast or slow. In
 	// scenarios with clock drift, nothing is then required of the lock.
 	NoDrift bool
@@ -152,6 +149,7 @@ func Run(t *testing.T, kind lock.Kind, o Options) {
 	if err := r.start(t); err != nil {
 		t.Fatalf("locktest: %v", err)
 	}
+	t.Cleanup(func() { r.requireExercise(t, len(selected)*r.Seeds) })
 	for _, c := range selected {
 		for n := range uint64(r.Seeds) {
 			name := c.name()
@@ -171,11 +169,13 @@ type run struct {
 	knownLocks scenario.KnownNames
 	testName   string // the test's name
 
-	backend      harness.Backend // for real servers; nil in the simulation, which uses workers
-	capabilities campaign.Capabilities
-	workers      campaign.Workers
-	hungRuns     atomic.Int32
-	storeDir     string
+	backend           harness.Backend // for real servers; nil in the simulation, which uses workers
+	capabilities      campaign.Capabilities
+	workers           campaign.Workers
+	hungRuns          atomic.Int32
+	mu                sync.Mutex
+	finished, skipped int // number of subtests
+	storeDir          string
 }
 
 // complete fills in defaults and rejects invalid options.
@@ -189,6 +189,12 @@ func (r *run) complete() error {
 	switch {
 	case r.Seeds < 0 || r.Nodes < 0 || r.Scale < 0 || r.Patience < 0:
 		return fmt.Errorf("an option is negative: %+v", r.Options)
+	case r.TTL < 0:
+		return fmt.Errorf("option TTL is %v: 0 means the scenario's TTL. In some libraries, 0 or less means a key without expiry, which locktest can't test: in every scenario, keys expire", r.TTL)
+	case r.Tries < 0:
+		return fmt.Errorf("option Tries is %d: 0 means the scenario's number, usually no limit. In some libraries, 0 or less means no tries or no limit: set Tries to the number of tries after which Acquire gives up, or to 0 if it tries until its context is done", r.Tries)
+	case r.Nodes > scenario.MaxNodes:
+		return fmt.Errorf("option Nodes is %d: use at most %d", r.Nodes, scenario.MaxNodes)
 	case r.Backend != Simulation && r.Backend != Servers:
 		return fmt.Errorf("unknown backend %q: use %q or %q", r.Backend, Simulation, Servers)
 	case r.Backend == Simulation && r.Scale != 0:
@@ -260,38 +266,34 @@ func (r *run) start(t *testing.T) error {
 }
 
 func (r *run) runSubtest(t *testing.T, c choice, seed uint64) {
+	defer r.count(t)
 	if reason := cmp.Or(r.Without[c.ID()], r.Without[c.Name], c.skipReason, r.unmetNeeds(t, c.Scenario)); reason != "" {
 		t.Skip(reason)
 	}
-	j := campaign.Job{Scenario: c.Scenario, Seed: seed, Backend: r.Backend, Store: r.storeDir, Keep: campaign.KeepUnexpected, Reports: campaign.KeepNone,
-		Command: rerunCommand(t.Name()), Comparison: &c.original}
+	j := c.selection.Job(c.Pick, seed)
+	j.Store, j.Keep, j.Reports, j.Command = r.storeDir, campaign.KeepUnexpected, campaign.KeepNone, rerunCommand(t.Name())
 	if keepsArtifacts() {
 		j.Reports = campaign.KeepAll
 	}
 	if r.backend != nil {
-		j.Live, j.Retries = true, maxTries
 		r.report(t, c, campaign.Execute(t.Context(), r.backend, j), "")
 		return
 	}
 	t.Parallel()
 	o, output := r.simulate(t, j)
-	if o.Code == outcome.ExitUndecided && slices.ContainsFunc(c.Plan, scenario.IsDuringAcquire) {
-		t.Skipf("this lock does not read Env.Now twice in an acquire (set OwnTime if it calls time.Now), so it never reaches the point %s: %s",
-			client.DuringAcquire, o.Judgements[0].Because)
-	}
 	r.report(t, c, o, output)
 }
 
-// maxTries is how often an inconclusive run is tried. In the simulation each try uses a different seed,
+// maxRuns is how often an inconclusive run is repeated. In the simulation each run uses a different seed,
 // because a seed always gives the same result, and with some seeds all faults miss a lock that
 // sends few requests.
-const maxTries = 5
+const maxRuns = 5
 
 // simulate runs a job on a worker. output is what the lock printed.
 func (r *run) simulate(t *testing.T, j campaign.Job) (o outcome.Outcome, output string) {
 	w := <-r.workers.Idle
 	defer func() { r.workers.Idle <- w }()
-	for range maxTries {
+	for range maxRuns {
 		if r.hungRuns.Load() >= maxHung {
 			t.Skipf("%d earlier runs hung", maxHung)
 		}
@@ -338,9 +340,9 @@ func rerunCommand(test string) string {
 
 // choice is one variant of a scenario, adapted to the lock under test.
 type choice struct {
-	scenario.Scenario
-	original   scenario.Scenario // the scenario with its own lock
-	skipReason string            // why the scenario doesn't apply to the lock under test, or ""
+	campaign.Pick
+	selection  campaign.Selection
+	skipReason string // why the scenario doesn't apply to the lock under test, or ""
 }
 
 // name returns the subtest's name. The base has a name of its own so that -run can select it alone.
@@ -351,25 +353,38 @@ func (c choice) name() string {
 	return c.ID()
 }
 
-// chooseScenarios returns the scenarios selected by the options, in catalog order.
-func (r *run) chooseScenarios() ([]choice, error) {
+// chooseScenarios returns the scenarios selected by the options, in catalog order. It returns an
+// error if the options make all of them invalid.
+func (r *run) chooseScenarios() (out []choice, err error) {
 	found, _, err := scenarios.Choose(r.Scenarios, r.Tags, r.knownLocks, scenario.ParseOptions{})
 	if err != nil {
 		return nil, withListHint(err)
 	}
-	var out []choice
+	var invalid error // the first scenario's
+	valid := false
 	for _, f := range found {
-		if r.Scenarios != nil || r.hasTier(f.Scenario) {
-			out = append(out, r.choice(f.Scenario))
+		if r.Scenarios == nil && !r.hasTier(f.Scenario) {
+			continue
 		}
+		c, err := r.choice(f)
+		if err != nil {
+			invalid = cmp.Or(invalid, fmt.Errorf("%s: %w", f.ID(), err))
+			c.skipReason = err.Error()
+		} else {
+			valid = true
+		}
+		out = append(out, c)
 	}
 	for name := range r.Without {
 		if _, err := scenarios.Find(name, r.knownLocks, scenario.ParseOptions{}); err != nil {
 			return nil, withListHint(err)
 		}
 	}
-	if len(out) == 0 {
+	switch {
+	case len(out) == 0:
 		return nil, fmt.Errorf("no scenario matches names %q and tags %q: see lockpick list", r.Scenarios, r.Tags)
+	case !valid:
+		return nil, invalid
 	}
 	return out, nil
 }
@@ -381,53 +396,61 @@ func (r *run) hasTier(s scenario.Scenario) bool {
 	return s.Lock.Mistake == "" && (s.Tier == scenario.TierEvery || s.Tier == scenario.TierQuorum && !r.kind.OneNode)
 }
 
-// choice applies a scenario to the lock under test, or sets skip if that isn't possible.
-func (r *run) choice(original scenario.Scenario) choice {
-	c := choice{Scenario: original, original: original}
-	s, err := original.ForLock(r.kind.Name, r.kind)
-	if err == nil && r.Nodes != 0 && s.Topology.Nodes != r.Nodes && !r.kind.OneNode {
-		s, err = withNodes(s, r.Nodes)
+// choice applies a scenario to the lock under test, or sets skipReason if that isn't possible. It
+// returns an error if the options don't fit the scenario.
+func (r *run) choice(f scenarios.Found) (choice, error) {
+	c := choice{Pick: campaign.Pick{Found: f}}
+	c.selection = campaign.Selection{Names: []string{f.ExactName()}, Lock: r.kind.Name, Nodes: r.Nodes, Overrides: r.overrides(), Backend: r.Backend, Scale: r.Scale}
+	selected, err := c.selection.Choose(r.knownLocks)
+	switch {
+	case err != nil:
+		if e, ok := errors.AsType[*scenario.Error](err); ok {
+			err = errors.New(e.Message) // its position and hint refer to the file
+		}
+		return c, fmt.Errorf("%sinvalid: %w", r.changedSettings(), err)
+	case len(selected.Skipped) > 0:
+		c.skipReason = selected.Skipped[0].Reason.Error()
+		return c, nil
 	}
-	if err == nil {
-		s = s.WithOptions(r.kind, r.Set)
-		if r.kind.OwnTime && r.Backend == Simulation {
-			s, _ = s.WithoutClientClockSteps()
-		}
-		if r.NoDrift {
-			s = withoutDriftFaults(s)
-		}
-		if r.Backend == Servers {
-			factor := cmp.Or(r.Scale, s.Scale, campaign.RealScale)
-			s, c.original = s.ScaledCopy(factor), original.ScaledCopy(factor)
-		}
-		err = s.Check(r.knownLocks)
+	c.Pick = selected.Picks[0]
+	s := c.WithOptions(r.kind, r.Set)
+	if r.NoDrift {
+		s = withoutDriftFaults(s)
 	}
-	if err != nil {
+	if err := s.Check(r.knownLocks); err != nil {
 		c.skipReason = err.Error()
-		return c
+		return c, nil
 	}
 	c.Scenario = s
-	return c
+	return c, nil
 }
 
-// withNodes returns the scenario with a different number of nodes. It returns an error if that would
-// change the scenario's meaning: two nodes are a minority of five, but a majority of three.
-func withNodes(s scenario.Scenario, nodes int) (scenario.Scenario, error) {
-	names := s.NodeNames()
-	targetsNode := func(target string) bool {
-		_, end, isLink := nemesis.SplitLink(target)
-		return slices.Contains(names, target) || isLink && slices.Contains(names, end)
+// overrides returns the settings that the options change in each scenario.
+func (r *run) overrides() (out []string) {
+	if r.TTL != 0 {
+		out = append(out, "lock.ttl="+r.TTL.String())
 	}
-	namesNodes := len(s.Topology.Addresses) > 0 ||
-		slices.ContainsFunc(s.Clients, func(c scenario.Client) bool { return c.Reach != nil }) ||
-		slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool {
-			return slices.ContainsFunc(st.Fault.Targets, targetsNode) || st.When.Message != nil && targetsNode(st.When.Message.Link)
-		})
-	if namesNodes {
-		return s, fmt.Errorf("has faults on particular nodes out of %d, but the lock uses %d", len(names), nodes)
+	if r.Tries != 0 {
+		out = append(out, "lock.tries="+strconv.Itoa(r.Tries))
 	}
-	s.Topology.Nodes = nodes
-	return s, nil
+	return out
+}
+
+// changedSettings lists the options that change scenarios, followed by a verb; or it returns "".
+func (r *run) changedSettings() string {
+	var names []string
+	for _, o := range []struct {
+		name, value string
+		isSet       bool
+	}{{"TTL", r.TTL.String(), r.TTL != 0}, {"Tries", strconv.Itoa(r.Tries), r.Tries != 0}, {"Nodes", strconv.Itoa(r.Nodes), r.Nodes != 0}, {"Scale", fmt.Sprint(r.Scale), r.Scale != 0}} {
+		if o.isSet {
+			names = append(names, o.name+" "+o.value)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "with " + strings.Join(names, ", ") + " it is "
 }
 
 // withoutDriftFaults returns the scenario for a lock without a margin for clock drift. In the
@@ -449,112 +472,4 @@ func withoutDriftFaults(s scenario.Scenario) scenario.Scenario {
 		}
 	}
 	return s
-}
-
-// report logs a subtest's result, or fails the test if the result is unexpected.
-func (r *run) report(t *testing.T, c choice, o outcome.Outcome, output string) {
-	t.Helper()
-	if o.Code == outcome.ExitOK {
-		t.Log(strings.Join(append(formatJudgments(o.Judgements, outcome.Judgement.Reportable), lockOutput(output)...), "\n"))
-		return
-	}
-	parts := []string{fmt.Sprintf("%s, seed %d: %s", o.Scenario, o.Seed, c.Claim)}
-	parts = append(parts, formatJudgments(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected })...)
-	if o.Error != "" {
-		parts = append(parts, explainError(o, goroutineStacks(output, packageOf(r.kind.New))))
-	} else {
-		parts = append(append(parts, r.diagram(o)...), lockOutput(output)...)
-	}
-	for _, reason := range o.RetryReasons {
-		parts = append(parts, "retried after: "+reason)
-	}
-	t.Errorf("\n%s\n\nrun again: %s\n%s", strings.Join(parts, "\n\n"), o.Command, keepArtifacts(t, o.Dir))
-}
-
-// formatJudgments formats the judgments that isWanted selects. Consecutive judgments with the same
-// reason are grouped.
-func formatJudgments(all []outcome.Judgement, isWanted func(outcome.Judgement) bool) (out []string) {
-	var reason string
-	for _, j := range all {
-		if !isWanted(j) || j.ImpliedBy != "" && j.AsExpected {
-			continue
-		}
-		if n := len(out); n > 0 && j.Because == reason {
-			out[n-1] = strings.TrimSuffix(out[n-1], ": "+reason) + "\n"
-		} else {
-			out = append(out, "")
-		}
-		reason = j.Because
-		out[len(out)-1] += j.String() + ": " + reason
-	}
-	return out
-}
-
-// maxErrorLen limits the length of an error's text, because the text may contain an error with a
-// stack for each client.
-const maxErrorLen = 2000
-
-// explainError explains why a run has no result, and includes the stacks of the lock's goroutines.
-func explainError(o outcome.Outcome, stackText string) string {
-	reason, _, _ := strings.Cut(o.Error, "; its stacks are in ")
-	if len(reason) > maxErrorLen {
-		reason = reason[:maxErrorLen] + " …"
-	}
-	if strings.HasPrefix(reason, campaign.TimeoutMessage) {
-		reason += "\nVirtual time advances while all goroutines wait for each other, for timers or for nodes. It stops while a goroutine computes,\n" +
-			"or waits for something outside the simulation: a connection not made with Env.Dial, or a channel or mutex created before New."
-	}
-	return strings.TrimSpace(reason + "\n\n" + stackText)
-}
-
-// diagram draws the unexpected violation, or the whole run if there is none.
-func (r *run) diagram(o outcome.Outcome) []string {
-	s, err := campaign.OpenStored(o.Dir, r.knownLocks)
-	if err != nil {
-		return []string{"no diagram: " + err.Error()}
-	}
-	v := checker.Check(s.History)
-	for _, j := range o.Judgements {
-		if x := v.Result(j.Property); x != nil && !j.AsExpected && x.Outcome == verdict.Violated && x.Witness != nil {
-			return []string{drawDiagram(sequence.ForResult(s.History, x))}
-		}
-	}
-	return []string{drawDiagram(sequence.ForVerdict(s.History, v))}
-}
-
-func drawDiagram(d sequence.Diagram) string {
-	return strings.TrimSpace(sequence.Text(d, sequence.DefaultWidth))
-}
-
-// maxOutput limits how much of the lock's output is shown. The end is the most relevant part.
-const maxOutput = 4000
-
-func lockOutput(output string) []string {
-	if output = strings.TrimSpace(output); output == "" {
-		return nil
-	}
-	return []string{"Output of the lock:\n" + output[max(0, len(output)-maxOutput):]}
-}
-
-// keepsArtifacts reports whether the test runs with -artifacts.
-func keepsArtifacts() bool {
-	f := flag.Lookup("test.artifacts")
-	return f != nil && f.Value.String() == "true"
-}
-
-// keepArtifacts copies a run's folder to the test's artifacts if the test runs with -artifacts. It
-// returns a message for the user.
-func keepArtifacts(t *testing.T, dir string) string {
-	t.Helper()
-	if dir == "" {
-		return ""
-	}
-	if !keepsArtifacts() {
-		return "use -artifacts to save the history and report.html"
-	}
-	target := t.ArtifactDir()
-	if err := os.CopyFS(target, os.DirFS(dir)); err != nil {
-		return "failed to save the history: " + err.Error()
-	}
-	return "history and report.html: " + target
 }

@@ -1,0 +1,276 @@
+package locktest
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/checker/verdict"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+	"lockpick/harness/scenario"
+	"lockpick/reports/sequence"
+	"lockpick/scenarios/campaign"
+	"lockpick/scenarios/outcome"
+)
+
+// report logs a subtest's result. It fails the test if a property was violated or if the run failed,
+// and skips it if the run was inconclusive.
+func (r *run) report(t *testing.T, c choice, o outcome.Outcome, output string) {
+	t.Helper()
+	if o.Code == outcome.ExitOK {
+		t.Log(strings.Join(append(formatJudgments(o.Judgements, outcome.Judgement.Reportable), lockOutput(output)...), "\n"))
+		return
+	}
+	lockErrors, hang := r.readFailures(c, o)
+	if o.Code == outcome.ExitUndecided && o.Error == "" && hang == "" && !o.Verdict.Unplanned {
+		t.Skip(strings.Join(append([]string{explainInconclusive(c, o, lockErrors)}, lockOutput(output)...), "\n\n"))
+	}
+	parts := []string{fmt.Sprintf("%s, seed %d: %s", o.Scenario, o.Seed, c.Claim)}
+	parts = append(parts, formatJudgments(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected && !j.Unresolved() })...)
+	switch {
+	case o.Error != "":
+		parts = append(parts, explainError(o, goroutineStacks(output, packageOf(r.kind.New))))
+	case o.Verdict.Unplanned:
+		parts = append(parts, o.Verdict.Assumption)
+	default:
+		if hang != "" {
+			parts = append(parts, hang)
+		}
+		if lockErrors.count > 0 {
+			parts = append(parts, lockErrors.String())
+		}
+		parts = append(append(parts, r.diagram(o)...), lockOutput(output)...)
+	}
+	for _, reason := range o.RetryReasons {
+		parts = append(parts, "retried after: "+reason)
+	}
+	t.Errorf("\n%s\n\nrun again: %s\n%s", strings.Join(parts, "\n\n"), o.Command, keepArtifacts(t, o.Dir))
+}
+
+// count counts a finished subtest. It must be deferred, because skipping a test ends its goroutine.
+func (r *run) count(t *testing.T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.finished++; t.Skipped() {
+		r.skipped++
+	}
+}
+
+// requireExercise fails the test if all of its subtests were skipped, unless the user selected some
+// of them with -run.
+func (r *run) requireExercise(t *testing.T, numSubtests int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.finished == numSubtests && r.skipped == numSubtests {
+		t.Errorf("all %d subtests were skipped, so the lock was never tested; with -v, each of them prints the reason", numSubtests)
+	}
+}
+
+// explainInconclusive explains why a run says nothing about the lock.
+func explainInconclusive(c choice, o outcome.Outcome, errs lockErrors) string {
+	because := "the run shows nothing"
+	if i := slices.IndexFunc(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected }); i >= 0 {
+		j := o.Judgements[i]
+		because = strings.TrimPrefix(j.Because, "the run is vacuous: ")
+		if j.Got == verdict.NotExercised {
+			because = j.Property + " was not exercised: " + because
+		}
+	}
+	because = strings.TrimSuffix(because, "; run it with --backend process") // a flag of lockpick run
+	switch {
+	case errs.count > 0:
+		return fmt.Sprintf("%v\ninconclusive: %s", errs, because)
+	case slices.ContainsFunc(c.Plan, scenario.IsDuringAcquire):
+		return fmt.Sprintf("this lock does not read Env.Now twice in an acquire (set OwnTime if it calls time.Now), so it never reaches the point %s: %s", client.DuringAcquire, because)
+	}
+	return "inconclusive: " + because
+}
+
+// lockErrors are the errors of acquires that gave up although their clients still wanted the lock.
+type lockErrors struct {
+	count    int            // number of errors
+	tries    int            // most tries of one of these acquires, or 0 if none of them sent a request
+	messages map[string]int // how often each message occurred
+	noGrants bool           // no acquire succeeded
+}
+
+// maxMessages limits the number of different errors that are shown.
+const maxMessages = 3
+
+func (e lockErrors) String() string {
+	text := "Acquire gave up"
+	switch {
+	case e.tries > 1:
+		text += fmt.Sprintf(" after %d tries", e.tries)
+	case e.tries == 1:
+		text += " after 1 try"
+	default:
+		text += " without sending a request to a node"
+	}
+	messages := slices.SortedFunc(maps.Keys(e.messages), func(a, b string) int {
+		return cmp.Or(cmp.Compare(e.messages[b], e.messages[a]), strings.Compare(a, b))
+	})
+	for _, m := range messages[:min(len(messages), maxMessages)] {
+		text += fmt.Sprintf("\n  %d×  %s", e.messages[m], strings.ReplaceAll(m, "\n", "; "))
+	}
+	if n := len(messages) - maxMessages; n > 0 {
+		text += fmt.Sprintf("\n  and %d other messages", n)
+	}
+	if e.tries == 0 && e.noGrants {
+		text += "\nIf the lock passes Settings.Tries to a library: 0 means no limit here, but it may mean no tries there, as in redsync.WithTries(0). Env.ForLibrary converts it."
+	}
+	return text
+}
+
+// readFailures reads the lock's errors from a stored run. hang describes a call of the lock that
+// never returned, or is "".
+func (r *run) readFailures(c choice, o outcome.Outcome) (errs lockErrors, hang string) {
+	s, err := campaign.OpenStored(o.Dir, r.knownLocks)
+	if err != nil {
+		return errs, ""
+	}
+	f := facts.Read(s.History)
+	tries := map[*facts.Session]int{}
+	for _, l := range f.AttemptsByLock() {
+		for _, a := range l.Attempts {
+			tries[a.Session]++
+		}
+	}
+	errs.noGrants, errs.messages = f.Grants == 0, map[string]int{}
+	for s := range f.Sessions() {
+		if ret := s.Acquire.Return; ret != nil && ret.Type == history.Fail && wantsLock(c.Scenario, s) {
+			errs.count++
+			errs.messages[ret.Cause]++
+			errs.tries = max(errs.tries, tries[s])
+		}
+		hang = cmp.Or(hang, describeHang(f, s))
+	}
+	return errs, hang
+}
+
+// wantsLock reports whether a client still wanted the lock when its acquire returned: it had not
+// canceled the acquire, and its time was not up.
+func wantsLock(s scenario.Scenario, x *facts.Session) bool {
+	cancelAfter := s.Workload.CancelAfter
+	for _, c := range s.Clients {
+		if c.Name == x.Client() && c.CancelAfter != nil {
+			cancelAfter = *c.CancelAfter
+		}
+	}
+	isCanceled := cancelAfter > 0 && x.EndedAt-x.CalledAt >= int64(cancelAfter)*9/10 // a client's clock may run fast
+	return !isCanceled && x.EndedAt < int64(cmp.Or(s.Workload.For, s.Limit))
+}
+
+// describeHang describes a call of a session that never returned although its client was neither
+// killed nor paused, or returns "".
+func describeHang(f *facts.Facts, s *facts.Session) string {
+	if _, killed := f.GoneAt[s.Client()]; killed {
+		return ""
+	}
+	for _, op := range append([]facts.Operation{s.Acquire}, slices.Collect(s.Actions())...) {
+		isPaused := slices.ContainsFunc(f.Faults, func(x *facts.Fault) bool {
+			return x.Target == s.Client() && (x.End == nil || x.End.T >= op.Call.T)
+		})
+		isLockCall := slices.Contains([]string{history.OpAcquire, history.OpExtend, history.OpRelease}, op.Call.Op)
+		if op.Return == nil && isLockCall && !isPaused {
+			return fmt.Sprintf("%s's %s, called at %s, never returned, even after its context was canceled", s.Client(), op.Call.Op, facts.Seconds(op.Call.T))
+		}
+	}
+	return ""
+}
+
+// formatJudgments formats the judgments that isWanted selects. Consecutive judgments with the same
+// reason are grouped.
+func formatJudgments(all []outcome.Judgement, isWanted func(outcome.Judgement) bool) (out []string) {
+	var reason string
+	for _, j := range all {
+		if !isWanted(j) || j.ImpliedBy != "" && j.AsExpected {
+			continue
+		}
+		if n := len(out); n > 0 && j.Because == reason {
+			out[n-1] = strings.TrimSuffix(out[n-1], ": "+reason) + "\n"
+		} else {
+			out = append(out, "")
+		}
+		reason = j.Because
+		out[len(out)-1] += j.String() + ": " + reason
+	}
+	return out
+}
+
+// maxErrorLen limits the length of an error's text, because the text may contain an error with a
+// stack for each client.
+const maxErrorLen = 2000
+
+// explainError explains why a run has no result, and includes the stacks of the lock's goroutines.
+func explainError(o outcome.Outcome, stackText string) string {
+	reason, _, _ := strings.Cut(o.Error, "; its stacks are in ")
+	if len(reason) > maxErrorLen {
+		reason = reason[:maxErrorLen] + " …"
+	}
+	if strings.HasPrefix(reason, campaign.TimeoutMessage) {
+		reason += "\nVirtual time advances while all goroutines wait for each other, for timers or for nodes. It stops while a goroutine computes,\n" +
+			"or waits for something outside the simulation: a connection not made with Env.Dial, or a channel or mutex created before New."
+	}
+	return strings.TrimSpace(reason + "\n\n" + stackText)
+}
+
+// diagram draws the unexpected violation, or the whole run if there is none.
+func (r *run) diagram(o outcome.Outcome) []string {
+	s, err := campaign.OpenStored(o.Dir, r.knownLocks)
+	if err != nil {
+		return []string{"no diagram: " + err.Error()}
+	}
+	v := checker.Check(s.History)
+	for _, j := range o.Judgements {
+		if x := v.Result(j.Property); x != nil && !j.AsExpected && x.Outcome == verdict.Violated && x.Witness != nil {
+			return []string{drawDiagram(sequence.ForResult(s.History, x))}
+		}
+	}
+	return []string{drawDiagram(sequence.ForVerdict(s.History, v))}
+}
+
+func drawDiagram(d sequence.Diagram) string {
+	return strings.TrimSpace(sequence.Text(d, sequence.DefaultWidth))
+}
+
+// maxOutput limits how much of the lock's output is shown. The end is the most relevant part.
+const maxOutput = 4000
+
+func lockOutput(output string) []string {
+	if output = strings.TrimSpace(output); output == "" {
+		return nil
+	}
+	return []string{"Output of the lock:\n" + output[max(0, len(output)-maxOutput):]}
+}
+
+// keepsArtifacts reports whether the test runs with -artifacts.
+func keepsArtifacts() bool {
+	f := flag.Lookup("test.artifacts")
+	return f != nil && f.Value.String() == "true"
+}
+
+// keepArtifacts copies a run's folder to the test's artifacts if the test runs with -artifacts. It
+// returns a message for the user.
+func keepArtifacts(t *testing.T, dir string) string {
+	t.Helper()
+	if dir == "" {
+		return ""
+	}
+	if !keepsArtifacts() {
+		return "use -artifacts to save the history and report.html"
+	}
+	target := t.ArtifactDir()
+	if err := os.CopyFS(target, os.DirFS(dir)); err != nil {
+		return "failed to save the history: " + err.Error()
+	}
+	return "history and report.html: " + target
+}
