@@ -3,6 +3,7 @@ package locktest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -11,14 +12,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"lockpick/harness/lock"
+	"lockpick/harness/lock/kinds"
 )
 
 // hostileEnv names the environment variable that selects the lock for TestHostile to run.
 const hostileEnv = "LOCKTEST_HOSTILE"
 
-// hostileLocks are locks that crash a run or make it hang, with the strings expected in the failure.
-// A function name must appear as a frame in the dump.
+// hostileLocks are locks that crash a run, make it hang or never work, with the strings expected in
+// the output. A function name must appear as a frame in the dump.
 var hostileLocks = map[string]struct {
 	acquire    func(ctx context.Context, env lock.Env) (lock.Handle, error)
 	wantOutput []string
@@ -44,17 +48,45 @@ var hostileLocks = map[string]struct {
 	}, []string{"Goexit"}},
 	"never-returns": {func(context.Context, lock.Env) (lock.Handle, error) {
 		return blockForever()
-	}, []string{"the run is vacuous: nobody acquired a lock"}},
+	}, []string{"fault-tolerance violated (unexplained)", "c1's acquire, called at", "never returned, even after its context was canceled"}},
 	"sleeps-for-ever": {func(ctx context.Context, env lock.Env) (lock.Handle, error) {
 		time.Sleep(time.Hour) // in virtual time
 		return nil, ctx.Err()
-	}, []string{"the run is vacuous: nobody acquired a lock"}},
+	}, []string{"fault-tolerance violated (unexplained)", "never returned, even after its context was canceled"}},
 	"always-fails": {func(context.Context, lock.Env) (lock.Handle, error) {
 		return nil, errors.New("the lock needs Redis 9")
-	}, []string{"c1's acquire failed", "times from", "the lock needs Redis 9"}},
+	}, []string{neverWorks, "Acquire gave up without asking a node for the lock", "×  the lock needs Redis 9", "inconclusive: nobody acquired a lock", "as in redsync.WithTries(0)"}},
+	"gives-up": {func(ctx context.Context, env lock.Env) (lock.Handle, error) {
+		return nil, fmt.Errorf("the second reply was %w", askTwice(ctx, env))
+	}, []string{neverWorks, "Acquire gave up after 2 tries", "×  the second reply was redis: nil", "inconclusive: nobody acquired a lock"}},
+	"never-releases": {func(ctx context.Context, env lock.Env) (lock.Handle, error) {
+		l, err := kinds.All["single"].New(env)
+		if err != nil {
+			return nil, err
+		}
+		h, err := l.Acquire(ctx, "lock-1")
+		return neverReleased{h}, err
+	}, []string{"'s release, called at", "never returned, even after its context was canceled"}},
 	"answers-nothing": {func(context.Context, lock.Env) (lock.Handle, error) { return nil, nil },
 		[]string{"panic: runtime error", "client.(*section).acquire("}},
 }
+
+// neverWorks is printed if a lock is exercised in no subtest, so that all of them are skipped.
+const neverWorks = "all 2 subtests were skipped, so the lock was never tested"
+
+// askTwice sets a key and then tries to set it again, as a lock with two tries and a mistake would.
+func askTwice(ctx context.Context, env lock.Env) (err error) {
+	client := redis.NewClient(&redis.Options{Addr: env.Nodes[0].Addr, Dialer: env.Dial, MaxRetries: -1, Protocol: 2, DisableIdentity: true})
+	defer client.Close()
+	for range 2 {
+		err = client.Do(ctx, "SET", "lock-1", env.Token(1), "NX", "PX", env.Settings.TTL.Milliseconds()).Err()
+	}
+	return err
+}
+
+type neverReleased struct{ lock.Handle }
+
+func (neverReleased) Release(context.Context) error { select {} }
 
 func spin() (lock.Handle, error) {
 	for n := 0; ; n++ {
@@ -113,7 +145,8 @@ func TestHostile(t *testing.T) {
 }
 
 // If a lock ends its process or hangs, only its own subtests fail. The failure shows the lock's
-// goroutines.
+// goroutines. If a lock's acquires fail, the subtests are skipped with its errors, and the test fails
+// if all of them are.
 func TestHostileLocksFail(t *testing.T) {
 	for name, h := range hostileLocks {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +154,13 @@ func TestHostileLocksFail(t *testing.T) {
 			cmd := exec.Command(os.Args[0], "-test.run=^TestHostile$", "-test.v")
 			cmd.Env = append(os.Environ(), hostileEnv+"="+name)
 			out, err := cmd.CombinedOutput()
-			for _, want := range append(h.wantOutput, "--- FAIL: TestHostile/baseline/base", "TestHostile/holder-crashes/base", "run again: go test -run '^TestHostile$/^baseline$/^base$'") {
+			want := append(h.wantOutput, "TestHostile/holder-crashes/base", "--- FAIL: TestHostile (")
+			if h.wantOutput[0] == neverWorks {
+				want = append(want, "--- SKIP: TestHostile/baseline/base")
+			} else {
+				want = append(want, "--- FAIL: TestHostile/baseline/base", "run again: go test -run '^TestHostile$/^baseline$/^base$'")
+			}
+			for _, want := range want {
 				if !strings.Contains(string(out), want) {
 					t.Errorf("%v: %q is missing from the output:\n%s", err, want, out)
 				}

@@ -4,47 +4,77 @@
 //
 //	func TestLock(t *testing.T) { locktest.Run(t, kind, locktest.Options{}) }
 //
-// The lock may be in any module. Until lockpick is published, the module needs a copy of it:
+// The lock may be in any module. To keep the dependencies of your module unchanged, put the test into
+// a module of its own, in a folder of yours. In your module's folder, run
 //
-//	go mod edit -require=lockpick@v0.0.0 -replace=lockpick=../lockpick
-//	go mod tidy
+//	mkdir locktest
+//	cd locktest
+//	go mod init example.org/app/locktest
+//	go mod edit -require=example.org/app@v0.0.0 -replace=example.org/app=..
+//	go mod edit -require=lockpick@v0.0.0 -replace=lockpick=../../lockpick
 //
-// testdata/example is a complete example.
+// with the path of your module and that of a copy of lockpick, write the test, and run go mod tidy
+// and go test in the new folder. Your go.mod and go.sum stay as they are, and go test ./... in your
+// module skips the folder. The test uses the newer version of a dependency that your module and
+// lockpick share.
+//
+// testdata/example is a complete example of a lock. redsync_test.go and redislock_test.go show three
+// ways of wrapping a library: with its own settings, with those of the scenario, and with
+// Env.ForLibrary.
 //
 // # The lock
 //
 // New is a lock.Factory. It must connect to the given nodes with Env.Dial, which is the only
 // requirement of the simulation. It should read Env.Now before it sends requests and again when it
-// has the answers, and take its values from Env.Token, so that a seed always produces the same run.
-// Set OwnTime if the lock or its library calls time.Now or time.Sleep, and OwnTokens if it draws
-// its own values. The other fields of Kind describe further properties. Scenarios that need
-// unsupported features are skipped. The simulation skips scenarios with faults that affect only
-// real servers, too.
+// has the answers, and take its values from Env.Token and its delays from Env.Delay, so that a seed
+// always produces the same run. Set OwnTime if the lock or its library calls time.Now or time.Sleep,
+// and OwnTokens if it draws its own values. The other fields of Kind describe further properties.
+// Scenarios that need unsupported features are skipped. The simulation skips scenarios with faults
+// that affect only real servers, too.
 //
 // None of lockpick's own scenarios tests reentrancy. To test it, write a scenario file with
 // workload: {reenter: 2} and list it in Options.Scenarios.
 //
-// Simulated nodes support the commands that locks use. If a command is missing, the failure names
+// Simulated nodes support the commands that locks use. If a command is missing, the result names
 // it. In that case, use real servers (Options.Backend), which support all commands. Some faults
 // affect messages that set, extend or release a lock. lockpick recognizes these messages by their
 // command, or by the effect of their script. If it misclassifies a script, add a first line to the
 // script: -- lockpick:set, -- lockpick:extend or -- lockpick:release. The script's first key must
 // then be the lock's key, and its first argument the value.
 //
+// # Settings
+//
+// Every scenario has its own Settings for the lock, such as its TTL. A lock that doesn't use them
+// has its own TTL, and perhaps a limit on its tries: repeat both in Options.TTL and Options.Tries.
+// Otherwise the scenario expects keys to expire earlier or later than they do.
+//
+// Take care of zeros when you pass Settings to a library. If Tries is 0, Acquire must try until its
+// context is done, but redsync.WithTries(0) never tries, and redislock doesn't retry without a
+// RetryStrategy or after a delay of 0. Obtain of redislock gives up after one TTL, unless its
+// context has a deadline. A Drift of 0 means no margin, also to redsync. Env.ForLibrary replaces each
+// zero that means a default.
+//
 // # Results
 //
 // Each scenario, and each of its variants, is a subtest. It runs in virtual time, together with a
-// comparison run of the same scenario with lockpick's own lock. A failure reports the violated
-// property and its cause, draws the sequence of events, and prints the command to reproduce it. The
-// same seed always produces the same run. With go test -artifacts, the history and report.html are
-// saved in the subtest's ArtifactDir. lockpick show NAME describes a scenario, and lockpick help
-// properties explains the properties. An inconclusive run is a failure, because it demonstrated
-// nothing.
+// comparison run of the same scenario with lockpick's own lock. A subtest fails only if the lock
+// violates a required property, panics, hangs or can't be created, or if the machine fails. The
+// failure reports the violated property and its cause, draws the sequence of events, and prints the
+// command to reproduce it. The same seed always produces the same run, unless the lock draws random
+// numbers itself. With go test -artifacts, the history and report.html are saved in the subtest's
+// ArtifactDir. lockpick show NAME describes a scenario, and lockpick help properties explains the
+// properties.
+//
+// An inconclusive run shows nothing about the lock, for example because no client acquired it. Its
+// subtest is skipped with the reason, which is not a pass. Often the lock gave up: its Acquire
+// returned an error although its client still waited. The reason then includes these errors and the
+// number of tries. If all subtests are skipped, the test fails.
 //
 // The scenario's tier decides what is required of a lock. Tier "every" applies to every lock: its
 // faults hit clients, links, or a few nodes. Tier "quorum" applies to locks that count votes, which
 // means all locks without OneNode. If the scenario has no tier for the lock, or the tier does not
-// require the property, the result is logged and can't fail the test.
+// require the property, the result is logged and can't fail the test. With Options.TTL or Tries,
+// a property is required only if it holds in the comparison run with the same settings.
 //
 // # How it works
 //
@@ -118,9 +148,19 @@ type Options struct {
 	// Scale multiplies all durations on real servers. The default is the scenario's own factor, or
 	// 0.1. A library with fixed delays may need 1.
 	Scale float64
-	Nodes int
-	TTL   time.Duration
+	// TTL is the lock's own TTL, if it doesn't use Settings.TTL: 0 means that it does. It replaces the
+	// TTL in all scenarios, as in lockpick run --set lock.ttl=8s, and is scaled like any duration on
+	// real servers. Scenarios that are invalid with this TTL are skipped. Every lock must have a TTL:
+	// where a library's 0 means keys without expiry, it can't be tested.
+	TTL time.Duration
+	// Tries is the number of tries after which Acquire gives up, if the lock doesn't use
+	// Settings.Tries: 0 means that it does. It replaces Settings.Tries in all scenarios. There, 0 means
+	// no limit, and there is no value for a lock that never tries.
 	Tries int
+	// Nodes is the number of nodes, for a lock that can't use the scenario's number, which is usually
+	// 5; 0 means the scenario's number. Scenarios with a single node keep it, and those that make no
+	// sense with this number are skipped; see lockpick help scenario-format.
+	Nodes int
 	// NoDrift means that the lock has no safety margin for clocks that run fast or slow. In
 	// scenarios with clock drift, nothing is then required of the lock.
 	NoDrift bool
@@ -405,7 +445,7 @@ func (r *run) choice(f scenarios.Found) (choice, error) {
 	switch {
 	case err != nil:
 		if e, ok := errors.AsType[*scenario.Error](err); ok {
-			err = errors.New(e.Message) // its position and hint refer to the file
+			err = errors.New(strings.TrimPrefix(e.Message, "in variant "+f.Variant+": ")) // the position and the hint refer to the file
 		}
 		return c, fmt.Errorf("%sinvalid: %w", r.changedSettings(), err)
 	case len(selected.Skipped) > 0:

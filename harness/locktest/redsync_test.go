@@ -104,7 +104,7 @@ func notHeld(ok bool, err error) error {
 }
 
 func TestRedsync(t *testing.T) {
-	for name := range redsyncOptions {
-		t.Run(name, func(t *testing.T) { locktest.Run(t, redsyncKind(name), locktest.Options{}) })
+	for _, wrapping := range wrappings {
+		t.Run(wrapping, func(t *testing.T) { locktest.Run(t, redsyncKind(wrapping), exampleOptions(t)) })
 	}
 }

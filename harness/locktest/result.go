@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"lockpick/checker"
 	"lockpick/checker/verdict"
@@ -29,9 +30,9 @@ func (r *run) report(t *testing.T, c choice, o outcome.Outcome, output string) {
 		t.Log(strings.Join(append(formatJudgments(o.Judgements, outcome.Judgement.Reportable), lockOutput(output)...), "\n"))
 		return
 	}
-	lockErrors, hang := r.readFailures(c, o)
-	if o.Code == outcome.ExitUndecided && o.Error == "" && hang == "" && !o.Verdict.Unplanned {
-		t.Skip(strings.Join(append([]string{explainInconclusive(c, o, lockErrors)}, lockOutput(output)...), "\n\n"))
+	b := r.readBehavior(c, o)
+	if o.Code == outcome.ExitUndecided && o.Error == "" && b.hang == "" && !o.Verdict.Unplanned {
+		t.Skip(strings.Join(append([]string{explainInconclusive(c, o, b)}, lockOutput(output)...), "\n\n"))
 	}
 	parts := []string{fmt.Sprintf("%s, seed %d: %s", o.Scenario, o.Seed, c.Claim)}
 	parts = append(parts, formatJudgments(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected && !j.Unresolved() })...)
@@ -41,13 +42,7 @@ func (r *run) report(t *testing.T, c choice, o outcome.Outcome, output string) {
 	case o.Verdict.Unplanned:
 		parts = append(parts, o.Verdict.Assumption)
 	default:
-		if hang != "" {
-			parts = append(parts, hang)
-		}
-		if lockErrors.count > 0 {
-			parts = append(parts, lockErrors.String())
-		}
-		parts = append(append(parts, r.diagram(o)...), lockOutput(output)...)
+		parts = append(slices.Concat(parts, b.describe(), r.diagram(o)), lockOutput(output)...)
 	}
 	for _, reason := range o.RetryReasons {
 		parts = append(parts, "retried after: "+reason)
@@ -75,7 +70,7 @@ func (r *run) requireExercise(t *testing.T, numSubtests int) {
 }
 
 // explainInconclusive explains why a run says nothing about the lock.
-func explainInconclusive(c choice, o outcome.Outcome, errs lockErrors) string {
+func explainInconclusive(c choice, o outcome.Outcome, b behavior) string {
 	because := "the run shows nothing"
 	if i := slices.IndexFunc(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected }); i >= 0 {
 		j := o.Judgements[i]
@@ -85,57 +80,70 @@ func explainInconclusive(c choice, o outcome.Outcome, errs lockErrors) string {
 		}
 	}
 	because = strings.TrimSuffix(because, "; run it with --backend process") // a flag of lockpick run
-	switch {
-	case errs.count > 0:
-		return fmt.Sprintf("%v\ninconclusive: %s", errs, because)
-	case slices.ContainsFunc(c.Plan, scenario.IsDuringAcquire):
-		return fmt.Sprintf("this lock does not read Env.Now twice in an acquire (set OwnTime if it calls time.Now), so it never reaches the point %s: %s", client.DuringAcquire, because)
+	if b.gaveUp == 0 && slices.ContainsFunc(c.Plan, scenario.IsDuringAcquire) {
+		because = fmt.Sprintf("this lock does not read Env.Now twice in an acquire (set OwnTime if it calls time.Now), so it never reaches the point %s: %s", client.DuringAcquire, because)
 	}
-	return "inconclusive: " + because
+	return strings.Join(append(b.describe(), "inconclusive: "+because), "\n")
 }
 
-// lockErrors are the errors of acquires that gave up although their clients still wanted the lock.
-type lockErrors struct {
-	count    int            // number of errors
-	tries    int            // most tries of one of these acquires, or 0 if none of them sent a request
-	messages map[string]int // how often each message occurred
+// behavior is what a history shows of the lock besides violations.
+type behavior struct {
+	gaveUp   int            // acquires that returned an error although their clients still wanted the lock
+	tries    int            // most tries of one of these acquires, or 0 if none of them asked a node
+	messages map[string]int // how often each error occurred
 	noGrants bool           // no acquire succeeded
+	hang     string         // a call that never returned, or ""
+	ttl      time.Duration  // the keys' TTL if it isn't the scenario's, or 0
+	wantTTL  time.Duration  // the scenario's TTL
 }
 
 // maxMessages limits the number of different errors that are shown.
 const maxMessages = 3
 
-func (e lockErrors) String() string {
+// describe returns a paragraph about each aspect that the user should know.
+func (b behavior) describe() (out []string) {
+	if b.hang != "" {
+		out = append(out, b.hang)
+	}
+	if b.gaveUp > 0 {
+		out = append(out, b.describeErrors())
+	}
+	if b.ttl != 0 {
+		out = append(out, fmt.Sprintf("The lock set its keys with a TTL of %v, but here a TTL of %v is expected. A lock with a TTL of its own needs Options.TTL.", b.ttl, b.wantTTL))
+	}
+	return out
+}
+
+func (b behavior) describeErrors() string {
 	text := "Acquire gave up"
 	switch {
-	case e.tries > 1:
-		text += fmt.Sprintf(" after %d tries", e.tries)
-	case e.tries == 1:
+	case b.tries > 1:
+		text += fmt.Sprintf(" after %d tries", b.tries)
+	case b.tries == 1:
 		text += " after 1 try"
 	default:
-		text += " without sending a request to a node"
+		text += " without asking a node for the lock"
 	}
-	messages := slices.SortedFunc(maps.Keys(e.messages), func(a, b string) int {
-		return cmp.Or(cmp.Compare(e.messages[b], e.messages[a]), strings.Compare(a, b))
+	messages := slices.SortedFunc(maps.Keys(b.messages), func(x, y string) int {
+		return cmp.Or(cmp.Compare(b.messages[y], b.messages[x]), strings.Compare(x, y))
 	})
 	for _, m := range messages[:min(len(messages), maxMessages)] {
-		text += fmt.Sprintf("\n  %d×  %s", e.messages[m], strings.ReplaceAll(m, "\n", "; "))
+		text += fmt.Sprintf("\n  %d×  %s", b.messages[m], shorten(strings.ReplaceAll(m, "\n", "; ")))
 	}
 	if n := len(messages) - maxMessages; n > 0 {
-		text += fmt.Sprintf("\n  and %d other messages", n)
+		text += fmt.Sprintf("\n  and %d more", n)
 	}
-	if e.tries == 0 && e.noGrants {
-		text += "\nIf the lock passes Settings.Tries to a library: 0 means no limit here, but it may mean no tries there, as in redsync.WithTries(0). Env.ForLibrary converts it."
+	if b.tries == 0 && b.noGrants {
+		text += "\nIf the lock passes Settings.Tries to a library: 0 means no limit here, but may mean no tries there, as in redsync.WithTries(0). Env.ForLibrary converts it."
 	}
 	return text
 }
 
-// readFailures reads the lock's errors from a stored run. hang describes a call of the lock that
-// never returned, or is "".
-func (r *run) readFailures(c choice, o outcome.Outcome) (errs lockErrors, hang string) {
+// readBehavior reads a stored run.
+func (r *run) readBehavior(c choice, o outcome.Outcome) (b behavior) {
 	s, err := campaign.OpenStored(o.Dir, r.knownLocks)
 	if err != nil {
-		return errs, ""
+		return b
 	}
 	f := facts.Read(s.History)
 	tries := map[*facts.Session]int{}
@@ -144,16 +152,41 @@ func (r *run) readFailures(c choice, o outcome.Outcome) (errs lockErrors, hang s
 			tries[a.Session]++
 		}
 	}
-	errs.noGrants, errs.messages = f.Grants == 0, map[string]int{}
+	b.noGrants, b.messages = f.Grants == 0, map[string]int{}
 	for s := range f.Sessions() {
 		if ret := s.Acquire.Return; ret != nil && ret.Type == history.Fail && wantsLock(c.Scenario, s) {
-			errs.count++
-			errs.messages[ret.Cause]++
-			errs.tries = max(errs.tries, tries[s])
+			b.gaveUp++
+			b.messages[ret.Cause]++
+			b.tries = max(b.tries, tries[s])
 		}
-		hang = cmp.Or(hang, describeHang(f, s))
+		b.hang = cmp.Or(b.hang, describeHang(f, s))
 	}
-	return errs, hang
+	if ttl := medianTTL(f); ttl != 0 && (ttl-f.Params.TTL).Abs() > f.Params.TTL/100+ttlTolerance {
+		b.ttl, b.wantTTL = ttl.Round(ttlTolerance), f.Params.TTL
+	}
+	return b
+}
+
+// ttlTolerance is how much later a node may set a key than the history says.
+const ttlTolerance = 20 * time.Millisecond
+
+// medianTTL returns the median TTL of the keys that clients set, or 0 if it is unknown because keys
+// had no expiry or clocks were wrong.
+func medianTTL(f *facts.Facts) time.Duration {
+	if slices.ContainsFunc(f.Faults, (*facts.Fault).ChangesClock) {
+		return 0
+	}
+	var all []time.Duration
+	for _, e := range f.Events {
+		if l := e.Life; l != nil && l.Kind == history.KeySet && l.Expiry != 0 {
+			all = append(all, time.Duration(l.Expiry-f.Params.Epoch-e.T))
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
 }
 
 // wantsLock reports whether a client still wanted the lock when its acquire returned: it had not
@@ -210,12 +243,17 @@ func formatJudgments(all []outcome.Judgement, isWanted func(outcome.Judgement) b
 // stack for each client.
 const maxErrorLen = 2000
 
+func shorten(text string) string {
+	if len(text) > maxErrorLen {
+		return text[:maxErrorLen] + " …"
+	}
+	return text
+}
+
 // explainError explains why a run has no result, and includes the stacks of the lock's goroutines.
 func explainError(o outcome.Outcome, stackText string) string {
 	reason, _, _ := strings.Cut(o.Error, "; its stacks are in ")
-	if len(reason) > maxErrorLen {
-		reason = reason[:maxErrorLen] + " …"
-	}
+	reason = shorten(reason)
 	if strings.HasPrefix(reason, campaign.TimeoutMessage) {
 		reason += "\nVirtual time advances while all goroutines wait for each other, for timers or for nodes. It stops while a goroutine computes,\n" +
 			"or waits for something outside the simulation: a connection not made with Env.Dial, or a channel or mutex created before New."
