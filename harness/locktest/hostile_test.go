@@ -59,6 +59,9 @@ var hostileLocks = map[string]struct {
 	"gives-up": {func(ctx context.Context, env lock.Env) (lock.Handle, error) {
 		return nil, fmt.Errorf("the second reply was %w", askTwice(ctx, env))
 	}, []string{neverWorks, "Acquire gave up after 2 tries", "×  the second reply was redis: nil", "inconclusive: nobody acquired a lock"}},
+	"needs-a-rare-command": {func(ctx context.Context, env lock.Env) (lock.Handle, error) {
+		return nil, runCommand(ctx, env, "GEOADD", "lock-1", 1, 2, "c1")
+	}, []string{neverWorks, "inconclusive: the simulated n1 does not support GEOADD; use real servers: Options.Backend"}},
 	"never-releases": {func(ctx context.Context, env lock.Env) (lock.Handle, error) {
 		l, err := kinds.All["single"].New(env)
 		if err != nil {
@@ -76,12 +79,16 @@ const neverWorks = "all 2 subtests were skipped, so the lock was never tested"
 
 // askTwice sets a key and then tries to set it again, as a lock with two tries and a mistake would.
 func askTwice(ctx context.Context, env lock.Env) (err error) {
-	client := redis.NewClient(&redis.Options{Addr: env.Nodes[0].Addr, Dialer: env.Dial, MaxRetries: -1, Protocol: 2, DisableIdentity: true})
-	defer client.Close()
 	for range 2 {
-		err = client.Do(ctx, "SET", "lock-1", env.Token(1), "NX", "PX", env.Settings.TTL.Milliseconds()).Err()
+		err = runCommand(ctx, env, "SET", "lock-1", env.Token(1), "NX", "PX", env.Settings.TTL.Milliseconds())
 	}
 	return err
+}
+
+func runCommand(ctx context.Context, env lock.Env, args ...any) error {
+	client := redis.NewClient(&redis.Options{Addr: env.Nodes[0].Addr, Dialer: env.Dial, MaxRetries: -1, Protocol: 2, DisableIdentity: true})
+	defer client.Close()
+	return client.Do(ctx, args...).Err()
 }
 
 type neverReleased struct{ lock.Handle }

@@ -9,12 +9,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/harness/lock"
 	"lockpick/harness/locktest"
 )
 
 // wrappings are three ways in which a test may choose a library's settings: its own, those of the
 // scenario, and those of Env.ForLibrary.
 var wrappings = []string{"own", "settings", "library"}
+
+// driverOptions returns the options of go-redis: those of production, or without retries, which come
+// after random delays, so that two runs with the same seed would differ.
+func driverOptions(env lock.Env, n lock.Node, wrapping string) *redis.Options {
+	o := &redis.Options{Addr: n.Addr, Dialer: env.Dial, ContextTimeoutEnabled: true}
+	if wrapping != "own" {
+		o.MaxRetries = -1
+	}
+	return o
+}
 
 var (
 	exampleFlag   = flag.String("example", "", "run the examples with these options: default, production, three-nodes or one-try")

@@ -18,7 +18,7 @@
 // module skips the folder. The test uses the newer version of a dependency that your module and
 // lockpick share.
 //
-// testdata/example is a complete example of a lock. redsync_test.go and redislock_test.go show three
+// testdata/app is a module with such a test, and testdata/example is a complete example of a lock. redsync_test.go and redislock_test.go show three
 // ways of wrapping a library: with its own settings, with those of the scenario, and with
 // Env.ForLibrary.
 //
@@ -104,7 +104,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -148,14 +147,14 @@ type Options struct {
 	// Scale multiplies all durations on real servers. The default is the scenario's own factor, or
 	// 0.1. A library with fixed delays may need 1.
 	Scale float64
-	// TTL is the lock's own TTL, if it doesn't use Settings.TTL: 0 means that it does. It replaces the
-	// TTL in all scenarios, as in lockpick run --set lock.ttl=8s, and is scaled like any duration on
-	// real servers. Scenarios that are invalid with this TTL are skipped. Every lock must have a TTL:
-	// where a library's 0 means keys without expiry, it can't be tested.
+	// TTL replaces Settings.TTL in all scenarios, as in lockpick run --set lock.ttl=8s. Set it if the
+	// lock has a TTL of its own. On real servers it is scaled, so such a lock needs a Scale of 1.
+	// Scenarios that are invalid with this TTL are skipped. 0 means the scenario's TTL. It never means
+	// a key without expiry, as in some libraries: every scenario expects keys to expire.
 	TTL time.Duration
-	// Tries is the number of tries after which Acquire gives up, if the lock doesn't use
-	// Settings.Tries: 0 means that it does. It replaces Settings.Tries in all scenarios. There, 0 means
-	// no limit, and there is no value for a lock that never tries.
+	// Tries replaces Settings.Tries in all scenarios. Set it if the lock's Acquire always gives up
+	// after a number of tries. 0 means the scenario's value, which usually is 0, too: in Settings, that
+	// means no limit. It never means no try at all, as in some libraries.
 	Tries int
 	// Nodes is the number of nodes, for a lock that can't use the scenario's number, which is usually
 	// 5; 0 means the scenario's number. Scenarios with a single node keep it, and those that make no
@@ -213,8 +212,7 @@ type run struct {
 	capabilities      campaign.Capabilities
 	workers           campaign.Workers
 	hungRuns          atomic.Int32
-	mu                sync.Mutex
-	finished, skipped int // number of subtests
+	finished, skipped atomic.Int32 // number of subtests
 	storeDir          string
 }
 
@@ -230,9 +228,9 @@ func (r *run) complete() error {
 	case r.Seeds < 0 || r.Nodes < 0 || r.Scale < 0 || r.Patience < 0:
 		return fmt.Errorf("an option is negative: %+v", r.Options)
 	case r.TTL < 0:
-		return fmt.Errorf("option TTL is %v: 0 means the scenario's TTL. In some libraries, 0 or less means a key without expiry, which locktest can't test: in every scenario, keys expire", r.TTL)
+		return fmt.Errorf("option TTL is %v: use the lock's TTL, or 0 for the scenario's. In some libraries, 0 or less means a key without expiry, but every scenario expects keys to expire", r.TTL)
 	case r.Tries < 0:
-		return fmt.Errorf("option Tries is %d: 0 means the scenario's number, usually no limit. In some libraries, 0 or less means no tries or no limit: set Tries to the number of tries after which Acquire gives up, or to 0 if it tries until its context is done", r.Tries)
+		return fmt.Errorf("option Tries is %d: use the number of tries after which Acquire gives up, or 0 for the scenario's number, usually no limit. In some libraries, 0 or less means no try, or no limit", r.Tries)
 	case r.Nodes > scenario.MaxNodes:
 		return fmt.Errorf("option Nodes is %d: use at most %d", r.Nodes, scenario.MaxNodes)
 	case r.Backend != Simulation && r.Backend != Servers:
@@ -447,7 +445,7 @@ func (r *run) choice(f scenarios.Found) (choice, error) {
 		if e, ok := errors.AsType[*scenario.Error](err); ok {
 			err = errors.New(strings.TrimPrefix(e.Message, "in variant "+f.Variant+": ")) // the position and the hint refer to the file
 		}
-		return c, fmt.Errorf("%sinvalid: %w", r.changedSettings(), err)
+		return c, fmt.Errorf("invalid%s: %w", r.describeChanges(), err)
 	case len(selected.Skipped) > 0:
 		c.skipReason = selected.Skipped[0].Reason.Error()
 		return c, nil
@@ -476,21 +474,25 @@ func (r *run) overrides() (out []string) {
 	return out
 }
 
-// changedSettings lists the options that change scenarios, followed by a verb; or it returns "".
-func (r *run) changedSettings() string {
-	var names []string
-	for _, o := range []struct {
-		name, value string
-		isSet       bool
-	}{{"TTL", r.TTL.String(), r.TTL != 0}, {"Tries", strconv.Itoa(r.Tries), r.Tries != 0}, {"Nodes", strconv.Itoa(r.Nodes), r.Nodes != 0}, {"Scale", fmt.Sprint(r.Scale), r.Scale != 0}} {
-		if o.isSet {
-			names = append(names, o.name+" "+o.value)
-		}
+// describeChanges lists the options that change scenarios.
+func (r *run) describeChanges() string {
+	var changes []string
+	if r.TTL != 0 {
+		changes = append(changes, fmt.Sprintf("TTL %v", r.TTL))
 	}
-	if len(names) == 0 {
+	if r.Tries != 0 {
+		changes = append(changes, fmt.Sprintf("Tries %d", r.Tries))
+	}
+	if r.Nodes != 0 {
+		changes = append(changes, fmt.Sprintf("Nodes %d", r.Nodes))
+	}
+	if r.Scale != 0 {
+		changes = append(changes, fmt.Sprintf("Scale %g", r.Scale))
+	}
+	if len(changes) == 0 {
 		return ""
 	}
-	return "with " + strings.Join(names, ", ") + " it is "
+	return " with " + strings.Join(changes, ", ")
 }
 
 // withoutDriftFaults returns the scenario for a lock without a margin for clock drift. In the

@@ -17,8 +17,8 @@ import (
 
 // redislockSettings are three ways to choose the TTL and the retries of redislock.
 var redislockSettings = map[string]func(lock.Env) (ttl time.Duration, retries func() redislock.RetryStrategy, err error){
-	// As in production, whatever the scenario's settings are. The test sets Options.TTL and Tries to
-	// the same values.
+	// As in production, whatever the scenario's settings are. The test repeats them in Options.TTL and
+	// Tries.
 	"own": func(lock.Env) (time.Duration, func() redislock.RetryStrategy, error) {
 		return 8 * time.Second, func() redislock.RetryStrategy {
 			return redislock.LimitRetry(redislock.LinearBackoff(100*time.Millisecond), 31)
@@ -62,7 +62,7 @@ func redislockKind(name string) lock.Kind {
 			if err != nil {
 				return nil, err
 			}
-			client := redis.NewClient(&redis.Options{Addr: env.Nodes[0].Addr, Dialer: env.Dial, ContextTimeoutEnabled: true})
+			client := redis.NewClient(driverOptions(env, env.Nodes[0], name))
 			return &redislockLock{client, redislock.New(client), ttl, retries}, nil
 		}}
 }
@@ -76,7 +76,8 @@ type redislockLock struct {
 
 func (l *redislockLock) Close() error { return l.client.Close() }
 
-// Acquire computes the deadline from the start of the last try, because redislock has none.
+// Acquire computes the deadline from the start of the last try, because redislock has none. If ctx has
+// no deadline, redislock gives up after one TTL.
 func (l *redislockLock) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	start, retries := time.Now(), l.retries()
 	held, err := l.locker.Obtain(ctx, key, l.ttl, &redislock.Options{RetryStrategy: strategy(func() time.Duration {

@@ -18,14 +18,15 @@ import (
 	"lockpick/harness/locktest"
 )
 
-// redsyncOptions are the three ways to choose the options of redsync's mutexes.
+// redsyncOptions are three ways to choose the options of redsync's mutexes.
 var redsyncOptions = map[string]func(lock.Env) ([]redsync.Option, error){
-	// As in production, whatever the scenario's settings are. Set Options.TTL to the same expiry.
+	// As in production, whatever the scenario's settings are. The test repeats them in Options.TTL and
+	// Tries. The delays are random, so two runs with the same seed may differ.
 	"own": func(lock.Env) ([]redsync.Option, error) {
 		return []redsync.Option{redsync.WithExpiry(8 * time.Second), redsync.WithTries(32)}, nil
 	},
-	// From the settings of the scenario. Settings.Tries is 0 if there is no limit, but
-	// redsync.WithTries(0) never tries.
+	// From the scenario's settings. Tries is 0 if there is no limit, but redsync.WithTries(0) never
+	// tries.
 	"settings": func(env lock.Env) ([]redsync.Option, error) {
 		s := env.Settings
 		if s.Tries == 0 {
@@ -33,13 +34,14 @@ var redsyncOptions = map[string]func(lock.Env) ([]redsync.Option, error){
 		}
 		return fromSettings(env, s), nil
 	},
-	// ForLibrary makes the conversions, and rejects settings that libraries don't support.
+	// ForLibrary sets the values that the scenario leaves to the lock.
 	"library": func(env lock.Env) ([]redsync.Option, error) {
 		s, err := env.ForLibrary("redsync", "nodes", "use multiplexed")
 		return fromSettings(env, s), err
 	},
 }
 
+// fromSettings returns options with delays and values that a seed always reproduces.
 func fromSettings(env lock.Env, s lock.Settings) []redsync.Option {
 	var delays, tokens atomic.Int64
 	return []redsync.Option{
@@ -58,10 +60,10 @@ func redsyncKind(name string) lock.Kind {
 			if err != nil {
 				return nil, err
 			}
-			l := &redsyncLock{options: options}
+			l := &redsyncLock{options: options, quorum: len(env.Nodes)/2 + 1}
 			var pools []rsredis.Pool
 			for _, n := range env.Nodes {
-				client := redis.NewClient(&redis.Options{Addr: n.Addr, Dialer: env.Dial, ContextTimeoutEnabled: true})
+				client := redis.NewClient(driverOptions(env, n, name))
 				l.Clients, pools = append(l.Clients, client), append(pools, goredis.NewPool(client))
 			}
 			l.redsync = redsync.New(pools...)
@@ -73,6 +75,7 @@ type redsyncLock struct {
 	lock.Clients[*redis.Client]
 	redsync *redsync.Redsync
 	options []redsync.Option
+	quorum  int
 }
 
 func (l *redsyncLock) Acquire(ctx context.Context, key string) (lock.Handle, error) {
@@ -80,27 +83,47 @@ func (l *redsyncLock) Acquire(ctx context.Context, key string) (lock.Handle, err
 	if err := m.LockContext(ctx); err != nil {
 		return nil, err
 	}
-	return redsyncHandle{m}, nil
+	return redsyncHandle{m, l.quorum}, nil
 }
 
-type redsyncHandle struct{ *redsync.Mutex }
+type redsyncHandle struct {
+	*redsync.Mutex
+	quorum int
+}
 
 func (h redsyncHandle) Deadline() time.Time               { return h.Until() }
 func (h redsyncHandle) Token() string                     { return h.Value() }
-func (h redsyncHandle) Release(ctx context.Context) error { return notHeld(h.UnlockContext(ctx)) }
-func (h redsyncHandle) Extend(ctx context.Context) error  { return notHeld(h.ExtendContext(ctx)) }
+func (h redsyncHandle) Release(ctx context.Context) error { return h.convert(h.UnlockContext(ctx)) }
+func (h redsyncHandle) Extend(ctx context.Context) error  { return h.convert(h.ExtendContext(ctx)) }
 
-// notHeld converts a result of redsync, whose errors say that the lock is held by somebody else, or
-// by nobody.
-func notHeld(ok bool, err error) error {
-	_, taken := errors.AsType[*redsync.ErrTaken](err)
+// convert converts a result of redsync. The lock is definitely not held if a quorum of nodes says so.
+func (h redsyncHandle) convert(ok bool, err error) error {
 	switch {
 	case ok:
 		return nil
-	case taken || errors.Is(err, redsync.ErrLockAlreadyExpired):
+	case countRefusals(err) >= h.quorum:
 		return fmt.Errorf("%w: %w", lock.ErrNotHeld, err)
 	}
 	return errors.Join(redsync.ErrFailed, err)
+}
+
+// countRefusals counts the nodes on which the key is missing or has another value.
+func countRefusals(err error) (n int) {
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			n += countRefusals(part)
+		}
+	case *redsync.ErrTaken:
+		n = len(e.Nodes)
+	case *redsync.ErrNodeTaken:
+		n = 1
+	default:
+		if err == redsync.ErrLockAlreadyExpired {
+			n = 1
+		}
+	}
+	return n
 }
 
 func TestRedsync(t *testing.T) {

@@ -32,7 +32,11 @@ func (r *run) report(t *testing.T, c choice, o outcome.Outcome, output string) {
 	}
 	b := r.readBehavior(c, o)
 	if o.Code == outcome.ExitUndecided && o.Error == "" && b.hang == "" && !o.Verdict.Unplanned {
-		t.Skip(strings.Join(append([]string{explainInconclusive(c, o, b)}, lockOutput(output)...), "\n\n"))
+		parts := append([]string{explainInconclusive(c, o, b)}, lockOutput(output)...)
+		if keepsArtifacts() {
+			parts = append(parts, keepArtifacts(t, o.Dir))
+		}
+		t.Skip(strings.Join(parts, "\n\n"))
 	}
 	parts := []string{fmt.Sprintf("%s, seed %d: %s", o.Scenario, o.Seed, c.Claim)}
 	parts = append(parts, formatJudgments(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected && !j.Unresolved() })...)
@@ -52,19 +56,15 @@ func (r *run) report(t *testing.T, c choice, o outcome.Outcome, output string) {
 
 // count counts a finished subtest. It must be deferred, because skipping a test ends its goroutine.
 func (r *run) count(t *testing.T) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.finished++; t.Skipped() {
-		r.skipped++
+	if r.finished.Add(1); t.Skipped() {
+		r.skipped.Add(1)
 	}
 }
 
 // requireExercise fails the test if all of its subtests were skipped, unless the user selected some
 // of them with -run.
 func (r *run) requireExercise(t *testing.T, numSubtests int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.finished == numSubtests && r.skipped == numSubtests {
+	if n := int32(numSubtests); r.finished.Load() == n && r.skipped.Load() == n {
 		t.Errorf("all %d subtests were skipped, so the lock was never tested; with -v, each of them prints the reason", numSubtests)
 	}
 }
@@ -79,7 +79,7 @@ func explainInconclusive(c choice, o outcome.Outcome, b behavior) string {
 			because = j.Property + " was not exercised: " + because
 		}
 	}
-	because = strings.TrimSuffix(because, "; run it with --backend process") // a flag of lockpick run
+	because = strings.Replace(because, "run it with --backend process", "use real servers: Options.Backend", 1) // that is a flag of lockpick run
 	if b.gaveUp == 0 && slices.ContainsFunc(c.Plan, scenario.IsDuringAcquire) {
 		because = fmt.Sprintf("this lock does not read Env.Now twice in an acquire (set OwnTime if it calls time.Now), so it never reaches the point %s: %s", client.DuringAcquire, because)
 	}
@@ -91,7 +91,7 @@ type behavior struct {
 	gaveUp   int            // acquires that returned an error although their clients still wanted the lock
 	tries    int            // most tries of one of these acquires, or 0 if none of them asked a node
 	messages map[string]int // how often each error occurred
-	noGrants bool           // no acquire succeeded
+	noTries  bool           // no acquire asked a node for the lock, so perhaps a 0 has been misunderstood
 	hang     string         // a call that never returned, or ""
 	ttl      time.Duration  // the keys' TTL if it isn't the scenario's, or 0
 	wantTTL  time.Duration  // the scenario's TTL
@@ -133,7 +133,7 @@ func (b behavior) describeErrors() string {
 	if n := len(messages) - maxMessages; n > 0 {
 		text += fmt.Sprintf("\n  and %d more", n)
 	}
-	if b.tries == 0 && b.noGrants {
+	if b.noTries {
 		text += "\nIf the lock passes Settings.Tries to a library: 0 means no limit here, but may mean no tries there, as in redsync.WithTries(0). Env.ForLibrary converts it."
 	}
 	return text
@@ -152,7 +152,8 @@ func (r *run) readBehavior(c choice, o outcome.Outcome) (b behavior) {
 			tries[a.Session]++
 		}
 	}
-	b.noGrants, b.messages = f.Grants == 0, map[string]int{}
+	b.messages = map[string]int{}
+	b.noTries = len(tries) == 0 && len(f.UnsupportedCommands) == 0
 	for s := range f.Sessions() {
 		if ret := s.Acquire.Return; ret != nil && ret.Type == history.Fail && wantsLock(c.Scenario, s) {
 			b.gaveUp++
