@@ -14,8 +14,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
 )
 
 // hostileEnv names the environment variable that selects the lock for TestHostile to run.
@@ -48,11 +51,11 @@ var hostileLocks = map[string]struct {
 	}, []string{"Goexit"}},
 	"never-returns": {func(context.Context, lock.Env) (lock.Handle, error) {
 		return blockForever()
-	}, []string{"fault-tolerance violated (unexplained)", "c1's acquire, called at", "never returned, even after its context was canceled"}},
+	}, []string{"fault-tolerance violated (unexplained)", "c1's acquire, called at", "had not returned when the run ended, although its context was canceled"}},
 	"sleeps-for-ever": {func(ctx context.Context, env lock.Env) (lock.Handle, error) {
 		time.Sleep(time.Hour) // in virtual time
 		return nil, ctx.Err()
-	}, []string{"fault-tolerance violated (unexplained)", "never returned, even after its context was canceled"}},
+	}, []string{"fault-tolerance violated (unexplained)", "had not returned when the run ended, although its context was canceled"}},
 	"always-fails": {func(context.Context, lock.Env) (lock.Handle, error) {
 		return nil, errors.New("the lock needs Redis 9")
 	}, []string{neverWorks, "Acquire gave up without asking a node for the lock", "×  the lock needs Redis 9", "inconclusive: nobody acquired a lock", "as in redsync.WithTries(0)"}},
@@ -69,7 +72,7 @@ var hostileLocks = map[string]struct {
 		}
 		h, err := l.Acquire(ctx, "lock-1")
 		return neverReleased{h}, err
-	}, []string{"'s release, called at", "never returned, even after its context was canceled"}},
+	}, []string{"'s release, called at", "had not returned when the run ended, although its context was canceled"}},
 	"answers-nothing": {func(context.Context, lock.Env) (lock.Handle, error) { return nil, nil },
 		[]string{"panic: runtime error", "client.(*section).acquire("}},
 }
@@ -173,5 +176,45 @@ func TestHostileLocksFail(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// If the user selects a subtest that is skipped, the test passes.
+func TestSelectedSubtestMayBeSkipped(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "-test.run=^TestHostile$/^baseline$", "-test.v")
+	cmd.Env = append(os.Environ(), hostileEnv+"=always-fails")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- SKIP: TestHostile/baseline/base") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// An acquire that fails because its client cancels it, or because the client's time is up, has not
+// given up.
+func TestWantsLock(t *testing.T) {
+	never := time.Duration(0)
+	s := scenario.Scenario{Limit: time.Minute, Clients: []scenario.Client{{Name: "c1"}, {Name: "c2", CancelAfter: &never}}}
+	s.Workload.CancelAfter = 2 * time.Second
+	for _, tt := range []struct {
+		client string
+		from   time.Duration
+		to     time.Duration
+		want   bool
+	}{
+		{"c1", time.Second, 2 * time.Second, true},
+		{"c1", time.Second, 3 * time.Second, false},
+		{"c1", time.Second, 2900 * time.Millisecond, false}, // its clock is fast
+		{"c2", time.Second, 10 * time.Second, true},
+		{"c2", time.Second, time.Minute, false},
+		{"c1", 59 * time.Second, time.Minute, false},
+	} {
+		x := &facts.Session{Acquire: facts.Operation{Call: &history.Event{Process: tt.client}}, CalledAt: int64(tt.from), EndedAt: int64(tt.to)}
+		if got := wantsLock(s, x); got != tt.want {
+			t.Errorf("%s from %v to %v: %v", tt.client, tt.from, tt.to, got)
+		}
+	}
+	s.Workload.For = 30 * time.Second
+	if x := (&facts.Session{Acquire: facts.Operation{Call: &history.Event{Process: "c2"}}, EndedAt: int64(30 * time.Second)}); wantsLock(s, x) {
+		t.Error("an acquire that ends with the workload has given up")
 	}
 }

@@ -37,7 +37,7 @@ var (
 // exampleOptions returns the options for TestRedsync and TestRedislock, which fail because these
 // libraries violate properties. To run them:
 //
-//	go test ./harness/locktest -run TestRedsync -example production
+//	go test ./harness/locktest -run TestRedsync -example=production
 func exampleOptions(t *testing.T) (o locktest.Options) {
 	switch *exampleFlag {
 	case "":
@@ -93,8 +93,9 @@ var violationPattern = regexp.MustCompile(`(?m)^ +[a-z-]+ violated \([a-z-]+( at
 var confusingPattern = regexp.MustCompile(`inconclusive|vacuous|tried to acquire a lock|not available|usage|hint:`)
 
 // checkExample runs all examples and checks that each failure shows a violation, and nothing that
-// distracts from it. If a lock gave up, an inconclusive run says so. It returns how many subtests
-// passed, failed and were skipped.
+// distracts from it. If a lock gave up, an inconclusive run says so. If its TTL is not the expected
+// one, each result says so. It returns how many subtests passed, failed and were skipped, and how many
+// results mention a TTL.
 func checkExample(t *testing.T, example, scenarios string) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
@@ -113,6 +114,12 @@ func checkExample(t *testing.T, example, scenarios string) map[string]int {
 		case strings.Contains(text, "gave up") && !regexp.MustCompile(`Acquire gave up after \d+ tr(y|ies)\n +\d+×  \S`).MatchString(text):
 			t.Errorf("%s doesn't say after how many tries the lock gave up, and why:\n%s", name, text)
 		}
+		if strings.Contains(text, "needs Options.TTL") {
+			counts["TTL"]++
+			if !strings.Contains(name, "/own/") {
+				t.Errorf("%s has the scenario's TTL, but not according to the result:\n%s", name, text)
+			}
+		}
 	}
 	t.Logf("%s: %v", example, counts)
 	return counts
@@ -124,7 +131,7 @@ func TestExamplesReportViolations(t *testing.T) {
 		t.Run(example, func(t *testing.T) {
 			t.Parallel()
 			counts := checkExample(t, example, "baseline/,delayed-release-kills-retry,no-answer/,counter-after-acquire/,foreign-release,late-extension/")
-			if counts["PASS"] == 0 || counts["FAIL"] == 0 || counts["SKIP"] == 0 {
+			if counts["PASS"] == 0 || counts["FAIL"] == 0 || counts["SKIP"] == 0 || (counts["TTL"] == 0) != (example == "production") {
 				t.Errorf("results: %v", counts)
 			}
 		})

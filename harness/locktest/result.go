@@ -92,7 +92,7 @@ type behavior struct {
 	tries    int            // most tries of one of these acquires, or 0 if none of them asked a node
 	messages map[string]int // how often each error occurred
 	noTries  bool           // no acquire asked a node for the lock, so perhaps a 0 has been misunderstood
-	hang     string         // a call that never returned, or ""
+	hang     string         // a call that had not returned at the end, or ""
 	ttl      time.Duration  // the keys' TTL if it isn't the scenario's, or 0
 	wantTTL  time.Duration  // the scenario's TTL
 }
@@ -174,7 +174,7 @@ const ttlTolerance = 20 * time.Millisecond
 // medianTTL returns the median TTL of the keys that clients set, or 0 if it is unknown because keys
 // had no expiry or clocks were wrong.
 func medianTTL(f *facts.Facts) time.Duration {
-	if slices.ContainsFunc(f.Faults, (*facts.Fault).ChangesClock) {
+	if f.Params.Epoch == 0 || slices.ContainsFunc(f.Faults, (*facts.Fault).ChangesClock) {
 		return 0
 	}
 	var all []time.Duration
@@ -203,7 +203,7 @@ func wantsLock(s scenario.Scenario, x *facts.Session) bool {
 	return !isCanceled && x.EndedAt < int64(cmp.Or(s.Workload.For, s.Limit))
 }
 
-// describeHang describes a call of a session that never returned although its client was neither
+// describeHang describes a call of a session that had not returned at the end although its client was neither
 // killed nor paused, or returns "".
 func describeHang(f *facts.Facts, s *facts.Session) string {
 	if _, killed := f.GoneAt[s.Client()]; killed {
@@ -215,7 +215,7 @@ func describeHang(f *facts.Facts, s *facts.Session) string {
 		})
 		isLockCall := slices.Contains([]string{history.OpAcquire, history.OpExtend, history.OpRelease}, op.Call.Op)
 		if op.Return == nil && isLockCall && !isPaused {
-			return fmt.Sprintf("%s's %s, called at %s, never returned, even after its context was canceled", s.Client(), op.Call.Op, facts.Seconds(op.Call.T))
+			return fmt.Sprintf("%s's %s, called at %s, had not returned when the run ended, although its context was canceled", s.Client(), op.Call.Op, facts.Seconds(op.Call.T))
 		}
 	}
 	return ""
