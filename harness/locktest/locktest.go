@@ -4,8 +4,8 @@
 //
 //	func TestLock(t *testing.T) { locktest.Run(t, kind, locktest.Options{}) }
 //
-// The lock may be in any module. To keep the dependencies of your module unchanged, put the test into
-// a module of its own, in a folder of yours. In your module's folder, run
+// The lock may be in any module. To keep that module's dependencies unchanged, put the test into a
+// module of its own. In the folder of the lock's module, run
 //
 //	mkdir locktest
 //	cd locktest
@@ -13,14 +13,14 @@
 //	go mod edit -require=example.org/app@v0.0.0 -replace=example.org/app=..
 //	go mod edit -require=lockpick@v0.0.0 -replace=lockpick=../../lockpick
 //
-// with the path of your module and that of a copy of lockpick, write the test, and run go mod tidy
-// and go test in the new folder. Your go.mod and go.sum stay as they are, and go test ./... in your
-// module skips the folder. The test uses the newer version of a dependency that your module and
-// lockpick share.
+// with your module's path in place of example.org/app, and the path of your copy of lockpick in place
+// of ../../lockpick. Write the test, and run go mod tidy and go test in the new folder. The lock's
+// module keeps its go.mod and go.sum, and its go test ./... skips the folder. If both modules need
+// the same dependency, the test uses the newer of the two versions.
 //
-// testdata/app is a module with such a test, and testdata/example is a complete example of a lock. redsync_test.go and redislock_test.go show three
-// ways of wrapping a library: with its own settings, with those of the scenario, and with
-// Env.ForLibrary.
+// testdata/app is a module with such a test, and testdata/example is a complete example of a lock.
+// redsync_test.go and redislock_test.go show three ways of wrapping a library: with its own settings,
+// with those of the scenario, and with Env.ForLibrary.
 //
 // # The lock
 //
@@ -44,9 +44,9 @@
 //
 // # Settings
 //
-// Every scenario has its own Settings for the lock, such as its TTL. A lock that doesn't use them
-// has its own TTL, and perhaps a limit on its tries: repeat both in Options.TTL and Options.Tries.
-// Otherwise the scenario expects keys to expire earlier or later than they do.
+// Every scenario has its own Settings for the lock, such as its TTL. If the lock ignores them, set
+// Options.TTL to its own TTL and Options.Tries to its number of tries, if it has one. Otherwise the
+// scenario expects keys to expire earlier or later than they do.
 //
 // Take care of zeros when you pass Settings to a library. If Tries is 0, Acquire must try until its
 // context is done, but redsync.WithTries(0) never tries, and redislock doesn't retry without a

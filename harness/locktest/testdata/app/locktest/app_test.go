@@ -25,7 +25,7 @@ type handle struct{ *redislock.Lock }
 func (handle) Deadline() time.Time { return time.Time{} } // the library has none
 
 func TestLock(t *testing.T) {
-	kind := lock.Kind{OneNode: true, OwnTime: true, OwnTokens: true, New: func(env lock.Env) (lock.Lock, error) {
+	kind := lock.Kind{OneNode: true, OwnTime: true, OwnTokens: true, Belief: lock.ByNothing, New: func(env lock.Env) (lock.Lock, error) {
 		return client{redis.NewClient(&redis.Options{Addr: env.Nodes[0].Addr, Dialer: env.Dial})}, nil
 	}}
 	locktest.Run(t, kind, locktest.Options{TTL: app.TTL, Scenarios: []string{"baseline/", "holder-crashes/"}})
