@@ -39,6 +39,7 @@ var (
 //
 //	go test ./harness/locktest -run TestRedsync -example=production
 func exampleOptions(t *testing.T) (o locktest.Options) {
+	o.Patience = 2 * time.Minute // a busy host is slow
 	switch *exampleFlag {
 	case "":
 		t.Skip("run by TestExamplesReportViolations")
