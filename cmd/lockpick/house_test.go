@@ -57,7 +57,7 @@ var importTable = map[string]importRule{
 		reason: "a library as published, with the client it belongs to; adapters never import each other"},
 	"harness/lock/single": {module: "harness/lock redlock redlock/redisnode", external: goRedis, tests: redistest,
 		reason: "adapters never import each other; the steps on a node and the arithmetic of leases are the reference's"},
-	"harness/locktest": {module: "harness harness/client harness/history harness/lock harness/lock/kinds harness/process harness/real harness/scenario harness/sim nemesis checker checker/verdict reports/sequence scenarios scenarios/outcome scenarios/campaign",
+	"harness/locktest": {module: "harness harness/client harness/history harness/history/facts harness/lock harness/lock/kinds harness/process harness/real harness/scenario harness/sim nemesis checker checker/verdict reports/sequence scenarios scenarios/outcome scenarios/campaign", tests: goRedis + " " + redsync + " " + redsync + "/redis " + redsync + "/redis/goredis/v9 " + redislock,
 		reason: "does in a test what cmd/lockpick does on a terminal; only authors of locks import it"},
 	"harness/process": {module: "harness harness/real harness/scenario harness/client harness/lock harness/lock/exec harness/history harness/resp harness/real/… internal/files nemesis", tests: goRedis,
 		reason: "backends never import each other"},

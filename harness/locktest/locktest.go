@@ -4,47 +4,77 @@
 //
 //	func TestLock(t *testing.T) { locktest.Run(t, kind, locktest.Options{}) }
 //
-// The lock may be in any module. Until lockpick is published, the module needs a copy of it:
+// The lock may be in any module. To keep that module's dependencies unchanged, put the test into a
+// module of its own. In the folder of the lock's module, run
 //
-//	go mod edit -require=lockpick@v0.0.0 -replace=lockpick=../lockpick
-//	go mod tidy
+//	mkdir locktest
+//	cd locktest
+//	go mod init example.org/app/locktest
+//	go mod edit -require=example.org/app@v0.0.0 -replace=example.org/app=..
+//	go mod edit -require=lockpick@v0.0.0 -replace=lockpick=../../lockpick
 //
-// testdata/example is a complete example.
+// with your module's path in place of example.org/app, and the path of your copy of lockpick in place
+// of ../../lockpick. Write the test, and run go mod tidy and go test in the new folder. The lock's
+// module keeps its go.mod and go.sum, and its go test ./... skips the folder. If both modules need
+// the same dependency, the test uses the newer of the two versions.
+//
+// testdata/app is a module with such a test, and testdata/example is a complete example of a lock.
+// redsync_test.go and redislock_test.go show three ways of wrapping a library: with its own settings,
+// with those of the scenario, and with Env.ForLibrary.
 //
 // # The lock
 //
 // New is a lock.Factory. It must connect to the given nodes with Env.Dial, which is the only
 // requirement of the simulation. It should read Env.Now before it sends requests and again when it
-// has the answers, and take its values from Env.Token, so that a seed always produces the same run.
-// Set OwnTime if the lock or its library calls time.Now or time.Sleep, and OwnTokens if it draws
-// its own values. The other fields of Kind describe further properties. Scenarios that need
-// unsupported features are skipped. The simulation skips scenarios with faults that affect only
-// real servers, too.
+// has the answers, and take its values from Env.Token and its delays from Env.Delay, so that a seed
+// always produces the same run. Set OwnTime if the lock or its library calls time.Now or time.Sleep,
+// and OwnTokens if it draws its own values. The other fields of Kind describe further properties.
+// Scenarios that need unsupported features are skipped. The simulation skips scenarios with faults
+// that affect only real servers, too.
 //
 // None of lockpick's own scenarios tests reentrancy. To test it, write a scenario file with
 // workload: {reenter: 2} and list it in Options.Scenarios.
 //
-// Simulated nodes support the commands that locks use. If a command is missing, the failure names
+// Simulated nodes support the commands that locks use. If a command is missing, the result names
 // it. In that case, use real servers (Options.Backend), which support all commands. Some faults
 // affect messages that set, extend or release a lock. lockpick recognizes these messages by their
 // command, or by the effect of their script. If it misclassifies a script, add a first line to the
 // script: -- lockpick:set, -- lockpick:extend or -- lockpick:release. The script's first key must
 // then be the lock's key, and its first argument the value.
 //
+// # Settings
+//
+// Every scenario has its own Settings for the lock, such as its TTL. If the lock ignores them, set
+// Options.TTL to its own TTL and Options.Tries to its number of tries, if it has one. Otherwise the
+// scenario expects keys to expire earlier or later than they do.
+//
+// Take care of zeros when you pass Settings to a library. If Tries is 0, Acquire must try until its
+// context is done, but redsync.WithTries(0) never tries, and redislock doesn't retry without a
+// RetryStrategy or after a delay of 0. Obtain of redislock gives up after one TTL, unless its
+// context has a deadline. A Drift of 0 means no margin, also to redsync. Env.ForLibrary replaces each
+// zero that means a default.
+//
 // # Results
 //
 // Each scenario, and each of its variants, is a subtest. It runs in virtual time, together with a
-// comparison run of the same scenario with lockpick's own lock. A failure reports the violated
-// property and its cause, draws the sequence of events, and prints the command to reproduce it. The
-// same seed always produces the same run. With go test -artifacts, the history and report.html are
-// saved in the subtest's ArtifactDir. lockpick show NAME describes a scenario, and lockpick help
-// properties explains the properties. An inconclusive run is a failure, because it demonstrated
-// nothing.
+// comparison run of the same scenario with lockpick's own lock. A subtest fails only if the lock
+// violates a required property, panics, hangs or can't be created, or if the machine fails. The
+// failure reports the violated property and its cause, draws the sequence of events, and prints the
+// command to reproduce it. The same seed always produces the same run, unless the lock draws random
+// numbers itself. With go test -artifacts, the history and report.html are saved in the subtest's
+// ArtifactDir. lockpick show NAME describes a scenario, and lockpick help properties explains the
+// properties.
+//
+// An inconclusive run shows nothing about the lock, for example because no client acquired it. Its
+// subtest is skipped with the reason, which is not a pass. Often the lock gave up: its Acquire
+// returned an error although its client still waited. The reason then includes these errors and the
+// number of tries. If all subtests are skipped, the test fails.
 //
 // The scenario's tier decides what is required of a lock. Tier "every" applies to every lock: its
 // faults hit clients, links, or a few nodes. Tier "quorum" applies to locks that count votes, which
 // means all locks without OneNode. If the scenario has no tier for the lock, or the tier does not
-// require the property, the result is logged and can't fail the test.
+// require the property, the result is logged and can't fail the test. With Options.TTL or Tries,
+// a property is required only if it holds in the comparison run with the same settings.
 //
 // # How it works
 //
@@ -66,28 +96,25 @@ package locktest
 
 import (
 	"cmp"
-	"flag"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"lockpick/checker"
-	"lockpick/checker/verdict"
 	"lockpick/harness"
-	"lockpick/harness/client"
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/process"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
 	"lockpick/nemesis"
-	"lockpick/reports/sequence"
 	"lockpick/scenarios"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
@@ -120,9 +147,18 @@ type Options struct {
 	// Scale multiplies all durations on real servers. The default is the scenario's own factor, or
 	// 0.1. A library with fixed delays may need 1.
 	Scale float64
-	// Nodes is the number of nodes, for a lock that can't use the scenario's number, which is
-	// usually 5. Scenarios with faults on particular nodes are then skipped. 0 means the
-	// scenario's number.
+	// TTL replaces Settings.TTL in all scenarios, as in lockpick run --set lock.ttl=8s. Set it if the
+	// lock has a TTL of its own. On real servers it is scaled, so such a lock needs a Scale of 1.
+	// Scenarios that are invalid with this TTL are skipped. 0 means the scenario's TTL. It never means
+	// a key without expiry, as in some libraries: every scenario expects keys to expire.
+	TTL time.Duration
+	// Tries replaces Settings.Tries in all scenarios. Set it if the lock's Acquire always gives up
+	// after a number of tries. 0 means the scenario's value, which usually is 0, too: in Settings, that
+	// means no limit. It never means no try at all, as in some libraries.
+	Tries int
+	// Nodes is the number of nodes, for a lock that can't use the scenario's number, which is usually
+	// 5; 0 means the scenario's number. Scenarios with a single node keep it, and those that make no
+	// sense with this number are skipped; see lockpick help scenario-format.
 	Nodes int
 	// NoDrift means that the lock has no safety margin for clocks that run fast or slow. In
 	// scenarios with clock drift, nothing is then required of the lock.
@@ -152,6 +188,7 @@ func Run(t *testing.T, kind lock.Kind, o Options) {
 	if err := r.start(t); err != nil {
 		t.Fatalf("locktest: %v", err)
 	}
+	t.Cleanup(func() { r.requireExercise(t, len(selected)*r.Seeds) })
 	for _, c := range selected {
 		for n := range uint64(r.Seeds) {
 			name := c.name()
@@ -171,11 +208,12 @@ type run struct {
 	knownLocks scenario.KnownNames
 	testName   string // the test's name
 
-	backend      harness.Backend // for real servers; nil in the simulation, which uses workers
-	capabilities campaign.Capabilities
-	workers      campaign.Workers
-	hungRuns     atomic.Int32
-	storeDir     string
+	backend           harness.Backend // for real servers; nil in the simulation, which uses workers
+	capabilities      campaign.Capabilities
+	workers           campaign.Workers
+	hungRuns          atomic.Int32
+	finished, skipped atomic.Int32 // number of subtests
+	storeDir          string
 }
 
 // complete fills in defaults and rejects invalid options.
@@ -189,6 +227,12 @@ func (r *run) complete() error {
 	switch {
 	case r.Seeds < 0 || r.Nodes < 0 || r.Scale < 0 || r.Patience < 0:
 		return fmt.Errorf("an option is negative: %+v", r.Options)
+	case r.TTL < 0:
+		return fmt.Errorf("option TTL is %v: use the lock's TTL, or 0 for the scenario's. In some libraries, 0 or less means a key without expiry, but every scenario expects keys to expire", r.TTL)
+	case r.Tries < 0:
+		return fmt.Errorf("option Tries is %d: use the number of tries after which Acquire gives up, or 0 for the scenario's number, usually no limit. In some libraries, 0 or less means no try, or no limit", r.Tries)
+	case r.Nodes > scenario.MaxNodes:
+		return fmt.Errorf("option Nodes is %d: use at most %d", r.Nodes, scenario.MaxNodes)
 	case r.Backend != Simulation && r.Backend != Servers:
 		return fmt.Errorf("unknown backend %q: use %q or %q", r.Backend, Simulation, Servers)
 	case r.Backend == Simulation && r.Scale != 0:
@@ -260,38 +304,34 @@ func (r *run) start(t *testing.T) error {
 }
 
 func (r *run) runSubtest(t *testing.T, c choice, seed uint64) {
+	defer r.count(t)
 	if reason := cmp.Or(r.Without[c.ID()], r.Without[c.Name], c.skipReason, r.unmetNeeds(t, c.Scenario)); reason != "" {
 		t.Skip(reason)
 	}
-	j := campaign.Job{Scenario: c.Scenario, Seed: seed, Backend: r.Backend, Store: r.storeDir, Keep: campaign.KeepUnexpected, Reports: campaign.KeepNone,
-		Command: rerunCommand(t.Name()), Comparison: &c.original}
+	j := c.selection.Job(c.Pick, seed)
+	j.Store, j.Keep, j.Reports, j.Command = r.storeDir, campaign.KeepUnexpected, campaign.KeepNone, rerunCommand(t.Name())
 	if keepsArtifacts() {
 		j.Reports = campaign.KeepAll
 	}
 	if r.backend != nil {
-		j.Live, j.Retries = true, maxTries
 		r.report(t, c, campaign.Execute(t.Context(), r.backend, j), "")
 		return
 	}
 	t.Parallel()
 	o, output := r.simulate(t, j)
-	if o.Code == outcome.ExitUndecided && slices.ContainsFunc(c.Plan, scenario.IsDuringAcquire) {
-		t.Skipf("this lock does not read Env.Now twice in an acquire (set OwnTime if it calls time.Now), so it never reaches the point %s: %s",
-			client.DuringAcquire, o.Judgements[0].Because)
-	}
 	r.report(t, c, o, output)
 }
 
-// maxTries is how often an inconclusive run is tried. In the simulation each try uses a different seed,
+// maxRuns is how often an inconclusive run is repeated. In the simulation each run uses a different seed,
 // because a seed always gives the same result, and with some seeds all faults miss a lock that
 // sends few requests.
-const maxTries = 5
+const maxRuns = 5
 
 // simulate runs a job on a worker. output is what the lock printed.
 func (r *run) simulate(t *testing.T, j campaign.Job) (o outcome.Outcome, output string) {
 	w := <-r.workers.Idle
 	defer func() { r.workers.Idle <- w }()
-	for range maxTries {
+	for range maxRuns {
 		if r.hungRuns.Load() >= maxHung {
 			t.Skipf("%d earlier runs hung", maxHung)
 		}
@@ -338,9 +378,9 @@ func rerunCommand(test string) string {
 
 // choice is one variant of a scenario, adapted to the lock under test.
 type choice struct {
-	scenario.Scenario
-	original   scenario.Scenario // the scenario with its own lock
-	skipReason string            // why the scenario doesn't apply to the lock under test, or ""
+	campaign.Pick
+	selection  campaign.Selection
+	skipReason string // why the scenario doesn't apply to the lock under test, or ""
 }
 
 // name returns the subtest's name. The base has a name of its own so that -run can select it alone.
@@ -351,25 +391,38 @@ func (c choice) name() string {
 	return c.ID()
 }
 
-// chooseScenarios returns the scenarios selected by the options, in catalog order.
-func (r *run) chooseScenarios() ([]choice, error) {
+// chooseScenarios returns the scenarios selected by the options, in catalog order. It returns an
+// error if the options make all of them invalid.
+func (r *run) chooseScenarios() (out []choice, err error) {
 	found, _, err := scenarios.Choose(r.Scenarios, r.Tags, r.knownLocks, scenario.ParseOptions{})
 	if err != nil {
 		return nil, withListHint(err)
 	}
-	var out []choice
+	var invalid error // the first scenario's
+	valid := false
 	for _, f := range found {
-		if r.Scenarios != nil || r.hasTier(f.Scenario) {
-			out = append(out, r.choice(f.Scenario))
+		if r.Scenarios == nil && !r.hasTier(f.Scenario) {
+			continue
 		}
+		c, err := r.choice(f)
+		if err != nil {
+			invalid = cmp.Or(invalid, fmt.Errorf("%s: %w", f.ID(), err))
+			c.skipReason = err.Error()
+		} else {
+			valid = true
+		}
+		out = append(out, c)
 	}
 	for name := range r.Without {
 		if _, err := scenarios.Find(name, r.knownLocks, scenario.ParseOptions{}); err != nil {
 			return nil, withListHint(err)
 		}
 	}
-	if len(out) == 0 {
+	switch {
+	case len(out) == 0:
 		return nil, fmt.Errorf("no scenario matches names %q and tags %q: see lockpick list", r.Scenarios, r.Tags)
+	case !valid:
+		return nil, invalid
 	}
 	return out, nil
 }
@@ -381,53 +434,65 @@ func (r *run) hasTier(s scenario.Scenario) bool {
 	return s.Lock.Mistake == "" && (s.Tier == scenario.TierEvery || s.Tier == scenario.TierQuorum && !r.kind.OneNode)
 }
 
-// choice applies a scenario to the lock under test, or sets skip if that isn't possible.
-func (r *run) choice(original scenario.Scenario) choice {
-	c := choice{Scenario: original, original: original}
-	s, err := original.ForLock(r.kind.Name, r.kind)
-	if err == nil && r.Nodes != 0 && s.Topology.Nodes != r.Nodes && !r.kind.OneNode {
-		s, err = withNodes(s, r.Nodes)
+// choice applies a scenario to the lock under test, or sets skipReason if that isn't possible. It
+// returns an error if the options don't fit the scenario.
+func (r *run) choice(f scenarios.Found) (choice, error) {
+	c := choice{Pick: campaign.Pick{Found: f}}
+	c.selection = campaign.Selection{Names: []string{f.ExactName()}, Lock: r.kind.Name, Nodes: r.Nodes, Overrides: r.overrides(), Backend: r.Backend, Scale: r.Scale}
+	selected, err := c.selection.Choose(r.knownLocks)
+	switch {
+	case err != nil:
+		if e, ok := errors.AsType[*scenario.Error](err); ok {
+			err = errors.New(strings.TrimPrefix(e.Message, "in variant "+f.Variant+": ")) // the position and the hint refer to the file
+		}
+		return c, fmt.Errorf("invalid%s: %w", r.describeChanges(), err)
+	case len(selected.Skipped) > 0:
+		c.skipReason = selected.Skipped[0].Reason.Error()
+		return c, nil
 	}
-	if err == nil {
-		s = s.WithOptions(r.kind, r.Set)
-		if r.kind.OwnTime && r.Backend == Simulation {
-			s, _ = s.WithoutClientClockSteps()
-		}
-		if r.NoDrift {
-			s = withoutDriftFaults(s)
-		}
-		if r.Backend == Servers {
-			factor := cmp.Or(r.Scale, s.Scale, campaign.RealScale)
-			s, c.original = s.ScaledCopy(factor), original.ScaledCopy(factor)
-		}
-		err = s.Check(r.knownLocks)
+	c.Pick = selected.Picks[0]
+	s := c.WithOptions(r.kind, r.Set)
+	if r.NoDrift {
+		s = withoutDriftFaults(s)
 	}
-	if err != nil {
+	if err := s.Check(r.knownLocks); err != nil {
 		c.skipReason = err.Error()
-		return c
+		return c, nil
 	}
 	c.Scenario = s
-	return c
+	return c, nil
 }
 
-// withNodes returns the scenario with a different number of nodes. It returns an error if that would
-// change the scenario's meaning: two nodes are a minority of five, but a majority of three.
-func withNodes(s scenario.Scenario, nodes int) (scenario.Scenario, error) {
-	names := s.NodeNames()
-	targetsNode := func(target string) bool {
-		_, end, isLink := nemesis.SplitLink(target)
-		return slices.Contains(names, target) || isLink && slices.Contains(names, end)
+// overrides returns the settings that the options change in each scenario.
+func (r *run) overrides() (out []string) {
+	if r.TTL != 0 {
+		out = append(out, "lock.ttl="+r.TTL.String())
 	}
-	namesNodes := len(s.Topology.Addresses) > 0 ||
-		slices.ContainsFunc(s.Clients, func(c scenario.Client) bool { return c.Reach != nil }) ||
-		slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool {
-			return slices.ContainsFunc(st.Fault.Targets, targetsNode) || st.When.Message != nil && targetsNode(st.When.Message.Link)
-		})
-	if namesNodes {
-		return s, fmt.Errorf("has faults on particular nodes out of %d, but the lock uses %d", len(names), nodes)
+	if r.Tries != 0 {
+		out = append(out, "lock.tries="+strconv.Itoa(r.Tries))
 	}
-	s.Topology.Nodes = nodes
-	return s, nil
+	return out
+}
+
+// describeChanges lists the options that change scenarios.
+func (r *run) describeChanges() string {
+	var changes []string
+	if r.TTL != 0 {
+		changes = append(changes, fmt.Sprintf("TTL %v", r.TTL))
+	}
+	if r.Tries != 0 {
+		changes = append(changes, fmt.Sprintf("Tries %d", r.Tries))
+	}
+	if r.Nodes != 0 {
+		changes = append(changes, fmt.Sprintf("Nodes %d", r.Nodes))
+	}
+	if r.Scale != 0 {
+		changes = append(changes, fmt.Sprintf("Scale %g", r.Scale))
+	}
+	if len(changes) == 0 {
+		return ""
+	}
+	return " with " + strings.Join(changes, ", ")
 }
 
 // withoutDriftFaults returns the scenario for a lock without a margin for clock drift. In the
@@ -449,112 +514,4 @@ func withoutDriftFaults(s scenario.Scenario) scenario.Scenario {
 		}
 	}
 	return s
-}
-
-// report logs a subtest's result, or fails the test if the result is unexpected.
-func (r *run) report(t *testing.T, c choice, o outcome.Outcome, output string) {
-	t.Helper()
-	if o.Code == outcome.ExitOK {
-		t.Log(strings.Join(append(formatJudgments(o.Judgements, outcome.Judgement.Reportable), lockOutput(output)...), "\n"))
-		return
-	}
-	parts := []string{fmt.Sprintf("%s, seed %d: %s", o.Scenario, o.Seed, c.Claim)}
-	parts = append(parts, formatJudgments(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected })...)
-	if o.Error != "" {
-		parts = append(parts, explainError(o, goroutineStacks(output, packageOf(r.kind.New))))
-	} else {
-		parts = append(append(parts, r.diagram(o)...), lockOutput(output)...)
-	}
-	for _, reason := range o.RetryReasons {
-		parts = append(parts, "retried after: "+reason)
-	}
-	t.Errorf("\n%s\n\nrun again: %s\n%s", strings.Join(parts, "\n\n"), o.Command, keepArtifacts(t, o.Dir))
-}
-
-// formatJudgments formats the judgments that isWanted selects. Consecutive judgments with the same
-// reason are grouped.
-func formatJudgments(all []outcome.Judgement, isWanted func(outcome.Judgement) bool) (out []string) {
-	var reason string
-	for _, j := range all {
-		if !isWanted(j) || j.ImpliedBy != "" && j.AsExpected {
-			continue
-		}
-		if n := len(out); n > 0 && j.Because == reason {
-			out[n-1] = strings.TrimSuffix(out[n-1], ": "+reason) + "\n"
-		} else {
-			out = append(out, "")
-		}
-		reason = j.Because
-		out[len(out)-1] += j.String() + ": " + reason
-	}
-	return out
-}
-
-// maxErrorLen limits the length of an error's text, because the text may contain an error with a
-// stack for each client.
-const maxErrorLen = 2000
-
-// explainError explains why a run has no result, and includes the stacks of the lock's goroutines.
-func explainError(o outcome.Outcome, stackText string) string {
-	reason, _, _ := strings.Cut(o.Error, "; its stacks are in ")
-	if len(reason) > maxErrorLen {
-		reason = reason[:maxErrorLen] + " …"
-	}
-	if strings.HasPrefix(reason, campaign.TimeoutMessage) {
-		reason += "\nVirtual time advances while all goroutines wait for each other, for timers or for nodes. It stops while a goroutine computes,\n" +
-			"or waits for something outside the simulation: a connection not made with Env.Dial, or a channel or mutex created before New."
-	}
-	return strings.TrimSpace(reason + "\n\n" + stackText)
-}
-
-// diagram draws the unexpected violation, or the whole run if there is none.
-func (r *run) diagram(o outcome.Outcome) []string {
-	s, err := campaign.OpenStored(o.Dir, r.knownLocks)
-	if err != nil {
-		return []string{"no diagram: " + err.Error()}
-	}
-	v := checker.Check(s.History)
-	for _, j := range o.Judgements {
-		if x := v.Result(j.Property); x != nil && !j.AsExpected && x.Outcome == verdict.Violated && x.Witness != nil {
-			return []string{drawDiagram(sequence.ForResult(s.History, x))}
-		}
-	}
-	return []string{drawDiagram(sequence.ForVerdict(s.History, v))}
-}
-
-func drawDiagram(d sequence.Diagram) string {
-	return strings.TrimSpace(sequence.Text(d, sequence.DefaultWidth))
-}
-
-// maxOutput limits how much of the lock's output is shown. The end is the most relevant part.
-const maxOutput = 4000
-
-func lockOutput(output string) []string {
-	if output = strings.TrimSpace(output); output == "" {
-		return nil
-	}
-	return []string{"Output of the lock:\n" + output[max(0, len(output)-maxOutput):]}
-}
-
-// keepsArtifacts reports whether the test runs with -artifacts.
-func keepsArtifacts() bool {
-	f := flag.Lookup("test.artifacts")
-	return f != nil && f.Value.String() == "true"
-}
-
-// keepArtifacts copies a run's folder to the test's artifacts if the test runs with -artifacts. It
-// returns a message for the user.
-func keepArtifacts(t *testing.T, dir string) string {
-	t.Helper()
-	if dir == "" {
-		return ""
-	}
-	if !keepsArtifacts() {
-		return "use -artifacts to save the history and report.html"
-	}
-	target := t.ArtifactDir()
-	if err := os.CopyFS(target, os.DirFS(dir)); err != nil {
-		return "failed to save the history: " + err.Error()
-	}
-	return "history and report.html: " + target
 }

@@ -1,9 +1,11 @@
 package locktest
 
 import (
+	"cmp"
 	"flag"
 	"os"
 	"os/exec"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -55,6 +57,11 @@ func TestRejectsInvalidOptions(t *testing.T) {
 		`lockpick already has a kind named "redsync"`: {lock.Kind{Name: "redsync", New: kind.New}, Options{}},
 		`invalid kind name "My Lock"`:                 {lock.Kind{Name: "My Lock", New: kind.New}, Options{}},
 		"an option is negative":                       {kind, Options{Seeds: -1}},
+		"a key without expiry":                        {kind, Options{TTL: -1}},
+		"no try, or no limit":                         {kind, Options{Tries: -1}},
+		"use at most 99":                              {kind, Options{Nodes: 100}},
+		"invalid with Tries 10000000: ":               {kind, Options{Tries: 10_000_000}},
+		"invalid with TTL 1ms: a node timeout":        {kind, Options{TTL: time.Millisecond}},
 		`unknown backend "docker"`:                    {kind, Options{Backend: "docker"}},
 		"Scale is only for real servers":              {kind, Options{Scale: 2}},
 		"locktest.Process(m, kind)":                   {kind, Options{Backend: Servers}},
@@ -101,8 +108,11 @@ func TestTiersSelectScenarios(t *testing.T) {
 	}
 	for name, c := range quorum {
 		_, inSingle := single[name]
-		if quorum := c.Tier == scenario.TierQuorum; quorum == inSingle || c.original.Lock.Mistake != "" || c.original.Lock.Kind == "mine" {
-			t.Errorf("%s: tier %q, for a lock on one node: %v, own lock %+v", name, c.Tier, inSingle, c.original.Lock)
+		if quorum := c.Tier == scenario.TierQuorum; quorum == inSingle {
+			t.Errorf("%s: tier %q, for a lock on one node: %v", name, c.Tier, inSingle)
+		}
+		if own := c.Comparison; own != nil && (own.Lock.Mistake != "" || own.Lock.Kind == "mine") {
+			t.Errorf("%s: the comparison run has the lock %+v", name, own.Lock)
 		}
 		if !inSingle && c.skipReason != "" {
 			t.Errorf("%s is skipped: %s", name, c.skipReason)
@@ -146,19 +156,71 @@ func TestScenarioSelection(t *testing.T) {
 	}
 }
 
-// Another number of nodes is possible only in scenarios without faults on particular nodes.
+// Another number of nodes applies to the comparison run, too, and the requirements stay. Scenarios
+// that make no sense with it are skipped.
 func TestOtherNumberOfNodes(t *testing.T) {
-	all := choicesByName(t, renamedKind("redlock"), Options{Nodes: 3})
-	if c := all["baseline/base"]; c.skipReason != "" || c.Topology.Nodes != 3 || c.original.Topology.Nodes != 5 {
-		t.Errorf("baseline: %q, %d nodes, %d in the comparison run", c.skipReason, c.Topology.Nodes, c.original.Topology.Nodes)
-	}
-	for _, name := range []string{"minority-down/base", "lost-reply/base", "disjoint-views/base", "same-node-twice/base"} {
-		if c := all[name]; !strings.Contains(c.skipReason, "particular nodes out of ") {
-			t.Errorf("%s: %q", name, c.skipReason)
+	standard := choicesByName(t, renamedKind("redlock"), Options{})
+	for _, nodes := range []int{3, 4} {
+		suitable := 0
+		for name, c := range choicesByName(t, renamedKind("redlock"), Options{Nodes: nodes}) {
+			own := standard[name].Topology.Nodes
+			switch {
+			case c.skipReason == "" && c.Topology.Nodes != min(own, nodes) && c.Topology.Nodes != nodes:
+				t.Errorf("%s: %d of %d nodes", name, c.Topology.Nodes, nodes)
+			case c.skipReason == "" && (c.Comparison.Topology.Nodes != c.Topology.Nodes || !reflect.DeepEqual(c.Expect, standard[name].Expect)):
+				t.Errorf("%s: %d nodes in the comparison run, expected %v, usually %v", name, c.Comparison.Topology.Nodes, c.Expect, standard[name].Expect)
+			case c.skipReason == "" && own > 1:
+				suitable++
+			case c.skipReason != "" && own == nodes:
+				t.Errorf("%s has %d nodes, but is skipped: %s", name, own, c.skipReason)
+			}
 		}
+		if suitable < 40 {
+			t.Errorf("only %d scenarios make sense with %d nodes", suitable, nodes)
+		}
+	}
+	if c := choicesByName(t, renamedKind("redlock"), Options{Nodes: 3})["split-vote/base"]; !strings.HasPrefix(c.skipReason, "needs ") {
+		t.Errorf("split-vote with 3 nodes: %q", c.skipReason)
 	}
 	if c := choicesByName(t, renamedKind("single"), Options{Nodes: 3})["minority-down/base"]; c.Topology.Nodes > 1 {
 		t.Errorf("a lock on one node: %+v", c.Topology)
+	}
+}
+
+// The options TTL and Tries replace the settings of all scenarios and their comparison runs. What the
+// scenarios require is then required only if the scenarios' own locks achieve it. Scenarios that have
+// no such TTL are skipped.
+func TestOtherSettings(t *testing.T) {
+	standard := choicesByName(t, renamedKind("redlock"), Options{})
+	for _, o := range []Options{{TTL: 8 * time.Second}, {TTL: 1500 * time.Millisecond}, {Tries: 3}, {TTL: time.Minute, Tries: 1, Nodes: 3}} {
+		chosen := 0
+		for name, c := range choicesByName(t, renamedKind("redlock"), o) {
+			if c.skipReason != "" {
+				continue
+			}
+			chosen++
+			want, wantTries := cmp.Or(o.TTL, standard[name].Lock.TTL), cmp.Or(o.Tries, standard[name].Lock.Tries)
+			for _, s := range []scenario.Scenario{c.Scenario, *c.Comparison} {
+				if s.Lock.TTL != want || s.Lock.Tries != wantTries {
+					t.Errorf("%+v: %s: TTL %v, %d tries", o, name, s.Lock.TTL, s.Lock.Tries)
+				}
+			}
+			j := c.selection.Job(c.Pick, 1)
+			for property, e := range c.Expect {
+				if usual := standard[name].Expect[property]; o.Nodes == 0 && e.Want != usual.Want {
+					t.Errorf("%+v: %s: %s is expected to be %s, usually %s", o, name, property, e.Want, usual.Want)
+				}
+				if (e.Want == "holds") != slices.Contains(j.RelativeProperties, property) {
+					t.Errorf("%+v: %s: %s must be %s; relative are %v", o, name, property, e.Want, j.RelativeProperties)
+				}
+			}
+		}
+		if chosen < 50 {
+			t.Errorf("%+v: only %d scenarios", o, chosen)
+		}
+	}
+	if c := choicesByName(t, renamedKind("redlock"), Options{TTL: 8 * time.Second})["slow-acquire/base"]; c.skipReason != "invalid with TTL 8s: a node timeout of 4s is too long for a TTL of 8s" {
+		t.Errorf("slow-acquire: %q", c.skipReason)
 	}
 }
 
@@ -183,8 +245,8 @@ func TestScaleOfComparisonRun(t *testing.T) {
 	clients = []lock.Kind{renamedKind("single")}
 	for scale, want := range map[float64]time.Duration{0: time.Second, 0.5: 5 * time.Second} {
 		c := choicesByName(t, renamedKind("single"), Options{Backend: Servers, Scale: scale, Scenarios: []string{"baseline/"}})["baseline/base"]
-		if c.Lock.TTL != want || c.original.Lock.TTL != want {
-			t.Errorf("scale %v: TTL %v, and %v in the comparison run", scale, c.Lock.TTL, c.original.Lock.TTL)
+		if c.Lock.TTL != want || c.Comparison.Lock.TTL != want {
+			t.Errorf("scale %v: TTL %v, and %v in the comparison run", scale, c.Lock.TTL, c.Comparison.Lock.TTL)
 		}
 	}
 }
