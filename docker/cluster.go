@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -135,26 +134,14 @@ func (c *cluster) TimestampUncertainty() time.Duration {
 	return timestampUncertainty + c.clockOffsetError + maxDriftIn(c.runLimit)
 }
 
-// NodeReport adds the servers' version, as reported by the resource, and their image.
+// NodeReport adds the servers' image.
 func (c *cluster) NodeReport() harness.NodeReport {
 	r := c.Run.NodeReport()
-	r.ServerVersion = c.testbed.software.String()
-	if info, err := c.Resource(c.Ctx, "INFO", "server"); err == nil {
-		r.ServerVersion = serverVersion(fmt.Sprint(info)) + r.ServerVersion
+	if r.ServerVersion != "" {
+		r.ServerVersion += ", "
 	}
+	r.ServerVersion += c.testbed.software.String()
 	return r
-}
-
-// serverVersion returns a server's name and version from the reply to INFO. Valkey reports both its own
-// version and a Redis version.
-func serverVersion(info string) string {
-	for _, name := range []string{"valkey", "redis"} {
-		if _, rest, ok := strings.Cut(info, "\n"+name+"_version:"); ok {
-			version, _, _ := strings.Cut(rest, "\r\n")
-			return name + " " + version + ", "
-		}
-	}
-	return ""
 }
 
 // addClocks adds an adjustable clock for each node and client whose clock the scenario may change.

@@ -240,7 +240,7 @@ type nodeReporter interface{ NodeReport() NodeReport }
 
 // NodeReport describes the current state of a cluster's nodes.
 type NodeReport struct {
-	ServerVersion string               // such as "redis 7.0.15, image redis:7"; "" if the backend determines it
+	ServerVersion string               // such as "redis 7.0.15, image redis:7"; "" if unknown or simulated
 	ReportsKeys   bool                 // the nodes report every change to a key (history.OpLife)
 	Epoch         int64                // Unix time at T = 0, in nanoseconds
 	Unsupported   []UnsupportedCommand // client commands that the nodes could not execute

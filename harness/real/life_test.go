@@ -69,3 +69,17 @@ func TestRemoteNodesReportKeys(t *testing.T) {
 		must(t, err)
 	}
 }
+
+// A server's name and version are taken from its reply to INFO. Valkey also reports the version of Redis
+// that it is compatible with.
+func TestServerVersion(t *testing.T) {
+	for info, want := range map[string]string{
+		"# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n":                             "redis 7.0.15",
+		"# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.8\r\nos:Linux": "valkey 8.1.8",
+		"# Server\r\n": "",
+	} {
+		if got := serverVersion(info); got != want {
+			t.Errorf("%q: %q, want %q", info, got, want)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,7 +71,7 @@ type Run struct {
 	Ctx            context.Context // canceled when the run ends
 	ResourceServer Server          // the resource's server
 	Servers        []Server        // all servers including replicas, in start order
-	Version        string          // version of the nodes' server software, or "" if not reported
+	Version        string          // name and version of the nodes' server software, such as "etcd 3.4.23"; "" for Redis until NodeReport asks for it
 
 	// NewClient starts a client's process, or returns one that is already waiting for its order.
 	NewClient func(name string) (*Client, error)
@@ -95,8 +96,27 @@ func (r *Run) Begin() (err error) {
 	return err
 }
 
+// NodeReport describes the nodes. The resource runs the same software as Redis nodes, and reports its
+// version.
 func (r *Run) NodeReport() harness.NodeReport {
+	if r.Version == "" {
+		if info, err := r.Resource(r.Ctx, "INFO", "server"); err == nil {
+			r.Version = serverVersion(fmt.Sprint(info))
+		}
+	}
 	return harness.NodeReport{ReportsKeys: r.reportsKeys, Epoch: r.epoch, ServerVersion: r.Version}
+}
+
+// serverVersion returns a server's name and version from the reply to INFO. Valkey reports both its own
+// version and a Redis version.
+func serverVersion(info string) string {
+	for _, name := range []string{"valkey", "redis"} {
+		if _, rest, ok := strings.Cut(info, "\n"+name+"_version:"); ok {
+			version, _, _ := strings.Cut(rest, "\r\n")
+			return name + " " + version
+		}
+	}
+	return ""
 }
 
 // server returns the server currently running as the node. verb names the failed operation in the
