@@ -271,14 +271,10 @@ func (f *runFlags) validate() error {
 		return usageError(fmt.Errorf("invalid --reports %q", f.reportMode), "use one of "+strings.Join(reportChoices, ", "))
 	case f.store == "":
 		return emptyStoreError()
-	case !(f.scale >= 0 && f.scale <= 1000): // NaN fails both comparisons
-		return usageError(fmt.Errorf("--scale %g is out of range", f.scale), "use a factor up to 1000, as in --scale 0.5")
 	case f.jobs < 1 || f.jobs > maxJobs:
 		return usageError(fmt.Errorf("--jobs %d is out of range", f.jobs), fmt.Sprintf("use a number from 1 to %d", maxJobs))
 	case f.jobs > 1 && f.backend == simulation:
 		return usageError(errors.New("--jobs applies to real backends only"), "leave it out: the simulation uses all processors")
-	case f.scale > 0 && f.backend == simulation:
-		return usageError(errors.New("--scale applies to real backends only"), "leave it out, or choose one with --backend")
 	case (f.adapterImage != "") != (f.adapter != "" && f.backend == containers):
 		return usageError(errors.New("--adapter needs --adapter-image in containers, and not elsewhere"), `as in --backend docker --adapter-image IMAGE --adapter "node /adapter.js"`)
 	case f.clientBinary != "" && f.backend != containers:
@@ -292,7 +288,18 @@ func (f *runFlags) validate() error {
 	case f.shard != "" && (f.json || f.junitFile != "" || f.failFast):
 		return usageError(errors.New("--shard records outcomes without printing them"), "leave out --json, --junit and --fail-fast; lockpick merge has --json and --junit")
 	}
-	return f.checkVerbosity()
+	return cmp.Or(checkScale(f.scale, f.backend), f.checkVerbosity())
+}
+
+// checkScale validates --scale for the chosen backends.
+func checkScale(scale float64, backends ...string) error {
+	switch {
+	case !(scale >= 0 && scale <= 1000): // NaN fails both comparisons
+		return usageError(fmt.Errorf("--scale %g is out of range", scale), "use a factor up to 1000, as in --scale 0.5")
+	case scale > 0 && !slices.ContainsFunc(backends, func(name string) bool { return name != simulation && name != "" }):
+		return usageError(errors.New("--scale applies to real backends only"), "leave it out, or choose one with --backend")
+	}
+	return nil
 }
 
 // checkVerbosity rejects contradictory flags about the amount of output.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -27,6 +28,9 @@ type scorecardFlags struct {
 	tryBackend    string // backend on which to try violations again; "" means none
 	seed          uint64
 	seeds         int // number of random plans of each type
+	nodes         int // for scenarios with several nodes; 0: their own number
+	settings      []string
+	scale         float64
 	store         string
 	tags          []string
 	jobs          int
@@ -38,18 +42,32 @@ type scorecardFlags struct {
 
 const scorecardLong = `Run locks through the whole catalog and random plans, with comparison runs of each
 scenario's own lock, and write a scorecard for each lock. It has a row for each property,
-a column for each type of fault and, for each violation, the shortest run that shows it,
-with its diagram.
+a column for each type of fault and, for each cause of violations, the shortest run that
+shows it, with its diagram, and the other scenarios that do.
 
 LOCK is KIND, KIND:OPTION=VALUE,… or KIND:* for all its configurations: the default, and
 each value of each option. See lockpick help locks.
 
 Random plans stay within what Redlock assumes. For each type of fault there are plans with
 that type alone and plans with all types, so that a violation can be attributed to a type.
+Scorecards show the results for at least 20 seeds.
+
+A cell counts runs:
+
+  ✓ 12       required, and held in 12 runs
+  ✗ 3 of 12  violated in 3 of the 12 runs that decided whether the property holds
+  ○ 2 of 5   violated, as by any lock of its kind: not required there, and the scenario's own
+             lock does not satisfy it either
+  –          not tested: not exercised, not supported, inconclusive, or not required; a list
+             below the table gives the reasons
+
+--set, --nodes and --scale work as in lockpick run: properties remain required if the
+scenario's own lock satisfies them under the same settings. Each scorecard shows its settings,
+the topology and the version of the servers.
 
 With --try process, each run that violates a required property is repeated on real servers,
-up to six times. Violations that do not occur there are marked ◇. --beside process does the
-same and runs the whole catalog there, too, in separate columns.
+up to six times. Violations that do not occur there are listed as not confirmed. --beside
+process does the same and runs the whole catalog there, too, in separate columns.
 
 A library in another language needs an adapter. With --adapter all runs use real servers,
 and each violation is tried once more.
@@ -67,6 +85,7 @@ func scorecardCmd(a *app) *cobra.Command {
 		Example: `  lockpick scorecard redsync
   lockpick scorecard 'redsync:*' --try process      all configurations; violations also on real servers
   lockpick scorecard redislock rueidis:caching=yes --seeds 200 --json
+  lockpick scorecard redsync --nodes 3 --set lock.ttl=30s    with your settings
   lockpick scorecard --adapter "node adapter.js"    a lock in any language
   lockpick scorecard --all`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -82,7 +101,10 @@ func scorecardCmd(a *app) *cobra.Command {
 	fs.StringVar(&f.besideBackend, "beside", "", "run the catalog on this backend, too, in separate columns")
 	fs.StringVar(&f.tryBackend, "try", "", "try each violation again on this backend")
 	fs.Uint64Var(&f.seed, "seed", 1, "random seed")
-	fs.IntVar(&f.seeds, "seeds", 10, "number of random plans of each type, starting with --seed; 0 for none")
+	fs.IntVar(&f.seeds, "seeds", outcome.MinSeeds, "number of random plans of each type, starting with --seed; 0 for none")
+	fs.IntVar(&f.nodes, "nodes", 0, "number of nodes for scenarios that have several (default: their own); skips those that\nmake no sense with it")
+	fs.StringArrayVar(&f.settings, "set", nil, "override a setting in all scenarios, as in lock.ttl=5s")
+	fs.Float64Var(&f.scale, "scale", 0, "factor for all durations on real backends (default 0.1, or the scenario's own)")
 	addStoreFlag(c, &f.store, "the scorecards")
 	fs.StringSliceVar(&f.tags, "tag", nil, "only scenarios with this tag")
 	fs.IntVar(&f.jobs, "jobs", 1, "number of concurrent runs on real backends; runs are mostly idle, but too many delay each other")
@@ -144,6 +166,9 @@ func (f *scorecardFlags) chooseLocks(args []string) ([]string, error) {
 	case f.json && f.markdown:
 		return nil, usageError(errors.New("--json and --markdown contradict each other"), "leave one of them out")
 	}
+	if err := checkScale(f.scale, f.backend, f.besideBackend, f.tryBackend); err != nil {
+		return nil, err
+	}
 	if f.adapter != "" {
 		f.command = "lockpick scorecard --adapter " + quote(f.adapter)
 		return all, nil
@@ -181,6 +206,15 @@ func (f *scorecardFlags) rerunCommand() string {
 	} else if f.tryBackend != "" && f.adapter == "" {
 		c += " --try " + f.tryBackend
 	}
+	if f.scale > 0 {
+		c += fmt.Sprintf(" --scale %g", f.scale)
+	}
+	if f.nodes != 0 {
+		c += fmt.Sprintf(" --nodes %d", f.nodes)
+	}
+	for _, s := range f.settings {
+		c += " --set " + quote(s)
+	}
 	for _, t := range f.tags {
 		c += " --tag " + quote(t)
 	}
@@ -200,7 +234,7 @@ func (a *app) scorecard(ctx context.Context, f *scorecardFlags, args []string) (
 	if err != nil {
 		return err
 	}
-	s := &campaign.Scorer{Base: campaign.Selection{Tags: f.tags, Adapter: f.adapter}, Claims: kinds.Claims, FirstSeed: f.seed, Seeds: f.seeds, RunBoth: f.besideBackend != "",
+	s := &campaign.Scorer{Base: campaign.Selection{Tags: f.tags, Adapter: f.adapter, Nodes: f.nodes, Overrides: f.settings, Scale: f.scale}, Claims: kinds.Claims, FirstSeed: f.seed, Seeds: f.seeds, RunBoth: f.besideBackend != "",
 		Report: func(line string) { fmt.Fprintln(a.errOut, line) }}
 	program, err := selectAdapter(ctx, &s.Base, "")
 	if err != nil {
@@ -216,6 +250,9 @@ func (a *app) scorecard(ctx context.Context, f *scorecardFlags, args []string) (
 			return err
 		}
 		defer s.Secondary.Close()
+	}
+	if err := checkSelections(ctx, s, locks, a.errOut); err != nil {
+		return err
 	}
 	if s.Store, err = files.Unfinished.MakeDir(f.store); err != nil {
 		return err
@@ -253,16 +290,48 @@ func (a *app) scorecard(ctx context.Context, f *scorecardFlags, args []string) (
 	if err != nil {
 		return storeError(err)
 	}
-	switch {
-	case f.json:
-		err = all.JSON(a.out)
-	case f.markdown:
-		err = all.Markdown(a.out)
-	default:
-		all.Print(a.out)
-	}
+	err = f.print(&all, a.out)
 	fmt.Fprintf(a.errOut, "report: %s/%s\n", dir, suites.CardPage)
 	return cmp.Or(err, ctx.Err())
+}
+
+// print prints the scorecards in the chosen format.
+func (f *scorecardFlags) print(all *suites.Scorecards, out io.Writer) error {
+	switch {
+	case f.json:
+		return all.JSON(out)
+	case f.markdown:
+		return all.Markdown(out)
+	}
+	all.Print(out)
+	return nil
+}
+
+// checkSelections checks the settings for each lock before anything runs, and prepares the backends.
+func checkSelections(ctx context.Context, s *campaign.Scorer, locks []string, progress io.Writer) error {
+	for _, lock := range locks {
+		for _, r := range []*campaign.Runner{s.Primary, s.Secondary} {
+			if r == nil {
+				continue
+			}
+			selection := s.Selection(lock, r)
+			c, err := selection.Choose(s.Known)
+			if err != nil {
+				return selectionError(err)
+			}
+			c.Restrict(r.Capabilities, s.Known.Kinds)
+			if err := checkSize(r.Backend, c.Picks); err != nil {
+				return err
+			}
+			if err := prepare(ctx, r.Backend, scenariosOf(c.Picks), progress); err != nil {
+				return err
+			}
+			if r == s.Primary && s.Base.Nodes > 0 && selection.Nodes == 0 {
+				fmt.Fprintf(progress, "%s: --nodes %d has no effect: this lock uses one node\n", lock, s.Base.Nodes)
+			}
+		}
+	}
+	return nil
 }
 
 // runner returns a runner for the named backend, or an error if that backend can't run here. jobs

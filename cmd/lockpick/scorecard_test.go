@@ -53,6 +53,9 @@ func checkRealRuns(t *testing.T, c *outcome.Card) {
 	if c.Runs == 0 || c.Backend != "process" || c.RetryBackend != "process" || len(c.Errors) > 0 {
 		t.Errorf("%d runs on %s, tried on %s: %v", c.Runs, c.Backend, c.RetryBackend, c.Errors)
 	}
+	if len(c.Servers) != 1 || !strings.HasSuffix(c.Servers[0], " on process") {
+		t.Errorf("servers %q, want one on process", c.Servers)
+	}
 	for _, f := range c.Findings {
 		for _, h := range f.Violations {
 			if h.Required && h.Reproduction == nil {

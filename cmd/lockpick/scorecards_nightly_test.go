@@ -16,8 +16,8 @@ import (
 )
 
 // counterexamplePattern matches a counterexample on a card, and captures the type of fault, the
-// violations, and the command that shows them.
-var counterexamplePattern = regexp.MustCompile("(?s)### [^\n]* \\(([^\n]*)\\)\n\n(.*?)\n`lockpick (run [^`]*)`")
+// violations, and the command that shows them. Earlier cards name the run in the heading.
+var counterexamplePattern = regexp.MustCompile("(?s)(?:### |Shortest run: )[^\n]* \\(([^\n]*)\\)\n\n(.*?)\n`lockpick (run [^`]*)`")
 
 var violationPattern = regexp.MustCompile(`(?m)^- ([a-z-]+) ([a-z-]+): `)
 

@@ -104,7 +104,7 @@ func TestWithdrawnMarks(t *testing.T) {
 		case strings.HasPrefix(mark, "`"):
 			_, violations, _ := strings.Cut(string(text), "\n## Violated and required\n")
 			violations, _, _ = strings.Cut(violations, "\n## ")
-			if strings.Contains(violations, "### "+strings.Trim(mark, "`")+",") {
+			if strings.Contains(violations, strings.Trim(mark, "`")) { // a run that is shown, or another one with the same cause
 				t.Errorf("%s.md has %s as a violation again: %s", name, mark, row[3])
 			}
 		default:

@@ -2,6 +2,7 @@ package suites
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -43,19 +44,23 @@ func (b *Scorecards) JSON(w io.Writer) error {
 
 // CardHeadline summarizes a card in one to three sentences.
 func CardHeadline(c *outcome.Card) string {
-	var violated, unconfirmed []string
+	var violated, unconfirmed, unrequired []string
 	for _, f := range c.Findings {
 		for _, h := range f.Violations {
 			to := &violated
-			if h.Reproduction != nil && h.Reproduction.State != outcome.ReproductionConfirmed {
+			switch {
+			case !h.Required:
+				to = &unrequired
+			case isUnconfirmed(h):
 				to = &unconfirmed
 			}
-			if h.Required && !slices.Contains(*to, h.Property) {
+			if !slices.Contains(*to, h.Property) {
 				*to = append(*to, h.Property)
 			}
 		}
 	}
 	unconfirmed = slices.DeleteFunc(unconfirmed, func(p string) bool { return slices.Contains(violated, p) })
+	unrequired = slices.DeleteFunc(unrequired, func(p string) bool { return slices.Contains(violated, p) || slices.Contains(unconfirmed, p) })
 	text := fmt.Sprintf("%s satisfies everything required of it in these runs.", c.Lock)
 	if len(violated) > 0 {
 		text = fmt.Sprintf("%s violates %s, which is required of it.", c.Lock, display.List(violated))
@@ -64,6 +69,9 @@ func CardHeadline(c *outcome.Card) string {
 	}
 	if len(unconfirmed) > 0 {
 		text += fmt.Sprintf(" Violations of %s were observed %s.", display.List(unconfirmed), unconfirmedBasis(c))
+	}
+	if len(unrequired) > 0 {
+		text += fmt.Sprintf(" Where %s %s not required, runs violated what the comparison run satisfied.", display.List(unrequired), isOrAre(len(unrequired)))
 	}
 	inconclusive := map[string]bool{}
 	for _, d := range c.Undecided {
@@ -77,6 +85,51 @@ func CardHeadline(c *outcome.Card) string {
 		text += fmt.Sprintf(" %s %s inconclusive.", display.Plural(len(inconclusive), "run"), verb)
 	}
 	return text
+}
+
+func isOrAre(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// isUnconfirmed reports whether a violation was retried, or can't be, and was not seen again.
+func isUnconfirmed(h outcome.Violation) bool {
+	return h.Reproduction != nil && h.Reproduction.State != outcome.ReproductionConfirmed
+}
+
+// cardSetup describes what a card applies to, as labels with their texts.
+func cardSetup(c *outcome.Card) [][2]string {
+	settings := "the catalog's settings"
+	if len(c.Settings) > 0 {
+		var parts []string
+		for _, s := range c.Settings {
+			parts = append(parts, settingText(s))
+		}
+		settings = strings.Join(parts, ", ")
+	}
+	if c.Scale > 0 {
+		settings += fmt.Sprintf(", durations × %g on real servers", c.Scale)
+	}
+	const notRecorded = "not recorded"
+	return [][2]string{{"settings", settings}, {"topology", cmp.Or(c.Topology, notRecorded)}, {"server", cmp.Or(strings.Join(c.Servers, "; "), notRecorded)}}
+}
+
+// settingText describes an override such as lock.ttl=5s.
+func settingText(override string) string {
+	key, value, _ := strings.Cut(override, "=")
+	switch key {
+	case "lock.ttl":
+		return "TTL " + value
+	case "lock.drift":
+		return "drift " + value
+	case "topology.persistence":
+		return "persistence " + value
+	case "topology.nodes":
+		return value + " nodes"
+	}
+	return override
 }
 
 // unconfirmedBasis states where unconfirmed violations were observed.
@@ -106,108 +159,113 @@ func cardBasis(c *outcome.Card) string {
 	return text
 }
 
-// randomPlanColumns returns the columns of the table of random plans: one for all faults and one for
-// each kind of failure.
-func randomPlanColumns(d *outcome.RandomPlans) []string {
-	out := []string{"all faults"}
-	for _, w := range d.FaultSets {
-		if w.Only {
-			out = append(out, w.Kind)
-		}
+// faultSetName names a set of faults.
+func faultSetName(w outcome.FaultSet) string {
+	kind := w.Kind
+	if kind == "other" {
+		kind = "other faults"
 	}
-	return out
+	switch {
+	case kind == "":
+		return "all faults"
+	case w.Only:
+		return "only " + kind
+	}
+	return "all but " + kind
 }
 
-// shares returns a property's violation rates with one kind of failure alone and with all kinds except
-// that one. For the first column, it returns the rate with all faults.
-func shares(d *outcome.RandomPlans, r outcome.RandomPlansRow, kind string) (out []labeledShare) {
-	for k, w := range d.FaultSets {
-		word := "without"
+// randomPlansNote says which properties random plans did not violate, or why the card has no results of
+// random plans.
+func randomPlansNote(c *outcome.Card) string {
+	d := c.RandomPlans
+	switch {
+	case d == nil:
+		return "No random plans were run."
+	case d.Seeds < outcome.MinSeeds:
+		return fmt.Sprintf("The rates of violations are omitted, because %s for each set of faults %s too little about them (%s, with 95%% confidence). Use --seeds %d or more.",
+			display.Plural(d.Seeds, "seed"), map[bool]string{true: "says", false: "say"}[d.Seeds == 1], outcome.Rate(0, d.Seeds), outcome.MinSeeds)
+	}
+	var clean, unexercised []string
+	for _, r := range d.Rows {
+		least, most := decidedRange(r)
 		switch {
-		case w.Kind == "":
-			word = ""
-		case w.Only:
-			word = "alone"
-		}
-		if w.Kind == kind || w.Kind == "" && kind == randomPlanColumns(d)[0] {
-			out = append(out, labeledShare{word, r.Shares[k]})
+		case isViolatedRow(r):
+		case most == 0:
+			unexercised = append(unexercised, r.Property)
+		case least < d.Seeds:
+			clean = append(clean, fmt.Sprintf("%s (decided in only %d to %d of them)", r.Property, least, most))
+		default:
+			clean = append(clean, r.Property)
 		}
 	}
-	return out
+	var sentences []string
+	if len(clean) > 0 {
+		sentences = append(sentences, fmt.Sprintf("Never violated in %d seeds for each set of faults (%s, with 95%% confidence): %s.", d.Seeds, outcome.Rate(0, d.Seeds), display.List(clean)))
+	}
+	if len(unexercised) > 0 {
+		sentences = append(sentences, fmt.Sprintf("Not exercised: %s.", display.List(unexercised)))
+	}
+	return strings.Join(sentences, " ")
 }
 
-// labeledShare is a violation rate with a word that states how its faults were selected.
-type labeledShare struct {
-	Word string
-	outcome.Share
+func isViolatedRow(r outcome.RandomPlansRow) bool {
+	return slices.ContainsFunc(r.Shares, func(s outcome.Share) bool { return s.Violated > 0 })
 }
+
+// decidedRange returns the least and the largest number of runs with one set of faults that decided
+// whether a property holds.
+func decidedRange(r outcome.RandomPlansRow) (least, most int) {
+	for i, s := range r.Shares {
+		if i == 0 || s.Runs < least {
+			least = s.Runs
+		}
+		most = max(most, s.Runs)
+	}
+	return least, most
+}
+
+// randomPlansTable returns a table of the properties that random plans violated, with a column for each
+// set of faults. It returns nil if there are none, or too few random plans.
+func randomPlansTable(c *outcome.Card) (rows [][]string) {
+	d := c.RandomPlans
+	if d == nil || d.Seeds < outcome.MinSeeds {
+		return nil
+	}
+	for _, r := range d.Rows {
+		if !isViolatedRow(r) {
+			continue
+		}
+		row := []string{r.Property}
+		if !r.Required {
+			row[0] += " (not required)"
+		}
+		for _, s := range r.Shares {
+			row = append(row, formatShare(s))
+		}
+		rows = append(rows, row)
+	}
+	if rows == nil {
+		return nil
+	}
+	header := []string{"property"}
+	for _, w := range d.FaultSets {
+		header = append(header, faultSetName(w))
+	}
+	return slices.Insert(rows, 0, header)
+}
+
+// randomPlansCaption explains the table of random plans.
+const randomPlansCaption = "Runs of random plans that violated a property, of those that decided it (violations in the comparison runs in parentheses):"
 
 func formatShare(s outcome.Share) string {
 	if s.Runs == 0 {
-		return "not exercised"
+		return "–"
 	}
-	text := outcome.Rate(s.Violated, s.Runs)
+	text := fmt.Sprintf("%d of %d", s.Violated, s.Runs)
 	if s.ComparisonViolated > 0 {
-		text += fmt.Sprintf("; comparison %d", s.ComparisonViolated)
+		text += fmt.Sprintf(" (%d)", s.ComparisonViolated)
 	}
 	return text
-}
-
-// failureKindsText states which kinds of failures cause a violation found by random plans, or returns ""
-// if unknown.
-func failureKindsText(c *outcome.Card, f outcome.CardFinding, property string) string {
-	if f.FaultSet == nil || c.RandomPlans == nil {
-		return ""
-	}
-	alone, needed := c.RandomPlans.Causes(property)
-	var parts []string
-	if len(alone) > 0 {
-		parts = append(parts, "occurs with "+display.List(alone)+" alone")
-	}
-	if len(needed) > 0 {
-		parts = append(parts, "rarer without "+display.List(needed))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// DescribeReproduction describes the attempt to reproduce a violation. It returns "" if there was none.
-func DescribeReproduction(t *outcome.Reproduction) string {
-	if t == nil {
-		return ""
-	}
-	switch t.State {
-	case outcome.ReproductionConfirmed:
-		return fmt.Sprintf("confirmed on %s (%s) after %s", t.Backend, t.Cause, display.Plural(t.Runs, "run"))
-	case outcome.ReproductionImpossible:
-		return fmt.Sprintf("cannot run on %s: %s", t.Backend, t.Why)
-	}
-	return fmt.Sprintf("not confirmed on %s after %s: %s", t.Backend, display.Plural(t.Runs, "run"), t.Why)
-}
-
-// cardClaim quotes the lock's documentation on a property or states that it does not promise the
-// property.
-func cardClaim(c *outcome.Card, property string) string {
-	for _, r := range c.Rows {
-		if r.Property == property && r.Claim != "" {
-			return "Its documentation: " + r.Claim
-		}
-	}
-	return "Its documentation does not promise it, but it is required of every lock of this tier."
-}
-
-// comparisonText describes the results of the comparison run, which uses the scenario's own lock.
-func comparisonText(f outcome.CardFinding) string {
-	if f.Comparison == nil {
-		return ""
-	}
-	if f.Comparison.Error != "" {
-		return fmt.Sprintf("comparison run with the scenario's own lock, %s, failed: %s", f.Comparison.Lock, display.FirstLine(f.Comparison.Error))
-	}
-	var parts []string
-	for _, h := range f.Violations {
-		parts = append(parts, fmt.Sprintf("%s %s", h.Property, h.Comparison))
-	}
-	return fmt.Sprintf("comparison run with %s: %s", f.Comparison.Lock, strings.Join(parts, ", "))
 }
 
 // Markdown writes the scorecards as Markdown for issues and wikis.
@@ -238,13 +296,15 @@ func (t *text) row(isHeader bool, cells ...string) {
 
 func (t *text) card(c *outcome.Card) {
 	t.printf("# Scorecard of %s\n\n%s\n\n%s\n\n", cardMarkdown(c.Lock), cardMarkdown(CardHeadline(c)), cardMarkdown(cardBasis(c)))
+	for _, x := range cardSetup(c) {
+		t.printf("- %s: %s\n", x[0], cardMarkdown(x[1]))
+	}
+	t.printf("\n")
 	t.row(true, append([]string{"property"}, c.Columns...)...)
-	used := map[outcome.Mark]bool{}
 	for _, r := range c.Rows {
 		cells := []string{r.Property}
 		for _, x := range r.Cells {
-			cells = append(cells, string(x.Mark))
-			used[x.Mark] = true
+			cells = append(cells, display.Join(", ", cellCount(x, " of "), x.Note()))
 		}
 		t.row(false, cells...)
 	}
@@ -255,9 +315,18 @@ func (t *text) card(c *outcome.Card) {
 		}
 		t.row(false, cells...)
 	}
-	t.printf("\n%s\n", cardLegend(used))
+	t.printf("\n")
+	for _, m := range cardLegend(c) {
+		t.printf("- %s: %s\n", m[0], m[1])
+	}
+	for i, g := range untested(c) {
+		if i == 0 {
+			t.printf("\nNot tested:\n\n")
+		}
+		t.printf("- %s: %s\n", cardMarkdown(g.Why), cardMarkdown(g.where()))
+	}
 	t.randomPlans(c)
-	for _, p := range (cardView{}).Parts(c) {
+	for _, p := range counterexamples(c, "") {
 		t.findings(p)
 	}
 	if len(c.Undecided) > 0 {
@@ -279,35 +348,29 @@ func (t *text) card(c *outcome.Card) {
 }
 
 func (t *text) randomPlans(c *outcome.Card) {
-	d := c.RandomPlans
-	if d == nil {
-		return
-	}
-	t.printf("\n## Random plans\n\nHow often each property was violated in %s, with the 95%% interval: with all faults, with each kind of failure alone, and with all faults except that kind.\n\n", display.Plural(d.Seeds, "seed"))
-	t.row(true, append([]string{"property"}, randomPlanColumns(d)...)...)
-	for _, r := range d.Rows {
-		cells := []string{r.Property}
-		for _, sort := range randomPlanColumns(d) {
-			var parts []string
-			for _, s := range shares(d, r, sort) {
-				parts = append(parts, display.Join(" ", s.Word, formatShare(s.Share)))
-			}
-			cells = append(cells, strings.Join(parts, "<br>"))
+	t.printf("\n## Random plans\n")
+	for i, row := range randomPlansTable(c) {
+		if i == 0 {
+			t.printf("\n%s\n\n", randomPlansCaption)
 		}
-		t.row(false, cells...)
+		t.row(i == 0, row...)
+	}
+	if note := randomPlansNote(c); note != "" {
+		t.printf("\n%s\n", note)
 	}
 }
 
 func (t *text) findings(p findingGroup) {
 	c := p.Card
-	for i, f := range p.Findings {
+	for i, g := range p.Causes {
 		if i == 0 {
 			t.printf("\n## %s\n", p.Title)
 		}
-		t.printf("\n### %s, seed %d (%s)\n\n", cardMarkdown(f.Scenario), f.Seed, f.Column)
+		f := g.Shown
+		t.printf("\n### %s\n\nShortest run: %s, seed %d (%s)\n\n", g.Title(), cardMarkdown(f.Scenario), f.Seed, f.Column)
 		for _, h := range f.Violations {
-			t.printf("- %s %s: %s%s\n", h.Property, h.Cause, cardMarkdown(h.Because), otherScenariosText(h))
-			for _, more := range []string{DescribeReproduction(h.Reproduction), failureKindsText(c, f, h.Property), claimOfRequired(c, h)} {
+			t.printf("- %s %s: %s\n", h.Property, h.Cause, cardMarkdown(h.Because))
+			for _, more := range []string{DescribeReproduction(h.Reproduction), failureKindsText(c, f, h.Property), claimOfRequired(c, h), g.AlsoIn(h)} {
 				if more != "" {
 					t.printf("  - %s\n", cardMarkdown(more))
 				}
@@ -316,6 +379,9 @@ func (t *text) findings(p findingGroup) {
 		if own := comparisonText(f); own != "" {
 			t.printf("- %s\n- %s\n", cardMarkdown(own), measuredText(f))
 		}
+		for _, others := range g.Summaries() {
+			t.printf("- %s\n", cardMarkdown(others))
+		}
 		t.printf("\n`%s`\n", codeSpan(f.Command))
 		if f.Run != "" {
 			t.printf("\nThe run is stored in %s.\n", f.Run)
@@ -323,32 +389,131 @@ func (t *text) findings(p findingGroup) {
 	}
 }
 
-// claimOfRequired returns cardClaim's result for required properties and "" for others.
-func claimOfRequired(c *outcome.Card, h outcome.Violation) string {
-	if !h.Required {
-		return ""
-	}
-	return cardClaim(c, h.Property)
-}
-
-func otherScenariosText(h outcome.Violation) string {
-	if len(h.Also) == 0 {
-		return ""
-	}
-	return cardMarkdown(fmt.Sprintf(" (also %s)", display.List(h.Also)))
-}
-
-// cardLegend explains the used marks.
-func cardLegend(used map[outcome.Mark]bool) string {
-	used[outcome.MarkHolds] = used[outcome.MarkHolds] || used[outcome.MarkMixed]
-	used[outcome.MarkComparisonViolated] = used[outcome.MarkComparisonViolated] || used[outcome.MarkMixed]
-	var parts []string
-	for _, m := range outcome.Marks() {
-		if used[outcome.Mark(m[0])] {
-			parts = append(parts, m[0]+" "+m[1])
+// cardLegend explains the states that occur on a card.
+func cardLegend(c *outcome.Card) (legend [][2]string) {
+	used := map[outcome.Mark]bool{}
+	for _, r := range c.Rows {
+		for _, x := range r.Cells {
+			used[x.State()] = true
 		}
 	}
-	return strings.Join(parts, " · ")
+	for _, m := range []struct {
+		mark       outcome.Mark
+		form, text string
+	}{
+		{outcome.MarkHolds, "✓ n", "required, and held in n runs"},
+		{outcome.MarkViolated, "✗ k of n", "violated in k of the n runs that decided it"},
+		{outcome.MarkComparisonViolated, "○ k of n", "violated in k of the n runs that decided it, as by any lock of its kind: not required there, and the scenario's own lock does not satisfy it either"},
+		{outcome.MarkNotTested, "–", "not tested; the reasons are below"},
+	} {
+		if used[m.mark] {
+			legend = append(legend, [2]string{m.form, m.text})
+		}
+	}
+	return legend
+}
+
+// columnNames names columns. If both backends' columns for a kind of failure are among them, it names the
+// kind once.
+func columnNames(c *outcome.Card, columns []string) (names []string) {
+	for _, column := range columns {
+		kind, onSecond := outcome.SplitColumn(column)
+		isListed := func(backend string) bool { return slices.Contains(columns, c.ColumnOn(kind, backend)) }
+		switch {
+		case c.SecondBackend == "":
+			names = append(names, column)
+		case !isListed(c.SecondBackend):
+			names = append(names, kind+" on "+c.Backend)
+		case !isListed(c.Backend):
+			names = append(names, column)
+		case !onSecond:
+			names = append(names, kind)
+		}
+	}
+	return names
+}
+
+// cellCount formats a cell's mark with its counts, such as "✗ 3 of 12".
+func cellCount(x outcome.CardCell, of string) string {
+	count, decided := x.Count()
+	switch m := x.State(); m {
+	case outcome.MarkNotTested:
+		return string(m)
+	case outcome.MarkHolds:
+		return fmt.Sprintf("%s %d", m, count)
+	default:
+		return fmt.Sprintf("%s %d%s%d", m, count, of, decided)
+	}
+}
+
+// untestedGroup lists what was not tested for one reason.
+type untestedGroup struct {
+	Why   string
+	Where []string
+}
+
+func (g *untestedGroup) where() string { return strings.Join(g.Where, "; ") }
+
+// untested lists the cells without a result by reason. Rows and columns that lack results for a single
+// reason are listed as a whole.
+func untested(c *outcome.Card) (all []*untestedGroup) {
+	add := func(why, where string) {
+		g := outcome.GetOrAdd(&all, func(g *untestedGroup) bool { return g.Why == why }, untestedGroup{Why: why})
+		g.Where = append(g.Where, where)
+	}
+	done := map[[2]int]bool{}
+	whole := func(cells [][2]int, where string) { // lists the cells if they share one reason
+		why := ""
+		for _, at := range cells {
+			x := c.Rows[at[0]].Cells[at[1]]
+			switch {
+			case done[at]:
+			case x.State() != outcome.MarkNotTested || why != "" && x.Untested() != why:
+				return
+			default:
+				why = x.Untested()
+			}
+		}
+		if why == "" {
+			return
+		}
+		add(why, where)
+		for _, at := range cells {
+			done[at] = true
+		}
+	}
+	row := func(i int) (cells [][2]int) {
+		for k := range c.Rows[i].Cells {
+			cells = append(cells, [2]int{i, k})
+		}
+		return cells
+	}
+	for i, r := range c.Rows {
+		whole(row(i), r.Property)
+	}
+	for k, column := range c.Columns {
+		var cells [][2]int
+		for i := range c.Rows {
+			cells = append(cells, [2]int{i, k})
+		}
+		whole(cells, "everything under "+column)
+	}
+	for i, r := range c.Rows {
+		whole(row(i), r.Property)
+		for k, x := range r.Cells {
+			var columns []string
+			for l := k; l < len(r.Cells); l++ {
+				if y := r.Cells[l]; !done[[2]int{i, l}] && y.State() == outcome.MarkNotTested && x.State() == y.State() && x.Untested() == y.Untested() {
+					columns = append(columns, c.Columns[l])
+					done[[2]int{i, l}] = true
+				}
+			}
+			if len(columns) > 0 {
+				add(x.Untested(), r.Property+" under "+display.List(columnNames(c, columns)))
+			}
+		}
+	}
+	return all
 }
 
 // maxCardTextLen limits the length of untrusted text, in characters.
@@ -374,54 +539,17 @@ var cardTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("score").Funcs(template.FuncMap{
 		"text":     func(s string) string { return display.Sanitize(s, maxCardTextLen) },
 		"style":    func() template.CSS { return template.CSS(Style + pageStyle + sequence.Style) },
-		"headline": CardHeadline, "basis": cardBasis, "draws": randomPlanColumns, "shares": shares, "rated": formatShare, "blame": failureKindsText, "tries": DescribeReproduction, "claimed": claimOfRequired, "beside": comparisonText,
-		"measured": measuredText, "measures": measures, "tone": markClass, "marks": outcome.Marks, "limits": func() string { return cardLimits },
+		"headline": CardHeadline, "setup": cardSetup, "basis": cardBasis, "legend": cardLegend, "untested": untested, "dice": randomPlansTable, "diceNote": randomPlansNote, "diceCaption": func() string { return randomPlansCaption },
+		"blame": failureKindsText, "tries": DescribeReproduction, "claimed": claimOfRequired, "beside": comparisonText,
+		"measured": measuredText, "measures": measures, "limits": func() string { return cardLimits },
 		"id": func(card int, parts ...any) string {
 			return fmt.Sprintf("c%d-%s", card+1, strings.Trim(fmt.Sprint(parts...), "[]"))
 		},
 		"in":    measure.value,
 		"sorts": columnGroups, "where": backendOf,
-		"cells":  newCells,
-		"anchor": anchor,
+		"cells": cardView.Cells,
 	}).Parse(pageTemplate))
 })
-
-// findingGroup is a list of findings with a common heading.
-type findingGroup struct {
-	View        cardView
-	Card        *outcome.Card
-	Title, Note string
-	Findings    []outcome.CardFinding
-}
-
-// Parts groups a card's findings, the most severe first.
-func (v cardView) Parts(c *outcome.Card) (all []findingGroup) {
-	for _, p := range []struct {
-		mark        outcome.Mark
-		title, note string
-	}{
-		{outcome.MarkFailed, "Violated and required", ""},
-		{outcome.MarkUnconfirmed, "Observed " + unconfirmedBasis(c), "Real servers did not reproduce these violations, or cannot run the scenario."},
-		{outcome.MarkComparisonHolds, "Violated but not required; holds in the comparison run", ""},
-	} {
-		findings := slices.DeleteFunc(slices.Clone(c.Findings), func(f outcome.CardFinding) bool { return markOf(f) != p.mark })
-		all = append(all, findingGroup{v, c, p.title, p.note, findings})
-	}
-	return all
-}
-
-func markOf(f outcome.CardFinding) outcome.Mark {
-	switch {
-	case !f.Required:
-		return outcome.MarkComparisonHolds
-	case f.Confirmed():
-		return outcome.MarkFailed
-	}
-	return outcome.MarkUnconfirmed
-}
-
-// anchor returns the HTML id of a run's finding.
-func anchor(run string) string { return strings.NewReplacer("/", "-", "+", "-").Replace(run) }
 
 // columnGroup is a number of adjacent columns for the same kind of failure.
 type columnGroup struct {
@@ -448,19 +576,25 @@ func backendOf(c *outcome.Card, column string) string {
 	return c.Backend
 }
 
-// cell is a cell of the matrix. Run is the run it links to.
+// cell is a cell of the matrix.
 type cell struct {
 	outcome.CardCell
-	Column, Words string
-	Run           string // run of the first finding, or ""
+	Column, Count, Words, Tone string
+	Cause                      string // HTML id of the first cause of a violation, or ""
 }
 
-func newCells(c *outcome.Card, r outcome.CardRow) (out []cell) {
+// Cells returns the cells of a row.
+func (v cardView) Cells(c *outcome.Card, r outcome.CardRow) (out []cell) {
+	parts := v.Parts(c)
 	for i, x := range r.Cells {
-		k := cell{CardCell: x, Column: c.Columns[i], Words: cellText(x)}
-		for _, f := range c.Findings {
-			if f.Column == c.Columns[i] && k.Run == "" && slices.ContainsFunc(f.Violations, func(h outcome.Violation) bool { return h.Property == r.Property }) {
-				k.Run = f.Run
+		k := cell{CardCell: x, Column: c.Columns[i], Count: cellCount(x, " of "), Words: cellText(x), Tone: cellTone(x)}
+		for _, p := range parts {
+			for _, g := range p.Causes {
+				if k.Cause == "" && slices.ContainsFunc(g.all, func(f outcome.CardFinding) bool {
+					return f.Column == k.Column && slices.ContainsFunc(f.Violations, func(h outcome.Violation) bool { return h.Property == r.Property })
+				}) {
+					k.Cause = g.ID
+				}
 			}
 		}
 		out = append(out, k)
@@ -468,21 +602,21 @@ func newCells(c *outcome.Card, r outcome.CardRow) (out []cell) {
 	return out
 }
 
-// cellText describes the results that a mark stands for.
+// cellText describes a cell's results.
 func cellText(x outcome.CardCell) string {
 	var parts []string
 	for _, p := range []struct {
 		n    int
 		what string
 	}{
-		{x.NumFailed - x.NumUnconfirmed, "violated and required"}, {x.NumUnconfirmed, "violated, not confirmed"}, {x.NumComparisonHolds, "violated, but holds in the comparison run"},
-		{x.NumHolds, "holds as required"}, {x.NumComparisonViolated, "violated, as in the comparison run"}, {x.NumUndecided, "inconclusive"}, {x.NumHoldsUnrequired, "holds"},
+		{x.NumFailed - x.NumUnconfirmed, "violated and required"}, {x.NumUnconfirmed, "violated, not confirmed"}, {x.NumComparisonHolds, "violated and not required, but held in the comparison run"},
+		{x.NumHolds, "required and held"}, {x.NumComparisonViolated, "violated, as by any lock of its kind"}, {x.NumUndecided, "inconclusive"}, {x.NumHoldsUnrequired, "held, but not required"},
 	} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
 	}
-	if x.Why != "" {
+	if x.Why != "" && len(parts) == 0 {
 		parts = append(parts, x.Why)
 	}
 	if len(parts) == 0 {
@@ -491,16 +625,17 @@ func cellText(x outcome.CardCell) string {
 	return strings.Join(parts, ", ")
 }
 
-// markClass returns the CSS class for a mark.
-func markClass(m outcome.Mark) string {
-	switch m {
-	case outcome.MarkFailed:
+// cellTone returns the CSS class of a cell.
+func cellTone(x outcome.CardCell) string {
+	switch x.State() {
+	case outcome.MarkViolated:
+		if x.Note() != "" {
+			return "doubt"
+		}
 		return "violated"
-	case outcome.MarkUnconfirmed, outcome.MarkUndecided:
-		return "doubt"
-	case outcome.MarkHolds, outcome.MarkMixed:
+	case outcome.MarkHolds:
 		return "fine"
-	case outcome.MarkComparisonHolds, outcome.MarkComparisonViolated:
+	case outcome.MarkComparisonViolated:
 		return "noted"
 	}
 	return "calm"
@@ -518,7 +653,7 @@ func (v cardView) Picture(run string) template.HTML {
 	if !there {
 		return ""
 	}
-	return template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: anchor(run) + "-", Page: run + "/report.html"})) // all text in it is escaped
+	return template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: strings.NewReplacer("/", "-", "+", "-").Replace(run) + "-", Page: run + "/report.html"})) // all text in it is escaped
 }
 
 // Caption returns the caption of a run's diagram.
@@ -597,14 +732,24 @@ func printCard(w io.Writer, c *outcome.Card) {
 	}
 	fmt.Fprintln(w, display.Paint(w, color, display.Wrap(display.Width(w)-1, 0, 0, CardHeadline(c))))
 	display.PrintWrapped(w, 0, 0, cardBasis(c))
+	for _, x := range cardSetup(c) {
+		display.PrintWrapped(w, 0, 2, x[0]+": "+x[1])
+	}
 	fmt.Fprintln(w)
 	printMatrix(w, c, false)
 	if c.SecondBackend != "" {
 		fmt.Fprintf(w, "\non %s:\n", c.SecondBackend)
 		printMatrix(w, c, true)
 	}
-	for _, f := range c.Findings {
-		printFinding(w, c, f)
+	printLegend(w, c)
+	printRandomPlans(w, c)
+	for _, p := range counterexamples(c, "") {
+		for i, g := range p.Causes {
+			if i == 0 {
+				fmt.Fprintf(w, "\n%s:\n", p.Title)
+			}
+			printCause(w, c, g, p.Confirmed)
+		}
 	}
 	for i, d := range c.Undecided {
 		if i == 0 {
@@ -623,47 +768,97 @@ func printCard(w io.Writer, c *outcome.Card) {
 	}
 }
 
-// printMatrix prints a card's marks for one of its backends. It omits rows and columns without results,
-// because the list of skipped scenarios explains these.
+// printMatrix prints a card's results on one of its backends. It omits rows and columns without results,
+// because the list of what was not tested explains these.
 func printMatrix(w io.Writer, c *outcome.Card, onSecond bool) {
-	used := map[outcome.Mark]bool{}
-	t := display.Table{{"property"}}
 	var columns []int
+	header := []string{"property"}
 	for k, column := range c.Columns {
 		column, there := outcome.SplitColumn(column)
-		if there == onSecond && slices.ContainsFunc(c.Rows, func(r outcome.CardRow) bool { return isJudged(r.Cells[k]) }) {
-			columns, t[0] = append(columns, k), append(t[0], column)
+		if there == onSecond && slices.ContainsFunc(c.Rows, func(r outcome.CardRow) bool { return isTested(r.Cells[k]) }) {
+			columns, header = append(columns, k), append(header, column)
 		}
 	}
-	for _, r := range c.Rows {
-		if !slices.ContainsFunc(columns, func(k int) bool { return isJudged(r.Cells[k]) }) {
-			continue
+	matrix := func(of string) display.Table {
+		t := display.Table{slices.Clone(header)}
+		for _, r := range c.Rows {
+			if !slices.ContainsFunc(columns, func(k int) bool { return isTested(r.Cells[k]) }) {
+				continue
+			}
+			row := []string{r.Property}
+			for _, k := range columns {
+				row = append(row, cellCount(r.Cells[k], of)+noteSymbols[r.Cells[k].Note()])
+			}
+			t = append(t, row)
 		}
-		row := []string{r.Property}
-		for _, k := range columns {
-			row = append(row, string(r.Cells[k].Mark))
-			used[r.Cells[k].Mark] = true
-		}
-		t = append(t, row)
+		return t
+	}
+	t := matrix(" of ")
+	if isTooWide(t, display.Width(w)) {
+		t = matrix("/")
 	}
 	if len(t) > 1 {
 		shortenHeader(t, display.Width(w)).Print(w)
-		fmt.Fprintln(w)
-		display.PrintWrapped(w, 0, 0, cardLegend(used))
 	}
 }
 
-func isJudged(x outcome.CardCell) bool {
-	return x.Mark != outcome.MarkUnsupported && x.Mark != outcome.MarkNotExercised
+// noteSymbols mark cells with a note on a terminal, where there is no room for the note.
+var noteSymbols = map[string]string{outcome.NoteUnconfirmed: "*", outcome.NoteNotRequired: "†"}
+
+func isTested(x outcome.CardCell) bool { return x.State() != outcome.MarkNotTested }
+
+// printLegend prints the legend and the list of what was not tested.
+func printLegend(w io.Writer, c *outcome.Card) {
+	fmt.Fprintln(w)
+	for _, m := range cardLegend(c) {
+		display.PrintWrapped(w, 0, 4, m[0]+": "+m[1])
+	}
+	notes := map[string]bool{}
+	for _, r := range c.Rows {
+		for _, x := range r.Cells {
+			notes[x.Note()] = true
+		}
+	}
+	for _, note := range []string{outcome.NoteUnconfirmed, outcome.NoteNotRequired} {
+		if notes[note] {
+			display.PrintWrapped(w, 0, 4, noteSymbols[note]+": "+note)
+		}
+	}
+	for i, g := range untested(c) {
+		if i == 0 {
+			fmt.Fprintln(w, "\nnot tested:")
+		}
+		display.PrintWrapped(w, 2, 4, g.Why+": "+g.where())
+	}
+}
+
+// printRandomPlans prints the random plans that violated a property, and a summary of the others.
+func printRandomPlans(w io.Writer, c *outcome.Card) {
+	fmt.Fprintln(w, "\nrandom plans:")
+	table := randomPlansTable(c)
+	for i, row := range table {
+		if i == 0 {
+			continue
+		}
+		var counts []string
+		for k, count := range row[1:] {
+			if !strings.HasPrefix(count, "0 of ") && count != "–" {
+				counts = append(counts, table[0][k+1]+" "+count)
+			}
+		}
+		display.PrintWrapped(w, 2, 4, row[0]+" violated: "+strings.Join(counts, ", "))
+	}
+	display.PrintWrapped(w, 2, 2, randomPlansNote(c))
+}
+
+func isTooWide(t display.Table, width int) bool {
+	lines := t.Lines("", width)
+	return slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, "\n") }) || utf8.RuneCountInString(lines[0]) > width
 }
 
 // shortenHeader truncates the header cells of a table that is too wide.
 func shortenHeader(t display.Table, width int) display.Table {
-	for maxLen := 10; maxLen > 4; maxLen-- {
-		isTooWide := slices.ContainsFunc(t.Lines("", width), func(line string) bool { return strings.Contains(line, "\n") })
-		if !isTooWide && utf8.RuneCountInString(t.Lines("", width)[0]) <= width {
-			break
-		}
+	for maxLen := 10; maxLen > 4 && isTooWide(t, width); maxLen-- {
 		for i := range t[0] {
 			t[0][i] = display.Truncate(t[0][i], maxLen)
 		}
@@ -671,15 +866,16 @@ func shortenHeader(t display.Table, width int) display.Table {
 	return t
 }
 
-func printFinding(w io.Writer, c *outcome.Card, f outcome.CardFinding) {
-	mark, color := markOf(f), display.DoubtText
-	if mark == outcome.MarkFailed {
+func printCause(w io.Writer, c *outcome.Card, g *causeGroup, confirmed bool) {
+	color, f := display.DoubtText, g.Shown
+	if confirmed {
 		color = display.BadText
 	}
-	fmt.Fprintf(w, "\n%s %s, seed %d (%s)\n", display.Paint(w, color, string(mark)), f.Scenario, f.Seed, f.Column)
+	fmt.Fprintf(w, "\n%s\n", display.Paint(w, color, display.Wrap(display.Width(w)-1, 0, 0, g.Title())))
+	display.PrintWrapped(w, 2, 4, fmt.Sprintf("shortest run: %s, seed %d (%s)", f.Scenario, f.Seed, f.Column))
 	for _, h := range f.Violations {
 		display.PrintWrapped(w, 2, 4, fmt.Sprintf("%s %s: %s", h.Property, h.Cause, h.Because))
-		for _, more := range []string{DescribeReproduction(h.Reproduction), failureKindsText(c, f, h.Property)} {
+		for _, more := range []string{DescribeReproduction(h.Reproduction), failureKindsText(c, f, h.Property), g.AlsoIn(h)} {
 			if more != "" {
 				display.PrintWrapped(w, 4, 4, more)
 			}
@@ -687,6 +883,9 @@ func printFinding(w io.Writer, c *outcome.Card, f outcome.CardFinding) {
 	}
 	if own := comparisonText(f); own != "" {
 		display.PrintWrapped(w, 2, 4, own)
+	}
+	for _, others := range g.Summaries() {
+		display.PrintWrapped(w, 2, 4, others)
 	}
 	fmt.Fprintf(w, "  %s\n", f.Command)
 }

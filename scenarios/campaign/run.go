@@ -164,7 +164,7 @@ func reproduce(ctx context.Context, b harness.Backend, j Job, property string) (
 		t.Runs += len(o.RetryReasons) + 1
 		return o
 	})
-	t.State, t.Command, t.Why = outcome.ReproductionNotConfirmed, o.Command, display.FirstLine(o.Error)
+	t.State, t.Command, t.Why, t.Server = outcome.ReproductionNotConfirmed, o.Command, display.FirstLine(o.Error), o.Server
 	switch got := o.JudgementOf(property); {
 	case got == nil:
 	case got.Got == verdict.Violated:
@@ -337,7 +337,7 @@ func judgeRecorded(o *outcome.Outcome, m scenario.Manifest, events []history.Eve
 		return nil
 	}
 	o.Events, o.VirtualSeconds = len(h.Events), history.Seconds(h.Events[len(h.Events)-1].T)
-	o.StopReason = stopReason(h)
+	o.StopReason, o.Server = stopReason(h), h.Params.Server
 	o.Verdict = checker.Check(h)
 	o.Numbers = withoutStepNumbers(o.Verdict.Numbers)
 	o.Judgements = append(Judge(m.Scenario.Expect, o.Verdict), judgeNumbers(m.Scenario.Numbers, o.Verdict)...)
@@ -664,7 +664,11 @@ func (j Job) relaxedExpectations(comparison *outcome.Outcome) map[string]scenari
 	expect := maps.Clone(j.Scenario.Expect)
 	for _, property := range j.RelativeProperties {
 		if r := comparison.Verdict.Result(property); r != nil && r.Outcome == verdict.Violated {
-			expect[property] = scenario.Expectation{Want: wantAny, LeadProperty: expect[property].LeadProperty}
+			e := scenario.Expectation{Want: wantAny, LeadProperty: expect[property].LeadProperty}
+			if expect[e.LeadProperty].Want != wantAny { // it no longer follows from that property
+				e.LeadProperty = ""
+			}
+			expect[property] = e
 		}
 	}
 	return expect

@@ -29,7 +29,7 @@ import (
 type Scorer struct {
 	Known     scenario.KnownNames
 	Claims    map[string]map[string]string // what the documentation promises, by lock kind and property
-	Base      Selection                    // the part that all locks share, such as tags or an adapter
+	Base      Selection                    // the part that all locks share, such as tags, settings or an adapter
 	FirstSeed uint64
 	Seeds     int               // random plans per fault set
 	Primary   *Runner           // runs everything
@@ -74,7 +74,7 @@ func (s *Scorer) Card(ctx context.Context, lock string) (*outcome.Card, error) {
 }
 
 func (s *Scorer) card(ctx context.Context, lock string) (*outcome.Card, error) {
-	kind, err := s.selection(lock, s.Primary).Kind(s.Known)
+	kind, err := s.Selection(lock, s.Primary).Kind(s.Known)
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +83,10 @@ func (s *Scorer) card(ctx context.Context, lock string) (*outcome.Card, error) {
 		title = s.Known.Kinds[kind].Doc
 	}
 	c := outcome.NewCard(title, s.Known.Kinds[kind], s.Claims[kind], s.Primary.Name(), s.FirstSeed)
+	c.Settings, c.Scale = append(c.Settings, s.Base.Overrides...), s.Base.Scale
+	if s.Base.Nodes > 0 && !s.Known.Kinds[kind].OneNode {
+		c.Settings = append(c.Settings, fmt.Sprintf("topology.nodes=%d", s.Base.Nodes))
+	}
 	err = s.addCatalog(c, lock, s.Primary)
 	if err == nil && s.RunBoth {
 		c.SecondBackend = s.Secondary.Name()
@@ -111,22 +115,24 @@ func (s *Scorer) card(ctx context.Context, lock string) (*outcome.Card, error) {
 	c.Finalize()
 	if s.Secondary != nil {
 		c.RetryBackend = s.Secondary.Name()
-		c.Reproduce(func(x outcome.ShownRun) outcome.Reproduction { return s.confirm(ctx, c, lock, x) })
+		c.Reproduce(func(x outcome.ShownRun) outcome.Reproduction { return s.confirm(ctx, c, x) })
 	}
 	s.keepRuns(ctx, c)
 	return c, nil
 }
 
-// selection returns the selection for a lock on a backend.
-func (s *Scorer) selection(lock string, r *Runner) *Selection {
+// Selection returns the selection for a lock on a backend.
+func (s *Scorer) Selection(lock string, r *Runner) *Selection {
 	selection := s.Base
-	selection.Lock, selection.Backend = lock, r.Name()
+	if selection.Lock, selection.Backend = lock, r.Name(); !selection.realTime() {
+		selection.Scale = 0
+	}
 	return &selection
 }
 
 // addCatalog schedules all scenarios in the catalog on a backend.
 func (s *Scorer) addCatalog(c *outcome.Card, lock string, r *Runner) error {
-	selection := s.selection(lock, r)
+	selection := s.Selection(lock, r)
 	choice, err := r.choose(selection, s.Known)
 	recordSkips(c, choice, r)
 	for _, p := range choice.Picks {
@@ -151,7 +157,7 @@ func (s *Scorer) addRandomPlans(c *outcome.Card, lock string) ([]outcome.FaultSe
 	if all, _, err := scenarios.Choose([]string{randomScenario}, s.Base.Tags, s.Known, scenario.ParseOptions{}); err != nil || len(all) == 0 || s.Seeds == 0 {
 		return nil, nil // excluded by the tags
 	}
-	selection := s.selection(lock, s.Primary)
+	selection := s.Selection(lock, s.Primary)
 	selection.Names = []string{randomScenario}
 	allFaults, err := s.Primary.choose(selection, s.Known)
 	if err != nil {
@@ -163,14 +169,15 @@ func (s *Scorer) addRandomPlans(c *outcome.Card, lock string) ([]outcome.FaultSe
 	}
 	expects := []string{verdict.ResourceSafety + "=" + wantAny}
 	for _, property := range checker.Properties() {
-		if e, ok := allFaults.Picks[0].Expect[property]; ok && e.Want == wantHolds && e.LeadProperty == "" {
+		// Under other settings, the scenario's guarantees depend on the comparison run; see Selection.Job.
+		if e, ok := allFaults.Picks[0].Expect[property]; ok && e.Want == wantHolds && e.LeadProperty == "" && len(selection.Overrides) == 0 {
 			expects = append(expects, property+"="+wantHolds)
 		}
 	}
 	faultSets := outcome.FaultSets(allFaults.Picks[0].Scenario)
 	for i := range faultSets {
 		narrowed := *selection
-		narrowed.Overrides, narrowed.Expectations = []string{"plan.random.faults=[" + strings.Join(faultSets[i].Faults, ", ") + "]"}, expects
+		narrowed.Overrides, narrowed.Expectations = append(slices.Clone(selection.Overrides), "plan.random.faults=["+strings.Join(faultSets[i].Faults, ", ")+"]"), expects
 		choice, err := s.Primary.choose(&narrowed, s.Known)
 		if err != nil {
 			return nil, err
@@ -217,7 +224,7 @@ func (s *Scorer) runAll(ctx context.Context, title string, runner *Runner) {
 
 // confirm retries a violation on the other backend until the property is violated there, or gives
 // up.
-func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, lock string, x outcome.ShownRun) outcome.Reproduction {
+func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, x outcome.ShownRun) outcome.Reproduction {
 	property, original := x.Judgement.Property, s.runs[x.RunID]
 	for _, r := range s.runs { // the catalog may have run there too
 		alreadyTried := slices.ContainsFunc(s.confirmingRuns, func(t confirmingRun) bool { return t.run == x.RunID })
@@ -230,7 +237,7 @@ func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, lock string, x ou
 			return outcome.Reproduction{Backend: c.RetryBackend, State: outcome.ReproductionConfirmed, Runs: len(t.outcome.RetryReasons) + 1, Cause: got.Cause, Command: t.outcome.Command, RunID: k}
 		}
 	}
-	selection := s.selection(lock, s.Secondary)
+	selection := s.Selection(original.selection.Lock, s.Secondary)
 	selection.Names, selection.Overrides, selection.Expectations = []string{original.ExactName()}, original.selection.Overrides, append(slices.Clone(original.selection.Expectations), property+"="+wantViolated)
 	choice, err := s.Secondary.choose(selection, s.Known)
 	switch {

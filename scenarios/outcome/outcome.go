@@ -51,6 +51,7 @@ type Outcome struct {
 	Numbers        map[string]float64 `json:"numbers,omitempty"` // for comparison with other variants
 	Comparison     *Comparison        `json:"control,omitempty"` // nil if there was no comparison run
 	Verdict        verdict.Verdict    `json:"-"`
+	Server         string             `json:"-"` // what the nodes ran, if the backend reports it; see scenario.Manifest
 	// Disturbance describes interference from outside that the history does not show, or is "".
 	Disturbance string `json:"-"`
 }

@@ -2,6 +2,7 @@ package outcome
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"lockpick/checker/verdict"
@@ -34,31 +35,65 @@ func newEntry(n int, s scenario.Scenario, expected string, got, control verdict.
 
 func newTestCard() *Card { return NewCard("mine", lock.Kind{}, nil, "sim", 1) }
 
-// A cell shows its most serious mark.
+// A cell shows its most serious state, how many runs have it, and how many runs decided the property.
+// What the mark does not say is in the note and in the reason why a property was not tested.
 func TestMarks(t *testing.T) {
 	const holds, any = "holds", "any"
 	h, v, u := verdict.Holds, verdict.Violated, verdict.Undecided
-	for want, runs := range map[Mark][]CardEntry{
-		MarkFailed:             {newEntry(1, scenarioWithFaults("a"), holds, h, h, 0), newEntry(2, scenarioWithFaults("b"), holds, v, v, 9), newEntry(3, scenarioWithFaults("c"), any, v, h, 9)},
-		MarkComparisonHolds:    {newEntry(1, scenarioWithFaults("a"), holds, h, h, 0), newEntry(2, scenarioWithFaults("b"), any, v, h, 9)},
-		MarkMixed:              {newEntry(1, scenarioWithFaults("a"), holds, h, h, 0), newEntry(2, scenarioWithFaults("b"), any, v, v, 9)},
-		MarkHolds:              {newEntry(1, scenarioWithFaults("a"), holds, h, v, 0), newEntry(2, scenarioWithFaults("b"), any, h, h, 0)},
-		MarkComparisonViolated: {newEntry(1, scenarioWithFaults("a"), any, v, v, 9), newEntry(2, scenarioWithFaults("b"), holds, u, h, 0)},
-		MarkUndecided:          {newEntry(1, scenarioWithFaults("a"), holds, u, h, 0), newEntry(2, scenarioWithFaults("b"), any, h, h, 0)},
-		markHoldsUnrequired:    {newEntry(1, scenarioWithFaults("a"), any, h, h, 0)},
-		MarkNotExercised:       {newEntry(1, scenarioWithFaults("a"), any, verdict.NotExercised, h, 0)},
+	held, heldFreely := newEntry(1, scenarioWithFaults("a"), holds, h, h, 0), newEntry(2, scenarioWithFaults("b"), any, h, h, 0)
+	failed, alone := newEntry(3, scenarioWithFaults("c"), holds, v, v, 9), newEntry(4, scenarioWithFaults("d"), any, v, h, 9)
+	alike, undecided := newEntry(5, scenarioWithFaults("e"), any, v, v, 9), newEntry(6, scenarioWithFaults("f"), holds, u, h, 0)
+	for _, x := range []struct {
+		runs           []CardEntry
+		mark           Mark
+		count, decided int
+		note, why      string
+		code           int
+	}{
+		{[]CardEntry{held, failed, alone, alike, undecided}, MarkViolated, 2, 4, "", "", ExitUnexpected},
+		{[]CardEntry{held, alone, alike}, MarkViolated, 1, 3, NoteNotRequired, "", ExitOK},
+		{[]CardEntry{held, alike, heldFreely}, MarkComparisonViolated, 1, 3, "", "", ExitOK},
+		{[]CardEntry{held, heldFreely, undecided}, MarkHolds, 1, 2, "", "", ExitUndecided},
+		{[]CardEntry{alike, undecided}, MarkComparisonViolated, 1, 1, "", "", ExitUndecided},
+		{[]CardEntry{undecided, heldFreely}, MarkNotTested, 0, 1, "", "inconclusive", ExitUndecided},
+		{[]CardEntry{heldFreely}, MarkNotTested, 0, 1, "", "held, but not required", ExitOK},
+		{[]CardEntry{newEntry(1, scenarioWithFaults("a"), any, verdict.NotExercised, h, 0)}, MarkNotTested, 0, 0, "", "not exercised", ExitOK},
 	} {
 		c := newTestCard()
-		for _, e := range runs {
+		for _, e := range x.runs {
 			c.Add(e)
 		}
 		c.Finalize()
-		if got := c.row(mutualExclusion).Cells[0].Mark; got != want {
-			t.Errorf("%s, want %s", got, want)
+		cell := c.row(mutualExclusion).Cells[0]
+		count, decided := cell.Count()
+		if cell.Mark != x.mark || count != x.count || decided != x.decided || cell.Note() != x.note || cell.Why != x.why {
+			t.Errorf("%s %d of %d, note %q, not tested because %q; want %+v", cell.Mark, count, decided, cell.Note(), cell.Why, x)
 		}
-		if bad := want == MarkFailed; (c.Code() == ExitUnexpected) != bad {
-			t.Errorf("%s: exit code %d", want, c.Code())
+		if c.Code() != x.code {
+			t.Errorf("%s: exit code %d, want %d", x.mark, c.Code(), x.code)
 		}
+	}
+}
+
+// A card names the topology of most runs first, and the servers on each backend.
+func TestCardSetup(t *testing.T) {
+	c := newTestCard()
+	for i, top := range []scenario.Topology{{Nodes: 1, Replicas: 1, DownAfter: 1}, {Nodes: 5}, {Nodes: 5}, {Nodes: 3, Server: "etcd"}, {Nodes: 1}, {Nodes: 5, Replicas: 1}} {
+		s := scenarioWithFaults(string(rune('a' + i)))
+		s.Topology = top
+		c.Add(newEntry(i, s, "holds", verdict.Holds, verdict.Holds, 0))
+	}
+	for _, server := range []string{"redis 7.0.15", "", "redis 7.0.15"} { // an empty one if the run failed
+		e := newEntry(9, scenarioWithFaults("z"), "holds", verdict.Holds, verdict.Holds, 0)
+		e.Outcome.Backend, e.Outcome.Server = "process", server
+		c.Add(e)
+	}
+	c.Finalize()
+	if want := "5 nodes; in some scenarios 5 nodes with a replica each (1), a cluster of 3 etcd servers (1), one node (1), one node with a replica and sentinels (1)"; c.Topology != want {
+		t.Errorf("topology %q, want %q", c.Topology, want)
+	}
+	if want := []string{"simulated Redis 7.0", "redis 7.0.15 on process"}; !slices.Equal(c.Servers, want) {
+		t.Errorf("servers %q, want %q", c.Servers, want)
 	}
 }
 
@@ -73,14 +108,14 @@ func TestUnsupportedDiffersFromNotExercised(t *testing.T) {
 		t.Fatalf("columns %v, want %v", c.Columns, want)
 	}
 	row := c.row(mutualExclusion).Cells
-	if row[0].Mark != MarkHolds || row[1].Mark != MarkHolds || row[2].Mark != MarkUnsupported || row[2].Why != "pauses are unavailable" {
+	if row[0].Mark != MarkHolds || row[1].Mark != MarkHolds || row[2].Mark != MarkNotTested || row[2].Why != "pauses are unavailable" {
 		t.Errorf("%+v", row)
 	}
-	if x := c.row(verdict.DeadlockFreedom).Cells[1]; x.Mark != MarkNotExercised {
+	if x := c.row(verdict.DeadlockFreedom).Cells[1]; x.Mark != MarkNotTested || x.Why != "not exercised" {
 		t.Errorf("property that no run in the column judged: %+v", x)
 	}
 	for _, property := range []string{verdict.BoundedHold, verdict.FencingOrder} {
-		if x := c.row(property).Cells[0]; x.Mark != MarkUnsupported || x.Why == "" {
+		if x := c.row(property).Cells[0]; x.Mark != MarkNotTested || !strings.HasPrefix(x.Why, "the lock does not ") {
 			t.Errorf("%s: %+v", property, x)
 		}
 	}
@@ -110,11 +145,11 @@ func TestSecondBackendColumns(t *testing.T) {
 	if want := []string{"crashes on process", "networks on process", "pauses", "pauses on process"}; !slices.Equal(c.Columns, want) {
 		t.Fatalf("columns %q, want %q", c.Columns, want)
 	}
-	var marks []Mark
+	var marks []string
 	for _, x := range c.row(mutualExclusion).Cells {
-		marks = append(marks, x.Mark)
+		marks = append(marks, string(x.Mark)+x.Note())
 	}
-	if want := []Mark{MarkUnsupported, MarkFailed, MarkUnconfirmed, MarkFailed}; !slices.Equal(marks, want) || c.Runs != 1 || c.SecondBackendRuns != 2 {
+	if want := []string{"–", "✗", "✗not confirmed", "✗"}; !slices.Equal(marks, want) || c.Runs != 1 || c.SecondBackendRuns != 2 {
 		t.Errorf("marks %q, want %q; %d runs, %d on the second backend", marks, want, c.Runs, c.SecondBackendRuns)
 	}
 }
@@ -155,21 +190,36 @@ func TestFindingShowsShortestRun(t *testing.T) {
 	}
 }
 
+// A run that shows one violation also shows its others, even if another run shows these sooner.
+func TestOneRunShowsSeveralViolations(t *testing.T) {
+	c := newTestCard()
+	both, other := newEntry(1, scenarioWithFaults("both"), "holds", verdict.Violated, verdict.Holds, 10), newEntry(2, scenarioWithFaults("other"), "holds", verdict.Holds, verdict.Holds, 0)
+	for e, length := range map[*CardEntry]int{&both: 20, &other: 5} {
+		e.Outcome.Judgements = append(e.Outcome.Judgements, Judgement{Property: verdict.ResourceSafety, Expected: "holds", Got: verdict.Violated, Cause: verdict.LockBroken, Comparison: verdict.Holds, Length: length})
+	}
+	c.Add(other)
+	c.Add(both)
+	c.Finalize()
+	if len(c.Findings) != 1 || len(c.Findings[0].Violations) != 2 || c.Findings[0].Scenario != "both" || !slices.Equal(c.Findings[0].Violations[1].Also, []string{"other"}) {
+		t.Errorf("%+v", c.Findings)
+	}
+}
+
 // A violation that does not recur on real servers does not count as a failure. If another run's
 // violation recurs there, the finding shows that run.
 func TestReproduce(t *testing.T) {
 	for _, x := range []struct {
 		shows string // the scenario that violates there; "" for none
 		can   bool
-		marks [2]Mark // networks, pauses
-		first string  // the finding under pauses
+		notes [2]string // networks, pauses
+		first string    // the finding under pauses
 		runs  int
 		code  int
 	}{
-		{"", true, [2]Mark{MarkUnconfirmed, MarkUnconfirmed}, "b", 18, ExitUndecided},
-		{"", false, [2]Mark{MarkUnconfirmed, MarkUnconfirmed}, "b", 0, ExitUndecided},
-		{"c", true, [2]Mark{MarkUnconfirmed, MarkFailed}, "c", 7, ExitUnexpected},
-		{"b", true, [2]Mark{MarkUnconfirmed, MarkFailed}, "b", 1, ExitUnexpected},
+		{"", true, [2]string{NoteUnconfirmed, NoteUnconfirmed}, "b", 18, ExitUndecided},
+		{"", false, [2]string{NoteUnconfirmed, NoteUnconfirmed}, "b", 0, ExitUndecided},
+		{"c", true, [2]string{NoteUnconfirmed, ""}, "c", 7, ExitUnexpected},
+		{"b", true, [2]string{NoteUnconfirmed, ""}, "b", 1, ExitUnexpected},
 	} {
 		c := cardWithViolations()
 		c.Reproduce(func(s ShownRun) Reproduction {
@@ -182,11 +232,11 @@ func TestReproduce(t *testing.T) {
 			return Reproduction{State: ReproductionNotConfirmed, Runs: 6}
 		})
 		cells := c.row(mutualExclusion).Cells
-		if got := [2]Mark{cells[0].Mark, cells[1].Mark}; got != x.marks || c.Code() != x.code {
-			t.Errorf("%q: marks %v, code %d", x.shows, got, c.Code())
+		if got := [2]string{cells[0].Note(), cells[1].Note()}; got != x.notes || c.Code() != x.code {
+			t.Errorf("%q: notes %q, code %d", x.shows, got, c.Code())
 		}
 		f := c.Findings[1]
-		if f.Scenario != x.first || f.Violations[0].Reproduction.Runs != x.runs || f.Confirmed() != (x.marks[1] == MarkFailed) {
+		if f.Scenario != x.first || f.Violations[0].Reproduction.Runs != x.runs || f.Confirmed() != (x.notes[1] == "") {
 			t.Errorf("%q: %+v, %+v", x.shows, f, f.Violations[0].Reproduction)
 		}
 	}

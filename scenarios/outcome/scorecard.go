@@ -2,6 +2,8 @@ package outcome
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,7 +22,11 @@ type Card struct {
 	Lock              string              `json:"lock"` // KIND or KIND:OPTION=VALUE,…
 	Doc               string              `json:"doc,omitempty"`
 	Backend           string              `json:"backend"`
-	SecondBackend     string              `json:"beside,omitempty"` // a second backend with columns of its own, or ""
+	SecondBackend     string              `json:"beside,omitempty"`   // a second backend with columns of its own, or ""
+	Settings          []string            `json:"settings"`           // overrides, as in lock.ttl=5s; without any, the catalog's settings
+	Scale             float64             `json:"scale,omitempty"`    // factor for durations on real backends, or 0 for the default
+	Topology          string              `json:"topology,omitempty"` // such as "5 nodes"
+	Servers           []string            `json:"servers,omitempty"`  // what the nodes ran, such as "simulated Redis 7.0"
 	Seed              uint64              `json:"seed"`
 	RetryBackend      string              `json:"triedOn,omitempty"`    // where violations were retried, or ""
 	Runs              int                 `json:"runs"`                 // runs of the catalog on Backend
@@ -35,6 +41,7 @@ type Card struct {
 	Errors            []string            `json:"errors,omitempty"`
 
 	kind        lock.Kind
+	topologies  map[string]int // number of runs on Backend with each topology
 	cases       []*cardCase
 	skipReasons map[string]string // why scenarios were skipped, by column
 }
@@ -54,10 +61,10 @@ type CardCell struct {
 	NumFailed             int    `json:"failed,omitempty"`      // runs where it was required but violated
 	NumUnconfirmed        int    `json:"unconfirmed,omitempty"` // failed runs whose violation was not confirmed on real servers
 	NumComparisonHolds    int    `json:"alone,omitempty"`       // runs where it was violated without being required, unlike in the comparison run
-	NumComparisonViolated int    `json:"alike,omitempty"`       // runs where it was violated without being required, as in the comparison run
+	NumComparisonViolated int    `json:"alike,omitempty"`       // runs where it was violated without being required, as by any lock of its kind
 	NumHoldsUnrequired    int    `json:"free,omitempty"`        // runs where it held without being required
 	NumUndecided          int    `json:"open,omitempty"`        // runs where it was required but undecided or not exercised
-	Why                   string `json:"why,omitempty"`         // why there are no results
+	Why                   string `json:"why,omitempty"`         // why it was not tested
 }
 
 // Measurement compares the numbers for the lock under test with those for the scenarios' own locks,
@@ -138,7 +145,7 @@ func SplitColumn(column string) (kind string, second bool) {
 
 // NewCard returns an empty card. claims holds the promises in the lock's documentation, by property.
 func NewCard(name string, kind lock.Kind, claims map[string]string, backend string, seed uint64) *Card {
-	c := &Card{Lock: name, Doc: kind.Doc, Backend: backend, Seed: seed, kind: kind, skipReasons: map[string]string{}, Findings: []CardFinding{}}
+	c := &Card{Lock: name, Doc: kind.Doc, Backend: backend, Seed: seed, kind: kind, topologies: map[string]int{}, skipReasons: map[string]string{}, Settings: []string{}, Findings: []CardFinding{}}
 	for _, p := range checker.Properties() {
 		c.Rows = append(c.Rows, CardRow{Property: p, Claim: claims[p]})
 	}
@@ -160,6 +167,7 @@ func (c *Card) Add(e CardEntry) {
 	column := c.ColumnOn(CardColumn(e.Scenario), o.Backend)
 	if o.Backend == c.Backend {
 		c.Runs++
+		c.topologies[topologyText(e.Scenario.Topology)]++
 	} else {
 		c.SecondBackendRuns++
 	}
@@ -167,6 +175,7 @@ func (c *Card) Add(e CardEntry) {
 		first, _, _ := strings.Cut(o.Error, "\n")
 		c.Errors = append(c.Errors, o.Scenario+": "+first)
 	}
+	c.addServer(o.Backend, o.Server)
 	c.ensureColumn(column)
 	m := GetOrAdd(&c.Measurements, func(m *Measurement) bool { return m.Column == column }, Measurement{Column: column})
 	m.Lock.add(cardNumbers(o.Numbers))
@@ -182,37 +191,74 @@ func (c *Card) Add(e CardEntry) {
 	}
 }
 
-// Mark summarizes a cell in one symbol.
+// topologyText describes a scenario's nodes.
+func topologyText(t scenario.Topology) string {
+	text := fmt.Sprintf("%d nodes", t.Nodes)
+	switch {
+	case t.Server != "":
+		text = fmt.Sprintf("a cluster of %d %s servers", t.Nodes, t.Server)
+	case t.Nodes == 1:
+		text = "one node"
+	}
+	switch {
+	case t.Replicas > 0 && t.Nodes == 1:
+		text += " with a replica"
+	case t.Replicas > 0:
+		text += " with a replica each"
+	}
+	if t.DownAfter > 0 {
+		text += " and sentinels"
+	}
+	return text
+}
+
+// describeTopology describes the topology of most runs, followed by those of the others.
+func (c *Card) describeTopology() string {
+	all := slices.SortedFunc(maps.Keys(c.topologies), func(a, b string) int {
+		return cmp.Or(cmp.Compare(c.topologies[b], c.topologies[a]), cmp.Compare(a, b))
+	})
+	if len(all) == 0 {
+		return ""
+	}
+	var others []string
+	for _, t := range all[1:] {
+		others = append(others, fmt.Sprintf("%s (%d)", t, c.topologies[t]))
+	}
+	if len(others) == 0 {
+		return all[0]
+	}
+	return all[0] + "; in some scenarios " + strings.Join(others, ", ")
+}
+
+// simulatedServer is the server whose behavior simulated nodes have.
+const simulatedServer = "simulated Redis 7.0"
+
+// addServer records what the nodes of a run ran, if the backend reports it.
+func (c *Card) addServer(backend, server string) {
+	switch {
+	case backend == "sim":
+		server = simulatedServer
+	case server == "":
+		return
+	default:
+		server += " on " + backend
+	}
+	if !slices.Contains(c.Servers, server) {
+		c.Servers = append(c.Servers, server)
+	}
+}
+
+// Mark shows a cell's state in one symbol. Cards made by earlier versions contain other marks, but
+// the same counts.
 type Mark string
 
 // Marks, most serious first.
 const (
-	MarkFailed             Mark = "✗"
-	MarkUnconfirmed        Mark = "◇"
-	MarkComparisonHolds    Mark = "▲"
-	MarkMixed              Mark = "✓ ○"
-	MarkHolds              Mark = "✓"
+	MarkViolated           Mark = "✗"
 	MarkComparisonViolated Mark = "○"
-	MarkUndecided          Mark = "?"
-	markHoldsUnrequired    Mark = "·"
-	MarkUnsupported        Mark = "∅"
-	MarkNotExercised       Mark = "–"
+	MarkHolds              Mark = "✓"
+	MarkNotTested          Mark = "–"
 )
-
-// Marks returns the legend: each mark with its meaning.
-func Marks() [][2]string {
-	return [][2]string{
-		{string(MarkFailed), "violated, but required"},
-		{string(MarkUnconfirmed), "violated, but not confirmed on real servers"},
-		{string(MarkComparisonHolds), "violated and not required; the comparison run does not violate it"},
-		{string(MarkHolds), "holds, as required"},
-		{string(MarkComparisonViolated), "violated, as in the comparison run"},
-		{string(MarkUndecided), "inconclusive"},
-		{string(markHoldsUnrequired), "holds (not required)"},
-		{string(MarkUnsupported), "not supported by the lock or the backend"},
-		{string(MarkNotExercised), "not exercised"},
-	}
-}
 
 func (c *Card) row(property string) *CardRow {
 	i := slices.IndexFunc(c.Rows, func(r CardRow) bool { return r.Property == property })
@@ -331,41 +377,80 @@ func (c *Card) setMarks() {
 	for i := range c.Rows {
 		for k := range c.Rows[i].Cells {
 			x := &c.Rows[i].Cells[k]
-			x.Mark = x.chooseMark()
-			if x.Mark != MarkNotExercised {
+			x.Mark, x.Why = x.State(), ""
+			if x.Mark != MarkNotTested {
 				continue
 			}
 			if x.Why = c.unsupportedReason(c.Rows[i].Property); x.Why == "" && !ran[c.Columns[k]] {
 				x.Why = c.skipReasons[c.Columns[k]]
 			}
-			if x.Why != "" {
-				x.Mark = MarkUnsupported
-			}
+			x.Why = x.Untested()
 		}
 	}
 }
 
-func (x CardCell) chooseMark() Mark {
+// State returns the mark for the most serious of the cell's results. It depends on the counts alone.
+func (x CardCell) State() Mark {
 	switch {
-	case x.NumFailed > x.NumUnconfirmed:
-		return MarkFailed
-	case x.NumUnconfirmed > 0:
-		return MarkUnconfirmed
-	case x.NumComparisonHolds > 0:
-		return MarkComparisonHolds
-	case x.NumHolds > 0 && x.NumComparisonViolated > 0:
-		return MarkMixed
-	case x.NumHolds > 0:
-		return MarkHolds
+	case x.NumFailed+x.NumComparisonHolds > 0:
+		return MarkViolated
 	case x.NumComparisonViolated > 0:
 		return MarkComparisonViolated
-	case x.NumUndecided > 0:
-		return MarkUndecided
-	case x.NumHoldsUnrequired > 0:
-		return markHoldsUnrequired
+	case x.NumHolds > 0:
+		return MarkHolds
 	}
-	return MarkNotExercised
+	return MarkNotTested
 }
+
+// Count returns how many runs had the result that the cell's mark shows, and how many runs decided
+// whether the property holds.
+func (x CardCell) Count() (count, decided int) {
+	violated := x.NumFailed + x.NumComparisonHolds
+	decided = violated + x.NumComparisonViolated + x.NumHolds + x.NumHoldsUnrequired
+	switch x.State() {
+	case MarkViolated:
+		return violated, decided
+	case MarkComparisonViolated:
+		return x.NumComparisonViolated, decided
+	case MarkHolds:
+		return x.NumHolds, decided
+	}
+	return 0, decided
+}
+
+// Notes on violations.
+const (
+	NoteUnconfirmed = "not confirmed" // on real servers, in any run
+	NoteNotRequired = "not required"
+)
+
+// Note qualifies a violation, or is "".
+func (x CardCell) Note() string {
+	switch {
+	case x.NumUnconfirmed > 0 && x.NumUnconfirmed == x.NumFailed:
+		return NoteUnconfirmed
+	case x.NumFailed == 0 && x.NumComparisonHolds > 0:
+		return NoteNotRequired
+	}
+	return ""
+}
+
+// Untested says why a property was not tested.
+func (x CardCell) Untested() string {
+	switch {
+	case x.Why != "":
+		return x.Why
+	case x.NumUndecided > 0:
+		return "inconclusive"
+	case x.NumHoldsUnrequired > 0:
+		return "held, but not required"
+	}
+	return "not exercised"
+}
+
+// MinSeeds is the least number of random plans per fault set that says something about the rate of
+// violations: if none of 20 runs violates a property, the rate is at most 16%, with 95% confidence.
+const MinSeeds = 20
 
 // RandomPlans holds the results of random plans with different sets of faults: all, each kind of
 // failure alone, and all kinds but one.
@@ -442,6 +527,7 @@ func (c *Card) AddRandom(e CardEntry, seeds int, sets []FaultSet) {
 	}
 	d := c.RandomPlans
 	setIndex := slices.IndexFunc(d.FaultSets, func(x FaultSet) bool { return x.Kind == e.FaultSet.Kind && x.Only == e.FaultSet.Only })
+	c.addServer(e.Outcome.Backend, e.Outcome.Server)
 	if e.Outcome.Error != "" {
 		c.Errors = append(c.Errors, e.Outcome.Command+": "+e.Outcome.Error)
 	}
@@ -498,8 +584,8 @@ func (d *RandomPlans) Causes(property string) (sufficient, necessary []string) {
 	return sufficient, necessary
 }
 
-// CardFinding is a run that shows one or more violations. No shorter run shows the same property,
-// kind of failure and cause.
+// CardFinding is a run that shows one or more violations. For the first one, no shorter run shows the
+// same property, kind of failure and cause.
 type CardFinding struct {
 	Scenario   string      `json:"scenario"`
 	Claim      string      `json:"claim"` // the scenario's claim
@@ -545,6 +631,7 @@ type Reproduction struct {
 	Why     string            `json:"why,omitempty"`  // why it can't be run or was not confirmed
 	Cause   string            `json:"cause,omitempty"`
 	Command string            `json:"command,omitempty"`
+	Server  string            `json:"server,omitempty"` // what the nodes ran, if the backend reports it
 	// RunID identifies the run that showed the violation to the caller.
 	RunID int `json:"-"`
 }
@@ -583,9 +670,16 @@ func (c *Card) Finalize() {
 			c.Rows[i].Cells[k].NumUnconfirmed = 0
 		}
 	}
+	finding := func(s ShownRun) int {
+		return slices.IndexFunc(c.Findings, func(f CardFinding) bool { return f.RunID == s.RunID })
+	}
 	for _, x := range c.cases {
+		if k := slices.IndexFunc(x.Runs, func(s ShownRun) bool { return finding(s) >= 0 }); k > 0 && x.reproduction == nil { // one run may show several violations
+			shown := x.Runs[k]
+			x.Runs = slices.Insert(slices.Delete(x.Runs, k, k+1), 0, shown)
+		}
 		first := x.Runs[0]
-		i := slices.IndexFunc(c.Findings, func(f CardFinding) bool { return f.RunID == first.RunID })
+		i := finding(first)
 		if i < 0 {
 			i = len(c.Findings)
 			c.Findings = append(c.Findings, newCardFinding(x.Column, first))
@@ -603,6 +697,7 @@ func (c *Card) Finalize() {
 			c.row(x.Property).Cells[c.ensureColumn(x.Column)].NumUnconfirmed += len(x.Runs)
 		}
 	}
+	c.Topology = c.describeTopology()
 	c.setMarks()
 }
 
@@ -639,6 +734,7 @@ func (c *Card) Reproduce(reproduce func(ShownRun) Reproduction) {
 		for i, s := range x.Runs[:min(len(x.Runs), maxReproduced)] {
 			t := reproduce(s)
 			runs += t.Runs
+			c.addServer(t.Backend, t.Server)
 			if x.reproduction == nil || t.State == ReproductionConfirmed || x.reproduction.State == ReproductionImpossible {
 				x.reproduction = &t
 			}
