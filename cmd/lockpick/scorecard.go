@@ -62,8 +62,8 @@ A cell counts runs:
              below the table gives the reasons
 
 --set, --nodes and --scale work as in lockpick run: properties remain required if the
-scenario's own lock satisfies them under the same settings. Each scorecard shows its settings,
-the topology and the version of the servers.
+scenario's own lock satisfies them under the same settings. Scenarios that they do not fit are
+skipped. Each scorecard shows its settings, the topology and the version of the servers.
 
 With --try process, each run that violates a required property is repeated on real servers,
 up to six times. Violations that do not occur there are listed as not confirmed. --beside

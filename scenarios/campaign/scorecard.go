@@ -124,6 +124,7 @@ func (s *Scorer) card(ctx context.Context, lock string) (*outcome.Card, error) {
 // Selection returns the selection for a lock on a backend.
 func (s *Scorer) Selection(lock string, r *Runner) *Selection {
 	selection := s.Base
+	selection.SkipUnsuitable = true
 	if selection.Lock, selection.Backend = lock, r.Name(); !selection.realTime() {
 		selection.Scale = 0
 	}
@@ -177,6 +178,7 @@ func (s *Scorer) addRandomPlans(c *outcome.Card, lock string) ([]outcome.FaultSe
 	faultSets := outcome.FaultSets(allFaults.Picks[0].Scenario)
 	for i := range faultSets {
 		narrowed := *selection
+		narrowed.SkipUnsuitable = false // it fits with all faults
 		narrowed.Overrides, narrowed.Expectations = append(slices.Clone(selection.Overrides), "plan.random.faults=["+strings.Join(faultSets[i].Faults, ", ")+"]"), expects
 		choice, err := s.Primary.choose(&narrowed, s.Known)
 		if err != nil {

@@ -43,6 +43,7 @@ type Selection struct {
 	TTLUnit             time.Duration     // every TTL must be a multiple of this; 0 means that any TTL is allowed
 	Nodes               int               // number of nodes for scenarios with more than one; 0 means the scenario's own
 	Overrides           []string          // overrides such as lock.ttl=5s; they void the scenarios' expectations
+	SkipUnsuitable      bool              // skip scenarios that Overrides do not fit, instead of failing; not if they fit no scenario of the catalog
 	Expectations        []string          // such as mutual-exclusion=holds
 	DefaultExpectations []string          // overridden by Expectations, and ignored where they can't be judged
 	Backend             string            // backend name
@@ -144,11 +145,46 @@ func (s *Selection) Find(known scenario.KnownNames) ([]scenarios.Found, error) {
 		return nil, invalid("Sets", "--nodes and --set %s both choose a number of nodes", s.Overrides[i])
 	}
 	all, failed, err := scenarios.Choose(s.Names, s.Tags, known, scenario.ParseOptions{Overrides: s.Overrides, Nodes: s.Nodes})
+	if err != nil && s.SkipUnsuitable {
+		all, err = s.findSuitable(known, err)
+	}
 	if err != nil {
 		return nil, &SelectionError{"Names", []string{failed}, scenarios.Names(), err}
 	}
 	if len(all) == 0 {
 		return nil, &SelectionError{Field: "Tags", Invalid: s.Tags, Err: errors.New("no scenario selected")}
+	}
+	return all, nil
+}
+
+// findSuitable reads the selected scenarios one by one, and marks those that the overrides do not fit. If
+// they fit no scenario of the catalog, it returns the given error.
+func (s *Selection) findSuitable(known scenario.KnownNames, failure error) ([]scenarios.Found, error) {
+	all, _, err := scenarios.Choose(s.Names, s.Tags, known, scenario.ParseOptions{Nodes: s.Nodes})
+	if err != nil {
+		return nil, err
+	}
+	fitsAny := len(s.Names) > 0
+	for i, f := range all {
+		if f.Unsuitable != "" {
+			continue
+		}
+		found, _, err := scenarios.Choose([]string{f.ExactName()}, nil, known, scenario.ParseOptions{Overrides: s.Overrides, Nodes: s.Nodes})
+		if err == nil {
+			all[i] = found[0]
+			fitsAny = fitsAny || all[i].Lock.Mistake == "" // scenarios about mistakes say nothing about other locks
+			continue
+		}
+		reason := err.Error()
+		if e, ok := errors.AsType[*scenario.Error](err); ok {
+			if reason = e.Message; strings.HasPrefix(reason, "in variant ") { // the same for all variants
+				_, reason, _ = strings.Cut(reason, ": ")
+			}
+		}
+		all[i].Unsuitable = "doesn't fit the settings: " + reason
+	}
+	if !fitsAny {
+		return nil, failure
 	}
 	return all, nil
 }
