@@ -47,8 +47,7 @@ func counterexamples(c *outcome.Card, prefix string) (all []findingGroup) {
 	return all
 }
 
-// causeGroup lists the findings that violate the same property, the first one of each, for the same
-// cause.
+// causeGroup lists the findings whose first violations have the same property and cause.
 type causeGroup struct {
 	ID     string              // HTML id
 	Shown  outcome.CardFinding // the shortest run
@@ -168,7 +167,7 @@ func (g *causeGroup) alsoIn(h outcome.Violation) (others []otherRun) {
 	return others
 }
 
-// AlsoIn lists the scenarios that show a violation but not the first one of the group.
+// AlsoIn lists the scenarios that show a violation but not the group's first one.
 func (g *causeGroup) AlsoIn(h outcome.Violation) string {
 	var names []string
 	for _, o := range g.alsoIn(h) {

@@ -182,8 +182,12 @@ func randomPlansNote(c *outcome.Card) string {
 	case d == nil:
 		return "No random plans were run."
 	case d.Seeds < outcome.MinSeeds:
+		verb := "say"
+		if d.Seeds == 1 {
+			verb = "says"
+		}
 		return fmt.Sprintf("The rates of violations are omitted, because %s for each set of faults %s too little about them (%s, with 95%% confidence). Use --seeds %d or more.",
-			display.Plural(d.Seeds, "seed"), map[bool]string{true: "says", false: "say"}[d.Seeds == 1], outcome.Rate(0, d.Seeds), outcome.MinSeeds)
+			display.Plural(d.Seeds, "seed"), verb, outcome.Rate(0, d.Seeds), outcome.MinSeeds)
 	}
 	var clean, unexercised []string
 	for _, r := range d.Rows {
@@ -848,7 +852,9 @@ func printRandomPlans(w io.Writer, c *outcome.Card) {
 		}
 		display.PrintWrapped(w, 2, 4, row[0]+" violated: "+strings.Join(counts, ", "))
 	}
-	display.PrintWrapped(w, 2, 2, randomPlansNote(c))
+	if note := randomPlansNote(c); note != "" {
+		display.PrintWrapped(w, 2, 2, note)
+	}
 }
 
 func isTooWide(t display.Table, width int) bool {
