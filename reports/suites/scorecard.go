@@ -865,8 +865,8 @@ func isTooWide(t display.Table, width int) bool {
 // shortenHeader truncates the header cells of a table that is too wide.
 func shortenHeader(t display.Table, width int) display.Table {
 	for maxLen := 10; maxLen > 4 && isTooWide(t, width); maxLen-- {
-		for i := range t[0] {
-			t[0][i] = display.Truncate(t[0][i], maxLen)
+		for i := range t[0][1:] { // the first column is wide anyway
+			t[0][i+1] = display.Truncate(t[0][i+1], maxLen)
 		}
 	}
 	return t
