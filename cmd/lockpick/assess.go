@@ -364,7 +364,7 @@ func (a *app) assess(ctx context.Context, f *assessFlags, fs *pflag.FlagSet) err
 	runner.Workers.Timeout = f.timeout
 	shortest, longest := sim.Latency()
 	x := &campaign.Assessor{Runner: runner, Known: knownNames(), Base: base, OneWay: client.Range{Min: shortest, Max: longest}, Deployment: f.Deployment, Environment: f.Environment,
-		Alternatives: alternatives, Server: serverText(f.backend), FirstSeed: f.seed, Seeds: f.seeds, Budget: f.budget, Store: f.store, Command: f.command, Log: a.errOut}
+		Alternatives: alternatives, FirstSeed: f.seed, Seeds: f.seeds, Budget: f.budget, Store: f.store, Command: f.command, Log: a.errOut}
 	result, folder, err := x.Run(ctx)
 	if err != nil {
 		return selectionError(err)
@@ -380,12 +380,4 @@ func (a *app) assess(ctx context.Context, f *assessFlags, fs *pflag.FlagSet) err
 	}
 	fmt.Fprintf(a.errOut, "report: %s/%s\n", folder, suites.AssessmentPage)
 	return errors.Join(err, suites.Index(f.store))
-}
-
-// serverText describes the software on the nodes.
-func serverText(backend string) string {
-	if backend == simulation {
-		return "simulated Redis 7.0"
-	}
-	return "Redis on backend " + backend
 }

@@ -136,7 +136,10 @@ func settingsText(a *outcome.Assessment) string {
 	if d.Persistence == "none" {
 		persistence = "no persistence"
 	}
-	text := fmt.Sprintf("%s; TTL %v, %s, %s, drift allowance %s, restart delay %v, %s; %s", d.Lock, d.TTL, a.Topology, persistence, outcome.FormatPercent(100*d.Drift), d.RestartDelay, fence, a.Server)
+	text := fmt.Sprintf("%s; TTL %v, %s, %s, drift allowance %s, restart delay %v, %s", d.Lock, d.TTL, a.Topology, persistence, outcome.FormatPercent(100*d.Drift), d.RestartDelay, fence)
+	if a.Server != "" {
+		text += "; " + a.Server
+	}
 	if a.Scale != 0 {
 		text += fmt.Sprintf("; all durations times %g, only a few values tried", a.Scale)
 	}

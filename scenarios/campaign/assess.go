@@ -35,7 +35,6 @@ type Assessor struct {
 	OneWay       client.Range
 	Deployment   outcome.Deployment
 	Environment  Environment
-	Server       string // software on the nodes, as text
 	Alternatives []Alternative
 	FirstSeed    uint64
 	Seeds        int           // per value
@@ -92,7 +91,7 @@ func (x *Assessor) Run(ctx context.Context) (*outcome.Assessment, string, error)
 		return fmt.Sprintf("%s, %s, %.0f s", x.status, display.Plural(x.runs, "run"), elapsed.Seconds())
 	}}
 	defer x.liveProgress.Start()()
-	x.result = &outcome.Assessment{Schema: outcome.AssessmentSchema, Deployment: x.Deployment, Topology: display.Plural(x.Deployment.Nodes, "node"), Server: x.Server, Backend: x.Base.Backend, Named: x.Environment.Hazards != nil,
+	x.result = &outcome.Assessment{Schema: outcome.AssessmentSchema, Deployment: x.Deployment, Topology: display.Plural(x.Deployment.Nodes, "node"), Backend: x.Base.Backend, Named: x.Environment.Hazards != nil,
 		FirstSeed: x.FirstSeed, Seeds: x.Seeds, Command: x.Command, Version: x.Runner.Version}
 	if !x.simulated() {
 		x.result.Scale = cmp.Or(x.Base.Scale, RealScale)
@@ -305,6 +304,9 @@ func (x *Assessor) doJobs(ctx context.Context, n int, job func(i int) Job) []out
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.runs += n
+	for _, o := range outcomes {
+		x.result.Server = cmp.Or(x.result.Server, outcome.DescribeServer(o.Backend, o.Server))
+	}
 	return outcomes
 }
 
@@ -522,33 +524,25 @@ func (r *catalogRuns) run(ctx context.Context, x *Assessor, c conditions) error 
 	}
 	x.setStatus("catalog")
 	sum := &outcome.CatalogSummary{}
-	selection, picks, skipped := r.choose(x, c.Deployment, scenarios.Names())
-	sum.Skipped, r.failed = skipped, map[string][]scenarios.Found{}
-	if x.late() {
-		return nil
+	selection, choice, err := r.choose(x, c.Deployment, nil)
+	if err != nil || x.late() {
+		return err
 	}
-	for i, o := range r.runPicks(ctx, x, selection, picks) {
-		r.add(x, sum, c, picks[i], o)
+	sum.Skipped, r.failed = len(choice.Skipped), map[string][]scenarios.Found{}
+	for i, o := range r.runPicks(ctx, x, selection, choice.Picks) {
+		r.add(x, sum, c, choice.Picks[i], o)
 	}
 	x.result.Catalog = sum
 	return ctx.Err()
 }
 
-// choose applies a deployment to scenarios of the catalog.
-func (catalogRuns) choose(x *Assessor, d outcome.Deployment, names []string) (selection Selection, picks []Pick, skipped int) {
-	for _, name := range names { // one by one, because some settings make no sense in some scenarios
-		selection = x.Base
-		selection.Names, selection.Lock, selection.Nodes = []string{name}, d.Lock, d.Nodes
-		selection.Overrides = []string{"lock.ttl=" + d.TTL.String(), fmt.Sprintf("lock.drift=%g%%", 100*d.Drift)}
-		choice, err := x.Runner.choose(&selection, x.Known)
-		if err != nil {
-			skipped++
-			continue
-		}
-		skipped += len(choice.Skipped)
-		picks = append(picks, choice.Picks...)
-	}
-	return selection, picks, skipped
+// choose applies a deployment to scenarios of the catalog, or to all of them if names is nil.
+func (catalogRuns) choose(x *Assessor, d outcome.Deployment, names []string) (Selection, Choice, error) {
+	selection := x.Base
+	selection.Names, selection.Lock, selection.Nodes, selection.SkipUnsuitable = names, d.Lock, d.Nodes, true
+	selection.Overrides = []string{"lock.ttl=" + d.TTL.String(), fmt.Sprintf("lock.drift=%g%%", 100*d.Drift)}
+	choice, err := x.Runner.choose(&selection, x.Known)
+	return selection, choice, err
 }
 
 func (catalogRuns) runPicks(ctx context.Context, x *Assessor, selection Selection, picks []Pick) []outcome.Outcome {

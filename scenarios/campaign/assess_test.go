@@ -32,6 +32,7 @@ func newAssessor(t *testing.T, d outcome.Deployment, seeds int) *Assessor {
 		Runner: &Runner{Backend: backend, Capabilities: Probe(t.Context(), backend), Command: func(*Selection, Pick, uint64) string { return "" }},
 		Known:  known, Base: Selection{Backend: simulation}, OneWay: client.Range{Min: minLatency, Max: maxLatency},
 		Deployment: d, Environment: DefaultEnvironment, FirstSeed: 1, Seeds: seeds, Store: t.TempDir(), Log: io.Discard,
+		result:  &outcome.Assessment{},
 		execute: func(ctx context.Context, j Job) outcome.Outcome { return Execute(ctx, backend, j) }, parallel: 1,
 	}
 }

@@ -64,8 +64,14 @@ func (s changeSearch) verify(ctx context.Context, d outcome.Deployment) (result 
 	for _, f := range s.x.catalog.failed[s.hazard.name] {
 		names = append(names, f.ExactName())
 	}
-	selection, picks, _ := s.x.catalog.choose(s.x, d, names)
-	for _, o := range s.x.catalog.runPicks(ctx, s.x, selection, picks) {
+	if len(names) == 0 {
+		return row.Verdict, runs, nil
+	}
+	selection, choice, err := s.x.catalog.choose(s.x, d, names)
+	if err != nil {
+		return row.Verdict, runs, err
+	}
+	for _, o := range s.x.catalog.runPicks(ctx, s.x, selection, choice.Picks) {
 		if len(safetyViolations(o, d.Fence)) > 0 {
 			return outcome.HazardAtRisk, runs, nil
 		}

@@ -233,17 +233,19 @@ func (c *Card) describeTopology() string {
 // simulatedServer is the server whose behavior simulated nodes have.
 const simulatedServer = "simulated Redis 7.0"
 
-// addServer records what the nodes of a run ran, if the backend reports it.
-func (c *Card) addServer(backend, server string) {
+// DescribeServer says what the nodes of a run ran, or returns "" if the backend did not report it.
+func DescribeServer(backend, server string) string {
 	switch {
 	case backend == "sim":
-		server = simulatedServer
+		return simulatedServer
 	case server == "":
-		return
-	default:
-		server += " on " + backend
+		return ""
 	}
-	if !slices.Contains(c.Servers, server) {
+	return server + " on " + backend
+}
+
+func (c *Card) addServer(backend, server string) {
+	if server = DescribeServer(backend, server); server != "" && !slices.Contains(c.Servers, server) {
 		c.Servers = append(c.Servers, server)
 	}
 }
