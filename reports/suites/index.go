@@ -385,17 +385,23 @@ func referencedRuns(dir string) (map[string]bool, error) {
 	return out, nil
 }
 
-// Remove removes suites and runs from a store.
+// Remove removes suites and runs from a store, and the links to them from the pages of other runs.
 func Remove(store string, items []Excess) error {
-	byFolder := map[string][]string{}
+	byFolder, linked := map[string][]string{}, map[string]bool{}
 	for _, e := range items {
 		folder, name, _ := strings.Cut(e.Dir, "/")
 		byFolder[folder] = append(byFolder[folder], name)
+		if folder != Folder {
+			continue
+		}
+		if runs, err := referencedRuns(filepath.Join(store, filepath.FromSlash(e.Dir))); err == nil {
+			maps.Copy(linked, runs)
+		}
 	}
 	for _, folder := range slices.Sorted(maps.Keys(byFolder)) {
 		if err := files.RemoveUnique(store, folder, byFolder[folder], func(name string) bool { return runDirPattern.MatchString(name) || suiteDirPattern.MatchString(name) }); err != nil {
 			return err
 		}
 	}
-	return nil
+	return linkRuns(store, linked)
 }

@@ -349,7 +349,19 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 		}
 		return writeReports(dir, s)
 	})
+	if err == nil {
+		err = s.linkRuns(dir)
+	}
 	return dir, storeWriteError(err)
+}
+
+// linkRuns makes the pages of the suite's runs, which were written before the suite, link to it.
+func (s *Suite) linkRuns(dir string) error {
+	runs, err := referencedRuns(dir)
+	if err != nil {
+		return err
+	}
+	return linkRuns(s.Store, runs)
 }
 
 // storeWriteError adds advice to an error that occurred when writing to the store.
@@ -370,7 +382,7 @@ func Rerender(dir string) (*Suite, error) {
 	if err := Sweep(s.Store); err != nil {
 		return nil, err
 	}
-	return s, storeWriteError(writeReports(dir, s))
+	return s, storeWriteError(cmp.Or(writeReports(dir, s), s.linkRuns(dir)))
 }
 
 // writeReports writes a suite's reports into its directory in store/suites.
