@@ -14,6 +14,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/scenario"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
 )
@@ -120,6 +121,9 @@ func (a *app) minimize(ctx context.Context, f *minimizeFlags, arg string) error 
 	if tryRunner != nil {
 		fmt.Fprintf(a.errOut, "trying it on %s\n", f.tryBackend)
 		saved.TryOn(ctx, tryRunner, knownNames(), f.store)
+	}
+	if err := suites.Index(f.store); err != nil {
+		return storeError(err)
 	}
 	if f.json {
 		return printJSON(a.out, saved)

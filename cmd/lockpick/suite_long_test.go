@@ -15,13 +15,16 @@ import (
 )
 
 // visibleRows lists the visible rows in a suite's table.
-const visibleRows = `[...document.querySelectorAll('tr[data-outcome]')].filter((r) => r.getClientRects().length).map((r) => r.dataset.scenario.trim()).join()`
+const visibleRows = `[...document.querySelectorAll('tr[data-outcome]')].filter((r) => r.checkVisibility()).map((r) => r.dataset.scenario.trim()).join()`
 
 // testSuiteFilters filters the runs in a suite with the keyboard.
 func testSuiteFilters(t *testing.T, browser context.Context, suite string) {
 	b := newTab(t, browser)
 	b.setWindow(1280, 900, "light")
 	b.openFile(suite, "")
+	b.expectValue(visibleRows, "") // a long table is folded
+	b.expectValue(`[...document.querySelectorAll('.card h3 a')].map((a) => a.textContent).join()`, "wrong,never-comes")
+	b.do(chromedp.Click(chromedp.CSS(`#matrix summary`)))
 	all := fmt.Sprint(b.evaluate(visibleRows))
 	if !strings.HasPrefix(all, "wrong,never-comes,lost-packets") || strings.Contains(all, "baseline/") {
 		t.Errorf("wrong first rows, or the table is not collapsed: %s", all)
@@ -49,9 +52,12 @@ func testSuiteFilters(t *testing.T, browser context.Context, suite string) {
 	b.waitUntil(`(` + visibleRows + `).startsWith('lost-packets')`)
 	b.openFile(suite, "#nothing=of-it&outcome=such")
 	b.expectValue(visibleRows, all)
+	b.do(chromedp.Click(chromedp.CSS(`.counters li[data-filter=unexpected] a`)))
+	b.waitUntil(visibleRows + ` === 'wrong'`)
 
 	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	b.openFile(suite, "")
+	b.evaluate(`document.getElementById('matrix').open = true`)
 	b.expectValue(`document.querySelectorAll('tr[data-outcome]').length === (`+visibleRows+`).split(',').length && document.getElementById('filters').hidden`, true)
 }
 
