@@ -48,10 +48,7 @@ func (e *TooLargeError) Error() string {
 // NewExport exports the page in a directory of a store, with as many pages of runs as fit into maxBytes, in
 // the order of the page's links. It calls render for a run that has no page yet.
 func NewExport(dir string, maxBytes int64, render func(dir string) error) (*Export, error) {
-	if to, err := filepath.EvalSymlinks(dir); err == nil { // the link `latest`
-		dir = to
-	}
-	dir, err := filepath.Abs(dir)
+	dir, err := uniqueDir(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -60,11 +57,11 @@ func NewExport(dir string, maxBytes int64, render func(dir string) error) (*Expo
 		return nil, err
 	}
 	defer in.Close()
-	x := &exporter{dir: dir, store: filepath.Join(dir, "../.."), maxBytes: maxBytes, render: render, targets: map[string]string{}}
+	x := &exporter{dir: dir, maxBytes: maxBytes, render: render, targets: map[string]string{}}
 	var page []byte
 	switch {
 	case in.Has(runManifest):
-		page, err = x.runPage(dir)
+		page, err = x.runPage(in, ".", dir)
 	case in.Has(PageFile):
 		page, err = x.suitePage()
 	case in.Has(CardPage):
@@ -80,19 +77,21 @@ func NewExport(dir string, maxBytes int64, render func(dir string) error) (*Expo
 	if x.size = int64(len(page)); x.size > maxBytes {
 		return nil, &TooLargeError{x.size, maxBytes}
 	}
-	if in.Has(runManifest) {
-		x.out.HTML = page
-		return &x.out, nil
+	if !in.Has(runManifest) {
+		if x.store, err = files.OpenFolder(filepath.Join(dir, "../..")); err != nil {
+			return nil, err
+		}
+		defer x.store.Close()
+		page = x.addSections(x.redirectLinks(x.inlineImages(in, page)))
 	}
-	page = x.inlineImages(in, page)
-	page = x.redirectLinks(page)
-	x.out.HTML = x.addSections(page)
+	x.out.HTML = page
 	return &x.out, nil
 }
 
 // exporter builds an Export.
 type exporter struct {
-	dir, store     string
+	dir            string
+	store          *files.Folder
 	maxBytes, size int64
 	render         func(dir string) error
 	targets        map[string]string // in-file links to runs, by directory; "" for runs that are left out
@@ -103,19 +102,15 @@ type exporter struct {
 // runFiles matches the line of a run's page that links to other files in the run's directory.
 var runFiles = regexp.MustCompile(`<p>Other files of this run: [^\n]*</p>`)
 
-// runPage returns a run's page without links to other files. It renders the page if there is none.
-func (x *exporter) runPage(dir string) ([]byte, error) {
-	in, err := files.OpenFolder(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	if !in.Has(runPage) {
+// runPage returns the page of a run, which is in the directory name of a folder, without links to other
+// files. It renders the page if there is none.
+func (x *exporter) runPage(in *files.Folder, name, dir string) ([]byte, error) {
+	if !in.Has(name+"/"+runPage) && in.Has(name+"/"+runManifest) {
 		if err := x.render(dir); err != nil {
 			return nil, err
 		}
 	}
-	page, err := in.Read(runPage, maxRunPage)
+	page, err := in.Read(name+"/"+runPage, maxRunPage)
 	if err != nil {
 		return nil, err
 	}
@@ -217,10 +212,11 @@ var inAttribute = strings.NewReplacer("&", "&amp;", `"`, "&#34;")
 
 // embed adds a section with a run's page and returns its id, or "" if the page is left out.
 func (x *exporter) embed(dir string) string {
-	if rel, err := filepath.Rel(x.store, dir); err != nil || !filepath.IsLocal(rel) {
+	name, err := filepath.Rel(filepath.Join(x.dir, "../.."), dir)
+	if err != nil || !filepath.IsLocal(name) {
 		return ""
 	}
-	page, err := x.runPage(dir)
+	page, err := x.runPage(x.store, filepath.ToSlash(name), dir)
 	if err != nil {
 		x.out.Unrenderable = append(x.out.Unrenderable, display.FirstLine(err.Error()))
 		return ""
@@ -236,10 +232,10 @@ func (x *exporter) embed(dir string) string {
 	x.size += int64(len(text))
 	x.out.NumRuns++
 	id := fmt.Sprintf("run-%d", x.out.NumRuns)
-	name := template.HTMLEscapeString(sanitize(runName(dir)))
+	title := template.HTMLEscapeString(sanitize(runName(dir)))
 	fmt.Fprintf(&x.sections, `<section class="embedded" id="%s" aria-label="%s"><p><a href="#">Back to the report</a> <b>%[2]s</b></p>
 <iframe title="report of %[2]s" loading="lazy" sandbox="allow-scripts allow-popups" srcdoc="%[3]s"></iframe></section>
-`, id, name, text)
+`, id, title, text)
 	return id
 }
 

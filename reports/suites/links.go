@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -23,10 +24,7 @@ const maxRunPage = 32 << 20
 // BackLinks returns links from a run's page to the pages that list the run, as HTML: the store's index, and
 // the run's suite or scorecards. It omits pages that do not exist, and returns "" for a run outside a store.
 func BackLinks(dir string) template.HTML {
-	if to, err := filepath.EvalSymlinks(dir); err == nil { // the link `latest`
-		dir = to
-	}
-	dir, err := filepath.Abs(dir)
+	dir, err := uniqueDir(dir)
 	if err != nil {
 		return ""
 	}
@@ -59,6 +57,15 @@ func BackLinks(dir string) template.HTML {
 		add(path.Join(Folder, suite, PageFile), "Suite of this run")
 	}
 	return template.HTML(strings.Join(out, " ")) // all text in it is escaped
+}
+
+// uniqueDir returns an absolute path, in which the target of the link `latest` replaces the link.
+func uniqueDir(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if to, linkErr := os.Readlink(dir); err == nil && linkErr == nil && to == filepath.Base(to) {
+		dir = filepath.Join(filepath.Dir(dir), to)
+	}
+	return dir, err
 }
 
 // maxCandidates limits the number of suites in which suiteOf looks for a run.
