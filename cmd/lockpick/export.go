@@ -44,14 +44,14 @@ not exist yet is rendered and stored in the run's directory.`,
 			if len(args) > 0 {
 				dir = args[0]
 			}
-			return a.export(dir, output, maxBytes)
+			return export(a, dir, output, maxBytes)
 		}}
 	c.Flags().StringVarP(&output, "output", "o", "", "the HTML file to write")
 	c.Flags().StringVar(&maxSize, "max-size", "50MB", "leave out pages of runs that would make the file larger than this")
 	return c
 }
 
-func (a *app) export(dir, output string, maxBytes int64) error {
+func export(a *app, dir, output string, maxBytes int64) error {
 	store := defaultStore()
 	hint := "name the directory of a run or a suite, as in " + filepath.Join(store, suites.Folder, "latest")
 	if dir == "" {

@@ -207,12 +207,12 @@ func newView(s *Suite, others []*Suite, has existsFunc) view {
 	v := view{Headline: s.Headline(), Index: storePrefix + "index.html"}
 	switch {
 	case s.Code != outcome.ExitOK || s.Interrupted:
-	case s.violatesInformational():
+	case violatesInformational(s):
 		v.Tone = "calm"
 	default:
 		v.Tone = "good"
 	}
-	v.Title, v.Verdict, v.Counters = display.TruncateBytes(v.Headline, 120), s.verdictText(), s.counters()
+	v.Title, v.Verdict, v.Counters = display.TruncateBytes(v.Headline, 120), s.verdictText(), countersOf(s)
 	v.Where = fmt.Sprintf("Backend %s, %s, started %s, %.1f s.", s.Backend, s.SeedRange(), formatTime(s.StartTime), s.Seconds)
 	v.Columns, v.HiddenProperties = columns(all)
 	v.Causes, v.Grids = s.foundCauses(has), s.newGrids(has)
@@ -359,13 +359,13 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 		return writeReports(dir, s)
 	})
 	if err == nil {
-		err = s.linkRuns(dir)
+		err = linkRunsOf(s, dir)
 	}
 	return dir, storeWriteError(err)
 }
 
-// linkRuns makes the pages of the suite's runs, which were written before the suite, link to it.
-func (s *Suite) linkRuns(dir string) error {
+// linkRunsOf makes the pages of the suite's runs, which were written before the suite, link to it.
+func linkRunsOf(s *Suite, dir string) error {
 	runs, err := referencedRuns(dir)
 	if err != nil {
 		return err
@@ -391,7 +391,7 @@ func Rerender(dir string) (*Suite, error) {
 	if err := Sweep(s.Store); err != nil {
 		return nil, err
 	}
-	return s, storeWriteError(cmp.Or(writeReports(dir, s), s.linkRuns(dir)))
+	return s, storeWriteError(cmp.Or(writeReports(dir, s), linkRunsOf(s, dir)))
 }
 
 // writeReports writes a suite's reports into its directory in store/suites.

@@ -539,7 +539,7 @@ func (s *Suite) verdictText() string {
 	case len(violations) > 1:
 		text = append(text, fmt.Sprintf("%d unexpected violations", len(violations)))
 	case s.allInformational():
-		text = append(text, s.describeInformational())
+		text = append(text, describeInformational(s))
 	case s.anyDecided():
 		text = append(text, "No unexpected violation found under these faults")
 	default:
@@ -563,8 +563,8 @@ type counter struct {
 	Text, Detail, State, Class string // State is the state to filter by, or ""
 }
 
-// counters counts the runs in each state. It omits rare states without runs.
-func (s *Suite) counters() []counter {
+// countersOf counts the runs in each state. It omits rare states without runs.
+func countersOf(s *Suite) []counter {
 	out := []counter{{N: s.Runs + s.Counts[outcome.StateSkipped], Text: "runs"}}
 	if out[0].N == 1 {
 		out[0].Text = "run"
@@ -621,9 +621,9 @@ func (v *view) fillCards(s *Suite, has existsFunc) {
 		switch rank := stateRank(c.State()); {
 		case c.Runs == 0:
 		case rank < 2:
-			s.fillFailure(&k, c)
+			k.fillFailure(s, c)
 			v.Cards = append(v.Cards, k)
-		case len(v.Causes) == 0 && s.fillExpected(&k, c):
+		case len(v.Causes) == 0 && k.fillExpected(s, c):
 			labels[k.Label] = true
 			v.ExpectedViolations = append(v.ExpectedViolations, k)
 		}
@@ -645,7 +645,7 @@ func (v *view) fillCards(s *Suite, has existsFunc) {
 
 // fillFailure fills the card of a scenario that is not as expected. Violations come first, and properties
 // with equal results share a line.
-func (s *Suite) fillFailure(k *card, c *Scenario) {
+func (k *card) fillFailure(s *Suite, c *Scenario) {
 	k.Tone, k.Label = "alarm", labelNotAsExpected
 	if len(c.Errors) > 0 {
 		k.Error = display.FirstLine(c.Errors[0])
@@ -689,7 +689,7 @@ func (s *Suite) fillFailure(k *card, c *Scenario) {
 
 // fillExpected fills the card of a scenario without unexpected results. It reports whether the scenario
 // violated anything.
-func (s *Suite) fillExpected(k *card, c *Scenario) bool {
+func (k *card) fillExpected(s *Suite, c *Scenario) bool {
 	k.Tone, k.Label = "calm", labelInformational
 	for _, cell := range c.Cells {
 		if cell.NumViolated == 0 || cell.Number != "" || cell.Got != verdict.Violated || cell.ImpliedBy != "" && len(k.Results) > 0 {
@@ -747,21 +747,21 @@ func (s *Suite) violationCounts() map[string]int {
 }
 
 // violatesInformational reports whether an informational scenario violated anything.
-func (s *Suite) violatesInformational() bool {
+func violatesInformational(s *Suite) bool {
 	return slices.ContainsFunc(s.Scenarios, func(c *Scenario) bool {
 		return c.State() == outcome.StateInformational && slices.ContainsFunc(c.Cells, func(cell outcome.Cell) bool { return cell.NumViolated > 0 && cell.Number == "" })
 	})
 }
 
 // describeInformational describes the results of a suite whose scenarios are all informational.
-func (s *Suite) describeInformational() string {
-	if !s.violatesInformational() {
+func describeInformational(s *Suite) string {
+	if !violatesInformational(s) {
 		return "No violation found under these faults"
 	}
 	if len(s.Scenarios) > 1 {
 		violated := 0
 		for _, c := range s.Scenarios {
-			if s.fillExpected(&card{}, c) {
+			if (&card{}).fillExpected(s, c) {
 				violated++
 			}
 		}

@@ -111,7 +111,7 @@ func TestCards(t *testing.T) {
 		t.Errorf("the first card is %+v, want %+v", v.Cards[0], want)
 	}
 	k := card{}
-	s.fillFailure(&k, s.scenario("open"))
+	k.fillFailure(s, s.scenario("open"))
 	if want := []cardResult{{me + ", " + rs, "inconclusive, expected holds", "No client acquired."}}; !slices.Equal(k.Results, want) || k.Label != "Inconclusive" || k.Tone != "open" {
 		t.Errorf("the card of an inconclusive scenario is %+v, want results %v", k, want)
 	}
