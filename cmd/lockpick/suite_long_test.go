@@ -83,3 +83,53 @@ func testSeeds(t *testing.T, browser context.Context, sweep string) {
 	b.do(chromedp.Focus(chromedp.CSS(`.seeds`)), chromedp.KeyEvent("\r"))
 	b.waitUntil(`location.pathname.endsWith('-sim-8/report.html')`)
 }
+
+// testIndexPages turns the pages of an index, alone and together with a filter. Without scripts, all runs
+// are on one page.
+func testIndexPages(t *testing.T, browser context.Context, index string) {
+	b := newTab(t, browser)
+	b.setWindow(1280, 900, "light")
+	b.openFile(index, "")
+	const numVisible = `[...document.querySelectorAll('table[data-pages=runs] tr[data-outcome]')].filter((r) => r.checkVisibility()).length`
+	all := int(b.evaluate(`document.querySelectorAll('table[data-pages=runs] tr[data-outcome]').length`).(float64))
+	if all <= 30 || all > 60 {
+		t.Fatalf("%d runs, want two pages", all)
+	}
+	b.expectValue(numVisible, 30)
+	b.expectValue(`document.querySelector('.pager:not([hidden])').textContent`, fmt.Sprintf("Newer1–30 of %dOlder", all))
+	b.do(chromedp.Click(chromedp.CSS(`.pager a[rel=next]`)))
+	b.waitUntil(`location.hash === '#runs=2'`)
+	b.waitUntil(fmt.Sprintf(`%s === %d`, numVisible, all-30))
+	b.screenshot("index-second-page", false)
+	b.do(chromedp.Click(chromedp.CSS(`.pager a[rel=prev]`)))
+	b.waitUntil(numVisible + ` === 30`)
+	b.openFile(index, "#runs=2&outcome=as+expected")
+	b.expectValue(`document.querySelector('[name=outcome]').value`, "as expected")
+	b.waitUntil(numVisible + ` > 0`)
+	b.openFile(index, "#runs=99")
+	b.expectValue(numVisible, all-30)
+	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	b.openFile(index, "")
+	b.expectValue(numVisible, all)
+}
+
+// testExport follows a link from an exported suite to a run and back, with and without scripts.
+func testExport(t *testing.T, browser context.Context, export string) {
+	b := newTab(t, browser)
+	b.setWindow(1280, 900, "light")
+	const frame = `[...document.querySelectorAll('iframe')].filter((f) => f.checkVisibility()).map((f) => f.title).join()`
+	for _, scripts := range []bool{true, false} {
+		call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !scripts})
+		b.openFile(export, "")
+		b.expectValue(frame, "")
+		b.do(chromedp.Click(chromedp.CSS(`.card h3 a`)))
+		b.expectValue(`location.hash`, "#run-1")
+		b.expectValue(frame, "report of wrong, seed 1")
+		b.expectValue(`document.querySelector('main').checkVisibility()`, false)
+		b.expectValue(`document.documentElement.scrollWidth <= 1280 && document.querySelector('#run-1 iframe').getBoundingClientRect().height > 700`, true)
+		b.screenshot(fmt.Sprintf("export-%v", scripts), false)
+		b.do(chromedp.Click(chromedp.CSS(`#run-1 a`)))
+		b.expectValue(frame, "")
+		b.expectValue(`document.querySelector('main').checkVisibility()`, true)
+	}
+}

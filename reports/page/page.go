@@ -99,22 +99,6 @@ func plainText(s string) string { return display.Sanitize(s, maxTextLen) }
 // name is like plainText, but with the limit for names.
 func name(s string) string { return display.Sanitize(s, maxNameLen) }
 
-// asSentence adds a period and capitalizes the first word unless it may be a name.
-func asSentence(s string) string {
-	s = strings.TrimSpace(s)
-	if s == "" {
-		return ""
-	}
-	word, _, _ := strings.Cut(s, " ")
-	if !strings.ContainsFunc(strings.TrimRight(word, ",:;"), func(r rune) bool { return r < 'a' || r > 'z' }) {
-		s = strings.ToUpper(s[:1]) + s[1:]
-	}
-	if !strings.HasSuffix(s, ".") {
-		s += "."
-	}
-	return s
-}
-
 // term is an entry of a description list.
 type term struct {
 	Name, Text string
@@ -255,9 +239,9 @@ func limitTerms(r outcome.Run, l listing) []term {
 	addBackendLimits(r, add)
 	switch {
 	case v.Inconclusive():
-		add("Inconclusive", "%s A run that does not exercise what it was designed to exercise counts neither for nor against the lock.", asSentence(v.Assumption))
+		add("Inconclusive", "%s A run that does not exercise what it was designed to exercise counts neither for nor against the lock.", display.Sentence(v.Assumption))
 	case v.Assumption != "":
-		add("Only violations are conclusive", "%s The violations are valid. For all other properties, the run is inconclusive.", asSentence(v.Assumption))
+		add("Only violations are conclusive", "%s The violations are valid. For all other properties, the run is inconclusive.", display.Sentence(v.Assumption))
 	}
 	for _, e := range r.History.Events {
 		if e.Op == history.OpUnsupported {
@@ -265,7 +249,7 @@ func limitTerms(r outcome.Run, l listing) []term {
 		}
 	}
 	if v.Cut != "" {
-		add("The record is truncated", "%s Later events are unknown. The violations before that point are valid.", asSentence(v.Cut))
+		add("The record is truncated", "%s Later events are unknown. The violations before that point are valid.", display.Sentence(v.Cut))
 	}
 	var untested []string
 	for _, res := range v.Results {
@@ -273,7 +257,7 @@ func limitTerms(r outcome.Run, l listing) []term {
 			untested = append(untested, res.Property)
 		}
 		if res.Outcome == verdict.Undecided && v.Assumption == "" {
-			add(res.Property+" is inconclusive", "%s", asSentence(res.Because))
+			add(res.Property+" is inconclusive", "%s", display.Sentence(res.Because))
 		}
 	}
 	if len(untested) > 0 {
@@ -286,7 +270,7 @@ func limitTerms(r outcome.Run, l listing) []term {
 		add("Second judge", "porcupine did not check the whole record, or the record is too long for its search. It did check the violations that were found.")
 	}
 	for _, why := range r.Outcome.RetryReasons {
-		add("Retried", "%s", asSentence(why))
+		add("Retried", "%s", display.Sentence(why))
 	}
 	if m := r.Manifest; m != nil && len(m.Overrides) > 0 {
 		add("Other settings", "Because settings were changed on the command line, the violations and numbers that the scenario expects no longer apply: %s.", strings.Join(m.Overrides, " "))

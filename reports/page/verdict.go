@@ -53,7 +53,7 @@ func leadSentence(p Page) string {
 		return plainText("Inconclusive: " + strings.TrimSuffix(r.Verdict.Assumption, ".") + ".")
 	}
 	if first := shownResult(r); first != nil {
-		return plainText(asSentence(cmp.Or(p.Diagram.Summary, first.Because)))
+		return plainText(display.Sentence(cmp.Or(p.Diagram.Summary, first.Because)))
 	}
 	s := "No violation found in this run under these faults."
 	if len(r.History.Params.Steps) == 0 {
@@ -237,11 +237,11 @@ func sourceLinks(r outcome.Run) []linkedText {
 func errorLines(r outcome.Run) []string {
 	var out []string
 	if d := r.Verdict.Disagreement; d != "" {
-		out = append(out, plainText("The two judges disagree. This is a bug in lockpick; trust neither result. "+asSentence(d)))
+		out = append(out, plainText("The two judges disagree. This is a bug in lockpick; trust neither result. "+display.Sentence(d)))
 	}
 	for line := range strings.SplitSeq(r.Outcome.Error, "\n") {
 		if line != "" && !strings.Contains(line, "judges disagree") {
-			out = append(out, plainText(asSentence(line)))
+			out = append(out, plainText(display.Sentence(line)))
 		}
 	}
 	return out
@@ -294,7 +294,7 @@ func resultRows(r outcome.Run, rows map[int64]bool) (all []result) {
 
 func newResult(j outcome.Judgement, res *verdict.Result, rows map[int64]bool) result {
 	x := newBaseResult(j)
-	x.Because = plainText(asSentence(j.Because))
+	x.Because = plainText(display.Sentence(j.Because))
 	x.Cause = name(j.Cause)
 	if j.Node != "" {
 		x.Cause += " at " + name(j.Node)
@@ -363,7 +363,7 @@ func boundResult(j outcome.Judgement) result {
 	} else if !j.AsExpected {
 		x.Mark, x.Tone = "✗", toneAlarm
 	}
-	x.Because = plainText(asSentence(j.Because))
+	x.Because = plainText(display.Sentence(j.Because))
 	return x
 }
 

@@ -5,7 +5,8 @@
 // and property as they arrive, so that a million seeds take no more memory than one. Write creates
 // suite.html, suite.md and outcome.json in a new folder in store/suites. outcome.json contains
 // everything needed to render the other two again. Index rewrites store/index.html, and NewServer serves
-// a store to browsers on the same machine.
+// a store to browsers on the same machine. BackLinks links a run's page to the pages that list the run, and
+// NewExport copies a page and the pages of its runs into one file.
 //
 // Console prints outcomes as they arrive, for a terminal or as JSON.
 //

@@ -559,8 +559,8 @@ func (s *Suite) verdictText() string {
 
 // counter is a number at the top of a suite's page.
 type counter struct {
-	N                          int
-	Text, Detail, State, Class string // State is the state to filter by, or ""
+	N                  int
+	Text, State, Class string // State is the state to filter by, or ""
 }
 
 // countersOf counts the runs in each state. It omits rare states without runs.
@@ -661,14 +661,14 @@ func (k *card) fillFailure(s *Suite, c *Scenario) {
 		return 1
 	})
 	for _, cell := range cells {
-		x := cardResult{cell.Property, fmt.Sprintf("%s%s, expected %s", cell.Got, causeText(cell), cell.Expected), asSentence(cell.Because)}
+		x := cardResult{cell.Property, fmt.Sprintf("%s%s, expected %s", cell.Got, causeText(cell), cell.Expected), display.Sentence(cell.Because)}
 		if cell.Number != "" {
 			x.Property, x.Text = "", cell.Number // includes the name
 		}
 		if rate := s.rateText(c, &cell); rate != "" {
 			x.Text += "; " + rate
 		}
-		if i := slices.IndexFunc(k.Results, func(o cardResult) bool { return o.Text == x.Text && o.Because == x.Because }); i >= 0 {
+		if i := slices.IndexFunc(k.Results, func(o cardResult) bool { return o.Text == x.Text && o.Because == x.Because }); i >= 0 && x.Property != "" {
 			k.Results[i].Property += ", " + x.Property
 		} else {
 			k.Results = append(k.Results, x)
@@ -702,22 +702,9 @@ func (k *card) fillExpected(s *Suite, c *Scenario) bool {
 		if rate := s.rateText(c, &cell); rate != "" {
 			text = strings.TrimPrefix(text+"; "+rate, "; ")
 		}
-		k.Results = append(k.Results, cardResult{cell.Property, text, asSentence(cell.Because)})
+		k.Results = append(k.Results, cardResult{cell.Property, text, display.Sentence(cell.Because)})
 	}
 	return len(k.Results) > 0
-}
-
-// asSentence capitalizes the first letter and adds a period, unless the first word is a name with a digit.
-func asSentence(s string) string {
-	s = strings.TrimSuffix(strings.TrimSpace(s), ".")
-	word, _, _ := strings.Cut(s, " ")
-	if s == "" {
-		return ""
-	}
-	if !strings.ContainsAny(word, "0123456789-/") && word[0] >= 'a' && word[0] <= 'z' {
-		s = strings.ToUpper(s[:1]) + s[1:]
-	}
-	return s + "."
 }
 
 func isUnexpectedViolation(cell outcome.Cell) bool {
