@@ -66,8 +66,8 @@ func NewExport(dir string, maxBytes int64, render func(dir string) error) (*Expo
 		page, err = x.suitePage()
 	case in.Has(CardPage):
 		page, err = in.Read(CardPage, maxJSON)
-	case in.Has(assessmentPage):
-		page, err = in.Read(assessmentPage, maxJSON)
+	case in.Has(AssessmentPage):
+		page, err = in.Read(AssessmentPage, maxJSON)
 	default:
 		return nil, ErrNotExportable
 	}

@@ -112,9 +112,9 @@ func TestExportRun(t *testing.T) {
 func TestExportOtherPages(t *testing.T) {
 	store, _ := exportableStore(t)
 	write(t, filepath.Join(filepath.Dir(store), "outside", runPage), "secret")
-	dir := filepath.Join(store, assessmentFolder, "20260102T030405.000Z")
+	dir := filepath.Join(store, AssessmentFolder, "20260102T030405.000Z")
 	write(t, filepath.Join(dir, "plot.svg"), "<svg/>")
-	write(t, filepath.Join(dir, assessmentPage), `<html><head></head><body><h1>Assessment</h1><a href="../../pause/20260102T030405.000Z-sim-1/report.html#p-x">run</a>
+	write(t, filepath.Join(dir, AssessmentPage), `<html><head></head><body><h1>Assessment</h1><a href="../../pause/20260102T030405.000Z-sim-1/report.html#p-x">run</a>
 <a href="../../pause/20260102T030405.000Z-sim-1/report.html">again</a><a href="../../../outside/report.html">out</a><a href="../../bare/latest/report.html">bare</a>
 <img src="plot.svg"><img src="../../../outside/report.html"><img src="gone.png"></body></html>`)
 	write(t, filepath.Join(store, "bare", "latest", runManifest), "{}")

@@ -5,7 +5,9 @@ import (
 	"cmp"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/url"
 	"os"
@@ -135,13 +137,10 @@ func runHref(store, dir string, served bool) string {
 
 // Folders and files of campaigns in a store whose format belongs to other packages.
 const (
-	assessmentFolder = "assessments"
-	assessmentPage   = "assess.html"
-	assessmentJSON   = "assess.json"
-	fuzzFolder       = "hunts"
-	fuzzJSON         = "hunt.json"
-	corpusFolder     = "corpus"  // scenarios minimized by fuzzing
-	modelFolder      = "exhaust" // scenario files, each of which has a run
+	fuzzFolder   = "hunts"
+	fuzzJSON     = "hunt.json"
+	corpusFolder = "corpus"  // scenarios minimized by fuzzing
+	modelFolder  = "exhaust" // scenario files, each of which has a run
 )
 
 // listCampaigns lists a store's suites, scorecards, assessments, fuzzing and model checks, by the time at
@@ -217,7 +216,7 @@ func listScorecards(store string) (all []entry) {
 
 // listAssessments lists the folders that contain a page. The title is the headline in the JSON file.
 func listAssessments(store string) (all []entry) {
-	for _, dir := range listFolder(store, assessmentFolder) {
+	for _, dir := range listFolder(store, AssessmentFolder) {
 		if len(all) == maxRuns {
 			break
 		}
@@ -225,14 +224,14 @@ func listAssessments(store string) (all []entry) {
 		if err != nil {
 			continue
 		}
-		if in.Has(assessmentPage) {
-			e := newCampaign("assessment", assessmentFolder, dir, assessmentPage)
+		if in.Has(AssessmentPage) {
+			e := newCampaign("assessment", AssessmentFolder, dir, AssessmentPage)
 			e.Scenario = "assessment"
 			var title struct{ Headline string }
-			if text, err := in.Read(assessmentJSON, maxJSON); err == nil && json.Unmarshal(text, &title) == nil && title.Headline != "" {
+			if text, err := in.Read(AssessmentJSON, maxJSON); err == nil && json.Unmarshal(text, &title) == nil && title.Headline != "" {
 				e.Scenario = title.Headline
 			}
-			e.setCode(readHeaderOf(dir, assessmentJSON))
+			e.setCode(readHeaderOf(dir, AssessmentJSON))
 			all = append(all, e)
 		}
 		in.Close()
@@ -493,13 +492,13 @@ type Excess struct {
 // liveWindow is how long after its last write a run without an outcome is assumed to be in progress.
 const liveWindow = time.Hour
 
-// storedItem is a suite, scorecard or run in a store.
+// storedItem is a suite, scorecard, assessment or run in a store.
 type storedItem struct {
 	Excess
 	startStamp string          // directory name, which starts with the start time
 	rank       int             // index among the suites or the scenario's runs, newest first
 	isLive     bool            // run without an outcome that was written to recently
-	runs       map[string]bool // runs a suite refers to; nil for a run
+	runs       map[string]bool // runs a suite or an assessment refers to; nil for a run
 }
 
 // FindExcess lists what exceeds a store's retention limit, oldest first. It does not list a run that may
@@ -539,19 +538,23 @@ func FindExcess(store string, b Retention) ([]Excess, error) {
 	return out, nil
 }
 
-// listStored lists a store's suites, scorecards and runs, oldest first.
+// listStored lists a store's suites, scorecards, assessments and runs, oldest first.
 func listStored(store string) ([]*storedItem, error) {
 	runs, err := listRuns(store)
 	if err != nil {
 		return nil, err
 	}
 	var all []*storedItem
-	for _, folder := range []string{Folder, ScoreFolder} {
+	for _, folder := range []string{Folder, ScoreFolder, AssessmentFolder} {
 		for i, dir := range listFolder(store, folder) {
 			references := map[string]bool{} // empty for scorecards, whose runs are in their own directory
-			if folder == Folder {
-				if references, err = referencedRuns(dir); err != nil {
-					return nil, fmt.Errorf("%w: cannot determine which runs the suite refers to; remove the suite manually", err)
+			if folder != ScoreFolder {
+				references, err = referencedRuns(dir)
+				if folder == AssessmentFolder && errors.Is(err, fs.ErrNotExist) {
+					continue // in progress
+				}
+				if err != nil {
+					return nil, fmt.Errorf("%w: cannot determine which runs it refers to; remove the directory manually", err)
 				}
 			}
 			all = append(all, &storedItem{Excess: Excess{Dir: folder + "/" + filepath.Base(dir)}, startStamp: filepath.Base(dir), rank: i, runs: references})
@@ -578,20 +581,30 @@ func listStored(store string) ([]*storedItem, error) {
 	return all, nil
 }
 
-// runReference matches a run directory in a suite's outcome.json, as a value or in text.
+// runReference matches a run directory in the JSON file of a suite or an assessment, as a value or in text.
 var runReference = regexp.MustCompile(`\.\./\.\./([^"()\s\\/]+/\d{8}T\d{6}\.\d{3}Z-[a-z0-9]+-\d+(?:-\d+)?)`)
 
-// referencedRuns returns the runs a suite refers to.
+// referencedRuns returns the runs that a suite or an assessment refers to.
 func referencedRuns(dir string) (map[string]bool, error) {
-	text, err := files.ReadIn(dir, OutcomeFile, maxJSON)
-	if err != nil {
-		return nil, fmt.Errorf("read suite: %w", err)
-	}
+	text, err := readReferences(dir)
 	out := map[string]bool{}
 	for _, m := range runReference.FindAllSubmatch(text, -1) {
 		out[string(m[1])] = true
 	}
-	return out, nil
+	return out, err
+}
+
+// readReferences reads the JSON file of a suite or an assessment.
+func readReferences(dir string) ([]byte, error) {
+	name := OutcomeFile
+	if filepath.Base(filepath.Dir(dir)) == AssessmentFolder {
+		name = AssessmentJSON
+	}
+	text, err := files.ReadIn(dir, name, maxJSON)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, name), err)
+	}
+	return text, nil
 }
 
 // Remove removes suites and runs from a store, and the links to them from the pages of other runs.
@@ -600,7 +613,7 @@ func Remove(store string, items []Excess) error {
 	for _, e := range items {
 		folder, name, _ := strings.Cut(e.Dir, "/")
 		byFolder[folder] = append(byFolder[folder], name)
-		if folder != Folder {
+		if folder != Folder && folder != AssessmentFolder {
 			continue
 		}
 		if runs, err := referencedRuns(filepath.Join(store, filepath.FromSlash(e.Dir))); err == nil {

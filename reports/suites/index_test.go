@@ -110,10 +110,10 @@ func TestIndexLimit(t *testing.T) {
 // links only to what exists.
 func TestIndexListsCampaigns(t *testing.T) {
 	store := fullStore(t)
-	write(t, filepath.Join(store, assessmentFolder, "20260103T000000.000Z", assessmentPage), "a page")
-	write(t, filepath.Join(store, assessmentFolder, "20260103T000000.000Z", assessmentJSON), `{"headline": "<b>mylock</b> is risky", "code": 1}`)
-	write(t, filepath.Join(store, assessmentFolder, "20260104T000000.000Z", assessmentPage), "a page without data")
-	write(t, filepath.Join(store, assessmentFolder, "20260105T000000.000Z", assessmentJSON), `{"headline": "unfinished"}`)
+	write(t, filepath.Join(store, AssessmentFolder, "20260103T000000.000Z", AssessmentPage), "a page")
+	write(t, filepath.Join(store, AssessmentFolder, "20260103T000000.000Z", AssessmentJSON), `{"headline": "<b>mylock</b> is risky", "code": 1}`)
+	write(t, filepath.Join(store, AssessmentFolder, "20260104T000000.000Z", AssessmentPage), "a page without data")
+	write(t, filepath.Join(store, AssessmentFolder, "20260105T000000.000Z", AssessmentJSON), `{"headline": "unfinished"}`)
 	found := filepath.Join("sim-late", "20260102T030405.000Z-sim-7")
 	write(t, filepath.Join(store, found, runManifest), "{}")
 	write(t, filepath.Join(store, found, runPage), "a page")

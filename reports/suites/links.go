@@ -1,6 +1,7 @@
 package suites
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"html/template"
@@ -22,7 +23,7 @@ var backLine = regexp.MustCompile(`<p class="back" id="back">[^\n]*</p>`)
 const maxRunPage = 32 << 20
 
 // BackLinks returns links from a run's page to the pages that list the run, as HTML: the store's index, and
-// the run's suite or scorecards. It omits pages that do not exist, and returns "" for a run outside a store.
+// the run's suite, assessment or scorecards. It omits pages that do not exist, and returns "" for a run outside a store.
 func BackLinks(dir string) template.HTML {
 	dir, err := uniqueDir(dir)
 	if err != nil {
@@ -53,8 +54,10 @@ func BackLinks(dir string) template.HTML {
 	add(IndexFile, "All results")
 	if isCardRun {
 		add(path.Join(ScoreFolder, filepath.Base(scores), ScoreFile), "Scorecards of this run")
-	} else if suite := suiteOf(store, filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir)); suite != "" {
-		add(path.Join(Folder, suite, PageFile), "Suite of this run")
+	} else {
+		run := filepath.Base(filepath.Dir(dir)) + "/" + filepath.Base(dir)
+		add(path.Join(Folder, listingOf(store, Folder, run), PageFile), "Suite of this run")
+		add(path.Join(AssessmentFolder, listingOf(store, AssessmentFolder, run), AssessmentPage), "Assessment with this run")
 	}
 	return template.HTML(strings.Join(out, " ")) // all text in it is escaped
 }
@@ -68,14 +71,15 @@ func uniqueDir(dir string) (string, error) {
 	return dir, err
 }
 
-// maxCandidates limits the number of suites in which suiteOf looks for a run.
+// maxCandidates limits the number of directories in which listingOf looks for a run.
 const maxCandidates = 16
 
-// suiteOf returns the name of the suite that a run, such as "baseline/20260102T030405.000Z-sim-1", belongs
-// to, or "". A suite starts shortly before its runs, or after them if it is merged from shards.
-func suiteOf(store, run string) string {
+// listingOf returns the name of the suite or assessment, in a folder of the store, that a run such as
+// "baseline/20260102T030405.000Z-sim-1" belongs to, or "". It starts shortly before its runs, or after them
+// if it is a suite merged from shards.
+func listingOf(store, folder, run string) string {
 	var before, after []string // nearest first
-	for _, dir := range SuiteDirs(store) {
+	for _, dir := range listFolder(store, folder) {
 		if filepath.Base(dir) > path.Base(run) {
 			after = append(after, dir)
 		} else {
@@ -84,7 +88,8 @@ func suiteOf(store, run string) string {
 	}
 	slices.Reverse(after)
 	for _, dir := range slices.Concat(before[:min(len(before), maxCandidates)], after[:min(len(after), maxCandidates)]) {
-		if runs, err := referencedRuns(dir); err == nil && runs[run] {
+		text, err := readReferences(dir) // much faster to search than to match with runReference
+		if err == nil && (bytes.Contains(text, []byte(storePrefix+run+`"`)) || bytes.Contains(text, []byte(storePrefix+run+")"))) {
 			return filepath.Base(dir)
 		}
 	}
@@ -121,6 +126,15 @@ func LinkRun(dir string) error {
 
 func backLineOf(dir string) string {
 	return fmt.Sprintf(`<p class="back" id="back">%s</p>`, BackLinks(dir))
+}
+
+// linkRunsOf makes the pages of a suite's or an assessment's runs, which were written before it, link to it.
+func linkRunsOf(store, dir string) error {
+	runs, err := referencedRuns(dir)
+	if err != nil {
+		return err
+	}
+	return linkRuns(store, runs)
 }
 
 // linkRuns updates the pages of runs, which are given relative to the store.

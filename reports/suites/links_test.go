@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"lockpick/checker/verdict"
+	"lockpick/scenarios/outcome"
 )
 
 const (
@@ -96,5 +97,42 @@ func TestLinksOfOtherRuns(t *testing.T) {
 	}
 	if err := LinkRun(filepath.Join(store, "gone")); err != nil {
 		t.Errorf("a run that was removed: %v", err)
+	}
+}
+
+// A run that an assessment shows links to it. gc does not remove the run before the assessment, nor an
+// assessment in progress.
+func TestRunLinksToItsAssessment(t *testing.T) {
+	store := t.TempDir()
+	run := filepath.Join(store, "pause", "20260102T030405.000Z-sim-1")
+	page := writeRunPage(t, run)
+	writeRunPage(t, filepath.Join(store, "pause", "20260102T030406.000Z-sim-1"))
+	folder := filepath.Join(store, AssessmentFolder, "20260102T030404.000Z")
+	for _, dir := range []string{folder, filepath.Join(store, AssessmentFolder, "20260101T030404.000Z")} { // the second is in progress
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := &outcome.Assessment{RandomPlans: []outcome.RandomPlansHeld{{Dir: "../../pause/20260102T030405.000Z-sim-1"}}}
+	if err := WriteAssessment(folder, a); err != nil {
+		t.Fatal(err)
+	}
+	link := `<a href="../../assessments/20260102T030404.000Z/assess.html">Assessment with this run</a>`
+	if got := read(t, page); !strings.Contains(got, link) || string(BackLinks(run)) != link {
+		t.Errorf("the page is %q and its links %q, want %q", got, BackLinks(run), link)
+	}
+	excess, err := FindExcess(store, Retention{MaxCount: 1})
+	if err != nil || len(excess) > 0 {
+		t.Errorf("to remove: %v, %v, want nothing", excess, err)
+	}
+	excess, err = FindExcess(store, Retention{MaxBytes: 1})
+	if err != nil || len(excess) == 0 || excess[0].Dir != AssessmentFolder+"/20260102T030404.000Z" {
+		t.Fatalf("to remove: %v, %v, want the assessment first", excess, err)
+	}
+	if err := Remove(store, excess[:1]); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, page); strings.Contains(got, "assess") {
+		t.Errorf("after the assessment was removed, the page is %q", got)
 	}
 }

@@ -360,18 +360,9 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 		return writeReports(dir, s)
 	})
 	if err == nil {
-		err = linkRunsOf(s, dir)
+		err = linkRunsOf(s.Store, dir)
 	}
 	return dir, storeWriteError(err)
-}
-
-// linkRunsOf makes the pages of the suite's runs, which were written before the suite, link to it.
-func linkRunsOf(s *Suite, dir string) error {
-	runs, err := referencedRuns(dir)
-	if err != nil {
-		return err
-	}
-	return linkRuns(s.Store, runs)
 }
 
 // storeWriteError adds advice to an error that occurred when writing to the store.
@@ -392,7 +383,7 @@ func Rerender(dir string) (*Suite, error) {
 	if err := Sweep(s.Store); err != nil {
 		return nil, err
 	}
-	return s, storeWriteError(cmp.Or(writeReports(dir, s), linkRunsOf(s, dir)))
+	return s, storeWriteError(cmp.Or(writeReports(dir, s), linkRunsOf(s.Store, dir)))
 }
 
 // writeReports writes a suite's reports into its directory in store/suites.
