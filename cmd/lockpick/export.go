@@ -67,6 +67,9 @@ func export(a *app, dir, output string, maxBytes int64) error {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return usageError(fmt.Errorf("%s is a file", dir), hint)
 	}
+	if err := checkOutputFile(output); err != nil {
+		return err
+	}
 	x, err := suites.NewExport(dir, maxBytes, renderStored)
 	if _, isTooLarge := errors.AsType[*suites.TooLargeError](err); isTooLarge {
 		return usageError(fmt.Errorf("export %s: %w", dir, err), "raise the limit with --max-size")
