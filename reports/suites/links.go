@@ -23,7 +23,8 @@ var backLine = regexp.MustCompile(`<p class="back" id="back">[^\n]*</p>`)
 const maxRunPage = 32 << 20
 
 // BackLinks returns links from a run's page to the pages that list the run, as HTML: the store's index, and
-// the run's suite, assessment or scorecards. It omits pages that do not exist, and returns "" for a run outside a store.
+// the run's suite, assessment or scorecards. It omits pages that do not exist, and returns "" for a run
+// outside a store.
 func BackLinks(dir string) template.HTML {
 	dir, err := uniqueDir(dir)
 	if err != nil {
@@ -107,18 +108,15 @@ func LinkRun(dir string) error {
 		return fmt.Errorf("link run: %w", err)
 	}
 	defer in.Close()
-	if !in.Has(runPage) {
-		return nil
-	}
 	page, err := in.Read(runPage, maxRunPage)
 	if err != nil {
-		return fmt.Errorf("link run: %w", err)
+		return nil // there is none, or lockpick did not write it
 	}
 	at, line := backLine.FindIndex(page), backLineOf(dir)
 	if at == nil || string(page[at[0]:at[1]]) == line {
 		return nil // of an earlier version of lockpick, or up to date
 	}
-	if err := in.Write(runPage, slices.Concat(page[:at[0]], []byte(line), page[at[1]:])); err != nil {
+	if err := in.Write(runPage, slices.Concat(page[:at[0]], []byte(line), page[at[1]:])); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("link run: %w", err)
 	}
 	return nil
