@@ -52,7 +52,7 @@ func Write(dir string, r outcome.Run) error {
 	}
 	defer to.Close()
 	d := sequence.ForVerdict(r.History, r.Verdict)
-	p := page.Page{Run: r, Diagram: d,
+	p := page.Page{Run: r, Diagram: d, Back: suites.BackLinks(dir),
 		Picture: template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: "sq-"}))} // all text in it is escaped
 	for _, f := range companionFiles(r, d) {
 		var text bytes.Buffer

@@ -67,7 +67,7 @@ func testAxe(t *testing.T, browser context.Context, pages map[string]string) {
 	}
 }
 
-// TestPageAccessibility checks a report of each outcome, a suite, a sweep and an index with axe.
+// TestPageAccessibility checks a report of each outcome, a suite, a sweep, an index and an export with axe.
 func TestPageAccessibility(t *testing.T) {
 	browser := startBrowser(t)
 	store, sweepStore := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "dice")
@@ -77,9 +77,14 @@ func TestPageAccessibility(t *testing.T) {
 	lockpickExits(t, 1, "run", "--store", store, "--reports", "all", wrongFile, undecidedFile, "gc-pause-after-acquire", "gc-like-pauses/", "lost-packets", "baseline", "clock-jump",
 		"restart-forgets", "delayed-restart", "failover-loses-lock")
 	lockpick(t, "run", "--store", sweepStore, "random-faults/", "--seeds", "20")
-	suite, sweep := filepath.Join(store, suites.Folder, "latest", suites.PageFile), filepath.Join(sweepStore, suites.Folder, "latest", suites.PageFile)
+	suite, sweep := suites.SuiteDirs(store)[0]+"/"+suites.PageFile, filepath.Join(sweepStore, suites.Folder, "latest", suites.PageFile)
 	lockpickExits(t, 1, "scorecard", "--store", store, "--tag", "score", "redislock", "rueidis")
-	pages := map[string]string{"suite": suite, "sweep": sweep, "index": filepath.Join(store, suites.IndexFile), "scorecards": filepath.Join(store, suites.ScoreFolder, "latest", suites.ScoreFile)}
+	export := filepath.Join(t.TempDir(), "export.html")
+	lockpick(t, "export", filepath.Dir(suite), "-o", export)
+	for range 2 { // more runs than a page of the index lists
+		lockpick(t, "run", "--store", store, "baseline", "--quiet")
+	}
+	pages := map[string]string{"export": export, "suite": suite, "sweep": sweep, "index": filepath.Join(store, suites.IndexFile), "scorecards": filepath.Join(store, suites.ScoreFolder, "latest", suites.ScoreFile)}
 	reportNames := []string{"failover-loses-lock", "never-comes", "wrong"}
 	if night {
 		reportNames = append(reportNames, "gc-like-pauses") // a long page
@@ -89,6 +94,8 @@ func TestPageAccessibility(t *testing.T) {
 	}
 	t.Run("axe", func(t *testing.T) { testAxe(t, browser, pages) })
 	t.Run("filters", func(t *testing.T) { testSuiteFilters(t, browser, suite) })
+	t.Run("pages", func(t *testing.T) { testIndexPages(t, browser, filepath.Join(store, suites.IndexFile)) })
+	t.Run("export", func(t *testing.T) { testExport(t, browser, export) })
 	t.Run("seeds", func(t *testing.T) { testSeeds(t, browser, sweep) })
 }
 

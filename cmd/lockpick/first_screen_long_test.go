@@ -34,7 +34,8 @@ const unreadableLabels = `(() => {
 	return wrong.join('; '); })()`
 
 // testFirstScreen checks what a reader sees of a violation without scrolling: a sentence with cause
-// and effect, whether it was expected, and the diagram, which must fit into a wide window.
+// and effect, whether it was expected, and the diagram, which must fit into a wide window. In a narrow
+// window, the story comes before the diagram.
 func testFirstScreen(t *testing.T, browser context.Context, report, name, sentence, badge string, modes []mode) {
 	b := newTab(t, browser)
 	for _, m := range modes {
@@ -44,8 +45,14 @@ func testFirstScreen(t *testing.T, browser context.Context, report, name, senten
 		b.expectValue(`document.querySelector('.lede').textContent`, sentence)
 		b.expectValue(`[...document.querySelectorAll('.badge')].map((e) => e.textContent).join()`, badge)
 		b.expectValue(`document.querySelector('.lede').getBoundingClientRect().bottom < 300`, true)
-		if top, _ := b.evaluate(`document.querySelector('#verdict svg.sq').getBoundingClientRect().top`).(float64); top > 600 {
-			t.Errorf("at %d px the diagram begins at %.0f", width, top)
+		first, next := "svg.sq", ".caption"
+		if width < 500 {
+			first, next = next, first
+		}
+		top, _ := b.evaluate(`document.querySelector('#verdict ` + first + `').getBoundingClientRect().top`).(float64)
+		below, _ := b.evaluate(`document.querySelector('#verdict ` + next + `').getBoundingClientRect().top`).(float64)
+		if top > 600 || below < top {
+			t.Errorf("at %d px, %s begins at %.0f and %s at %.0f", width, first, top, next, below)
 		}
 		if bottom, _ := b.evaluate(diagramBottom).(float64); width == 1280 && bottom > 900 {
 			t.Errorf("the diagram's lanes end at %.0f of 900", bottom)

@@ -169,9 +169,11 @@ func storedRuns() []string { return suites.Runs(defaultStore()) }
 // addCompletion sets the completion functions of all commands.
 func addCompletion(root *cobra.Command) {
 	runs := completer(true, storedRuns)
+	runsAndSuites := completer(true, func() []string { return append(storedRuns(), suites.SuiteDirs(defaultStore())...) })
 	for name, f := range map[string]cobra.CompletionFunc{
 		"run": completer(true, scenarioNames), "show": completer(false, scenarioNames), "check": runs, "explain": runs, "replay": runs,
-		"report":   completer(true, func() []string { return append(storedRuns(), suites.SuiteDirs(defaultStore())...) }),
+		"report":   runsAndSuites,
+		"export":   runsAndSuites,
 		"minimize": completer(true, func() []string { return append(storedRuns(), scenarioNames()...) }),
 	} {
 		if c, _, err := root.Find([]string{name}); err == nil {

@@ -131,7 +131,7 @@ the verdict.`,
 	root.Version = buildInfo()
 	root.SetVersionTemplate("{{.Version}}")
 	root.InitDefaultVersionFlag()
-	root.AddCommand(listCmd(a.out), showCmd(a.out), runCmd(a), mergeCmd(a), scorecardCmd(a), fuzzCmd(a), minimizeCmd(a), modelCheckCmd(a), assessCmd(a), adapterCmd(a), checkCmd(a), replayCmd(a), explainCmd(a), reportCmd(a), serveCmd(a), gcCmd(a),
+	root.AddCommand(listCmd(a.out), showCmd(a.out), runCmd(a), mergeCmd(a), scorecardCmd(a), fuzzCmd(a), minimizeCmd(a), modelCheckCmd(a), assessCmd(a), adapterCmd(a), checkCmd(a), replayCmd(a), explainCmd(a), reportCmd(a), exportCmd(a), serveCmd(a), gcCmd(a),
 		doctorCmd(a), versionCmd(a.out))
 	root.AddCommand(hiddenCmds(a.in, a.out)...)
 	for _, t := range topics {
@@ -155,7 +155,7 @@ var groups = []struct {
 	commands []string
 }{
 	{"Run", []string{"run", "assess", "scorecard", "replay", "merge"}},
-	{"Inspect", []string{"list", "show", "check", "explain", "report", "serve"}},
+	{"Inspect", []string{"list", "show", "check", "explain", "report", "export", "serve"}},
 	{"Explore", []string{"fuzz", "minimize", "model-check"}},
 	{"Maintain", []string{"adapter", "doctor", "gc", "completion", "help", "version"}},
 }

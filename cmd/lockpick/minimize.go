@@ -14,6 +14,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/scenario"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/outcome"
 )
@@ -89,8 +90,10 @@ func (a *app) minimize(ctx context.Context, f *minimizeFlags, arg string) error 
 	if err := campaign.CanWrite(f.store); err != nil {
 		return storeError(err)
 	}
-	if err := f.checkOutputFile(); err != nil {
-		return usageError(fmt.Errorf("write %s: %w", f.outputFile, err), "name a writable file with -o")
+	if f.outputFile != "" {
+		if err := checkOutputFile(f.outputFile); err != nil {
+			return err
+		}
 	}
 	runner := newSimRunner(defaultTimeout, f.store)
 	defer runner.Stop()
@@ -121,6 +124,9 @@ func (a *app) minimize(ctx context.Context, f *minimizeFlags, arg string) error 
 		fmt.Fprintf(a.errOut, "trying it on %s\n", f.tryBackend)
 		saved.TryOn(ctx, tryRunner, knownNames(), f.store)
 	}
+	if err := suites.Index(f.store); err != nil {
+		return storeError(err)
+	}
 	if f.json {
 		return printJSON(a.out, saved)
 	}
@@ -128,15 +134,22 @@ func (a *app) minimize(ctx context.Context, f *minimizeFlags, arg string) error 
 	return nil
 }
 
-// checkOutputFile checks that the output file can be written, so that no search is in vain.
-func (f *minimizeFlags) checkOutputFile() error {
-	if f.outputFile == "" {
-		return nil
+// checkOutputFile checks that the file named by -o can be written, so that no work is in vain. It creates
+// the file's folder.
+func checkOutputFile(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		err = errors.New("it exists and is not a regular file")
+	case os.IsPathSeparator(path[len(path)-1]):
+		err = errors.New("it is a folder")
+	default:
+		err = errors.Unwrap(campaign.CanWrite(filepath.Dir(path))) // drop the context, which names the store
 	}
-	if info, err := os.Stat(f.outputFile); err == nil && !info.Mode().IsRegular() {
-		return errors.New("it exists and is not a regular file")
+	if err != nil {
+		return usageError(fmt.Errorf("write %s: %w", path, err), "name a writable file with -o")
 	}
-	return errors.Unwrap(campaign.CanWrite(filepath.Dir(f.outputFile))) // drop the context, which names the store
+	return nil
 }
 
 // findSubject returns the scenario and the seed of the run to minimize.

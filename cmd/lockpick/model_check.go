@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockpick/harness/scenario"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/campaign"
 	"lockpick/scenarios/exhaust"
 	"lockpick/scenarios/outcome"
@@ -139,6 +140,11 @@ func (a *app) modelCheck(ctx context.Context, f *modelCheckFlags, isCustom bool)
 	}
 	for _, s := range searches {
 		a.code = outcome.WorseCode(a.code, s.Code())
+	}
+	if isCustom {
+		if err := suites.Index(f.store); err != nil {
+			return storeError(err)
+		}
 	}
 	switch {
 	case f.json && isCustom:

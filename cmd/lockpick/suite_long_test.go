@@ -15,13 +15,16 @@ import (
 )
 
 // visibleRows lists the visible rows in a suite's table.
-const visibleRows = `[...document.querySelectorAll('tr[data-outcome]')].filter((r) => r.getClientRects().length).map((r) => r.dataset.scenario.trim()).join()`
+const visibleRows = `[...document.querySelectorAll('tr[data-outcome]')].filter((r) => r.checkVisibility()).map((r) => r.dataset.scenario.trim()).join()`
 
 // testSuiteFilters filters the runs in a suite with the keyboard.
 func testSuiteFilters(t *testing.T, browser context.Context, suite string) {
 	b := newTab(t, browser)
 	b.setWindow(1280, 900, "light")
 	b.openFile(suite, "")
+	b.expectValue(visibleRows, "") // a long table is folded
+	b.expectValue(`[...document.querySelectorAll('.card h3 a')].map((a) => a.textContent).join()`, "wrong,never-comes")
+	b.do(chromedp.Click(chromedp.CSS(`#matrix summary`)))
 	all := fmt.Sprint(b.evaluate(visibleRows))
 	if !strings.HasPrefix(all, "wrong,never-comes,lost-packets") || strings.Contains(all, "baseline/") {
 		t.Errorf("wrong first rows, or the table is not collapsed: %s", all)
@@ -49,9 +52,12 @@ func testSuiteFilters(t *testing.T, browser context.Context, suite string) {
 	b.waitUntil(`(` + visibleRows + `).startsWith('lost-packets')`)
 	b.openFile(suite, "#nothing=of-it&outcome=such")
 	b.expectValue(visibleRows, all)
+	b.do(chromedp.Click(chromedp.CSS(`.counters li[data-filter=unexpected] a`)))
+	b.waitUntil(visibleRows + ` === 'wrong'`)
 
 	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	b.openFile(suite, "")
+	b.evaluate(`document.getElementById('matrix').open = true`)
 	b.expectValue(`document.querySelectorAll('tr[data-outcome]').length === (`+visibleRows+`).split(',').length && document.getElementById('filters').hidden`, true)
 }
 
@@ -76,4 +82,54 @@ func testSeeds(t *testing.T, browser context.Context, sweep string) {
 	b.expectValue(`document.activeElement.getAttribute('aria-label')`, "seed 8: violated, as expected or informational, report")
 	b.do(chromedp.Focus(chromedp.CSS(`.seeds`)), chromedp.KeyEvent("\r"))
 	b.waitUntil(`location.pathname.endsWith('-sim-8/report.html')`)
+}
+
+// testIndexPages turns the pages of an index, alone and together with a filter. Without scripts, all runs
+// are on one page.
+func testIndexPages(t *testing.T, browser context.Context, index string) {
+	b := newTab(t, browser)
+	b.setWindow(1280, 900, "light")
+	b.openFile(index, "")
+	const numVisible = `[...document.querySelectorAll('table[data-pages=runs] tr[data-outcome]')].filter((r) => r.checkVisibility()).length`
+	all := int(b.evaluate(`document.querySelectorAll('table[data-pages=runs] tr[data-outcome]').length`).(float64))
+	if all <= 30 || all > 60 {
+		t.Fatalf("%d runs, want two pages", all)
+	}
+	b.expectValue(numVisible, 30)
+	b.expectValue(`document.querySelector('.pager:not([hidden])').textContent`, fmt.Sprintf("Newer1–30 of %dOlder", all))
+	b.do(chromedp.Click(chromedp.CSS(`.pager a[rel=next]`)))
+	b.waitUntil(`location.hash === '#runs=2'`)
+	b.waitUntil(fmt.Sprintf(`%s === %d`, numVisible, all-30))
+	b.screenshot("index-second-page", false)
+	b.do(chromedp.Click(chromedp.CSS(`.pager a[rel=prev]`)))
+	b.waitUntil(numVisible + ` === 30`)
+	b.openFile(index, "#runs=2&outcome=as+expected")
+	b.expectValue(`document.querySelector('[name=outcome]').value`, "as expected")
+	b.waitUntil(numVisible + ` > 0`)
+	b.openFile(index, "#runs=99")
+	b.expectValue(numVisible, all-30)
+	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	b.openFile(index, "")
+	b.expectValue(numVisible, all)
+}
+
+// testExport follows a link from an exported suite to a run and back, with and without scripts.
+func testExport(t *testing.T, browser context.Context, export string) {
+	b := newTab(t, browser)
+	b.setWindow(1280, 900, "light")
+	const frame = `[...document.querySelectorAll('iframe')].filter((f) => f.checkVisibility()).map((f) => f.title).join()`
+	for _, scripts := range []bool{true, false} {
+		call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !scripts})
+		b.openFile(export, "")
+		b.expectValue(frame, "")
+		b.do(chromedp.Click(chromedp.CSS(`.card h3 a`)))
+		b.expectValue(`location.hash`, "#run-1")
+		b.expectValue(frame, "report of wrong, seed 1")
+		b.expectValue(`document.querySelector('main').checkVisibility()`, false)
+		b.expectValue(`document.documentElement.scrollWidth <= 1280 && document.querySelector('#run-1 iframe').getBoundingClientRect().height > 700`, true)
+		b.screenshot(fmt.Sprintf("export-%v", scripts), false)
+		b.do(chromedp.Click(chromedp.CSS(`#run-1 a`)))
+		b.expectValue(frame, "")
+		b.expectValue(`document.querySelector('main').checkVisibility()`, true)
+	}
 }

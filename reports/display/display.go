@@ -241,3 +241,19 @@ const ColorsCSS = `:root{color-scheme:light dark;--paper:#ffffff;--panel:#f6f6f4
 --alarm:#d55e00;--lease:#0072b2;--stall:#e69f00;--fine:#009e73;--clock:#cc79a7;--other:#56b4e9;
 --alarm-ink:#a84300;--lease-ink:#005f95;--stall-ink:#7d5600;--fine-ink:#00694d;--clock-ink:#8f4470}}
 `
+
+// Sentence adds a period and capitalizes the first word unless it may be a name.
+func Sentence(s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return ""
+	}
+	word, _, _ := strings.Cut(s, " ")
+	if !strings.ContainsFunc(strings.TrimRight(word, ",:;"), func(r rune) bool { return r < 'a' || r > 'z' }) {
+		s = strings.ToUpper(s[:1]) + s[1:]
+	}
+	if !strings.HasSuffix(s, ".") {
+		s += "."
+	}
+	return s
+}

@@ -60,12 +60,26 @@ type Figure struct {
 	legend []legendEntry
 }
 
-// FromHistory returns a run's figures. It omits empty figures.
+// FromHistory returns a run's figures. It omits figures from which a reader learns nothing: empty ones,
+// the number of holders if there was never more than one, and statistics of few acquires, which the
+// figure of the latencies shows one by one.
 func FromHistory(h *history.History) []Figure {
 	if h == nil || len(h.Events) == 0 {
 		return nil
 	}
 	m := newMeasurements(h)
+	_, maxHolders := holderSteps(m)
+	fewAcquires := len(m.acquires) < minAcquiresForStatistics
+	return slices.DeleteFunc(m.figures(), func(f Figure) bool {
+		return f.Name == "holders" && maxHolders < 2 || (f.Name == "quantiles" || f.Name == "rate") && fewAcquires
+	})
+}
+
+// minAcquiresForStatistics is the number of acquires required to show their quantiles and their rate.
+const minAcquiresForStatistics = 50
+
+// figures returns all figures that are not empty.
+func (m *measurements) figures() []Figure {
 	var all []Figure
 	for _, draw := range []func(*measurements) *Figure{holderFigure, latencyFigure, quantileFigure, acquireRateFigure, clockFigure} {
 		if fig := draw(m); fig != nil {

@@ -5,11 +5,13 @@ import (
 	"encoding/xml"
 	"errors"
 	"flag"
+	"fmt"
 	"image/png"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,7 +53,7 @@ func checkerHistories(t *testing.T) map[string]*history.History {
 func TestFiguresAreValidAndDeterministic(t *testing.T) {
 	count := map[string]int{}
 	for name, h := range checkerHistories(t) {
-		all, repeated := FromHistory(h), FromHistory(h)
+		all, repeated := newMeasurements(h).figures(), newMeasurements(h).figures()
 		if len(all) != len(repeated) {
 			t.Fatalf("%s: %d and %d figures", name, len(all), len(repeated))
 		}
@@ -109,6 +111,38 @@ func TestHolderFigureShowsOverlap(t *testing.T) {
 	}
 }
 
+// Statistics of few acquires, and the number of holders if there was never more than one, are not shown.
+func TestOnlyInformativeFigures(t *testing.T) {
+	// shown returns which of the figures that may be omitted are shown.
+	shown := func(h *history.History) string {
+		var names []string
+		for _, f := range FromHistory(h) {
+			if slices.Contains([]string{"holders", "quantiles", "rate"}, f.Name) {
+				names = append(names, f.Name)
+			}
+		}
+		return strings.Join(names, " ")
+	}
+	for name, want := range map[string]string{"restart-forgets": "holders", "fenced": ""} {
+		if got := shown(checkerHistories(t)[name]); got != want {
+			t.Errorf("%s: figures are %q, want %q", name, got, want)
+		}
+	}
+	many := &history.History{Events: []history.Event{{T: 0, Process: history.Harness, Type: history.Begin, Op: history.OpRun}}}
+	for i := range int64(minAcquiresForStatistics) {
+		e := history.Event{T: i * 1e9, Process: "c1", Op: history.OpAcquire, Type: history.Invoke, Key: "k", Session: fmt.Sprint("c1/", i)}
+		reply := e
+		reply.T, reply.Type, reply.ValidUntil = i*1e9+1e8, history.OK, i*1e9+5e8
+		many.Events = append(many.Events, e, reply)
+	}
+	for i := range many.Events {
+		many.Events[i].N = int64(i + 1)
+	}
+	if got := shown(many); got != "quantiles rate" {
+		t.Errorf("with many acquires, figures are %q, want quantiles and rate", got)
+	}
+}
+
 func TestNoFiguresWithoutEvents(t *testing.T) {
 	for _, h := range []*history.History{nil, {}, {Events: []history.Event{{N: 1, Process: history.Harness, Type: history.Begin, Op: history.OpRun}}}} {
 		if all := FromHistory(h); len(all) > 0 {
@@ -119,7 +153,7 @@ func TestNoFiguresWithoutEvents(t *testing.T) {
 
 func TestGolden(t *testing.T) {
 	rates := RateFigure("violated", []Rate{{Name: "10 ms", K: 90, N: 100}, {Name: "100 ms", K: 3, N: 100}, {Name: "200 ms", N: 100}})
-	all := append(FromHistory(checkerHistories(t)["clock-drift-both-ways"]), *rates)
+	all := append(newMeasurements(checkerHistories(t)["clock-drift-both-ways"]).figures(), *rates)
 	for _, f := range append(all, *quantileFigure(testMeasurements(40))) {
 		checkWellFormed(t, f.Name, f.SVG())
 		path := filepath.Join("testdata", f.Name+".svg")

@@ -20,7 +20,7 @@ import (
 
 func TestCatalogFigures(t *testing.T) {
 	count := 0
-	eachCatalogRun(t, func(name string, h *history.History) { checkFigures(t, &count, name, FromHistory(h)...) })
+	eachCatalogRun(t, func(name string, h *history.History) { checkFigures(t, &count, name, newMeasurements(h).figures()...) })
 	t.Logf("%d figures", count)
 	if count < 500 {
 		t.Errorf("%d figures, want at least 500", count)

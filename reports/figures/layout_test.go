@@ -37,7 +37,7 @@ func TestFigureLayout(t *testing.T) {
 	count := 0
 	check := func(name string, all ...Figure) { checkFigures(t, &count, name, all...) }
 	for name, h := range checkerHistories(t) {
-		check(name, FromHistory(h)...)
+		check(name, newMeasurements(h).figures()...)
 	}
 	for _, n := range []int{1, 10, 3000} {
 		for _, times := range []float64{1e-6, 1, 1e6} {

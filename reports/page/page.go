@@ -1,7 +1,7 @@
 // Package page renders report.html, a self-contained page about one run.
 //
 // A Page consists of the run and the drawings that other packages made of it. The sections have the
-// ids verdict, story, properties, timeline, faults, numbers, figures, history, again and limits.
+// ids verdict, story, setup, properties, timeline, faults, numbers, figures, history, again and limits.
 // Event N is row #eN, and the result for a property is #p-PROPERTY.
 //
 // For each section, page.tmpl calls a function that turns the run into plain data. All text from a
@@ -38,7 +38,8 @@ type Page struct {
 	Picture  template.HTML // the diagram as an svg element; if "", the page shows the diagram as text
 	Timeline Part          // without HTML, the page has no timeline
 	Figures  []Figure
-	Files    []string // names of files in the page's directory to link to
+	Files    []string      // names of files in the page's directory to link to
+	Back     template.HTML // links to the pages that list the run
 }
 
 // Part is a section created by another package.
@@ -98,22 +99,6 @@ func plainText(s string) string { return display.Sanitize(s, maxTextLen) }
 // name is like plainText, but with the limit for names.
 func name(s string) string { return display.Sanitize(s, maxNameLen) }
 
-// asSentence adds a period and capitalizes the first word unless it may be a name.
-func asSentence(s string) string {
-	s = strings.TrimSpace(s)
-	if s == "" {
-		return ""
-	}
-	word, _, _ := strings.Cut(s, " ")
-	if !strings.ContainsFunc(strings.TrimRight(word, ",:;"), func(r rune) bool { return r < 'a' || r > 'z' }) {
-		s = strings.ToUpper(s[:1]) + s[1:]
-	}
-	if !strings.HasSuffix(s, ".") {
-		s += "."
-	}
-	return s
-}
-
 // term is an entry of a description list.
 type term struct {
 	Name, Text string
@@ -134,25 +119,71 @@ func refs(ns []int64, rows map[int64]bool) []ref {
 	return out
 }
 
-type number struct{ Name, Value, Unit, Meaning, Reason string }
+// numberList contains a run's numbers: the few that most readers want, and all of them.
+type numberList struct{ Main, All []number }
 
-func measuredNumbers(r outcome.Run) []number {
-	var out []number
+// number is a measured number. Name is the name that expectations use.
+type number struct{ Name, Label, Value, Unit, Meaning, Reason string }
+
+// numberLabels are the names of the numbers in the page.
+var numberLabels = map[string]string{
+	verdict.Grants:          "Grants",
+	"grants-per-second":     "Rate of grants",
+	"acquire-latency-p50":   "Time to acquire, median",
+	"acquire-latency-p99":   "Time to acquire, 99th percentile",
+	"acquire-latency-max":   "Time to acquire, longest",
+	"double-hold-seconds":   "Time with two holders",
+	"incidents":             "Periods with two holders",
+	"writes":                "Writes",
+	"refused-writes":        "Refused writes",
+	"writes-outside-belief": "Writes after the lease",
+	"lost-updates":          "Lost updates",
+	"refused-holders":       "Refused reads and writes of holders",
+	"validity-left-min":     "Validity after an acquire, least",
+	"validity-left-p50":     "Validity after an acquire, median",
+	"split-vote-rate":       "Split votes",
+	"losing-streak":         "Longest series of split votes",
+	"jain-index":            "Fairness",
+	"unavailable-seconds":   "Time nobody could get the lock",
+	"unavailable-share":     "Share of time nobody could get the lock",
+	verdict.UnavailableMax:  "Longest time nobody could get the lock",
+	"death-to-grant-max":    "Longest wait after a holder's death",
+	verdict.OrphanKeys:      "Keys left behind",
+	verdict.StalledSeconds:  "Stalls of the host",
+	verdict.StalledMax:      "Longest stall of the host",
+}
+
+// mainNumbers are the numbers that are not folded.
+var mainNumbers = []string{verdict.Grants, verdict.UnavailableMax, "double-hold-seconds", verdict.OrphanKeys}
+
+// measuredNumbers returns the run's numbers, or nil if there are none.
+func measuredNumbers(r outcome.Run) *numberList {
+	var out numberList
 	for _, n := range verdict.Numbers {
 		x, ok := r.Verdict.Numbers[n.Name]
 		if !ok {
 			continue
 		}
-		v := number{Name: n.Name, Value: formatNumber(x), Unit: n.Unit, Meaning: n.Meaning, Reason: plainText(r.Verdict.Reasons[n.Name])}
+		v := number{Name: n.Name, Label: numberLabels[n.Name], Value: formatNumber(x), Unit: n.Unit, Meaning: n.Meaning, Reason: plainText(r.Verdict.Reasons[n.Name])}
 		switch {
 		case n.Unit == "share":
 			v.Value, v.Unit = formatNumber(100*x), "%"
+		case n.Unit == "/s":
+			v.Unit = "per second"
 		case n.Unit == "s" && x != 0 && math.Abs(x) < 1:
 			v.Value, v.Unit = formatNumber(1000*x), "ms"
 		}
-		out = append(out, v)
+		out.All = append(out.All, v)
 	}
-	return out
+	for _, name := range mainNumbers {
+		if i := slices.IndexFunc(out.All, func(v number) bool { return v.Name == name }); i >= 0 {
+			out.Main = append(out.Main, out.All[i])
+		}
+	}
+	if len(out.All) == 0 {
+		return nil
+	}
+	return &out
 }
 
 // formatNumber formats integers in full and other numbers with three significant digits.
@@ -208,9 +239,9 @@ func limitTerms(r outcome.Run, l listing) []term {
 	addBackendLimits(r, add)
 	switch {
 	case v.Inconclusive():
-		add("Inconclusive", "%s A run that does not exercise what it was designed to exercise counts neither for nor against the lock.", asSentence(v.Assumption))
+		add("Inconclusive", "%s A run that does not exercise what it was designed to exercise counts neither for nor against the lock.", display.Sentence(v.Assumption))
 	case v.Assumption != "":
-		add("Only violations are conclusive", "%s The violations are valid. For all other properties, the run is inconclusive.", asSentence(v.Assumption))
+		add("Only violations are conclusive", "%s The violations are valid. For all other properties, the run is inconclusive.", display.Sentence(v.Assumption))
 	}
 	for _, e := range r.History.Events {
 		if e.Op == history.OpUnsupported {
@@ -218,7 +249,7 @@ func limitTerms(r outcome.Run, l listing) []term {
 		}
 	}
 	if v.Cut != "" {
-		add("The record is truncated", "%s Later events are unknown. The violations before that point are valid.", asSentence(v.Cut))
+		add("The record is truncated", "%s Later events are unknown. The violations before that point are valid.", display.Sentence(v.Cut))
 	}
 	var untested []string
 	for _, res := range v.Results {
@@ -226,7 +257,7 @@ func limitTerms(r outcome.Run, l listing) []term {
 			untested = append(untested, res.Property)
 		}
 		if res.Outcome == verdict.Undecided && v.Assumption == "" {
-			add(res.Property+" is inconclusive", "%s", asSentence(res.Because))
+			add(res.Property+" is inconclusive", "%s", display.Sentence(res.Because))
 		}
 	}
 	if len(untested) > 0 {
@@ -239,7 +270,7 @@ func limitTerms(r outcome.Run, l listing) []term {
 		add("Second judge", "porcupine did not check the whole record, or the record is too long for its search. It did check the violations that were found.")
 	}
 	for _, why := range r.Outcome.RetryReasons {
-		add("Retried", "%s", asSentence(why))
+		add("Retried", "%s", display.Sentence(why))
 	}
 	if m := r.Manifest; m != nil && len(m.Overrides) > 0 {
 		add("Other settings", "Because settings were changed on the command line, the violations and numbers that the scenario expects no longer apply: %s.", strings.Join(m.Overrides, " "))

@@ -53,7 +53,7 @@ func leadSentence(p Page) string {
 		return plainText("Inconclusive: " + strings.TrimSuffix(r.Verdict.Assumption, ".") + ".")
 	}
 	if first := shownResult(r); first != nil {
-		return plainText(asSentence(cmp.Or(p.Diagram.Summary, first.Because)))
+		return plainText(display.Sentence(cmp.Or(p.Diagram.Summary, first.Because)))
 	}
 	s := "No violation found in this run under these faults."
 	if len(r.History.Params.Steps) == 0 {
@@ -135,35 +135,38 @@ func shownResult(r outcome.Run) *verdict.Result {
 	return nil
 }
 
+// badges returns one label that states both what happened and whether that was expected, and a
+// second one if the record is truncated.
 func badges(r outcome.Run) []badge {
-	expected, unexpected, informational := violatedProperties(r)
-	var out []badge
-	switch {
-	case r.Verdict.Inconclusive():
-		out = append(out, badge{toneDoubt, "? inconclusive"})
-	case len(expected)+len(unexpected)+len(informational) > 0:
-		out = append(out, badge{toneAlarm, "✗ violated"})
-	default:
-		out = append(out, badge{toneGood, "○ no violation found"})
-	}
-	switch state := r.Outcome.State(); {
-	case r.Manifest == nil: // the expectations are unknown
-	case state == outcome.StateInformational, state == outcome.StateAsExpected && r.Outcome.InformationalOnly():
-		out = append(out, badge{toneCalm, "– informational"})
-	case state == outcome.StateAsExpected:
-		out = append(out, badge{toneGood, "✓ as expected"})
-	case state == outcome.StateUndecided && r.Verdict.Inconclusive(): // the first badge says so
-	case state == outcome.StateUndecided:
-		out = append(out, badge{toneDoubt, "? inconclusive"})
-	case state == outcome.StateUnexpected:
-		out = append(out, badge{toneAlarm, "! not as expected"})
-	default:
-		out = append(out, badge{toneAlarm, "! " + state})
-	}
+	out := []badge{verdictBadge(r)}
 	if r.Verdict.Cut != "" {
-		out = append(out, badge{toneDoubt, "record truncated"})
+		out = append(out, badge{toneDoubt, "Record truncated"})
 	}
 	return out
+}
+
+func verdictBadge(r outcome.Run) badge {
+	expected, unexpected, informational := violatedProperties(r)
+	state := r.Outcome.State()
+	switch {
+	case r.Verdict.Inconclusive():
+		return badge{toneDoubt, "Inconclusive"}
+	case r.Manifest != nil && state != outcome.StateAsExpected && state != outcome.StateInformational && state != outcome.StateUnexpected && state != outcome.StateUndecided:
+		return badge{toneAlarm, strings.ToUpper(state[:1]) + state[1:]}
+	case len(unexpected) > 0:
+		return badge{toneAlarm, "Unexpected violation"}
+	case r.Manifest != nil && state == outcome.StateUnexpected:
+		return badge{toneAlarm, "Not as expected"}
+	case r.Manifest != nil && state == outcome.StateUndecided:
+		return badge{toneDoubt, "Inconclusive"}
+	case len(expected) > 0:
+		return badge{toneGood, "Expected violation"}
+	case len(informational) > 0 && r.Manifest == nil:
+		return badge{toneAlarm, "Violation"} // the expectations are unknown
+	case len(informational) > 0:
+		return badge{toneCalm, "Violation, informational"}
+	}
+	return badge{toneGood, "No violation found"}
 }
 
 func setup(r outcome.Run) []term {
@@ -234,11 +237,11 @@ func sourceLinks(r outcome.Run) []linkedText {
 func errorLines(r outcome.Run) []string {
 	var out []string
 	if d := r.Verdict.Disagreement; d != "" {
-		out = append(out, plainText("The two judges disagree. This is a bug in lockpick; trust neither result. "+asSentence(d)))
+		out = append(out, plainText("The two judges disagree. This is a bug in lockpick; trust neither result. "+display.Sentence(d)))
 	}
 	for line := range strings.SplitSeq(r.Outcome.Error, "\n") {
 		if line != "" && !strings.Contains(line, "judges disagree") {
-			out = append(out, plainText(asSentence(line)))
+			out = append(out, plainText(display.Sentence(line)))
 		}
 	}
 	return out
@@ -291,7 +294,7 @@ func resultRows(r outcome.Run, rows map[int64]bool) (all []result) {
 
 func newResult(j outcome.Judgement, res *verdict.Result, rows map[int64]bool) result {
 	x := newBaseResult(j)
-	x.Because = plainText(asSentence(j.Because))
+	x.Because = plainText(display.Sentence(j.Because))
 	x.Cause = name(j.Cause)
 	if j.Node != "" {
 		x.Cause += " at " + name(j.Node)
@@ -360,7 +363,7 @@ func boundResult(j outcome.Judgement) result {
 	} else if !j.AsExpected {
 		x.Mark, x.Tone = "✗", toneAlarm
 	}
-	x.Because = plainText(asSentence(j.Because))
+	x.Because = plainText(display.Sentence(j.Because))
 	return x
 }
 
@@ -380,7 +383,7 @@ func newBaseResult(j outcome.Judgement) result {
 	case j.AsExpected && j.Got == verdict.NotExercised:
 		x.AsExpected, x.ExpectedTone = "– not required", toneCalm
 	case j.AsExpected:
-		x.AsExpected, x.ExpectedTone = "✓ as expected", toneGood
+		x.AsExpected, x.ExpectedTone = "–", toneGood // the outcome and the expectation say so
 	case j.Unresolved():
 		x.AsExpected, x.ExpectedTone = "? inconclusive", toneDoubt
 	default:

@@ -10,6 +10,7 @@ import (
 	"html/template"
 	"io"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -32,7 +33,8 @@ var assessmentTemplate string
 
 var assessmentPage = parseOnce("assessment", assessmentTemplate)
 
-// WriteAssessment writes an assessment's page, Markdown and JSON to a folder.
+// WriteAssessment writes an assessment's page, Markdown and JSON to a folder of a store, and makes the pages
+// of its runs link to it.
 func WriteAssessment(folder string, a *outcome.Assessment) error {
 	text, err := json.MarshalIndent(a, "", "  ")
 	if err != nil {
@@ -44,7 +46,10 @@ func WriteAssessment(folder string, a *outcome.Assessment) error {
 		return fmt.Errorf("render assessment: %w", err)
 	}
 	v.markdown(&markdown)
-	return errors.Join(files.WriteIn(folder, AssessmentJSON, append(text, '\n')), files.WriteIn(folder, AssessmentPage, page.Bytes()), files.WriteIn(folder, AssessmentText, markdown.Bytes()))
+	if err := errors.Join(files.WriteIn(folder, AssessmentJSON, append(text, '\n')), files.WriteIn(folder, AssessmentPage, page.Bytes()), files.WriteIn(folder, AssessmentText, markdown.Bytes())); err != nil {
+		return err
+	}
+	return linkRunsOf(filepath.Join(folder, "../.."), folder)
 }
 
 // WriteAssessmentMarkdown writes an assessment as Markdown.

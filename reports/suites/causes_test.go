@@ -50,7 +50,7 @@ func TestCausesOfInformationalSuite(t *testing.T) {
 		}
 		text, page := read(t, filepath.Join(dir, TextFile)), read(t, filepath.Join(dir, PageFile))
 		for _, want := range []string{
-			"40 runs on sim, seeds 1 to 40, informational: mutual-exclusion violated in 4 of 40 (10%, 95%: 4–23.1%).",
+			"40 runs on sim, seeds 1 to 40: 40 informational. Violated: mutual-exclusion in 4 of 40 (10%, 95%: 4–23.1%).",
 			"| dice | mutual-exclusion | expired-early | 3 | [9](../../dice/" + kept + "/report.html#p-mutual-exclusion) | 31 (190 events) | `lockpick run dice/ --seed 31` |",
 			"| dice | mutual-exclusion | never-set | 1 | [20](../../dice/" + kept + "/report.html#p-mutual-exclusion) | [20 (300 events)](../../dice/" + kept + "/report.html#p-mutual-exclusion) | `lockpick run dice/ --seed 20` |",
 		} {

@@ -106,6 +106,48 @@ func TestIndexLimit(t *testing.T) {
 	}
 }
 
+// The index lists assessments, fuzzing and model checks with what they found, each at the time it ended. It
+// links only to what exists.
+func TestIndexListsCampaigns(t *testing.T) {
+	store := fullStore(t)
+	write(t, filepath.Join(store, AssessmentFolder, "20260103T000000.000Z", AssessmentPage), "a page")
+	write(t, filepath.Join(store, AssessmentFolder, "20260103T000000.000Z", AssessmentJSON), `{"headline": "<b>mylock</b> is risky", "code": 1}`)
+	write(t, filepath.Join(store, AssessmentFolder, "20260104T000000.000Z", AssessmentPage), "a page without data")
+	write(t, filepath.Join(store, AssessmentFolder, "20260105T000000.000Z", AssessmentJSON), `{"headline": "unfinished"}`)
+	found := filepath.Join("sim-late", "20260102T030405.000Z-sim-7")
+	write(t, filepath.Join(store, found, runManifest), "{}")
+	write(t, filepath.Join(store, found, runPage), "a page")
+	write(t, filepath.Join(store, corpusFolder, "late.yaml"), "name: late")
+	write(t, filepath.Join(store, fuzzFolder, "random-redsync-0123abcd", fuzzJSON), `{"scenarios": ["a", "b"], "runs": 75, "finds": [
+		{"property": "mutual-exclusion", "cause": "overlap", "runs": 2, "held": true, "dir": "elsewhere/`+filepath.ToSlash(found)+`", "file": "elsewhere/corpus/late.yaml"},
+		{"property": "bounded-hold", "runs": 1, "dir": "`+filepath.ToSlash(store)+`/gone/20260102T030405.000Z-sim-1", "file": "gone.yaml"}]}`)
+	write(t, filepath.Join(store, fuzzFolder, "broken-0123abcd", fuzzJSON), "[")
+	write(t, filepath.Join(store, modelFolder, "sim-late.yaml"), "name: sim-late")
+	write(t, filepath.Join(store, modelFolder, "without-run.yaml"), "name: without-run")
+	if err := Index(store); err != nil {
+		t.Fatal(err)
+	}
+	page := read(t, filepath.Join(store, IndexFile))
+	for _, want := range []string{
+		`<a href="assessments/20260103T000000.000Z/assess.html">2026-01-03 00:00:00 UTC</a></th><td data-label="kind">assessment</td><td data-label="outcome" class="alarm">`, "&lt;b&gt;mylock&lt;/b&gt; is risky",
+		`<a href="assessments/20260104T000000.000Z/assess.html">`, "random-redsync <span class=\"detail\">2 scenarios, 75 runs</span>",
+		`<li><a href="sim-late/20260102T030405.000Z-sim-7/report.html">mutual-exclusion (overlap) in 2 runs</a> (<a href="corpus/late.yaml">minimal scenario</a>)</li><li>bounded-hold in 1 run</li>`,
+		`<td data-label="kind">model check</td>`, `<a href="sim-late/20260102T030405.000Z-sim-7/report.html">the violation, replayed</a> (<a href="exhaust/sim-late.yaml">minimal scenario</a>)`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the index does not contain %q:\n%s", want, page)
+		}
+	}
+	for _, bad := range []string{"20260105T", "without-run", "gone", "broken"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the index contains %q", bad)
+		}
+	}
+	if newer, older := strings.Index(page, "20260104T"), strings.Index(page, "20260103T"); newer > older {
+		t.Error("the older assessment is listed first")
+	}
+}
+
 // A suite's state in the index is right even if nothing ran or the suite did not complete.
 func TestSuiteState(t *testing.T) {
 	for want, s := range map[string]Suite{

@@ -5,7 +5,8 @@
 // and property as they arrive, so that a million seeds take no more memory than one. Write creates
 // suite.html, suite.md and outcome.json in a new folder in store/suites. outcome.json contains
 // everything needed to render the other two again. Index rewrites store/index.html, and NewServer serves
-// a store to browsers on the same machine.
+// a store to browsers on the same machine. BackLinks links a run's page to the pages that list the run, and
+// NewExport copies a page and the pages of its runs into one file.
 //
 // Console prints outcomes as they arrive, for a terminal or as JSON.
 //
@@ -174,6 +175,14 @@ type File struct {
 type view struct {
 	Headline           string
 	Title              string
+	Verdict            string // the headline without the counts
+	Where              string // backend, seeds and time
+	Counters           []counter
+	Cards              []card // scenarios that are not as expected
+	NumMoreCards       int    // number of such scenarios without a card
+	ExpectedViolations []card // scenarios whose violations are expected or informational
+	ExpectedTitle      string
+	IsLong             bool // the table is folded
 	Causes             []foundCause
 	Grids              []seedGrid
 	Tone               string // CSS class of the headline: good, calm if all violations are informational, or ""
@@ -196,18 +205,19 @@ type view struct {
 // newView returns the report on a suite and on the latest suites of other backends.
 func newView(s *Suite, others []*Suite, has existsFunc) view {
 	all := append([]*Suite{s}, others...)
-	_, violated := s.describeInformational()
 	v := view{Headline: s.Headline(), Index: storePrefix + "index.html"}
 	switch {
 	case s.Code != outcome.ExitOK || s.Interrupted:
-	case violated:
+	case violatesInformational(s):
 		v.Tone = "calm"
 	default:
 		v.Tone = "good"
 	}
-	v.Title = display.TruncateBytes(v.Headline, 120)
+	v.Title, v.Verdict, v.Counters = display.TruncateBytes(v.Headline, 120), s.verdictText(), countersOf(s)
+	v.Where = fmt.Sprintf("Backend %s, %s, started %s, %.1f s.", s.Backend, s.SeedRange(), formatTime(s.StartTime), s.Seconds)
 	v.Columns, v.HiddenProperties = columns(all)
 	v.Causes, v.Grids = s.foundCauses(has), s.newGrids(has)
+	v.fillCards(s, has)
 	v.Rates, v.Seeds = s.Rates, slices.Clone(s.Rates)
 	for _, c := range s.Scenarios {
 		if c.Seeds != "" {
@@ -349,6 +359,9 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 		}
 		return writeReports(dir, s)
 	})
+	if err == nil {
+		err = linkRunsOf(s.Store, dir)
+	}
 	return dir, storeWriteError(err)
 }
 
@@ -370,7 +383,7 @@ func Rerender(dir string) (*Suite, error) {
 	if err := Sweep(s.Store); err != nil {
 		return nil, err
 	}
-	return s, storeWriteError(writeReports(dir, s))
+	return s, storeWriteError(cmp.Or(writeReports(dir, s), linkRunsOf(s.Store, dir)))
 }
 
 // writeReports writes a suite's reports into its directory in store/suites.
@@ -534,13 +547,16 @@ type outcomeHeader struct {
 
 // readHeader reads the first fields of an outcome.json, before any that grow with the run. It returns nil if
 // the file is missing or invalid.
-func readHeader(dir string) *outcomeHeader {
+func readHeader(dir string) *outcomeHeader { return readHeaderOf(dir, OutcomeFile) }
+
+// readHeaderOf is like readHeader, but for the file with the given name.
+func readHeaderOf(dir, name string) *outcomeHeader {
 	in, err := files.OpenFolder(dir)
 	if err != nil {
 		return nil
 	}
 	defer in.Close()
-	f, err := in.Open(OutcomeFile, maxJSON)
+	f, err := in.Open(name, maxJSON)
 	if err != nil {
 		return nil
 	}
@@ -556,7 +572,7 @@ func readHeader(dir string) *outcomeHeader {
 			return nil
 		}
 		var value json.RawMessage
-		if name == "judgements" || name == "scenarios" || d.Decode(&value) != nil {
+		if name == "judgements" || name == "scenarios" || name == "scorecards" || d.Decode(&value) != nil {
 			break // end of the header, or the header is too long
 		}
 		fields[fmt.Sprint(name)] = value

@@ -80,7 +80,7 @@ type skipGroup struct {
 	IDs                    []string
 }
 
-// minFoldRows is the smallest number of rows for which a table folds variants.
+// minFoldRows is the smallest number of rows for which a page folds the table and its variants.
 const minFoldRows = 16
 
 func (v *view) fillTable(all []*Suite, has existsFunc) {
@@ -117,6 +117,7 @@ func (v *view) fillTable(all []*Suite, has existsFunc) {
 			v.ExpectedFamilies = append(v.ExpectedFamilies, f)
 		}
 	}
+	v.IsLong = rows >= minFoldRows
 	v.States = slices.DeleteFunc(append(outcome.States(), "not run"), func(s string) bool { return !states[s] })
 }
 
@@ -212,7 +213,7 @@ func (s *Suite) describeCell(c *Scenario, cell *outcome.Cell, has existsFunc) ma
 			m.Detail += ", informational"
 		}
 	case cell.Got == verdict.Violated:
-		m.Symbol, m.Word, m.Class = "✗", "violated as expected", "violated"
+		m.Symbol, m.Word, m.Class = "✗", "expected violation", "violated"
 	case m.Expectation == outcome.StateInformational:
 		m.Symbol, m.Word, m.Class, m.Href = "✓", "holds", "faint", ""
 	default:
@@ -291,6 +292,7 @@ func (c *Scenario) setRunDir(seed uint64, dir string) {
 type foundCause struct {
 	outcome.Cause
 	Scenario string
+	Claim    string
 	First    string // link to the first example's report, or "" if not stored
 	Shortest string
 }
@@ -300,7 +302,7 @@ func (s *Suite) foundCauses(has existsFunc) []foundCause {
 	for _, c := range s.Scenarios {
 		for _, x := range c.Causes {
 			read := func(e outcome.Example) string { return has.page(c.RunDirs[e.Seed], "#p-"+x.Property) }
-			out = append(out, foundCause{Cause: x, Scenario: c.ID(), First: read(x.First), Shortest: read(x.Shortest)})
+			out = append(out, foundCause{Cause: x, Scenario: c.ID(), Claim: c.Claim, First: read(x.First), Shortest: read(x.Shortest)})
 		}
 	}
 	return out
@@ -413,11 +415,16 @@ func (g *seedGrid) svg(hrefOf func(seed uint64) string, standalone bool) []byte 
 	columns := min(g.Columns, len(g.States))
 	var b bytes.Buffer
 	width, height := max(g.LabelWidth+columns*g.CellSize+2, 200), top+rows*g.CellSize+2
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" class="grid" viewBox="0 0 %d %d" width="%d" height="%d">`, width, height, width, height)
+	name := template.HTMLEscapeString(sanitize(fmt.Sprintf("%s: %s", g.ID, display.Plural(len(g.States), "seed"))))
+	role := "group" // contains links
+	if standalone {
+		role = "img"
+	}
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" class="grid" role="%s" aria-label="results of %s" viewBox="0 0 %d %d" width="%d" height="%d">`, role, name, width, height, width, height)
 	if standalone {
 		fmt.Fprintf(&b, "<style>%s%s</style>", display.ColorsCSS, gridStyle)
 	}
-	fmt.Fprintf(&b, `<text x="0" y="11">%s</text><text x="0" y="%d">seed</text>`, template.HTMLEscapeString(sanitize(fmt.Sprintf("%s: %s", g.ID, display.Plural(len(g.States), "seed")))), top-5)
+	fmt.Fprintf(&b, `<text x="0" y="11">%s</text><text x="0" y="%d">seed</text>`, name, top-5)
 	for x := 0; x < columns; x += 10 {
 		fmt.Fprintf(&b, `<text x="%d" y="%d">+%d</text>`, g.LabelWidth+x*g.CellSize, top-5, x)
 	}
@@ -513,36 +520,200 @@ func (s *Suite) SeedRange() string {
 	return fmt.Sprintf("seeds %d to %d", s.FirstSeed, s.FirstSeed+uint64(s.Seeds)-1)
 }
 
-// Headline summarizes the suite's results in a few sentences.
+// Headline summarizes the suite's results in one to three sentences.
 func (s *Suite) Headline() string {
 	parts := outcome.DescribeCounts(s.Counts)
 	if len(parts) == 0 {
 		parts = []string{"nothing was run"}
 	}
-	text := fmt.Sprintf("%s on %s, %s", display.Plural(s.Runs+s.Counts[outcome.StateSkipped], "run"), s.Backend, s.SeedRange())
+	return fmt.Sprintf("%s on %s, %s: %s. %s", display.Plural(s.Runs+s.Counts[outcome.StateSkipped], "run"), s.Backend, s.SeedRange(), strings.Join(parts, ", "), s.verdictText())
+}
+
+// verdictText states what was found, without the numbers of runs in each state.
+func (s *Suite) verdictText() string {
+	var text []string
 	violations, others := s.unexpectedResults()
-	informational, _ := s.describeInformational()
-	if s.allInformational() {
-		text += ", informational: " + informational
-	} else {
-		text += ": " + strings.Join(parts, ", ")
+	switch {
+	case len(violations) == 1:
+		text = append(text, "Unexpected violation in "+violations[0])
+	case len(violations) > 1:
+		text = append(text, fmt.Sprintf("%d unexpected violations", len(violations)))
+	case s.allInformational():
+		text = append(text, describeInformational(s))
+	case s.anyDecided():
+		text = append(text, "No unexpected violation found under these faults")
+	default:
+		text = append(text, "No run was conclusive")
 	}
 	switch {
-	case len(violations) > 0:
-		text += ". Unexpected violations: " + display.List(violations)
-	case s.anyDecided() && !s.allInformational():
-		text += "; no unexpected violation found under these faults"
-	}
-	if len(others) > 0 {
-		text += ". Not as the scenarios expect: " + display.List(others)
-	}
-	if informational != "" && !s.allInformational() {
-		text += ". Informational: " + informational
+	case len(others) == 1:
+		text = append(text, "Not as expected in "+others[0])
+	case len(others) > 1:
+		text = append(text, fmt.Sprintf("%d other results are not as the scenarios expect", len(others)))
 	}
 	if s.Interrupted {
-		text += fmt.Sprintf(". Interrupted after %d of %d runs; these are partial results", s.Runs, s.PlannedRuns)
+		text = append(text, fmt.Sprintf("Interrupted after %d of %d runs; these are partial results", s.Runs, s.PlannedRuns))
 	}
-	return text + "."
+	return strings.Join(text, ". ") + "."
+}
+
+// counter is a number at the top of a suite's page.
+type counter struct {
+	N                  int
+	Text, State, Class string // State is the state to filter by, or ""
+}
+
+// countersOf counts the runs in each state. It omits rare states without runs.
+func countersOf(s *Suite) []counter {
+	out := []counter{{N: s.Runs + s.Counts[outcome.StateSkipped], Text: "runs"}}
+	if out[0].N == 1 {
+		out[0].Text = "run"
+	}
+	for _, state := range outcome.StatesBySeverity() {
+		n := s.Counts[state]
+		isCommon := state == outcome.StateUnexpected || state == outcome.StateUndecided
+		if n == 0 && !isCommon {
+			continue
+		}
+		c := counter{N: n, Text: outcome.StateText(state), State: state}
+		switch {
+		case n == 0:
+			c.State, c.Class = "", "faint"
+		case state == outcome.StateAsExpected:
+			c.Class = "fine"
+		case stateRank(state) == 0:
+			c.Class = "alarm"
+		case stateRank(state) == 1:
+			c.Class = "open"
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// card describes a scenario with violations or unexpected results, and the run that shows them.
+type card struct {
+	ID, Claim, Href, Label, Tone, Command string
+	Error                                 string // first line of an error
+	Results                               []cardResult
+}
+
+// cardResult is a result that a card shows.
+type cardResult struct{ Property, Text, Because string }
+
+// maxCards limits the number of cards on a page.
+const maxCards = 50
+
+// Labels of scenarios. Each states both what happened and whether it was expected.
+const (
+	labelUnexpected    = "Unexpected violation"
+	labelNotAsExpected = "Not as expected"
+	labelExpected      = "Expected violation"
+	labelInformational = "Violation, informational"
+)
+
+// fillCards describes the scenarios that are not as expected, the most severe first, and those whose
+// violations are expected, unless a table of causes lists them.
+func (v *view) fillCards(s *Suite, has existsFunc) {
+	labels := map[string]bool{}
+	for _, c := range s.Scenarios {
+		k := card{ID: c.ID(), Claim: c.Claim, Href: has.page(c.Dir, "#verdict"), Command: c.Command}
+		switch rank := stateRank(c.State()); {
+		case c.Runs == 0:
+		case rank < 2:
+			k.fillFailure(s, c)
+			v.Cards = append(v.Cards, k)
+		case len(v.Causes) == 0 && k.fillExpected(s, c):
+			labels[k.Label] = true
+			v.ExpectedViolations = append(v.ExpectedViolations, k)
+		}
+	}
+	slices.SortStableFunc(v.Cards, func(a, b card) int { return cmp.Compare(a.Tone, b.Tone) }) // alarm before open
+	if n := len(v.Cards) - maxCards; n > 0 {
+		v.Cards, v.NumMoreCards = v.Cards[:maxCards], n
+	}
+	switch {
+	case !labels[labelExpected]:
+		v.ExpectedTitle = "Informational violations"
+	case labels[labelInformational]:
+		v.ExpectedTitle = "Expected and informational violations"
+	default:
+		v.ExpectedTitle = "Expected violations"
+	}
+	v.ExpectedTitle += ": " + display.Plural(len(v.ExpectedViolations), "scenario")
+}
+
+// fillFailure fills the card of a scenario that is not as expected. Violations come first, and properties
+// with equal results share a line.
+func (k *card) fillFailure(s *Suite, c *Scenario) {
+	k.Tone, k.Label = "alarm", labelNotAsExpected
+	if len(c.Errors) > 0 {
+		k.Error = display.FirstLine(c.Errors[0])
+	}
+	cells := slices.DeleteFunc(slices.Clone(c.Cells), func(cell outcome.Cell) bool { return cell.NumUnexpected == 0 || c.isImplied(cell) })
+	slices.SortStableFunc(cells, func(a, b outcome.Cell) int {
+		switch {
+		case isUnexpectedViolation(a) == isUnexpectedViolation(b):
+			return 0
+		case isUnexpectedViolation(a):
+			return -1
+		}
+		return 1
+	})
+	for _, cell := range cells {
+		x := cardResult{cell.Property, fmt.Sprintf("%s%s, expected %s", cell.Got, causeText(cell), cell.Expected), display.Sentence(cell.Because)}
+		if cell.Number != "" {
+			x.Property, x.Text = "", cell.Number // includes the name
+		}
+		if rate := s.rateText(c, &cell); rate != "" {
+			x.Text += "; " + rate
+		}
+		if i := slices.IndexFunc(k.Results, func(o cardResult) bool { return o.Text == x.Text && o.Because == x.Because }); i >= 0 && x.Property != "" {
+			k.Results[i].Property += ", " + x.Property
+		} else {
+			k.Results = append(k.Results, x)
+		}
+		if isUnexpectedViolation(cell) {
+			k.Label = labelUnexpected
+		}
+	}
+	state := c.State()
+	if stateRank(state) == 1 {
+		k.Tone = "open"
+	}
+	if state != outcome.StateUnexpected {
+		k.Label = outcome.StateText(state)
+		k.Label = strings.ToUpper(k.Label[:1]) + k.Label[1:]
+	}
+}
+
+// fillExpected fills the card of a scenario without unexpected results. It reports whether the scenario
+// violated anything.
+func (k *card) fillExpected(s *Suite, c *Scenario) bool {
+	k.Tone, k.Label = "calm", labelInformational
+	for _, cell := range c.Cells {
+		if cell.NumViolated == 0 || cell.Number != "" || cell.Got != verdict.Violated || cell.ImpliedBy != "" && len(k.Results) > 0 {
+			continue
+		}
+		if cell.Expected != "" && cell.Expected != outcome.AnyOutcome {
+			k.Tone, k.Label = "fine", labelExpected
+		}
+		text := strings.Trim(causeText(cell), " ()")
+		if rate := s.rateText(c, &cell); rate != "" {
+			text = strings.TrimPrefix(text+"; "+rate, "; ")
+		}
+		k.Results = append(k.Results, cardResult{cell.Property, text, display.Sentence(cell.Because)})
+	}
+	return len(k.Results) > 0
+}
+
+func isUnexpectedViolation(cell outcome.Cell) bool {
+	return cell.NumUnexpected > 0 && cell.Got == verdict.Violated && strings.HasPrefix(cell.Expected, string(verdict.Holds))
+}
+
+// isImplied reports whether an unexpected result follows from that of another property.
+func (c *Scenario) isImplied(cell outcome.Cell) bool {
+	return cell.ImpliedBy != "" && c.Cell(cell.ImpliedBy) != nil && c.Cell(cell.ImpliedBy).NumUnexpected > 0
 }
 
 func (s *Suite) allInformational() bool {
@@ -562,35 +733,39 @@ func (s *Suite) violationCounts() map[string]int {
 	return out
 }
 
-// describeInformational describes the results of informational scenarios, or returns "" if there are
-// none. violated reports whether they violated anything.
-func (s *Suite) describeInformational() (text string, violated bool) {
-	var all []string
-	for _, c := range s.Scenarios {
-		if c.State() != outcome.StateInformational {
-			continue
-		}
-		var parts []string
-		for _, cell := range c.Cells {
-			switch {
-			case cell.NumViolated == 0 || cell.Number != "":
-			case c.Runs == 1:
-				parts = append(parts, cell.Property+" violated"+causeText(cell))
-			default:
-				parts = append(parts, fmt.Sprintf("%s violated in %s", cell.Property, s.shareText(cell)))
+// violatesInformational reports whether an informational scenario violated anything.
+func violatesInformational(s *Suite) bool {
+	return slices.ContainsFunc(s.Scenarios, func(c *Scenario) bool {
+		return c.State() == outcome.StateInformational && slices.ContainsFunc(c.Cells, func(cell outcome.Cell) bool { return cell.NumViolated > 0 && cell.Number == "" })
+	})
+}
+
+// describeInformational describes the results of a suite whose scenarios are all informational.
+func describeInformational(s *Suite) string {
+	if !violatesInformational(s) {
+		return "No violation found under these faults"
+	}
+	if len(s.Scenarios) > 1 {
+		violated := 0
+		for _, c := range s.Scenarios {
+			if (&card{}).fillExpected(s, c) {
+				violated++
 			}
 		}
-		violated = violated || len(parts) > 0
-		name := c.ID() + ": "
-		if len(s.Scenarios) == 1 && s.allInformational() {
-			name = ""
-		}
-		if len(parts) == 0 {
-			parts = []string{"no violation found under these faults"}
-		}
-		all = append(all, name+strings.Join(parts, ", "))
+		return fmt.Sprintf("%d of %s violated a property, which is informational", violated, display.Plural(len(s.Scenarios), "scenario"))
 	}
-	return strings.Join(limitList(all), "; "), violated
+	c := s.Scenarios[0]
+	var parts []string
+	for _, cell := range c.Cells {
+		switch {
+		case cell.NumViolated == 0 || cell.Number != "":
+		case c.Runs == 1:
+			parts = append(parts, cell.Property+causeText(cell))
+		default:
+			parts = append(parts, fmt.Sprintf("%s in %s", cell.Property, s.shareText(cell)))
+		}
+	}
+	return "Violated: " + strings.Join(parts, ", ")
 }
 
 // anyDecided reports whether any run had a conclusive result.
@@ -600,33 +775,22 @@ func (s *Suite) anyDecided() bool {
 	})
 }
 
-// maxListed limits the number of items listed in a sentence.
-const maxListed = 8
-
 // unexpectedResults lists the unexpected violations and the other results that were not as expected.
 func (s *Suite) unexpectedResults() (violations, others []string) {
 	for _, c := range s.Scenarios {
 		for _, cell := range c.Cells {
 			switch {
-			case cell.NumUnexpected == 0 || cell.Unresolved():
-			case cell.ImpliedBy != "" && c.Cell(cell.ImpliedBy) != nil && c.Cell(cell.ImpliedBy).NumUnexpected > 0: // implied by the property it follows
+			case cell.NumUnexpected == 0 || cell.Unresolved() || c.isImplied(cell):
 			case cell.Number != "":
-				others = append(others, c.ID()+" "+cell.Number)
-			case cell.Got == verdict.Violated && strings.HasPrefix(cell.Expected, string(verdict.Holds)):
-				violations = append(violations, c.ID()+" "+cell.Property+causeText(cell))
+				others = append(others, c.ID()+": "+cell.Number)
+			case isUnexpectedViolation(cell):
+				violations = append(violations, c.ID()+": "+cell.Property+causeText(cell))
 			default:
-				others = append(others, fmt.Sprintf("%s %s %s%s, expected %s", c.ID(), cell.Property, cell.Got, causeText(cell), cell.Expected))
+				others = append(others, fmt.Sprintf("%s: %s %s%s, expected %s", c.ID(), cell.Property, cell.Got, causeText(cell), cell.Expected))
 			}
 		}
 	}
-	return limitList(violations), limitList(others)
-}
-
-func limitList(all []string) []string {
-	if len(all) > maxListed {
-		return append(all[:maxListed:maxListed], fmt.Sprintf("%d more", len(all)-maxListed))
-	}
-	return all
+	return violations, others
 }
 
 // causeText returns a violation's cause and node in parentheses.
@@ -656,7 +820,8 @@ func markdown(s string) string { return markdownEscapes.Replace(sanitize(s)) }
 // writeMarkdown writes suite.md, which has the same content as suite.html, for issues and wikis.
 func writeMarkdown(w io.Writer, v view) {
 	fmt.Fprintf(w, "# Safety report\n\n%s\n\n", markdown(v.Headline))
-	fmt.Fprint(w, "## Expected and actual\n\n✓ holds · ✗ violated as expected, with its cause · ! unexpected · ? inconclusive · – not exercised or skipped\n\n")
+	writeCards(w, v)
+	fmt.Fprint(w, "## Expected and actual\n\n✓ holds · ✗ expected violation, with its cause · ! unexpected · ? inconclusive · – not exercised or skipped\n\n")
 	for _, m := range v.Notes {
 		fmt.Fprintf(w, "%s\n\n", markdown(m))
 	}
@@ -687,6 +852,28 @@ func writeMarkdown(w io.Writer, v view) {
 	fmt.Fprint(w, "\n## Limits\n\nEach result applies only to the runs above, with their seeds and faults. “Holds” means that no violation "+
 		"was found in them. Other seeds, faults, settings or timings may reveal one. In the simulation, the nodes and the network "+
 		"are models. Skipped and inconclusive runs show nothing.\n")
+}
+
+// writeCards lists the scenarios that are not as expected.
+func writeCards(w io.Writer, v view) {
+	if len(v.Cards) > 0 {
+		fmt.Fprint(w, "## Not as expected\n\n")
+	}
+	for _, k := range v.Cards {
+		fmt.Fprintf(w, "- %s (%s): %s\n", link(k.ID, k.Href), k.Label, markdown(cmp.Or(k.Claim, "no claim")))
+		if k.Error != "" {
+			fmt.Fprintf(w, "  - %s\n", markdown(k.Error))
+		}
+		for _, x := range k.Results {
+			fmt.Fprintf(w, "  - %s\n", markdown(display.Join(": ", strings.TrimSpace(x.Property+" "+x.Text), x.Because)))
+		}
+	}
+	if v.NumMoreCards > 0 {
+		fmt.Fprintf(w, "- %d more\n", v.NumMoreCards)
+	}
+	if len(v.Cards) > 0 {
+		fmt.Fprintln(w)
+	}
 }
 
 func writeMatrix(w io.Writer, v view) {

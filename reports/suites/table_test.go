@@ -2,6 +2,7 @@ package suites
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -67,5 +68,51 @@ func TestGridLabelsDoNotOverlap(t *testing.T) {
 		if last < 40 {
 			t.Errorf("%d seeds: no row labels in %.200s", seeds, picture)
 		}
+	}
+}
+
+// The counters, the verdict and the cards of a suite whose results are all informational claim no
+// expectation.
+func TestInformationalCards(t *testing.T) {
+	s := newSuite(t.TempDir())
+	for _, id := range []string{"one", "two"} {
+		o := storedRun(s.Store, id, 1, 0, judgement(verdict.MutualExclusion, "any", verdict.Violated, "overlap", true))
+		o.Informational = true
+		s.Add(o)
+	}
+	v := newView(s, nil, func(string) bool { return false })
+	if v.Verdict != "2 of 2 scenarios violated a property, which is informational." || v.ExpectedTitle != "Informational violations: 2 scenarios" || v.ExpectedViolations[0].Label != labelInformational {
+		t.Errorf("verdict %q, title %q, label %q", v.Verdict, v.ExpectedTitle, v.ExpectedViolations[0].Label)
+	}
+}
+
+// Headlines have one or two short sentences, however much is unexpected. The cards name each scenario with
+// its claim and each property with its reason.
+func TestCards(t *testing.T) {
+	s := newSuite(t.TempDir())
+	const me, rs = verdict.MutualExclusion, verdict.ResourceSafety
+	for n := range maxCards + 5 {
+		id := fmt.Sprintf("wrong%d", n)
+		s.Scenarios = append(s.Scenarios, &Scenario{Name: id, Claim: "The lock " + id + " is safe."})
+		s.Add(storedRun(s.Store, id, 1, 1, judgement(rs, "violated: overrun", verdict.Holds, "", false), judgement(me, "holds", verdict.Violated, "expired-early", false)))
+	}
+	s.Add(storedRun(s.Store, "open", 1, 2, outcome.Judgement{Property: me, Expected: "holds", Got: verdict.Undecided, Because: "no client acquired"},
+		outcome.Judgement{Property: rs, Expected: "holds", Got: verdict.Undecided, Because: "no client acquired"}))
+	if want := "56 runs on sim, seed 1: 55 unexpected, 1 inconclusive. 55 unexpected violations. 55 other results are not as the scenarios expect."; s.Headline() != want {
+		t.Errorf("headline is %q, want %q", s.Headline(), want)
+	}
+	v := newView(s, nil, func(string) bool { return false })
+	if len(v.Cards) != maxCards || v.NumMoreCards != 6 {
+		t.Errorf("%d cards and %d more, want %d and 6", len(v.Cards), v.NumMoreCards, maxCards)
+	}
+	want := card{ID: "wrong0", Claim: "The lock wrong0 is safe.", Label: labelUnexpected, Tone: "alarm", Command: "lockpick run wrong0", Results: []cardResult{
+		{me, "violated (expired-early), expected holds", "Because of mutual-exclusion."}, {rs, "holds, expected violated: overrun", "Because of resource-safety."}}}
+	if !reflect.DeepEqual(v.Cards[0], want) {
+		t.Errorf("the first card is %+v, want %+v", v.Cards[0], want)
+	}
+	k := card{}
+	k.fillFailure(s, s.scenario("open"))
+	if want := []cardResult{{me + ", " + rs, "inconclusive, expected holds", "No client acquired."}}; !slices.Equal(k.Results, want) || k.Label != "Inconclusive" || k.Tone != "open" {
+		t.Errorf("the card of an inconclusive scenario is %+v, want results %v", k, want)
 	}
 }

@@ -354,6 +354,11 @@ func (s *Scorer) Write(all *suites.Scorecards, store string) (dir string, err er
 	if err != nil {
 		return "", err
 	}
+	for _, name := range s.runFolders {
+		if err := suites.LinkRun(filepath.Join(dir, name)); err != nil {
+			return "", err
+		}
+	}
 	return dir, suites.Index(store)
 }
 

@@ -141,6 +141,11 @@ func (d *runDir) write(events []history.Event, h *history.History, o outcome.Out
 	if err := writeJSON(d.path, verdictFile, o.Verdict); err != nil || !withReports {
 		return err
 	}
+	if _, err := os.Stat(filepath.Join(d.store, suites.IndexFile)); errors.Is(err, fs.ErrNotExist) { // the page links to it
+		if err := suites.Index(d.store); err != nil {
+			return err
+		}
+	}
 	return reports.Write(d.path, outcome.Run{Manifest: &d.manifest, History: h, Verdict: o.Verdict, Outcome: o})
 }
 
