@@ -79,12 +79,17 @@ func TestPageAccessibility(t *testing.T) {
 	lockpick(t, "run", "--store", sweepStore, "random-faults/", "--seeds", "20")
 	suite, sweep := suites.SuiteDirs(store)[0]+"/"+suites.PageFile, filepath.Join(sweepStore, suites.Folder, "latest", suites.PageFile)
 	lockpickExits(t, 1, "scorecard", "--store", store, "--tag", "score", "redislock", "rueidis")
+	lockpickExits(t, 1, "assess", "--store", store, "--lock", "redlock", "--nodes", "3", "--hazard", "pause,restart,partition", "--compare", "ttl=30s", "--seeds", "2")
+	assessments, err := filepath.Glob(filepath.Join(store, suites.AssessmentFolder, "*", suites.AssessmentPage))
+	if err != nil || len(assessments) != 1 {
+		t.Fatal(assessments, err)
+	}
 	export := filepath.Join(t.TempDir(), "export.html")
 	lockpick(t, "export", filepath.Dir(suite), "-o", export)
 	for range 2 { // more runs than a page of the index lists
 		lockpick(t, "run", "--store", store, "baseline", "--quiet")
 	}
-	pages := map[string]string{"export": export, "suite": suite, "sweep": sweep, "index": filepath.Join(store, suites.IndexFile), "scorecards": filepath.Join(store, suites.ScoreFolder, "latest", suites.ScoreFile)}
+	pages := map[string]string{"assessment": assessments[0], "export": export, "suite": suite, "sweep": sweep, "index": filepath.Join(store, suites.IndexFile), "scorecards": filepath.Join(store, suites.ScoreFolder, "latest", suites.ScoreFile)}
 	reportNames := []string{"failover-loses-lock", "never-comes", "wrong"}
 	if night {
 		reportNames = append(reportNames, "gc-like-pauses") // a long page

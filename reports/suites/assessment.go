@@ -286,7 +286,7 @@ func CatalogText(c *outcome.CatalogSummary) string {
 	if c.Inconclusive > 0 {
 		text += fmt.Sprintf(", %d inconclusive", c.Inconclusive)
 	}
-	return text + fmt.Sprintf("; safety violated in %d within what you expect and in %d others.", len(c.Violations), len(c.Outside))
+	return text + fmt.Sprintf("; safety violated in %d within what you expect, and in %d under other faults.", len(c.Violations), len(c.Outside))
 }
 
 // PrintAssessment prints an assessment for a terminal.
@@ -370,8 +370,8 @@ func (v assessmentView) remarks() (all []string) {
 		if r.Reason != "" && r.Bound != nil {
 			all = append(all, r.Title+" is inconclusive: "+r.Reason+".")
 		}
-		for _, text := range r.CatalogViolations {
-			all = append(all, r.Title+": also violated in the catalog by "+text+".")
+		for _, v := range r.CatalogViolations {
+			all = append(all, r.Title+": also violated in the catalog by "+v.Text+".")
 		}
 	}
 	for _, d := range v.Disagreement {

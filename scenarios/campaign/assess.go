@@ -529,7 +529,7 @@ func (r *catalogRuns) run(ctx context.Context, x *Assessor, c conditions) error 
 		return err
 	}
 	sum.Skipped, r.failed = len(choice.Skipped), map[string][]scenarios.Found{}
-	for i, o := range r.runPicks(ctx, x, selection, choice.Picks) {
+	for i, o := range r.runPicks(ctx, x, selection, choice.Picks, KeepUnexpected) {
 		r.add(x, sum, c, choice.Picks[i], o)
 	}
 	x.result.Catalog = sum
@@ -545,8 +545,8 @@ func (catalogRuns) choose(x *Assessor, d outcome.Deployment, names []string) (Se
 	return selection, choice, err
 }
 
-func (catalogRuns) runPicks(ctx context.Context, x *Assessor, selection Selection, picks []Pick) []outcome.Outcome {
-	return x.doJobs(ctx, len(picks), func(i int) Job { return x.Runner.job(&selection, picks[i], x.FirstSeed, x.Store, KeepUnexpected) })
+func (catalogRuns) runPicks(ctx context.Context, x *Assessor, selection Selection, picks []Pick, keep KeepPolicy) []outcome.Outcome {
+	return x.doJobs(ctx, len(picks), func(i int) Job { return x.Runner.job(&selection, picks[i], x.FirstSeed, x.Store, keep) })
 }
 
 // safetyViolations describes the unexpected violations of safety in a run. With fencing tokens, the
@@ -567,7 +567,11 @@ func (r *catalogRuns) add(x *Assessor, sum *outcome.CatalogSummary, c conditions
 	if o.Code == outcome.ExitUndecided || o.Error != "" {
 		sum.Inconclusive++
 	}
-	violations, s := safetyViolations(o, c.Fence), p.Scenario.WithRandomPlan(x.FirstSeed)
+	var violations []outcome.CatalogViolation
+	for _, text := range safetyViolations(o, c.Fence) {
+		violations = append(violations, outcome.CatalogViolation{Text: text, Dir: x.relative(o.Dir)})
+	}
+	s := p.Scenario.WithRandomPlan(x.FirstSeed)
 	if len(violations) > 0 && !c.within(s) {
 		sum.Outside = append(sum.Outside, violations...)
 		return

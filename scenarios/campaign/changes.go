@@ -71,7 +71,7 @@ func (s changeSearch) verify(ctx context.Context, d outcome.Deployment) (result 
 	if err != nil {
 		return row.Verdict, runs, err
 	}
-	for _, o := range s.x.catalog.runPicks(ctx, s.x, selection, choice.Picks) {
+	for _, o := range s.x.catalog.runPicks(ctx, s.x, selection, choice.Picks, KeepNone) {
 		if len(safetyViolations(o, d.Fence)) > 0 {
 			return outcome.HazardAtRisk, runs, nil
 		}

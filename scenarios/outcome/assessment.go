@@ -92,8 +92,8 @@ type HazardRow struct {
 	Alternatives []*Bound `json:"alternatives,omitempty"` // in the order of Assessment.Alternatives; nil if not tested
 	// CatalogViolations lists scenarios of the catalog in which this lock fails although the
 	// scenario's own lock does not.
-	CatalogViolations []string `json:"catalogViolations,omitempty"`
-	Figure            string   `json:"figure,omitempty"` // file name without extension
+	CatalogViolations []CatalogViolation `json:"catalogViolations,omitempty"`
+	Figure            string             `json:"figure,omitempty"` // file name without extension
 }
 
 // Change is a change of the settings, verified by the same runs.
@@ -108,11 +108,17 @@ type Change struct {
 
 // CatalogSummary counts the runs of the catalog with the settings under test.
 type CatalogSummary struct {
-	Runs         int      `json:"runs"`
-	Skipped      int      `json:"skipped"`
-	Inconclusive int      `json:"inconclusive"`
-	Violations   []string `json:"violations"` // violations of safety under faults that the user expects, as text
-	Outside      []string `json:"outside"`    // the others
+	Runs         int                `json:"runs"`
+	Skipped      int                `json:"skipped"`
+	Inconclusive int                `json:"inconclusive"`
+	Violations   []CatalogViolation `json:"violations"` // violations of safety under faults that the user expects
+	Outside      []CatalogViolation `json:"outside"`    // the others
+}
+
+// CatalogViolation is a violation of safety in a run of the catalog.
+type CatalogViolation struct {
+	Text string `json:"text"`
+	Dir  string `json:"dir,omitempty"` // run directory, relative to the assessment's
 }
 
 // RandomPlansHeld counts runs with random plans that combine several hazards.
