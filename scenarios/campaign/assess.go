@@ -93,6 +93,9 @@ func (x *Assessor) Run(ctx context.Context) (*outcome.Assessment, string, error)
 	defer x.liveProgress.Start()()
 	x.result = &outcome.Assessment{Schema: outcome.AssessmentSchema, Deployment: x.Deployment, Topology: display.Plural(x.Deployment.Nodes, "node"), Backend: x.Base.Backend, Named: x.Environment.Hazards != nil,
 		FirstSeed: x.FirstSeed, Seeds: x.Seeds, Command: x.Command, Version: x.Runner.Version}
+	if x.Base.Adapter != "" {
+		x.result.Deployment.Lock = x.Known.Kinds[x.Deployment.Lock].Doc
+	}
 	if !x.simulated() {
 		x.result.Scale = cmp.Or(x.Base.Scale, RealScale)
 	}
