@@ -525,7 +525,7 @@ func (r *usage) keySpans(node string) spans.Spread {
 				deletionTimes[p] = at
 			case e.Op == history.OpRelease:
 			default:
-				lifetime := spans.New(at, at+cmp.Or(e.TTL, int64(r.Params.TTL)))
+				lifetime := spans.New(at, at+cmp.Or(e.TTL, int64(r.Params.TTLOf(facts.Sender(e)).TTL)))
 				if ok {
 					lifetime.To = min(lifetime.To, end-1)
 				}

@@ -104,11 +104,11 @@ func holderNotified(r *record) (f verdict.Finding) {
 
 // excludeStalled returns the overlaps that host stalls cannot have caused, and the first overlap
 // that a stall may have caused, or nil. A stall may have caused an overlap if the host stalled for
-// at least as long as the overlap lasted, during the overlap or within a TTL before it.
+// at least as long as the overlap lasted, during the overlap or within the first holder's TTL before it.
 func excludeStalled(r *record, all []explainedOverlap) (certainOverlaps []explainedOverlap, excusedOverlap *explainedOverlap) {
 	stalls := spans.Stalls(r.Facts)
 	for _, o := range all {
-		if o.To-o.From > spans.Share(stalls, spans.New(o.From-int64(r.Params.TTL), o.To)) {
+		if o.To-o.From > spans.Share(stalls, spans.New(o.From-int64(r.Params.TTLOf(o.A.Session.Client()).TTL), o.To)) {
 			certainOverlaps = append(certainOverlaps, o)
 		} else if excusedOverlap == nil {
 			excusedOverlap = &o

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,7 @@ func specOf(s scenario.Scenario, seed uint64, c scenario.Client) client.Spec {
 	if w.For > 0 {
 		spec.EndTime = w.For
 	}
+	spec.Lock.TTL = cmp.Or(c.TTL, s.Lock.TTL)
 	if c.Think != nil {
 		spec.ThinkTime = *c.Think
 	}

@@ -45,6 +45,7 @@ var catalogOrder = []string{
 	"pause-while-acquiring",
 	"late-return",
 	"fractional-ttl",
+	"different-ttls",
 	"pause-before-check",
 	"lost-reply",
 	"no-answer",

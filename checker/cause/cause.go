@@ -258,7 +258,8 @@ func isShortenedByClocks(r *facts.Facts, x lossCase) bool {
 	if x.first.HasExtension() || x.expiryTime == facts.Never || claimedDeadline <= x.expiryTime || x.secondVote.Start.T < x.expiryTime-tick {
 		return false
 	}
-	shortfall := int64(r.Params.TTL) - x.firstVote.Lifetime()
+	ttl := int64(r.Params.TTLOf(x.first.Client()).TTL)
+	shortfall := ttl - x.firstVote.Lifetime()
 	node, client := clockError(r, x.Node, at), clockError(r, x.first.Client(), at)
 	if shortfall <= tick || node-client < shortfall/2 || node-client > 2*shortfall { // the clocks are not the reason
 		return false
@@ -274,7 +275,7 @@ func isShortenedByClocks(r *facts.Facts, x lossCase) bool {
 	slices.Sort(x.Steps)
 	x.Fact = 0 // the key ended when the client had asked for it
 	x.Cause = verdict.ClocksDisagree
-	lifetimeText := "got " + facts.Seconds(x.firstVote.Lifetime()) + " instead of " + facts.Seconds(int64(r.Params.TTL))
+	lifetimeText := "got " + facts.Seconds(x.firstVote.Lifetime()) + " instead of " + facts.Seconds(ttl)
 	if x.firstVote.Lifetime() <= 0 {
 		lifetimeText = "had expired when it was set"
 	}
@@ -311,6 +312,9 @@ func explainOutlivedKey(r *facts.Facts, x lossCase) {
 	key := fmt.Sprintf("%s's key on %s lived for its %s, until %s", first.Client(), x.Node, facts.Seconds(lifetime), facts.Seconds(expiry))
 	if end := x.firstVote.End; end.Life.Kind != history.KeyExpired && end.T < expiry-tick {
 		key = fmt.Sprintf("%s's key on %s was gone at %s, before its TTL of %s ended at %s", first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(lifetime), facts.Seconds(expiry))
+	}
+	if last := x.firstVote.ExpiryEvent; last != x.firstVote.OwnerExpiryEvent {
+		key = fmt.Sprintf("%s set the expiry of %s's key on %s, which lived until %s", facts.Issuer(last), first.Client(), x.Node, facts.Seconds(expiry))
 	}
 	claimedDeadline := facts.Deadline(first.Acquire.Return)
 	notice := r.Loss(first)
@@ -352,10 +356,11 @@ func overclaim(r *facts.Facts, x lossCase) (claim *history.Event, excess int64) 
 			claim = e.Return
 		}
 	}
-	if claim == nil || claim.ValidUntil == 0 || r.Params.Drift == 0 {
+	lease := r.Params.TTLOf(x.first.Client())
+	if claim == nil || claim.ValidUntil == 0 || lease.Drift == 0 {
 		return nil, 0
 	}
-	limit := x.firstVote.ExpiryEvent.T + facts.TimestampUncertainty(x.firstVote.ExpiryEvent) + int64(r.Params.TTL-r.Params.Drift)
+	limit := x.firstVote.ExpiryEvent.T + facts.TimestampUncertainty(x.firstVote.ExpiryEvent) + int64(lease.TTL-lease.Drift)
 	return claim, claim.T + r.ElapsedOnClock(claim, claim.ValidUntil) - limit - 2*tick
 }
 
@@ -363,7 +368,7 @@ func overclaim(r *facts.Facts, x lossCase) (claim *history.Event, excess int64) 
 // lost no more time than the drift that a lock must allow for.
 func withinDrift(r *facts.Facts, x lossCase) bool {
 	claim, excess := overclaim(r, x)
-	return excess > 0 && claim.ValidUntil-claim.T-r.ElapsedOnClock(claim, claim.ValidUntil) <= int64(r.Params.Drift)
+	return excess > 0 && claim.ValidUntil-claim.T-r.ElapsedOnClock(claim, claim.ValidUntil) <= int64(r.Params.TTLOf(x.first.Client()).Drift)
 }
 
 // lastHeldAnswer returns the last answer to a check that the session still held the lock, or nil.
@@ -526,11 +531,12 @@ func explainEarlyExpiry(r *facts.Facts, x lossCase, end *history.Event) {
 			x.first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(shortfall), facts.Seconds(gain))
 		return
 	}
-	if claim, excess := overclaim(r, x); excess > 0 && gain <= int64(r.Params.Drift) {
+	drift := int64(r.Params.TTLOf(x.first.Client()).Drift)
+	if claim, excess := overclaim(r, x); excess > 0 && gain <= drift {
 		x.Fact = 0 // a lock must allow for this drift
 		x.Cause = verdict.GivenShorter
 		x.Text = fmt.Sprintf("%s's clock gained %s, which is within the drift of %s that a lock must allow for, but %s claimed the lock until %s, %s too long",
-			x.Node, facts.Seconds(gain), facts.Seconds(int64(r.Params.Drift)), x.first.Client(), facts.Seconds(facts.Deadline(claim)), facts.Seconds(excess))
+			x.Node, facts.Seconds(gain), facts.Seconds(drift), x.first.Client(), facts.Seconds(facts.Deadline(claim)), facts.Seconds(excess))
 		return
 	}
 	x.Cause = verdict.ExpiredEarly

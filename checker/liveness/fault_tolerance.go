@@ -765,7 +765,7 @@ func roundEnd(a *facts.Attempt) int64 {
 
 // hasExpired reports whether a key's TTL was over when an attempt began.
 func hasExpired(c *conditions, a *facts.Attempt, s *facts.KeyInterval) bool {
-	return a.From > c.lapses.latestLapse(s.OwnerExpiryEvent.T+facts.TimestampUncertainty(s.OwnerExpiryEvent))
+	return a.From > c.lapses.latestLapse(facts.LinkClient(s.Setter()), s.OwnerExpiryEvent.T+facts.TimestampUncertainty(s.OwnerExpiryEvent))
 }
 
 // addLeftover records a key that should have been gone. origin is the attempt that set the key, or nil.
@@ -952,7 +952,7 @@ func (m voteTally) uncontactedNodes(p *history.Params) (names []string) {
 // describeOutlived says which nodes refused because of keys that existed after their TTL. It
 // returns "" if there are none.
 func (m voteTally) describeOutlived(p *history.Params) string {
-	var nodes, expiries []string
+	var nodes, expiries, ttls []string
 	for i, n := range m.outlivedNodes {
 		if _, noRefusal := m.nonRefusing[n]; noRefusal {
 			continue
@@ -961,12 +961,15 @@ func (m voteTally) describeOutlived(p *history.Params) string {
 		client, _, _ := strings.Cut(m.expiries[i], " ")
 		if !slices.ContainsFunc(expiries, func(s string) bool { return strings.HasPrefix(s, client+" ") }) {
 			expiries = append(expiries, m.expiries[i])
+			if ttl := facts.Seconds(int64(p.TTLOf(strings.TrimSuffix(client, "'s")).TTL)); !slices.Contains(ttls, ttl) {
+				ttls = append(ttls, ttl)
+			}
 		}
 	}
 	if len(nodes) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("found keys on %s that existed after their TTL of %s: %s", verdict.JoinNames(nodes), facts.Seconds(int64(p.TTL)), verdict.JoinNames(expiries))
+	return fmt.Sprintf("found keys on %s that existed after their TTL of %s: %s", verdict.JoinNames(nodes), strings.Join(ttls, " or "), verdict.JoinNames(expiries))
 }
 
 // describeLeftovers says which nodes refused because of leftover keys, grouped by what left the

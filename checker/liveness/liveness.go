@@ -322,28 +322,31 @@ func lastCommandTime(a *facts.Attempt) int64 {
 // nobody had set or extended them for longer than a key can live.
 func countOrphanKeys(r *conditions, n map[string]float64) {
 	type nodeKey struct{ node, key string }
-	type keyAge struct {
-		set     int64
+	type keyState struct {
+		lapse   int64 // when it must have lapsed
 		counted bool
 	}
-	keys := map[nodeKey]*keyAge{}
+	keys := map[nodeKey]*keyState{}
 	count := 0
-	limit := spans.Add(r.lapses.maxLife, int64(r.Params.Slack))
 	// Sort by the time when the node applied the command, because slow answers are recorded later.
 	commands := slices.SortedStableFunc(slices.Values(r.LockCommands), func(a, b *history.Event) int { return cmp.Compare(facts.AppliedAt(a), facts.AppliedAt(b)) })
 	for _, e := range commands {
 		if e.Op == history.OpRelease {
 			continue
 		}
-		k := keys[nodeKey{e.Node, e.Key}]
-		if k == nil {
-			k = &keyAge{}
+		k, known := keys[nodeKey{e.Node, e.Key}]
+		if !known { // the node may have had a key from the start
+			k = &keyState{lapse: r.lapses.maxLife}
 			keys[nodeKey{e.Node, e.Key}] = k
 		}
 		switch {
 		case e.Type != history.Fail:
-			*k = keyAge{set: max(k.set, facts.AppliedAt(e))}
-		case e.Op == history.OpSet && e.Cause == "" && !k.counted && e.SentAt > spans.Add(k.set, limit):
+			lapse := spans.Add(facts.AppliedAt(e), r.lapses.lifetime(facts.Sender(e)))
+			if known && e.Type != history.OK { // the command may not have been applied
+				lapse = max(lapse, k.lapse)
+			}
+			*k = keyState{lapse: lapse}
+		case e.Op == history.OpSet && e.Cause == "" && !k.counted && e.SentAt > spans.Add(k.lapse, int64(r.Params.Slack)):
 			k.counted = true
 			count++
 		}
@@ -457,7 +460,7 @@ type stuckCall struct {
 // findStuckCalls finds a lock's stuck calls in session order. It skips acquires that overlap
 // reported spans. undecided describes the first call that may have been delayed by host stalls.
 func findStuckCalls(c *lockState, reported []unavailability) (all []verdict.Incident, undecided string) {
-	maxDuration := roundsBound(&c.Params) + int64(c.Params.TTL)
+	rounds := roundsBound(&c.Params)
 	judge := func(d stuckCall, available []spans.Span, maxDuration int64) {
 		if t, gone := c.GoneAt[d.session.Client()]; gone {
 			d.To = min(d.To, t)
@@ -478,7 +481,7 @@ func findStuckCalls(c *lockState, reported []unavailability) (all []verdict.Inci
 		for x := range s.Actions() {
 			if x.Call.Op == history.OpRelease || x.Call.Op == history.OpExtend {
 				d := stuckCall{lock: c, session: s, call: x, Span: spans.New(x.Call.T, min(x.ReturnedAt(), c.End))}
-				judge(d, c.outages.trimRecovery(c.outages.majority(s.Client())), maxDuration)
+				judge(d, c.outages.trimRecovery(c.outages.majority(s.Client())), rounds+int64(c.Params.TTLOf(s.Client()).TTL))
 			}
 		}
 	}
@@ -491,7 +494,7 @@ func findStuckCalls(c *lockState, reported []unavailability) (all []verdict.Inci
 		d := stuckCall{lock: c, session: s, call: s.Acquire, Span: spans.New(idleSince, c.End), lastRequest: idleSince}
 		overlaps := func(u unavailability) bool { return u.From < d.To && d.From < u.To }
 		if c.PendingAtStop(s.Acquire) && !slices.ContainsFunc(reported, overlaps) {
-			judge(d, spans.Intersect(c.outages.trimRecovery(c.lenientOutages.majority(s.Client())), c.freeSpans()), maxDuration+c.maxLinkDelay)
+			judge(d, spans.Intersect(c.outages.trimRecovery(c.lenientOutages.majority(s.Client())), c.freeSpans()), rounds+int64(c.Params.MaxTTL())+c.maxLinkDelay)
 		}
 	}
 	return all, undecided

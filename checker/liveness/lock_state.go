@@ -307,7 +307,7 @@ func findKeptKeys(r *conditions, w *facts.LockAttempts) (byFault, byHost map[str
 // neverApplied reports whether a node's own data shows that it never applied a set whose outcome is
 // unknown to the link, for example because the set was lost.
 func neverApplied(r *conditions, a *facts.Attempt, set *history.Event) bool {
-	until := r.lapses.latestLapse(facts.AppliedAt(set))
+	until := r.lapses.latestLapse(a.Session.Client(), facts.AppliedAt(set))
 	if set.Type == history.OK || !r.Params.ReportsKeys || r.Lives().Gap(set.Node, set.SentAt, until) != nil {
 		return false
 	}
@@ -345,7 +345,7 @@ func keptAfterAttempt(r *conditions, w *facts.LockAttempts, a *facts.Attempt, e 
 	deletionTime, releaseSent := a.Deletion(e)
 	requestSpan := spans.New(e.SentAt, spans.Add(a.End, timeout))
 	isDown, isTouched := spans.Meets(r.outages.linkDown(a.Session.Client(), e.Node), requestSpan), spans.Meets(r.outages.messageSpans[e.Process], requestSpan)
-	span := spans.New(at, min(deletionTime, r.lapses.latestLapse(max(at, lastExtension))))
+	span := spans.New(at, min(deletionTime, r.lapses.latestLapse(a.Session.Client(), max(at, lastExtension))))
 	switch {
 	case isDown || at-e.SentAt > timeout || releaseSent != 0 && deletionTime-releaseSent > timeout || e.AnsweredAt == 0 && !isTouched:
 		k.add(r, span, isDown || isTouched)
@@ -370,7 +370,7 @@ func keptAfterHold(r *conditions, w *facts.LockAttempts, a *facts.Attempt, e *hi
 	linkDown, messageFaults := r.outages.linkDown(a.Session.Client(), e.Node), r.outages.messageSpans[e.Process]
 	at, acquireEnd := facts.AppliedAt(e), a.Session.Acquire.ReturnedAt()
 	deletionTime, releaseSent := a.Deletion(e)
-	goneTime := min(deletionTime, r.lapses.latestLapse(max(at, w.LastExtension[a.Session])))
+	goneTime := min(deletionTime, r.lapses.latestLapse(a.Session.Client(), max(at, w.LastExtension[a.Session])))
 	if requestSpan := (spans.New(e.SentAt, acquireEnd)); spans.Meets(linkDown, requestSpan) {
 		k.add(r, spans.New(at, min(goneTime, acquireEnd)), true)
 	}
@@ -518,7 +518,7 @@ func (w *clientSessions) locksHeldAt(at, after int64) (all []loss) {
 		h := current.lock.hold(current.session)
 		d := loss{lock: current.lock, session: current.session, at: at, lastSet: h.lastSet, keysGoneTime: h.lapseTime}
 		if h.lastSet == nil {
-			d.keysGoneTime = current.lock.lapses.latestLapse(at)
+			d.keysGoneTime = current.lock.lapses.latestLapse(current.session.Client(), at)
 		}
 		if !h.ok || h.certainEnd <= at || d.keysGoneTime <= after || h.lastSet == nil && i < last {
 			continue
@@ -701,7 +701,7 @@ func findHold(r *facts.Facts, keys lapses, s *facts.Session, w *facts.LockAttemp
 	} else if !s.Granted() {
 		at = facts.Never
 	}
-	t.lapseTime = keys.latestLapse(at)
+	t.lapseTime = keys.latestLapse(s.Client(), at)
 	t.To = max(t.beliefEnd, min(t.lapseTime, s.ReleasedAt(), majorityFreeTime(r, s, w, t.lapseTime)))
 	return t, t.From < t.To
 }

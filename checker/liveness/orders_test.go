@@ -26,9 +26,11 @@ func TestSortedSearchesAgainstNaive(t *testing.T) {
 
 func compareLapses(rng *rand.Rand, r *Run) (got, want string) {
 	at := rng.Int64N(max(1, r.End))
-	latest := at + r.lapses.maxLife
+	client := r.Params.Clients[rng.IntN(len(r.Params.Clients))]
+	life := int64(float64(r.Params.TTLOf(client).TTL) * (1 + r.Params.Rate))
+	latest := at + life
 	for _, nodeSteps := range r.lapses.backwardSteps {
-		lapse := at + r.lapses.maxLife
+		lapse := at + life
 		for _, s := range slices.SortedStableFunc(slices.Values(nodeSteps.steps), func(a, b backwardStep) int { return cmp.Compare(a.From, b.From) }) {
 			if s.To >= at && s.From <= lapse {
 				lapse += s.amount
@@ -36,7 +38,7 @@ func compareLapses(rng *rand.Rand, r *Run) (got, want string) {
 		}
 		latest = max(latest, lapse)
 	}
-	return fmt.Sprint(r.lapses.latestLapse(at)), fmt.Sprint(latest)
+	return fmt.Sprint(r.lapses.latestLapse(client, at)), fmt.Sprint(latest)
 }
 
 func compareGrants(rng *rand.Rand, r *Run) (got, want string) {

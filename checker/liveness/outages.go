@@ -452,16 +452,23 @@ func faultSpan(r *facts.Facts, f *facts.Fault) spans.Span {
 
 // lapses computes when keys have lapsed on every node.
 type lapses struct {
-	maxLife       int64                     // maximum lifetime of a key, by a correct clock
+	life          int64                     // maximum lifetime of a key, by a correct clock
+	clientLives   map[string]int64          // the same for clients with a TTL of their own
+	maxLife       int64                     // the longest of these
 	backwardSteps map[string]*backwardSteps // backward steps of the clocks, by node
 }
 
 // newLapses finds the backward steps in a record. A clock that was set forward is set back when the
 // fault ends.
 func newLapses(r *facts.Facts, noFailover map[string]bool) lapses {
-	l := lapses{maxLife: facts.Never, backwardSteps: map[string]*backwardSteps{}}
+	l := lapses{life: facts.Never, maxLife: facts.Never, clientLives: map[string]int64{}, backwardSteps: map[string]*backwardSteps{}}
 	if r.Params.TTL != 0 {
-		l.maxLife = int64(float64(r.Params.TTL) * (1 + r.Params.Rate))
+		l.life = int64(float64(r.Params.TTL) * (1 + r.Params.Rate))
+		l.maxLife = l.life
+		for _, own := range r.Params.TTLs {
+			l.clientLives[own.Client] = int64(float64(own.TTL) * (1 + r.Params.Rate))
+			l.maxLife = max(l.maxLife, l.clientLives[own.Client])
+		}
 	}
 	all := map[string][]backwardStep{}
 	for _, f := range r.Faults {
@@ -480,10 +487,21 @@ func newLapses(r *facts.Facts, noFailover map[string]bool) lapses {
 	return l
 }
 
-// latestLapse returns the latest time at which a key lapses that was set or extended at an instant:
-// TTL·(1+ρ) later, plus the amount by which its node's clock was set back in the meantime.
-func (l lapses) latestLapse(at int64) int64 {
-	undisturbed := spans.Add(at, l.maxLife)
+// lifetime returns how long a client's keys live at most, by a correct clock. "" is an unknown client.
+func (l lapses) lifetime(client string) int64 {
+	if own, ok := l.clientLives[client]; ok {
+		return own
+	}
+	if client == "" {
+		return l.maxLife
+	}
+	return l.life
+}
+
+// latestLapse returns the latest time at which a key lapses that its client set or extended at an
+// instant: TTL·(1+ρ) later, plus the amount by which its node's clock was set back in the meantime.
+func (l lapses) latestLapse(client string, at int64) int64 {
+	undisturbed := spans.Add(at, l.lifetime(client))
 	latest := undisturbed
 	for _, nodeSteps := range l.backwardSteps {
 		latest = max(latest, nodeSteps.latestLapse(at, undisturbed))

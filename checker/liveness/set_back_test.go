@@ -43,7 +43,7 @@ func TestLapseAfterClockSetBack(t *testing.T) {
 			h.Params.Steps = append(h.Params.Steps, history.PlannedStep{Step: i + 1, Offset: offset})
 		}
 		r := newConditions(facts.Read(h))
-		if got := history.Seconds(r.lapses.latestLapse(10e9)); got != row.want {
+		if got := history.Seconds(r.lapses.latestLapse("c1", 10e9)); got != row.want {
 			t.Errorf("%s: the key has lapsed by %v s, want %v s", row.name, got, row.want)
 		}
 		// A fully recorded jump suspends no guarantee. Any other jump suspends them all.

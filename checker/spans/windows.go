@@ -132,7 +132,7 @@ func (o *Overlaps) Sweep(ws []Window, end int64) {
 
 // Meetings counts the acquires of one lock that were in progress while another session held the
 // lock. Any of them might have been granted wrongly. A failed acquire also counts if another client
-// held the lock within a TTL after it. The count is zero if each session ends before the next
+// held the lock within its own TTL after it. The count is zero if each session ends before the next
 // acquire is called. ws must be sorted by From.
 //
 //	c1   |=========|                |=====|
@@ -152,7 +152,7 @@ func Meetings(r *facts.Facts, l *facts.Lock, ws []Window) int {
 			continue
 		}
 		wait := Wait(r, s)
-		if startedWindows.meets(s, wait, uncertainty) || s.Acquire.Outcome() == history.Fail && nextHolders.hasOtherClient(s, int64(r.Params.TTL)) {
+		if startedWindows.meets(s, wait, uncertainty) || s.Acquire.Outcome() == history.Fail && nextHolders.hasOtherClient(s, int64(r.Params.TTLOf(s.Client()).TTL)) {
 			count++
 		}
 	}

@@ -43,6 +43,7 @@ type Params struct {
 	NoLossNotice         bool          `json:"untold,omitempty"`      // the lock has no deadlines and does not notify its holder of a loss
 	Steps                []PlannedStep `json:"steps,omitempty"`       // the nemesis plan
 	Reach                []Reach       `json:"reach,omitempty"`       // for each client that can't reach all nodes
+	TTLs                 []ClientTTL   `json:"ttls,omitempty"`        // for each client that has a TTL of its own
 	Persistence          string        `json:"persistence,omitempty"` // the nodes' persistence: none, everysec, always or no
 	ReportsKeys          bool          `json:"life,omitempty"`        // the nodes reported every change to a key; see Life
 	Epoch                int64         `json:"epoch,omitempty"`       // Unix time at T = 0, in nanoseconds
@@ -53,6 +54,30 @@ type Params struct {
 type Reach struct {
 	Client string   `json:"client"`
 	Nodes  []string `json:"nodes"`
+}
+
+// ClientTTL is the TTL of one client's keys, and what the client subtracts from it for clock drift.
+type ClientTTL struct {
+	Client string        `json:"client"`
+	TTL    time.Duration `json:"ttl"`
+	Drift  time.Duration `json:"drift"`
+}
+
+// TTLOf returns a client's own TTL, or the lock's.
+func (p *Params) TTLOf(client string) ClientTTL {
+	if i := slices.IndexFunc(p.TTLs, func(t ClientTTL) bool { return t.Client == client }); i >= 0 {
+		return p.TTLs[i]
+	}
+	return ClientTTL{client, p.TTL, p.Drift}
+}
+
+// MaxTTL returns the longest TTL.
+func (p *Params) MaxTTL() time.Duration {
+	longest := p.TTL
+	for _, t := range p.TTLs {
+		longest = max(longest, t.TTL)
+	}
+	return longest
 }
 
 // PlannedStep is the information about a step of the nemesis plan that a reader needs to determine
@@ -130,7 +155,7 @@ func (p *Params) check() error {
 		name         string
 		value, limit int
 	}{
-		{"clients", len(p.Clients), maxClients}, {"nodes", len(p.Nodes), maxNodes}, {"steps", len(p.Steps), maxSteps}, {"reach", len(p.Reach), maxClients},
+		{"clients", len(p.Clients), maxClients}, {"nodes", len(p.Nodes), maxNodes}, {"steps", len(p.Steps), maxSteps}, {"reach", len(p.Reach), maxClients}, {"ttls", len(p.TTLs), maxClients},
 		{"quorum", p.Quorum, maxNodes}, {"rounds", p.Rounds, maxCount}, {"maxExtends", p.MaxExtends, maxCount},
 	}
 	names := map[string][]string{"clients": p.Clients, "nodes": p.Nodes, "names": {p.Scenario, p.Variant, p.Backend, p.Resource, p.Lock, p.Fence, p.Persistence}}
@@ -147,6 +172,14 @@ func (p *Params) check() error {
 		}
 		if s.Step < 1 || s.Step > maxSteps {
 			return fmt.Errorf("%s.step: %d is not between 1 and %d", name, s.Step, maxSteps)
+		}
+	}
+	for i, t := range p.TTLs {
+		name := fmt.Sprintf("ttls[%d]", i)
+		durations[name+".ttl"], durations[name+".drift"] = t.TTL, t.Drift
+		names[name] = []string{t.Client}
+		if t.TTL == 0 {
+			return fmt.Errorf("%s.ttl is missing", name)
 		}
 	}
 	for i, r := range p.Reach {

@@ -16,7 +16,7 @@ func TestParamsAreRangeChecked(t *testing.T) {
 		return Params{Schema: Schema, Scenario: "s", Variant: "v", Backend: "sim", Seed: 1, Clients: []string{"c1"}, Nodes: []string{"n1"}, Resource: "r1", Quorum: 1,
 			Lock: "redlock", TTL: time.Second, Drift: 1, NodeTimeout: 1, RetryMin: 1, RetryMax: 1, Rate: 0.1, TimestampUncertainty: 1, Slack: 1, Rounds: 1, Fence: "none", Limit: 1,
 			MaxExtends: 1, MaxHold: 1, Persistence: "none", Steps: []PlannedStep{{Step: 1, Fault: "cut", Targets: []string{"c1"}, Trigger: "at 1s", Delay: 1, Offset: -1, Rate: 1, Proof: &Proof{Targets: []string{TargetNode}, MinOffset: 1, IdleText: "nothing"}}},
-			Reach: []Reach{{Client: "c1", Nodes: []string{"n1"}}}}
+			Reach: []Reach{{Client: "c1", Nodes: []string{"n1"}}}, TTLs: []ClientTTL{{Client: "c1", TTL: 1, Drift: 1}}}
 	}
 	p := validParams()
 	if err := p.check(); err != nil {
@@ -47,7 +47,7 @@ func TestParamsAreRangeChecked(t *testing.T) {
 		case reflect.Pointer:
 			walk(path, v.Elem(), params)
 		case reflect.Slice:
-			if path == ".Clients" || path == ".Nodes" || path == ".Steps" || path == ".Reach" {
+			if path == ".Clients" || path == ".Nodes" || path == ".Steps" || path == ".Reach" || path == ".TTLs" {
 				checkRejected(path, v, params, reflect.MakeSlice(v.Type(), maxClients+1, maxClients+1).Interface())
 			}
 			for i := range v.Len() {

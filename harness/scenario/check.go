@@ -64,6 +64,22 @@ func checkLock(s *Scenario) error {
 	return nil
 }
 
+// checkClientTTL applies the rules for the lock's TTL to a client's own.
+func checkClientTTL(s *Scenario, c Client) error {
+	path := "clients." + c.Name + ".ttl"
+	switch {
+	case c.TTL == 0:
+		return nil
+	case s.Lock.Timeout >= c.TTL/2:
+		return pathProblem(path, fmt.Sprintf("use a TTL of more than %v, twice the timeout", 2*s.Lock.Timeout),
+			"a TTL of %v is too short for a node timeout of %v", c.TTL, s.Lock.Timeout)
+	case s.Workload.Extend >= c.TTL:
+		return pathProblem(path, fmt.Sprintf("use a TTL well above workload.extend, %v", s.Workload.Extend),
+			"the first extension, after %v, is too late for a TTL of %v", s.Workload.Extend, c.TTL)
+	}
+	return nil
+}
+
 func checkAddresses(s *Scenario) error {
 	for i, node := range s.Topology.Addresses {
 		if !s.hasNode(node) {
@@ -79,6 +95,9 @@ func checkClients(s *Scenario) error {
 			if !s.hasNode(node) {
 				return pathProblem(fmt.Sprintf("clients.%s.reach.%d", c.Name, i+1), s.nodesHint(), "there is no node %s", node)
 			}
+		}
+		if err := checkClientTTL(s, c); err != nil {
+			return err
 		}
 		if c.Start == nil {
 			if c.Delay >= s.Limit {

@@ -182,7 +182,7 @@ func FuzzParse(f *testing.F) {
 // mistakes lists the mistakes of package lock/broken, which this package doesn't import.
 var mistakes = []string{
 	"absolute-expiry", "context-by-ticker", "context-by-timer", "deadline-rounded-up", "delay-without-bound",
-	"drift-added", "driver-time-out", "elapsed-by-wall-clock", "elapsed-not-subtracted", "elapsed-since-the-call",
+	"drift-added", "driver-time-out", "elapsed-by-wall-clock", "elapsed-not-subtracted", "elapsed-since-the-call", "expiry-despite-refusal",
 	"extension-adds-to-deadline", "extension-adds-to-ttl", "extension-below-quorum", "extension-by-wall-clock",
 	"extension-drops-expiry", "extension-elapsed-not-subtracted", "extension-in-two-steps", "extension-only-checks",
 	"extension-overwrites", "extension-sets-missing-key", "extension-unheard", "extension-without-drift",

@@ -179,6 +179,7 @@ func clientsForm(unit time.Duration) shape {
 	clientForm := object{"a client", []field{
 		{key: "start", doc: "when the client starts: a time, or another client's event", shape: start, goPath: wholeSection},
 		{key: "reach", doc: "the nodes it can reach; the others refuse its connections", shape: distinctWords("reach", nodeOrSet)},
+		{key: "ttl", doc: "overrides the lock's TTL for this client", shape: duration(unit)},
 		{key: "think", doc: "overrides the workload's value", shape: durationRange(0)},
 		{key: "hold", doc: "overrides the workload's value", shape: durationRange(0)},
 		{key: "cycles", doc: "overrides the workload's value", shape: integer(1, maxCount)},
@@ -369,7 +370,7 @@ func (s Scenario) WithRandomPlan(seed uint64) Scenario {
 	}
 	env := nemesis.Environment{
 		Clients: clients, Start: begin, Nodes: s.NodeNames(), Resource: ResourceName, HasLink: isLinked,
-		TimeLimit: s.Limit, TTL: s.Lock.TTL, DriftMargin: driftAllowance(s),
+		TimeLimit: s.Limit, TTL: slices.Max(s.TTLs()), DriftMargin: driftAllowance(s),
 		HasPersistence: s.Topology.Persistence != PersistNone, SyncsWrites: s.Topology.Persistence == PersistAlways,
 		RandomSource: func(names ...string) uint64 { return client.Random(seed, append([]string{"plan"}, names...)...) },
 	}
@@ -379,9 +380,9 @@ func (s Scenario) WithRandomPlan(seed uint64) Scenario {
 }
 
 // driftAllowance returns the clock difference per TTL that the lock allows for, without the 2 ms
-// for the resolution of expiry in Redis.
+// for the resolution of expiry in Redis. If clients have different TTLs, the shortest allows for least.
 func driftAllowance(s Scenario) time.Duration {
-	return time.Duration(s.Lock.Drift * float64(s.Lock.TTL))
+	return time.Duration(s.Lock.Drift * float64(slices.Min(s.TTLs())))
 }
 
 // latestStart is the share of the limit within which a client must have started to be drawn as a
@@ -416,6 +417,9 @@ func (s Scenario) ScaledCopy(f float64) Scenario {
 	scale(reflect.ValueOf(&s).Elem(), f)
 	s.Lock.Timeout = max(s.Lock.Timeout, min(original.Lock.Timeout, MinTimeout))
 	s.Lock.TTL = s.Lock.TTL.Round(time.Millisecond) // Redis counts in milliseconds
+	for i := range s.Clients {
+		s.Clients[i].TTL = s.Clients[i].TTL.Round(time.Millisecond)
+	}
 	s.Topology.DownAfter = max(s.Topology.DownAfter, min(original.Topology.DownAfter, MinDownAfter))
 	return s
 }

@@ -176,7 +176,7 @@ func TestOverridesWinOverVariants(t *testing.T) {
 func TestScaled(t *testing.T) {
 	before := parse(t, requiredKeys+`
 clients:
-  c1: {hold: 8s}
+  c1: {hold: 8s, ttl: 7777ms}
   c2: {start: {client: c1, event: acquired, after: 10ms}, reach: [n1, n2, n3], think: 1s, cycles: 1}
   c3: {start: 5s}
 workload: {for: 30s, extend: 3s}
@@ -189,7 +189,7 @@ plan:
 lock: {ttl: 1s, timeout: 50ms, retry: 5ms..25ms}
 limit: 12s
 clients:
-  c1: {hold: 800ms}
+  c1: {hold: 800ms, ttl: 778ms} # in whole milliseconds, as Redis counts
   c2: {start: {client: c1, event: acquired, after: 1ms}, reach: [n1, n2, n3], think: 100ms, cycles: 1}
   c3: {start: 500ms}
 workload: {for: 3s, think: 5ms..50ms, hold: 10ms..200ms, extend: 300ms}

@@ -26,7 +26,7 @@ lock: {kind: broken, mistake: plain-del, tries: 4, ask: sequential, fence: true,
 clients:
   c1: {start: 1s, reach: [n1, n3], think: 1ms..2ms, hold: 1s..2s, cycles: 7}
   c2: {start: {client: c1, event: acquired, nth: 2, after: 5ms}, cancel-after: 1s}
-  c3: {}
+  c3: {ttl: 5s}
 workload: {keys: 2, fence: token, prepare: 1ms..2ms, cancel-after: 2s, extend: 400ms, reenter: 3, cycles: 5, for: 20s, writes: 2, check: false}
 plan:
   - {when: {at: 1s}, fault: {kind: cut, targets: [c1-n1], mode: hold, for: 1s, way: reply}}

@@ -132,6 +132,7 @@ type Client struct {
 	Start  *nemesis.Event `json:"start,omitempty"`  // event at which the client starts
 	Delay  time.Duration  `json:"delay,omitempty"`  // or the time at which it starts
 	Reach  []string       `json:"reach,omitempty"`  // nodes that the client can reach; nil: all
+	TTL    time.Duration  `json:"ttl,omitempty"`    // overrides the lock's
 	Think  *client.Range  `json:"think,omitempty"`  // overrides the workload's
 	Hold   *client.Range  `json:"hold,omitempty"`   // overrides the workload's
 	Cycles *int           `json:"cycles,omitempty"` // overrides the workload's
@@ -140,6 +141,19 @@ type Client struct {
 }
 
 func (c Client) canReach(node string) bool { return c.Reach == nil || slices.Contains(c.Reach, node) }
+
+// TTLs returns the TTLs that clients use, sorted, each once.
+func (s Scenario) TTLs() []time.Duration {
+	var all []time.Duration
+	for _, c := range s.Clients {
+		all = append(all, cmp.Or(c.TTL, s.Lock.TTL))
+	}
+	if len(all) == 0 {
+		return []time.Duration{s.Lock.TTL}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
 
 // Workload describes what each client does.
 type Workload struct {
@@ -452,6 +466,7 @@ func CheckHistorySize(h *history.History) error {
 		{"nodes", len(h.Params.Nodes), MaxNodes},
 		{"clients that can't reach every node", len(h.Params.Reach), maxClients},
 		{"nodes that a client can reach", maxReach, MaxNodes},
+		{"clients with their own TTL", len(h.Params.TTLs), maxClients},
 		{"links between clients and nodes", len(h.Params.Clients) * len(h.Params.Nodes), maxLinks},
 		{"steps in its plan", len(h.Params.Steps), maxDrawnSteps},
 		{"targets in a step of its plan", maxTargets, maxLinks},

@@ -15,6 +15,7 @@ import (
 // Parse reads a history in a short handwritten format, with one event per line:
 //
 //	params clients=c1,c2 nodes=n1,n2,n3 ttl=10s …
+//	ttl c2 2s
 //	step 1 pause c1 after c1 read
 //	cut it ends here
 //	SECONDS PROCESS TYPE OP [field=value …] [cause=text to the end of the line]
@@ -24,7 +25,7 @@ import (
 // PROCESS may name several links, as in c1-n1,n2, and NODE may name several nodes. Missing fields
 // of a command get defaults: the command was sent 2 ms and applied 1 ms before it was answered.
 // Unless a life fact says otherwise, a node's clock is correct, and a key that it sets or extends
-// has the lock's TTL. If a history contains any life facts, it must contain all of them. The key is
+// has its client's TTL. If a history contains any life facts, it must contain all of them. The key is
 // lock-1 and the resource is r1.
 //
 // Errors include the line number.
@@ -57,6 +58,13 @@ func parseLine(h *history.History, f []string) error {
 			}
 		}
 		return nil
+	case "ttl": // a client's own TTL, with the lock's share of drift
+		ttl, err := time.ParseDuration(f[2])
+		if err == nil && h.Params.TTL > 0 {
+			drift := time.Duration(float64(h.Params.Drift) * float64(ttl) / float64(h.Params.TTL))
+			h.Params.TTLs = append(h.Params.TTLs, history.ClientTTL{Client: f[1], TTL: ttl, Drift: drift})
+		}
+		return err
 	case "step":
 		n, err := strconv.Atoi(f[1])
 		h.Params.Steps = append(h.Params.Steps, history.PlannedStep{
@@ -93,11 +101,11 @@ func parseLine(h *history.History, f []string) error {
 }
 
 func setFields(e *history.Event, fields []string, p history.Params) error {
-	if _, node, isLink := strings.Cut(e.Process, "-"); isLink {
+	if client, node, isLink := strings.Cut(e.Process, "-"); isLink {
 		const ms = int64(time.Millisecond)
 		e.Node, e.SentAt, e.AppliedAt, e.AnsweredAt = node, e.T-2*ms, e.T-ms, e.T
 		if e.Op == history.OpSet {
-			e.TTL = int64(p.TTL)
+			e.TTL = int64(p.TTLOf(client).TTL)
 		}
 	}
 	if e.Process != history.Nemesis && e.Process != history.Harness && e.Op != history.OpClient {
@@ -106,7 +114,7 @@ func setFields(e *history.Event, fields []string, p history.Params) error {
 	targets := []any{e}
 	if e.Life != nil {
 		targets = []any{e.Life, e}
-		e.Local, e.TTL = p.Epoch+e.T, int64(p.TTL)
+		e.Local, e.TTL = p.Epoch+e.T, unknownTTL
 	}
 	for i, kv := range fields {
 		name, value, _ := strings.Cut(kv, "=")
@@ -119,10 +127,16 @@ func setFields(e *history.Event, fields []string, p history.Params) error {
 		}
 	}
 	if e.Life != nil {
+		if e.TTL == unknownTTL {
+			e.TTL = int64(p.TTLOf(e.Life.Sender).TTL)
+		}
 		completeLife(e)
 	}
 	return nil
 }
+
+// unknownTTL is the TTL of a life fact that doesn't contain one.
+const unknownTTL = -1
 
 // setField parses a value into the field with the given name, in JSON or Go, in the first struct with such a
 // field. An int64 is an instant or a duration in seconds, unless it is one of the counts below.

@@ -180,6 +180,9 @@ func setup(r outcome.Run) []term {
 	lock := name(p.Lock)
 	if p.TTL > 0 {
 		lock += ", TTL " + display.Duration(int64(p.TTL))
+		for _, own := range p.TTLs {
+			lock += fmt.Sprintf(", %s's TTL %s", name(own.Client), display.Duration(int64(own.TTL)))
+		}
 	}
 	add("Lock", strings.TrimPrefix(lock, ", "))
 	nodes := display.Plural(len(p.Nodes), "node")

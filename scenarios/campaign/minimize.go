@@ -643,6 +643,7 @@ func dropSettings(best scenario.Scenario) []edit {
 		edits = append(edits,
 			clearField(func(s *sc) **nemesis.Event { return &s.Clients[i].Start }),
 			clearField(func(s *sc) *[]string { return &s.Clients[i].Reach }),
+			clearField(func(s *sc) *time.Duration { return &s.Clients[i].TTL }),
 			clearField(func(s *sc) **client.Range { return &s.Clients[i].Think }),
 			clearField(func(s *sc) **client.Range { return &s.Clients[i].Hold }),
 			clearField(func(s *sc) **int { return &s.Clients[i].Cycles }))

@@ -418,7 +418,7 @@ func (s *Selection) scale(p *Pick, known scenario.KnownNames) error {
 		return nil
 	}
 	factor := cmp.Or(s.Scale, p.Scale, RealScale)
-	if unit, ttl := s.TTLUnit, p.Lock.TTL; unit != 0 && ttl != 0 { // round the TTL up to one that the lock accepts
+	if unit, ttl := s.TTLUnit, commonDivisor(p.TTLs()); unit != 0 && ttl != 0 { // round the TTLs up to ones that the lock accepts
 		scaled := time.Duration(float64(ttl) * factor)
 		factor = float64((scaled+unit-1)/unit*unit) / float64(ttl)
 	}
@@ -428,13 +428,24 @@ func (s *Selection) scale(p *Pick, known scenario.KnownNames) error {
 	}
 	err := p.Check(known)
 	scenarioErr, _ := errors.AsType[*scenario.Error](err)
-	switch l := p.Lock; {
-	case l.TTL <= 2*l.Timeout:
-		return invalid("Scale.TTL", "scale %g makes the TTL of %s %v, which is too short for a node timeout of %v", factor, p.ID(), l.TTL, l.Timeout)
+	switch shortest := p.TTLs()[0]; {
+	case shortest <= 2*p.Lock.Timeout:
+		return invalid("Scale.TTL", "scale %g makes the TTL of %s %v, which is too short for a node timeout of %v", factor, p.ID(), shortest, p.Lock.Timeout)
 	case scenarioErr != nil:
 		return invalid("Scale", "scale %g makes %s invalid: %s: %s", factor, p.ID(), scenarioErr.Field, scenarioErr.Message)
 	}
 	return nil
+}
+
+// commonDivisor returns the longest duration of which all others are multiples.
+func commonDivisor(all []time.Duration) time.Duration {
+	var divisor time.Duration
+	for _, d := range all {
+		for d != 0 {
+			divisor, d = d, divisor%d
+		}
+	}
+	return divisor
 }
 
 // Job returns the job for a pick and a seed. On real-time backends, runs that do not count are

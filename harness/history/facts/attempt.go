@@ -43,7 +43,7 @@ func (f *Facts) AttemptsByLock() map[string]*LockAttempts {
 		return f.attempts
 	}
 	in := attemptReader{locks: map[string]*LockAttempts{}, clients: map[clientKey]*clientAttempts{}, gaveUpTimes: map[*Session]int64{}, goneAt: f.GoneAt}
-	in.nodeTimeout, in.maxKeyLife = int64(f.Params.NodeTimeout), 2*int64(f.Params.TTL)
+	in.nodeTimeout, in.maxKeyLife = int64(f.Params.NodeTimeout), 2*int64(f.Params.MaxTTL())
 	if len(f.LockCommands) > 0 {
 		for s := range f.Sessions() {
 			a := in.client(s.Client(), s.Key())

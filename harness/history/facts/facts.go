@@ -480,7 +480,7 @@ func paramOutOfRange(p *history.Params) string {
 		name  string
 		value int64
 	}{
-		{"TTL", int64(p.TTL)}, {"timestamp uncertainty", int64(p.TimestampUncertainty)}, {"node timeout", int64(p.NodeTimeout)}, {"retry delay", int64(p.RetryMax)},
+		{"TTL", int64(p.MaxTTL())}, {"timestamp uncertainty", int64(p.TimestampUncertainty)}, {"node timeout", int64(p.NodeTimeout)}, {"retry delay", int64(p.RetryMax)},
 		{"slack", int64(p.Slack)}, {"maximum hold", int64(p.MaxHold)},
 	} {
 		if f.value < 0 || f.value > maxStamp {

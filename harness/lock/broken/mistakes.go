@@ -125,6 +125,10 @@ var mistakes = []mistake{
 		"sets the key even if it exists, and so overwrites the holder's key",
 		"SET with an expiry is the recipe; NX is for special cases"},
 		func(l *brokenLock) { l.replaceSet(l.setWith("PX", l.cfg.TTL.Milliseconds())) }},
+	{Mistake{"expiry-despite-refusal",
+		"sets the expiry of the key in each attempt, even if another client has the key, so a holder's key gets the TTL of a client that waits",
+		"SETNX takes no TTL, so PEXPIRE has to follow"},
+		func(l *brokenLock) { l.replaceSet(l.script(setAndExpire)) }},
 	{Mistake{"ttl-in-wrong-unit",
 		"passes the TTL in seconds where Redis expects milliseconds, so keys expire a thousand times too soon",
 		"it was either EX or PX"},
@@ -400,6 +404,8 @@ var mistakes = []mistake{
 var (
 	//go:embed set_or_own.lua
 	setOrConfirmOwn string
+	//go:embed set_and_expire.lua
+	setAndExpire string
 	//go:embed extend_or_set.lua
 	extendOrSet string
 	//go:embed release_by_prefix.lua
