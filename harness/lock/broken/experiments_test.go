@@ -289,7 +289,15 @@ var experiments = map[string]func(nodes, string) bool{
 		return remaining > 2500*time.Millisecond && remaining <= 3*time.Second
 	},
 	"milliseconds-as-seconds": func(n nodes, mistake string) bool { return n.timeToLiveAfterSet(mistake) > 40*time.Minute },
-	"no-expiry":               func(n nodes, mistake string) bool { return n.timeToLiveAfterSet(mistake) == -1 },
+	// Another client's key gets this client's TTL, although the attempt fails.
+	"expiry-despite-refusal": func(n nodes, mistake string) bool {
+		n.reset(len(n.clients))
+		h, err := n.newLock(mistake, fractionalTTL).Acquire(n.t.Context(), "k")
+		other, _ := n.countKeys()
+		remaining := n.timeToLive()
+		return h == nil && err != nil && other == len(n.clients) && remaining > 0 && remaining <= 2500*time.Millisecond
+	},
+	"no-expiry": func(n nodes, mistake string) bool { return n.timeToLiveAfterSet(mistake) == -1 },
 	// No node answers the release.
 	"renews-after-failed-release": func(n nodes, mistake string) bool {
 		n.reset(0)
