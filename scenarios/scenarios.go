@@ -56,6 +56,7 @@ var catalogOrder = []string{
 	"split-vote",
 	"even-nodes",
 	"even-nodes-divided",
+	"even-split-vote",
 	"node-stall",
 	"node-never-answers",
 	"node-starved",
