@@ -185,7 +185,7 @@ var mistakes = []string{
 	"drift-added", "driver-time-out", "elapsed-by-wall-clock", "elapsed-not-subtracted", "elapsed-since-the-call", "expiry-despite-refusal",
 	"extension-adds-to-deadline", "extension-adds-to-ttl", "extension-below-quorum", "extension-by-wall-clock",
 	"extension-drops-expiry", "extension-elapsed-not-subtracted", "extension-in-two-steps", "extension-only-checks",
-	"extension-overwrites", "extension-sets-missing-key", "extension-unheard", "extension-without-drift",
+	"extension-overwrites", "extension-rounded-down", "extension-rounded-up", "extension-sets-missing-key", "extension-unheard", "extension-without-drift",
 	"extension-without-token-check", "fence-by-client", "fence-by-wall-clock", "fence-deleted-with-key",
 	"fence-from-one-node", "fence-not-written-back", "forgets-failed-nodes", "loss-is-released",
 	"milliseconds-as-seconds", "no-drift-margin", "no-elapsed-check", "no-expiry", "no-jitter", "no-release-on-failure",

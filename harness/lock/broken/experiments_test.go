@@ -289,6 +289,14 @@ var experiments = map[string]func(nodes, string) bool{
 		return remaining > 2500*time.Millisecond && remaining <= 3*time.Second
 	},
 	"milliseconds-as-seconds": func(n nodes, mistake string) bool { return n.timeToLiveAfterSet(mistake) > 40*time.Minute },
+	"extension-rounded-down": func(n nodes, mistake string) bool {
+		before, after := n.ttlAroundExtension(mistake, time.Second, fractionalTTL)
+		return before > 2*time.Second && after > time.Second && after <= 2*time.Second
+	},
+	"extension-rounded-up": func(n nodes, mistake string) bool {
+		before, after := n.ttlAroundExtension(mistake, time.Second, fractionalTTL)
+		return before <= 2500*time.Millisecond && after > 2500*time.Millisecond && after <= 3*time.Second
+	},
 	// Another client's key gets this client's TTL, although the attempt fails.
 	"expiry-despite-refusal": func(n nodes, mistake string) bool {
 		n.reset(len(n.clients))

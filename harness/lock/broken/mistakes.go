@@ -241,6 +241,14 @@ var mistakes = []mistake{
 		"extends by setting its own key again without an expiry, so the key never expires",
 		"SET keeps the options it is not asked to change"},
 		func(l *brokenLock) { l.extendKey = l.script(extendWithoutExpiry) }},
+	{Mistake{"extension-rounded-down",
+		"rounds the keys' TTL down to whole seconds when it extends, but claims the full TTL",
+		"PX is precise, and EXPIRE has always been good enough for the rest"},
+		func(l *brokenLock) { l.setExtendedTTL(max(time.Second, l.cfg.TTL.Truncate(time.Second))) }},
+	{Mistake{"extension-rounded-up",
+		"rounds the keys' TTL up to whole seconds when it extends, so a dead client's keys live longer than the TTL",
+		"EXPIRE takes seconds, and a holder can't have too much time"},
+		func(l *brokenLock) { l.setExtendedTTL((l.cfg.TTL + time.Second - 1).Truncate(time.Second)) }},
 	{Mistake{"extension-only-checks",
 		"checks that the key is still its own, but does not extend the key's expiry",
 		"the key is there and it is ours, so we hold the lock"},
@@ -443,6 +451,11 @@ func (l *brokenLock) setKeyTTL(ttl time.Duration) {
 	l.replaceSet(func(ctx context.Context, node int, key, value string) (int64, error) {
 		return boolToCount(l.nodes[node].Set(ctx, key, value, ttl))
 	})
+	l.setExtendedTTL(ttl)
+}
+
+// setExtendedTTL does the same for keys that are extended.
+func (l *brokenLock) setExtendedTTL(ttl time.Duration) {
 	l.extendKey = func(ctx context.Context, node int, key, value string) (int64, error) {
 		return boolToCount(l.nodes[node].Extend(ctx, key, value, ttl))
 	}
