@@ -61,11 +61,11 @@ func (f *runFlags) selection(names ...string) campaign.Selection {
 	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Nodes: f.nodes, Overrides: f.settings, Expectations: f.expectations, DefaultExpectations: f.defaultExpectations, Backend: f.backend, Scale: f.scale}
 }
 
-// resolve finds the selected scenarios. It also stores the normalized --lock and --set values, so
-// that printed rerun commands use them.
+// resolve finds the selected scenarios. It also stores the normalized --lock, --set and --nodes
+// values, so that printed rerun commands use them.
 func (f *runFlags) resolve(s *campaign.Selection) (campaign.Choice, error) {
 	c, err := s.Choose(knownNames())
-	f.lock, f.settings = s.Lock, s.Overrides
+	f.lock, f.settings, f.nodes = s.Lock, s.Overrides, s.Nodes
 	return c, selectionError(err)
 }
 

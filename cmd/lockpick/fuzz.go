@@ -74,6 +74,7 @@ Fuzzing detects every lock with a planted mistake (lock.kind broken), except
 	fs.IntVar(&f.seeds, "seeds", maxSweepSeeds, "number of seeds per scenario")
 	fs.Uint64Var(&f.seed, "seed", 1, "start over at this seed")
 	fs.StringVar(&f.lock, "lock", "", "test this kind of lock, as in redsync or KIND:OPTION=VALUE")
+	addNodesFlag(c, &f.nodes)
 	fs.StringArrayVar(&f.settings, "set", nil, "override a setting, as in lock.ttl=5s; expectations of the scenario no longer apply")
 	fs.StringArrayVar(&f.expectations, "expect", nil, "set an expectation, as in mutual-exclusion=holds")
 	addStoreFlag(c, &f.store, "progress and findings")
@@ -99,10 +100,12 @@ func (a *app) fuzz(ctx context.Context, f *fuzzFlags, args []string) (err error)
 	if err := f.validate(); err != nil {
 		return err
 	}
+	nodes := f.nodes
 	picks, err := f.pickScenarios(args)
 	if err != nil {
 		return err
 	}
+	a.warnIfNodesUnused(nodes, f.nodes)
 	fuzzer := &campaign.Fuzzer{Simulator: newSimRunner(f.timeout, f.store), Store: f.store, Scenarios: scenariosOf(picks), Corpus: f.corpus, TimeLimit: f.duration, FirstSeed: f.seed, Seeds: f.seeds, Restart: f.seedGiven,
 		FailFast: f.failFast, Log: a.errOut, NewJob: func(n int, seed uint64) campaign.Job {
 			j := f.job(picks[n], 0)
@@ -144,7 +147,11 @@ func (f *fuzzFlags) pickScenarios(args []string) (picks []pick, err error) {
 		return nil, err
 	}
 	if len(candidates) == 0 {
-		return nil, usageError(fmt.Errorf("none of the scenarios suits this lock: %s: %w", skipped[0].ID(), skipped[0].Reason), "name another scenario")
+		unsuitable := "lock"
+		if f.nodes > 0 {
+			unsuitable = "lock and number of nodes"
+		}
+		return nil, usageError(fmt.Errorf("none of the scenarios suits this %s: %s: %w", unsuitable, skipped[0].ID(), skipped[0].Reason), "name another scenario")
 	}
 	if err := f.addRequirements(candidates, args, userExpects); err != nil {
 		return nil, err

@@ -92,7 +92,7 @@ FILE/VARIANT and FILE/ select from a scenario file.`,
 	fs.StringVar(&f.lock, "lock", "", "test this kind of lock, as in redsync or KIND:OPTION=VALUE. Each scenario's tier says what\nthe lock must guarantee; see lockpick help locks")
 	fs.StringVar(&f.adapter, "adapter", "", "test the lock of this adapter, as in \"node adapter.js\"; implies --backend process\nunless another backend is given; see lockpick help adapter")
 	fs.StringVar(&f.adapterImage, "adapter-image", "", "image that contains the adapter, for clients in containers (--backend docker)")
-	fs.IntVar(&f.nodes, "nodes", 0, "number of nodes for scenarios that have several (default: their own); skips those that\nmake no sense with it")
+	addNodesFlag(c, &f.nodes)
 	fs.StringArrayVar(&f.settings, "set", nil, "override a setting, as in lock.ttl=5s. The scenario's expectations no longer apply. With\n--lock, the tier's requirements still apply if the scenario's own lock meets them under\nthe same settings")
 	fs.StringArrayVar(&f.expectations, "expect", nil, "set an expectation, as in mutual-exclusion=holds; use it to restore one after --set")
 	fs.StringSliceVar(&f.requiredCapabilities, "require", nil, "capabilities, or all: if one is missing, fail (exit code 3) instead of skipping scenarios")
@@ -144,6 +144,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	nodes := f.nodes
 	c, err := f.resolve(&selection)
 	if err != nil {
 		return err
@@ -174,9 +175,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if m, ok := b.(remarker); ok {
 		fmt.Fprintf(a.errOut, "%s: %s\n", b.Name(), m.Remark(ctx))
 	}
-	if f.nodes > 0 && selection.Nodes == 0 {
-		fmt.Fprintf(a.errOut, "--nodes %d has no effect: this lock uses one node\n", f.nodes)
-	}
+	a.warnIfNodesUnused(nodes, f.nodes)
 	if len(c.ExcludedFaults) > 0 {
 		fmt.Fprintf(a.errOut, "%s: random plans omit %s, because this lock uses the system clock, which can't be changed here\n", f.backend, strings.Join(c.ExcludedFaults, ", "))
 	}
@@ -213,6 +212,17 @@ func (a *app) checkBackend(ctx context.Context, b harness.Backend, store string,
 		return nil, storeError(err)
 	}
 	return capabilities, nil
+}
+
+func addNodesFlag(c *cobra.Command, nodes *int) {
+	c.Flags().IntVar(nodes, "nodes", 0, "number of nodes for scenarios that have several (default: their own); skips those that\nmake no sense with it")
+}
+
+// warnIfNodesUnused says so if a lock on one node ignores the number of nodes that the user chose.
+func (a *app) warnIfNodesUnused(chosen, used int) {
+	if chosen != used {
+		fmt.Fprintf(a.errOut, "--nodes %d has no effect: this lock uses one node\n", chosen)
+	}
 }
 
 // checkSize returns an error if a scenario has more clients or nodes than the backend supports.

@@ -226,14 +226,46 @@ func (x *nodeSetExpander) expand(n *yaml.Node) []*yaml.Node {
 // fail records that a set has no members. This is a mistake in the file, unless the user chose the
 // number of nodes.
 func (x *nodeSetExpander) fail(n *yaml.Node, set, hint string) {
-	count := fmt.Sprintf("%d nodes have", x.nodes)
+	have := "have"
 	if x.nodes == 1 {
-		count = "1 node has"
+		have = "has"
 	}
-	x.err = nodeProblem(n, hint, "%s no %s", count, set)
-	if x.overridden {
-		x.err = unsuitableError(x.err.Error())
+	x.err = nodeProblem(n, hint, "%s %s no %s", countNodes(x.nodes), have, set)
+	if !x.overridden {
+		return
 	}
+	for more := x.nodes + 1; more <= MaxNodes; more++ {
+		switch first, last := nodeSets[set](more, more/2+1); {
+		case strings.HasSuffix(set, "-half"):
+			x.err = unsuitableError("needs an even number of nodes")
+			return
+		case first <= last:
+			x.err = unsuitableError(fmt.Sprintf("needs %d or more nodes, because with fewer a quorum takes all of them", more))
+			return
+		}
+	}
+}
+
+func countNodes(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
+}
+
+// nodeInName matches a node's number in the name of the node, or of a link to it.
+var nodeInName = regexp.MustCompile(`^(?:c[0-9]+-)?n([1-9][0-9]?)(?:-replica)?$`)
+
+// lastNamedNode returns the highest number among the nodes that a tree names, or 0.
+func lastNamedNode(tree *yaml.Node) int {
+	last := 0
+	if m := nodeInName.FindStringSubmatch(tree.Value); m != nil {
+		last, _ = strconv.Atoi(m[1])
+	}
+	for _, c := range tree.Content {
+		last = max(last, lastNamedNode(c))
+	}
+	return last
 }
 
 // child returns the value of a key of a mapping, or nil.

@@ -83,7 +83,7 @@ func TestNodeSetsInFiles(t *testing.T) {
 		0: "5 [n1 n2 n3] [n1 n3 n4 n5] c1-n1[c2-n3 n3-replica n4 n5]c1-n2[c2-n3 n3-replica n4 n5]c1-n3[c2-n3 n3-replica n4 n5] n3",
 		4: "4 [n1 n2 n3] [n1 n2 n3 n4] c1-n1[c2-n2 c2-n3 n2-replica n3-replica n4]c1-n2[c2-n2 c2-n3 n2-replica n3-replica n4]c1-n3[c2-n2 c2-n3 n2-replica n3-replica n4] ",
 		3: "3 [n1 n2] [n1 n2 n3] c1-n1[c2-n2 n2-replica n3]c1-n2[c2-n2 n2-replica n3] n2",
-		2: "2 nodes have no last-minority",
+		2: "needs 3 or more nodes, because with fewer a quorum takes all of them",
 	} {
 		checkSame(t, fmt.Sprint("--nodes ", nodes), describe(nodes), want)
 	}
@@ -92,9 +92,9 @@ func TestNodeSetsInFiles(t *testing.T) {
 		variant string
 		want    string
 	}{
-		{7, "halves", "7 nodes have no second-half"},
+		{7, "halves", "needs an even number of nodes"},
 		{3, "five", "needs 4 to 5 nodes, and an odd number of them"}, {4, "five", "needs 4 to 5 nodes, and an odd number of them"},
-		{5, "five", ""}, {3, "one", ""}, {3, "named", "doesn't fit 3 nodes: there is no node n5"},
+		{5, "five", ""}, {3, "one", ""}, {3, "named", "needs 5 or more nodes, because it names n5"},
 	} {
 		s := only(c.nodes, c.variant)
 		checkSame(t, fmt.Sprint("--nodes ", c.nodes, " ", c.variant), s.Unsuitable, c.want)

@@ -125,7 +125,10 @@ func (d *document) read(tree *yaml.Node, known KnownNames, variant string, nodes
 	}
 	original.unsuitable = err.Error()
 	if _, ok := errors.AsType[unsuitableError](err); !ok {
-		original.unsuitable = fmt.Sprintf("doesn't fit %d nodes: %v", nodes, err)
+		original.unsuitable = fmt.Sprintf("makes no sense with %s: %v", countNodes(nodes), err)
+		if last := lastNamedNode(tree); last > nodes {
+			original.unsuitable = fmt.Sprintf("needs %d or more nodes, because it names n%d", last, last)
+		}
 	}
 	return original, nil
 }
