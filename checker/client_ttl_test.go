@@ -88,7 +88,7 @@ func TestOrphanKeysOfClientTTL(t *testing.T) {
 func TestDriftOfClientTTL(t *testing.T) {
 	for own, row := range map[string]struct{ expiry, local, cause string }{
 		"ttl c1 10s": {"9.951", "10.012", verdict.GivenShorter}, // 60 ms of 102 ms
-		"ttl c1 2s":  {"1.951", "2.012", verdict.ExpiredEarly}, // 60 ms of 22 ms
+		"ttl c1 2s":  {"1.951", "2.012", verdict.ExpiredEarly},  // 60 ms of 22 ms
 	} {
 		h := parseHistory(t, strings.NewReplacer("OWN", own, "EXPIRY", row.expiry, "LOCAL", row.local, "CLAIM", strings.Replace(row.expiry, "951", "999", 1)).Replace(`
 params clients=c1,c2 nodes=n1 quorum=1 ttl=20s drift=204ms nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10

@@ -29,7 +29,7 @@ func compareKeySpans(rng *rand.Rand, r *usage) (got, want string) {
 			case e.Node != n || e.Type != history.OK || facts.AppliedAt(e) > at:
 			case e.Op == history.OpRelease:
 				delete(liveKeys, e.Key)
-			case facts.AppliedAt(e)+cmp.Or(e.TTL, int64(r.Params.TTL)) >= at:
+			case facts.AppliedAt(e)+cmp.Or(e.TTL, int64(r.Params.TTLOf(facts.Sender(e)).TTL)) >= at:
 				liveKeys[e.Key] = true
 			}
 		}

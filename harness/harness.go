@@ -43,7 +43,6 @@ import (
 
 	"lockpick/harness/client"
 	"lockpick/harness/history"
-	"lockpick/harness/lock"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -310,10 +309,13 @@ const (
 )
 
 func paramsOf(s scenario.Scenario, seed uint64, backend string, cluster Cluster) history.Params {
+	driftOf := func(ttl time.Duration) time.Duration {
+		return time.Duration(s.Lock.Drift*float64(ttl)) + 2*time.Millisecond
+	}
 	p := history.Params{
 		Schema: history.Schema, Scenario: s.Name, Variant: s.Variant, Backend: backend, Seed: seed,
 		Clients: s.ClientNames(), Nodes: s.NodeNames(), Resource: scenario.ResourceName, Quorum: s.Quorum(),
-		Lock: s.Lock.Kind, TTL: s.Lock.TTL, Drift: driftOf(s.Lock, s.Lock.TTL),
+		Lock: s.Lock.Kind, TTL: s.Lock.TTL, Drift: driftOf(s.Lock.TTL),
 		NodeTimeout: s.Lock.Timeout, RetryMin: s.Lock.RetryMin, RetryMax: s.Lock.RetryMax,
 		Rate: maxDriftRate, TimestampUncertainty: cluster.TimestampUncertainty(), Slack: schedulingSlack + s.ExpirySlack(), Rounds: maxLostRounds,
 		NoLossNotice: s.Lock.NoLossNotice, Fence: s.Workload.Fence, Limit: s.Limit, MaxExtends: s.Limits.Extensions, MaxHold: s.Limits.Hold, MayBeIdle: s.MayBeVacuous, Persistence: s.Topology.Persistence,
@@ -331,18 +333,13 @@ func paramsOf(s scenario.Scenario, seed uint64, backend string, cluster Cluster)
 	}
 	for _, c := range s.Clients {
 		if c.TTL > 0 {
-			p.TTLs = append(p.TTLs, history.ClientTTL{Client: c.Name, TTL: c.TTL, Drift: driftOf(s.Lock, c.TTL)})
+			p.TTLs = append(p.TTLs, history.ClientTTL{Client: c.Name, TTL: c.TTL, Drift: driftOf(c.TTL)})
 		}
 		if c.Reach != nil {
 			p.Reach = append(p.Reach, history.Reach{Client: c.Name, Nodes: c.Reach})
 		}
 	}
 	return p
-}
-
-// driftOf returns what a client subtracts from a TTL for clock drift.
-func driftOf(l lock.Settings, ttl time.Duration) time.Duration {
-	return time.Duration(l.Drift*float64(ttl)) + 2*time.Millisecond
 }
 
 // recordUnsupported records the commands that the cluster's nodes could not execute. A lock that

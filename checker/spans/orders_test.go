@@ -27,7 +27,7 @@ func compareMeetings(_ *rand.Rand, r *facts.Facts) (got, want string) {
 			wait := Wait(r, s)
 			if slices.ContainsFunc(ws, func(w Window) bool {
 				meets := w.From-uncertainty <= wait.To && w.To+uncertainty >= wait.From
-				follows := s.Acquire.Outcome() == history.Fail && w.From >= wait.To && w.From <= wait.To+int64(r.Params.TTL) && w.Session.Client() != s.Client()
+				follows := s.Acquire.Outcome() == history.Fail && w.From >= wait.To && w.From <= wait.To+int64(r.Params.TTLOf(s.Client()).TTL) && w.Session.Client() != s.Client()
 				return w.Session != s && (meets || follows)
 			}) {
 				n++

@@ -105,7 +105,7 @@ func (a *app) fuzz(ctx context.Context, f *fuzzFlags, args []string) (err error)
 	if err != nil {
 		return err
 	}
-	a.warnIfNodesUnused(nodes, f.nodes)
+	warnIfNodesUnused(a.errOut, nodes, f.nodes)
 	fuzzer := &campaign.Fuzzer{Simulator: newSimRunner(f.timeout, f.store), Store: f.store, Scenarios: scenariosOf(picks), Corpus: f.corpus, TimeLimit: f.duration, FirstSeed: f.seed, Seeds: f.seeds, Restart: f.seedGiven,
 		FailFast: f.failFast, Log: a.errOut, NewJob: func(n int, seed uint64) campaign.Job {
 			j := f.job(picks[n], 0)

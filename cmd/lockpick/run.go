@@ -175,7 +175,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if m, ok := b.(remarker); ok {
 		fmt.Fprintf(a.errOut, "%s: %s\n", b.Name(), m.Remark(ctx))
 	}
-	a.warnIfNodesUnused(nodes, f.nodes)
+	warnIfNodesUnused(a.errOut, nodes, f.nodes)
 	if len(c.ExcludedFaults) > 0 {
 		fmt.Fprintf(a.errOut, "%s: random plans omit %s, because this lock uses the system clock, which can't be changed here\n", f.backend, strings.Join(c.ExcludedFaults, ", "))
 	}
@@ -219,9 +219,9 @@ func addNodesFlag(c *cobra.Command, nodes *int) {
 }
 
 // warnIfNodesUnused says so if a lock on one node ignores the number of nodes that the user chose.
-func (a *app) warnIfNodesUnused(chosen, used int) {
+func warnIfNodesUnused(w io.Writer, chosen, used int) {
 	if chosen != used {
-		fmt.Fprintf(a.errOut, "--nodes %d has no effect: this lock uses one node\n", chosen)
+		fmt.Fprintf(w, "--nodes %d has no effect: this lock uses one node\n", chosen)
 	}
 }
 

@@ -370,7 +370,7 @@ func (s Scenario) WithRandomPlan(seed uint64) Scenario {
 	}
 	env := nemesis.Environment{
 		Clients: clients, Start: begin, Nodes: s.NodeNames(), Resource: ResourceName, HasLink: isLinked,
-		TimeLimit: s.Limit, TTL: slices.Max(s.TTLs()), DriftMargin: driftAllowance(s),
+		TimeLimit: s.Limit, TTL: slices.Max(TTLs(s)), DriftMargin: driftAllowance(s),
 		HasPersistence: s.Topology.Persistence != PersistNone, SyncsWrites: s.Topology.Persistence == PersistAlways,
 		RandomSource: func(names ...string) uint64 { return client.Random(seed, append([]string{"plan"}, names...)...) },
 	}
@@ -382,7 +382,7 @@ func (s Scenario) WithRandomPlan(seed uint64) Scenario {
 // driftAllowance returns the clock difference per TTL that the lock allows for, without the 2 ms
 // for the resolution of expiry in Redis. If clients have different TTLs, the shortest allows for least.
 func driftAllowance(s Scenario) time.Duration {
-	return time.Duration(s.Lock.Drift * float64(slices.Min(s.TTLs())))
+	return time.Duration(s.Lock.Drift * float64(slices.Min(TTLs(s))))
 }
 
 // latestStart is the share of the limit within which a client must have started to be drawn as a

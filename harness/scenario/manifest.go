@@ -165,7 +165,7 @@ func (s Scenario) ExpirySlack() time.Duration {
 	if s.Topology.Server == "" {
 		return 0
 	}
-	return slices.Max(s.TTLs()) + storeSlack
+	return slices.Max(TTLs(s)) + storeSlack
 }
 
 // Check checks a resolved scenario, as found in a run.json or after scaling, against all rules for

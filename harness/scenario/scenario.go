@@ -143,7 +143,7 @@ type Client struct {
 func (c Client) canReach(node string) bool { return c.Reach == nil || slices.Contains(c.Reach, node) }
 
 // TTLs returns the TTLs that clients use, sorted, each once.
-func (s Scenario) TTLs() []time.Duration {
+func TTLs(s Scenario) []time.Duration {
 	var all []time.Duration
 	for _, c := range s.Clients {
 		all = append(all, cmp.Or(c.TTL, s.Lock.TTL))

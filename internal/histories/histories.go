@@ -220,6 +220,9 @@ func RandomWithFaults(seed uint64) *history.History {
 		TTL: time.Duration(5 + u.IntN(60)), NodeTimeout: time.Duration(1 + u.IntN(4)), RetryMax: time.Duration(1 + u.IntN(6)),
 		Slack: time.Duration(u.IntN(10)), Rounds: 1 + u.IntN(3), TimestampUncertainty: time.Duration(u.IntN(3) / 2), Epoch: 1000,
 	}
+	if ttls := rand.New(rand.NewPCG(seed, 8)); ttls.IntN(2) == 0 {
+		u.params.TTLs = []history.ClientTTL{{Client: "c1", TTL: time.Duration(5 + ttls.IntN(60))}}
+	}
 	u.keys = NumberedNames("k", 1+u.IntN(2))
 	u.events = []history.Event{{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &u.params}}
 	for _, c := range u.params.Clients {

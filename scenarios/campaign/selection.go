@@ -418,7 +418,7 @@ func (s *Selection) scale(p *Pick, known scenario.KnownNames) error {
 		return nil
 	}
 	factor := cmp.Or(s.Scale, p.Scale, RealScale)
-	if unit, ttl := s.TTLUnit, commonDivisor(p.TTLs()); unit != 0 && ttl != 0 { // round the TTLs up to ones that the lock accepts
+	if unit, ttl := s.TTLUnit, commonDivisor(scenario.TTLs(p.Scenario)); unit != 0 && ttl != 0 { // round the TTLs up to ones that the lock accepts
 		scaled := time.Duration(float64(ttl) * factor)
 		factor = float64((scaled+unit-1)/unit*unit) / float64(ttl)
 	}
@@ -428,7 +428,7 @@ func (s *Selection) scale(p *Pick, known scenario.KnownNames) error {
 	}
 	err := p.Check(known)
 	scenarioErr, _ := errors.AsType[*scenario.Error](err)
-	switch shortest := p.TTLs()[0]; {
+	switch shortest := scenario.TTLs(p.Scenario)[0]; {
 	case shortest <= 2*p.Lock.Timeout:
 		return invalid("Scale.TTL", "scale %g makes the TTL of %s %v, which is too short for a node timeout of %v", factor, p.ID(), shortest, p.Lock.Timeout)
 	case scenarioErr != nil:

@@ -38,7 +38,7 @@ func TestScaledTTLs(t *testing.T) {
 		switch {
 		case row.err != "" && (err == nil || !strings.Contains(err.Error(), row.err)):
 			t.Errorf("%s and %s: %v, want %q", row.lock, row.client, err, row.err)
-		case row.err == "" && (err != nil || !slices.Equal(c.Picks[0].TTLs(), row.want)):
+		case row.err == "" && (err != nil || !slices.Equal(scenario.TTLs(c.Picks[0].Scenario), row.want)):
 			t.Errorf("%s and %s, unit %v: %v, %+v, want %v", row.lock, row.client, row.unit, err, c.Picks, row.want)
 		}
 	}
