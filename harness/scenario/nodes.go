@@ -231,18 +231,12 @@ func (x *nodeSetExpander) fail(n *yaml.Node, set, hint string) {
 		have = "has"
 	}
 	x.err = nodeProblem(n, hint, "%s %s no %s", countNodes(x.nodes), have, set)
-	if !x.overridden {
-		return
-	}
-	for more := x.nodes + 1; more <= MaxNodes; more++ {
-		switch first, last := nodeSets[set](more, more/2+1); {
-		case strings.HasSuffix(set, "-half"):
-			x.err = unsuitableError("needs an even number of nodes")
-			return
-		case first <= last:
-			x.err = unsuitableError(fmt.Sprintf("needs %d or more nodes, because with fewer a quorum takes all of them", more))
-			return
-		}
+	switch {
+	case !x.overridden:
+	case strings.HasSuffix(set, "-half"):
+		x.err = unsuitableError("needs an even number of nodes")
+	default: // a minority, which no number of nodes below 3 has
+		x.err = unsuitableError("needs 3 or more nodes, because with fewer a quorum takes all of them")
 	}
 }
 
