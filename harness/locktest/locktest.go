@@ -451,6 +451,10 @@ func (r *run) choice(f scenarios.Found) (choice, error) {
 		return c, nil
 	}
 	c.Pick = selected.Picks[0]
+	if r.TTL != 0 && slices.ContainsFunc(c.Clients, func(client scenario.Client) bool { return client.TTL != 0 }) {
+		c.skipReason = fmt.Sprintf("its clients have different TTLs, but Options.TTL says that the lock always uses %v", r.TTL)
+		return c, nil
+	}
 	s := c.WithOptions(r.kind, r.Set)
 	if r.NoDrift {
 		s = withoutDriftFaults(s)

@@ -222,6 +222,11 @@ func TestOtherSettings(t *testing.T) {
 	if c := choicesByName(t, renamedKind("redlock"), Options{TTL: 8 * time.Second})["slow-acquire/base"]; c.skipReason != "invalid with TTL 8s: a node timeout of 4s is too long for a TTL of 8s" {
 		t.Errorf("slow-acquire: %q", c.skipReason)
 	}
+	for ttl, want := range map[time.Duration]string{0: "", 8 * time.Second: "its clients have different TTLs, but Options.TTL says that the lock always uses 8s"} {
+		if c := choicesByName(t, renamedKind("redlock"), Options{TTL: ttl})["different-ttls/base"]; c.skipReason != want {
+			t.Errorf("different-ttls with TTL %v: %q", ttl, c.skipReason)
+		}
+	}
 }
 
 // In scenarios with clock drift, nothing is required of a lock without a drift margin. In all other

@@ -172,9 +172,9 @@ func (r *run) readBehavior(c choice, o outcome.Outcome) (b behavior) {
 const ttlTolerance = 20 * time.Millisecond
 
 // medianTTL returns the median TTL of the keys that clients set, or 0 if it is unknown because keys
-// had no expiry or clocks were wrong.
+// had no expiry, clients have different TTLs, or clocks were wrong.
 func medianTTL(f *facts.Facts) time.Duration {
-	if f.Params.Epoch == 0 || slices.ContainsFunc(f.Faults, (*facts.Fault).ChangesClock) {
+	if f.Params.Epoch == 0 || len(f.Params.TTLs) > 0 || slices.ContainsFunc(f.Faults, (*facts.Fault).ChangesClock) {
 		return 0
 	}
 	var all []time.Duration
