@@ -45,7 +45,8 @@ func TestDelay(t *testing.T) {
 		b.wantImpact(shape, 3*directions, 3*directions)
 		for _, e := range b.waitEvents(3) {
 			request, reply := e.AppliedAt-e.SentAt, e.AnsweredAt-e.AppliedAt
-			if (request >= int64(20*ms)) != (way != nemesis.Reply) || (reply >= int64(20*ms)) != (way != nemesis.Request) {
+			// A busy host may delay the other direction, too; the impact shows that the link did not.
+			if way != nemesis.Reply && request < int64(20*ms) || way != nemesis.Request && reply < int64(20*ms) {
 				t.Errorf("%q: the request took %v, the reply %v", way, time.Duration(request), time.Duration(reply))
 			}
 		}
