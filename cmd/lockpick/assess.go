@@ -49,9 +49,12 @@ replica is promoted, the holder is cut off. lockpick then searches for the size 
 breaks, compares it with Redlock's arithmetic, runs the catalog and random combinations of the
 hazards with the same settings, and looks for changes that help. Each answer comes from runs.
 
-Without --max-…, --hazard all hazards count, at the default sizes. With any of these flags, only
-the hazards that you name count. The settings may also be in a YAML file, with the names of the
-flags as keys; flags have precedence:
+Without --max-… and --hazard all hazards count, at the default sizes. With any of these flags,
+only the hazards that you name count. What a node still has after a restart or a power loss depends
+on --persistence. For a fail-over, each node has a replica that lags behind.
+
+The settings may also be in a YAML file, with the names of the flags as keys; flags have
+precedence:
 
   lock: redsync
   ttl: 8s

@@ -117,7 +117,7 @@ var hazards = []hazard{
 	{
 		name: "restart", title: "Restart without data", subject: "crashes of nodes", noun: "downtime", unit: outcome.UnitSeconds, lessIsWorse: true,
 		models: []string{"kill", "shutdown"}, random: []string{"kill-node"},
-		limit: func(c conditions) float64 { return c.RestartDelay.Seconds() }, assumed: backAfter,
+		limit: func(c conditions) float64 { return c.RestartDelay.Seconds() }, assumed: downtime,
 		span: func(c conditions, limit float64) (float64, float64, float64) {
 			return 0, max(1.2*c.ttl(), limit), c.resolution()
 		},
@@ -130,7 +130,7 @@ var hazards = []hazard{
 		name: "power-loss", title: "Power loss", subject: "power losses of nodes", noun: "lock age", unit: outcome.UnitSeconds, lessIsWorse: true,
 		models: []string{"power-loss", "slow-disk", "full-disk"}, random: []string{"power-loss"},
 		limit:   func(c conditions) float64 { low, _, _ := lockAges(c, 0); return low },
-		assumed: func(conditions, float64) string { return "at any time" }, span: lockAges,
+		assumed: func(conditions, float64) string { return "any lock age" }, span: lockAges,
 		unfenced: []experiment{{verdict.MutualExclusion, afterSync(holdPastLease, false), powerLossPlan, powerLossEdge}},
 		fenced:   []experiment{{verdict.ResourceSafety, afterSync(holdToLease, true), powerLossPlan, nil}},
 		changes:  []changeFunc{syncAlways, raiseRestartDelay, useHardened},
@@ -189,12 +189,7 @@ func upTo(u outcome.BoundUnit) func(conditions, float64) string {
 	return func(_ conditions, limit float64) string { return "up to " + u.Format(limit) }
 }
 
-func backAfter(c conditions, _ float64) string {
-	if c.RestartDelay == 0 {
-		return "back at once"
-	}
-	return fmt.Sprintf("back after %v", c.RestartDelay)
-}
+func downtime(c conditions, _ float64) string { return fmt.Sprintf("downtime %v", c.RestartDelay) }
 
 // noFault returns the value that means no fault.
 func (h hazard) noFault() float64 {
