@@ -177,7 +177,11 @@ func newAssessmentRow(a *outcome.Assessment, r *outcome.HazardRow, columns []str
 	} else {
 		add(r.Assumed, "")
 		add(b.SafeText(), "")
-		add(b.BreakText(), runReport(b.Dir))
+		if v := r.CatalogViolations; len(v) > 0 && b.Verdict() != outcome.HazardAtRisk {
+			add("in the catalog, below", runReport(v[0].Dir))
+		} else {
+			add(b.BreakText(), runReport(b.Dir))
+		}
 		add(b.PredictionText(), "")
 	}
 	add(fencedText(r))
@@ -296,10 +300,7 @@ func PrintAssessment(w io.Writer, a *outcome.Assessment) {
 	fmt.Fprintln(w, display.Paint(w, cmp.Or(color, display.BadText), display.Wrap(display.Width(w)-1, 0, 0, a.Headline)))
 	display.PrintWrapped(w, 0, 0, v.Settings)
 	fmt.Fprintln(w)
-	v.printColumns(w, func(i int) bool { return i < len(assessmentColumns) })
-	if len(v.Alternatives) > 0 {
-		v.printColumns(w, func(i int) bool { return i >= len(assessmentColumns) })
-	}
+	v.printTable(w)
 	for _, r := range v.Rows {
 		text := r.Title + ": " + r.Advice
 		for i, c := range r.Changes {
@@ -313,23 +314,27 @@ func PrintAssessment(w io.Writer, a *outcome.Assessment) {
 			display.PrintWrapped(w, 0, 2, text)
 		}
 	}
+	for i := range v.Alternatives {
+		display.PrintWrapped(w, 0, 2, v.alternativeText(i))
+	}
 	for _, line := range v.remarks() {
 		display.PrintWrapped(w, 0, 2, line)
 	}
 }
 
-// printColumns prints a table of those chosen columns that have something to say.
-func (v assessmentView) printColumns(w io.Writer, isChosen func(i int) bool) {
+// printTable prints the columns that have something to say, without those of the alternatives.
+func (v assessmentView) printTable(w io.Writer) {
 	t := display.Table{{"hazard"}}
 	var shown []int
-	for i, name := range v.Columns {
+	for i, name := range assessmentColumns {
 		isEmpty := !slices.ContainsFunc(v.Rows, func(r assessmentRow) bool { return r.Cells[i].Text != "" })
-		if isChosen(i) && !isEmpty && (i != fencingColumn || v.anyFenced()) {
-			if i == fencingColumn {
-				name = strings.ReplaceAll(name, " ", "\n")
-			}
-			t[0], shown = append(t[0], name), append(shown, i)
+		if isEmpty || i == fencingColumn && !v.anyFenced() {
+			continue
 		}
+		if i == fencingColumn {
+			name = strings.ReplaceAll(name, " ", "\n")
+		}
+		t[0], shown = append(t[0], name), append(shown, i)
 	}
 	for _, r := range v.Rows {
 		cells := []string{string(r.Mark) + " " + r.Title}
@@ -351,6 +356,48 @@ func (v assessmentView) anyFenced() bool {
 	return slices.ContainsFunc(v.Hazards, func(r *outcome.HazardRow) bool { return r.Fenced != nil })
 }
 
+// alternativeText says which hazards break the lock with the i-th alternative settings.
+func (v assessmentView) alternativeText(i int) string {
+	var broken, open []string
+	for _, r := range v.Hazards {
+		switch {
+		case i >= len(r.Alternatives):
+		case r.Alternatives[i] == nil:
+			open = append(open, r.Title)
+		case r.Alternatives[i].Verdict() == outcome.HazardAtRisk:
+			broken = append(broken, r.Title)
+		case r.Alternatives[i].Verdict() != outcome.HazardSafe:
+			open = append(open, r.Title)
+		}
+	}
+	text := "With " + v.Alternatives[i] + ": safe from each hazard"
+	if len(broken) > 0 {
+		text = "With " + v.Alternatives[i] + ": at risk from " + display.List(broken)
+	}
+	if len(open) > 0 {
+		text += "; not decided: " + display.List(open)
+	}
+	return text + "."
+}
+
+// CombinedText says what all changes together achieve, or returns "".
+func (v assessmentView) CombinedText() string {
+	c := v.Combined
+	if c == nil {
+		return ""
+	}
+	text := "All together (" + c.Flags + "): "
+	switch {
+	case len(c.Remaining) > 0:
+		text += "still at risk from " + display.List(c.Remaining)
+	case c.Violated > 0:
+		text += fmt.Sprintf("safe from each hazard, but not from %s", display.Plural(c.Violated, "random combination"))
+	default:
+		text += "safe from each hazard and from random combinations"
+	}
+	return fmt.Sprintf("%s, in %s.", text, display.Plural(c.Runs, "run"))
+}
+
 // remarks are the sentences after the table.
 func (v assessmentView) remarks() (all []string) {
 	if v.Catalog != nil {
@@ -370,14 +417,24 @@ func (v assessmentView) remarks() (all []string) {
 		if r.Reason != "" && r.Bound != nil {
 			all = append(all, r.Title+" is inconclusive: "+r.Reason+".")
 		}
-		for _, v := range r.CatalogViolations {
-			all = append(all, r.Title+": also violated in the catalog by "+v.Text+".")
+		if len(r.CatalogViolations) > 0 {
+			var texts []string
+			for _, v := range r.CatalogViolations {
+				texts = append(texts, v.Text)
+			}
+			all = append(all, r.Title+", in the catalog: "+strings.Join(texts, "; ")+".")
 		}
+	}
+	if text := v.CombinedText(); text != "" {
+		all = append(all, text)
 	}
 	for _, d := range v.Disagreement {
 		all = append(all, "FINDING ABOUT LOCKPICK: measurement and prediction disagree: "+d+".")
 	}
-	return append(all, v.Notes...)
+	if !v.Named {
+		all = append(all, "The sizes are defaults. Name what can happen to you to count only that, as in --max-clock-jump 200ms --hazard power-loss.")
+	}
+	return append(append(all, v.Notes...), "Safe means that no run violated safety. Where smaller is worse, the size is a node's downtime or the lock's age at the power loss. (1 of 20): runs that violated safety, of those with this size.")
 }
 
 func (v assessmentView) markdown(w io.Writer) {
@@ -401,6 +458,16 @@ func (v assessmentView) markdown(w io.Writer) {
 	fmt.Fprintln(w)
 	for _, line := range v.remarks() {
 		fmt.Fprintf(w, "- %s\n", markdown(line))
+	}
+	for _, p := range v.RandomPlans {
+		if p.Dir != "" {
+			fmt.Fprintf(w, "- Counterexample of a random combination: %s\n", link(p.Command, runReport(p.Dir)))
+		}
+	}
+	if v.Catalog != nil {
+		for _, c := range slices.Concat(v.Catalog.Violations, v.Catalog.Outside) {
+			fmt.Fprintf(w, "- Violation in the catalog: %s\n", link(c.Text, runReport(c.Dir)))
+		}
 	}
 	fmt.Fprint(w, "\n## Predictions\n\n")
 	for _, s := range v.Sources {

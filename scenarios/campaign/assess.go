@@ -150,6 +150,9 @@ func (x *Assessor) assess(ctx context.Context) error {
 	c := x.conditions(x.Deployment)
 	all := map[string][]*measurement{}
 	for _, h := range hazards {
+		if h.name == "restart" && c.Persistence != scenario.PersistNone {
+			h.title = "Node restart" // with its data
+		}
 		row := &outcome.HazardRow{Name: h.name, Title: h.title, Verdict: outcome.HazardNotAssumed}
 		x.result.Hazards = append(x.result.Hazards, row)
 		if !x.Environment.Assumes(h.name) {
@@ -176,6 +179,17 @@ func (x *Assessor) assess(ctx context.Context) error {
 					return err
 				}
 			}
+		}
+	}
+	if x.result.NeedsChange() {
+		var assumed []hazard
+		for _, h := range hazards {
+			if len(all[h.name]) > 0 {
+				assumed = append(assumed, h)
+			}
+		}
+		if err := combineChanges(ctx, x, c, assumed); err != nil {
+			return err
 		}
 	}
 	if x.cutShort {
@@ -660,10 +674,15 @@ func (x *Assessor) randomPlans(ctx context.Context, c conditions, names []string
 				first, held.Cause = i, cause
 			}
 		case verdict.Undecided:
-			held.Undecided++
+			if held.Undecided++; held.Reason == "" {
+				held.Reason = o.Error
+				if j := o.JudgementOf(verdict.ResourceSafety); j != nil {
+					held.Reason = j.Because
+				}
+			}
 		}
 	}
-	if first >= 0 && x.simulated() {
+	if first >= 0 && x.simulated() && c.Deployment == x.Deployment {
 		err = x.storeRandomPlan(ctx, &held, selection, pick, x.FirstSeed+uint64(first), draw)
 	} else if first >= 0 {
 		held.Dir = x.relative(outcomes[first].Dir)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"lockpick/harness/scenario"
@@ -45,6 +46,92 @@ func (x *Assessor) findChanges(ctx context.Context, h hazard, c conditions, row 
 		}
 	}
 	return nil
+}
+
+// combineChanges makes the first change for each hazard, and tests all hazards and random combinations
+// of them with the result. If that is not enough, it adds what protects against most hazards.
+func combineChanges(ctx context.Context, x *Assessor, c conditions, assumed []hazard) error {
+	if !x.simulated() {
+		return nil
+	}
+	d := c.Deployment
+	for _, r := range x.result.Hazards {
+		if len(r.Changes) > 0 {
+			d = merge(c.Deployment, d, r.Changes[0].Deployment)
+		}
+	}
+	synced, fenced := d, d
+	synced.Persistence = scenario.PersistAlways
+	fenced.Persistence, fenced.Lock, fenced.Fence = scenario.PersistAlways, hardenedLock, true
+	for _, candidate := range []outcome.Deployment{d, synced, fenced} {
+		if candidate == c.Deployment || x.Base.Adapter != "" && candidate.Lock == hardenedLock {
+			continue
+		}
+		if x.late() {
+			return nil
+		}
+		x.setStatus("all changes together")
+		combined, err := testCombination(ctx, x, c, candidate, assumed)
+		if err != nil || x.cutShort {
+			return err
+		}
+		x.result.Combined = combined
+		if len(combined.Remaining) == 0 && combined.Violated == 0 {
+			break
+		}
+	}
+	return nil
+}
+
+// testCombination tests a deployment with all hazards.
+func testCombination(ctx context.Context, x *Assessor, c conditions, d outcome.Deployment, assumed []hazard) (*outcome.Combination, error) {
+	combined := &outcome.Combination{Flags: changedFlags(c.Deployment, d)}
+	c.Deployment = d
+	var names []string
+	for _, h := range assumed {
+		result, n, err := changeSearch{x, h, c, nil}.verify(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		if combined.Runs += n; result != outcome.HazardSafe {
+			combined.Remaining = append(combined.Remaining, h.title)
+		}
+		names = append(names, h.name)
+	}
+	random, err := x.randomPlans(ctx, c, names, true)
+	combined.Runs, combined.Violated = combined.Runs+random.Runs, random.Violated
+	return combined, err
+}
+
+// merge applies the difference between two deployments to a third. Of two values of a setting, the
+// larger one counts.
+func merge(base, d, changed outcome.Deployment) outcome.Deployment {
+	if changed.Lock != base.Lock {
+		d.Lock = changed.Lock
+	}
+	if changed.Persistence != base.Persistence {
+		d.Persistence = changed.Persistence
+	}
+	d.TTL, d.Drift, d.RestartDelay = max(d.TTL, changed.TTL), max(d.Drift, changed.Drift), max(d.RestartDelay, changed.RestartDelay)
+	d.Fence = d.Fence || changed.Fence
+	return d
+}
+
+// changedFlags returns the flags that make the difference between two deployments.
+func changedFlags(base, d outcome.Deployment) string {
+	var flags []string
+	add := func(changed bool, text string) {
+		if changed {
+			flags = append(flags, text)
+		}
+	}
+	add(d.Lock != base.Lock, "--lock "+d.Lock)
+	add(d.Fence != base.Fence, "--fence")
+	add(d.TTL != base.TTL, "--ttl "+d.TTL.String())
+	add(d.Drift != base.Drift, "--drift "+outcome.FormatPercent(100*d.Drift))
+	add(d.Persistence != base.Persistence, "--persistence "+d.Persistence)
+	add(d.RestartDelay != base.RestartDelay, "--restart-delay "+d.RestartDelay.String())
+	return strings.Join(flags, " ")
 }
 
 // verify tests a hazard with other settings: at its limit, and in the scenarios of the catalog that
@@ -89,7 +176,7 @@ func (s changeSearch) verifyChange(ctx context.Context, d outcome.Deployment, te
 	if err != nil || result != outcome.HazardSafe {
 		return nil, err
 	}
-	return &outcome.Change{Text: text, Flags: flags, Runs: runs}, nil
+	return &outcome.Change{Text: text, Flags: flags, Runs: runs, Deployment: d}, nil
 }
 
 func addFence(ctx context.Context, s changeSearch) (*outcome.Change, error) {
@@ -107,16 +194,18 @@ func syncAlways(ctx context.Context, s changeSearch) (*outcome.Change, error) {
 	return s.verifyChange(ctx, d, "appendfsync always", "--persistence always")
 }
 
+// hardenedLock is the kind of the lock recommended by package redlock.
+const hardenedLock = "hardened"
+
 // useHardened suggests the lock recommended by package redlock, with fencing tokens, if no setting of
 // the present lock helps.
 func useHardened(ctx context.Context, s changeSearch) (*outcome.Change, error) {
-	const hardened = "hardened"
-	if len(s.row.Changes) > 0 || s.kind() == hardened && s.Fence || s.x.Base.Adapter != "" {
+	if len(s.row.Changes) > 0 || s.kind() == hardenedLock && s.Fence || s.x.Base.Adapter != "" {
 		return nil, nil
 	}
 	d := s.Deployment
-	d.Lock, d.Fence = hardened, true
-	return s.verifyChange(ctx, d, "another lock: redlock's recommended configuration, with fencing tokens", "--lock hardened --fence")
+	d.Lock, d.Fence = hardenedLock, true
+	return s.verifyChange(ctx, d, "another lock: package redlock's recommended one (hardened), with fencing tokens", "--lock hardened --fence")
 }
 
 // knob is a setting with a size.
@@ -207,7 +296,9 @@ func (s changeSearch) raise(ctx context.Context, k knob) (*outcome.Change, error
 			return nil, err
 		}
 		if ok && !halfSafe && v <= k.max {
-			return &outcome.Change{Text: k.text + k.format(v), Flags: k.flag + k.format(v), Runs: numRuns, Insufficient: k.format(half)}, nil
+			d := s.Deployment
+			k.set(&d, v)
+			return &outcome.Change{Text: k.text + k.format(v), Flags: k.flag + k.format(v), Runs: numRuns, Insufficient: k.format(half), Deployment: d}, nil
 		}
 	}
 	return nil, nil

@@ -149,7 +149,7 @@ var hazards = []hazard{
 		advice:  "fencing tokens, with any lock that issues them",
 	},
 	{
-		name: "lost-reply", title: "Lost reply", subject: "lost replies of nodes that set the lock", noun: "nodes", unit: outcome.UnitNodes,
+		name: "lost-reply", title: "Lost reply", subject: "lost replies", noun: "nodes", unit: outcome.UnitNodes,
 		models: []string{"drop", "lose"}, random: []string{"drop", "lose"},
 		limit: func(c conditions) float64 { return float64(c.Nodes) }, assumed: func(conditions, float64) string { return "any number" }, span: nodeCounts,
 		unfenced: []experiment{{verdict.MutualExclusion, competing(false), loseReplyPlan, neverBreaks}},
@@ -597,7 +597,8 @@ expect: {mutual-exclusion: any, resource-safety: any, vacuous: allowed}
 // largest jump, however often it jumps.
 func (c conditions) confine(plan nemesis.Plan) nemesis.Plan {
 	plan = slices.Clone(plan)
-	offsets := map[string]time.Duration{}
+	offsets, upAt := map[string]time.Duration{}, map[string]time.Duration{}
+	impossible := make([]bool, len(plan)) // failures of nodes that may still be down
 	limitDuration := func(d *time.Duration, limit time.Duration) *time.Duration {
 		if d == nil || *d <= limit {
 			return d
@@ -620,8 +621,15 @@ func (c conditions) confine(plan nemesis.Plan) nemesis.Plan {
 		case "clock-rate":
 			f.Rate = 1 + min(math.Abs(f.Rate-1), c.ClockDrift)
 		case "kill", "power-loss":
-			delay := max(c.RestartDelay, time.Millisecond)
-			f.For, f.Timer = &delay, nil
+			delay, node, at := max(c.RestartDelay, time.Millisecond), strings.Join(f.Targets, " "), plan[i].When.At
+			isLengthened := f.For == nil || *f.For < delay // later failures were drawn for a shorter downtime
+			impossible[i] = at == nil && isLengthened || at != nil && *at < upAt[node]
+			if f.For, f.Timer = &delay, nil; !impossible[i] && at != nil {
+				upAt[node] = *at + delay + c.TTL/4
+			}
+		case "failover":
+			at := plan[i].When.At
+			impossible[i] = at != nil && *at < upAt[strings.Join(f.Targets, " ")]
 		case "delay":
 			f.Delay.Max = min(f.Delay.Max, c.Delay)
 			f.Delay.Min = min(f.Delay.Min, f.Delay.Max)
@@ -629,10 +637,14 @@ func (c conditions) confine(plan nemesis.Plan) nemesis.Plan {
 			f.For = limitDuration(f.For, c.Delay)
 		}
 	}
-	return slices.DeleteFunc(plan, func(st nemesis.Step) bool {
+	var confined nemesis.Plan
+	for i, st := range plan {
 		f := st.Fault
-		return f.Kind == "clock-jump" && f.By == 0 || f.Kind == "clock-rate" && f.Rate == 1
-	})
+		if !impossible[i] && !(f.Kind == "clock-jump" && f.By == 0) && !(f.Kind == "clock-rate" && f.Rate == 1) {
+			confined = append(confined, st)
+		}
+	}
+	return confined
 }
 
 // within reports whether every fault in a scenario's plan stays within the environment.

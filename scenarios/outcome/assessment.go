@@ -51,6 +51,7 @@ type Assessment struct {
 	Alternatives []string          `json:"alternatives,omitempty"` // settings of the additional columns, as in ttl=30s
 	Catalog      *CatalogSummary   `json:"catalog,omitempty"`      // nil if the catalog was not run
 	RandomPlans  []RandomPlansHeld `json:"randomPlans,omitempty"`
+	Combined     *Combination      `json:"combined,omitempty"`      // nil if nothing needs to change, or if it was not tested
 	Disagreement []string          `json:"disagreements,omitempty"` // bounds that contradict the prediction
 	Notes        []string          `json:"notes,omitempty"`         // what was left out, and why
 	FirstSeed    uint64            `json:"seed"`
@@ -101,9 +102,19 @@ type Change struct {
 	Text  string `json:"text"`
 	Flags string `json:"flags"` // flags to change or add
 	Runs  int    `json:"runs"`  // runs that verified it
+	// Deployment is the deployment with the change.
+	Deployment Deployment `json:"deployment"`
 	// Insufficient is the value halfway between the present and the suggested one, with which the
 	// hazard still broke the lock. It is "" for a change that has no half.
 	Insufficient string `json:"insufficient,omitempty"`
+}
+
+// Combination is what all changes together achieve.
+type Combination struct {
+	Flags     string   `json:"flags"`               // flags to change or add
+	Remaining []string `json:"remaining,omitempty"` // hazards that still break the lock, by title
+	Violated  int      `json:"violated,omitempty"`  // random combinations of hazards that still do
+	Runs      int      `json:"runs"`
 }
 
 // CatalogSummary counts the runs of the catalog with the settings under test.
@@ -127,6 +138,7 @@ type RandomPlansHeld struct {
 	Runs      int    `json:"runs"`
 	Violated  int    `json:"violated"`
 	Undecided int    `json:"undecided,omitempty"`
+	Reason    string `json:"reason,omitempty"`  // why the first of these was undecided
 	Cause     string `json:"cause,omitempty"`   // of the first violation
 	Command   string `json:"command,omitempty"` // repeats it
 	Dir       string `json:"dir,omitempty"`     // its run directory, relative to the assessment's
@@ -346,7 +358,7 @@ func (b *Bound) Answer() string {
 	case b.FirstUnsafe == nil && b.LessIsWorse:
 		return fmt.Sprintf("%s survives %s at every %s tested, from %s", what, b.Subject, b.Noun, b.Unit.Format(b.Points[len(b.Points)-1].Value))
 	case b.FirstUnsafe == nil:
-		return fmt.Sprintf("%s survives %s of up to %s, the largest tested", what, b.Subject, b.Unit.Format(*b.LastSafe))
+		return fmt.Sprintf("%s survives %s of up to at least %s", what, b.Subject, b.Unit.Format(*b.LastSafe))
 	case b.LastSafe == nil:
 		return fmt.Sprintf("%s survives no %s", what, b.Subject)
 	case b.LessIsWorse:
@@ -380,6 +392,16 @@ func (a *Assessment) Row(name string) *HazardRow {
 	return nil
 }
 
+// NeedsChange reports whether a hazard, or several at once, break the lock.
+func (a *Assessment) NeedsChange() bool {
+	return slices.ContainsFunc(a.Hazards, func(r *HazardRow) bool { return r.Verdict == HazardAtRisk }) || a.combinationsBreak()
+}
+
+// combinationsBreak reports whether random combinations of the assumed hazards break the lock.
+func (a *Assessment) combinationsBreak() bool {
+	return slices.ContainsFunc(a.RandomPlans, func(p RandomPlansHeld) bool { return p.Inside && p.Violated > 0 })
+}
+
 // Conclude sets Headline and Code from the results.
 func (a *Assessment) Conclude() {
 	count := map[string]int{}
@@ -393,15 +415,14 @@ func (a *Assessment) Conclude() {
 	case !a.Named:
 		what = fmt.Sprintf("%d hazards", assumed)
 	case assumed == 1:
-		what = "the only hazard you said can happen"
+		what = "the one hazard you said can happen"
 	}
-	combined := slices.ContainsFunc(a.RandomPlans, func(p RandomPlansHeld) bool { return p.Inside && p.Violated > 0 })
 	switch {
 	case count[HazardAtRisk] > 0 && assumed == 1:
 		a.Code, a.Headline = ExitUnexpected, "With these settings your data is at risk from "+what+"."
 	case count[HazardAtRisk] > 0:
 		a.Code, a.Headline = ExitUnexpected, fmt.Sprintf("With these settings your data is at risk from %d of %s.", count[HazardAtRisk], what)
-	case combined:
+	case a.combinationsBreak():
 		a.Code, a.Headline = ExitUnexpected, fmt.Sprintf("With these settings no single one of %s puts your data at risk, but several at once do.", what)
 	case open > 0:
 		a.Code, a.Headline = ExitUndecided, fmt.Sprintf("No violation found, but %d of %s could not be decided.", open, what)

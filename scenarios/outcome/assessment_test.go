@@ -94,9 +94,9 @@ func TestConclusions(t *testing.T) {
 		{[]string{HazardSafe, HazardSafe}, true, outside, ExitOK, "none of the 2 hazards you said can happen"},
 		{[]string{HazardAtRisk, HazardSafe, HazardNotAssumed}, true, nil, ExitUnexpected, "at risk from 1 of the 2 hazards you said can happen."},
 		{[]string{HazardAtRisk, HazardNotTested}, false, nil, ExitUnexpected, "at risk from 1 of 2 hazards; 1 could not be decided."},
-		{[]string{HazardAtRisk, HazardNotAssumed}, true, nil, ExitUnexpected, "at risk from the only hazard"},
+		{[]string{HazardAtRisk, HazardNotAssumed}, true, nil, ExitUnexpected, "at risk from the one hazard"},
 		{[]string{HazardSafe, HazardInconclusive}, false, nil, ExitUndecided, "1 of 2 hazards could not be decided"},
-		{[]string{HazardNotTested, HazardNotAssumed}, true, nil, ExitUndecided, "the only hazard you said can happen could not be decided"},
+		{[]string{HazardNotTested, HazardNotAssumed}, true, nil, ExitUndecided, "the one hazard you said can happen could not be decided"},
 		{[]string{HazardSafe, HazardSafe}, false, combined, ExitUnexpected, "several at once"},
 		{[]string{HazardSafe, HazardNotTested}, false, combined, ExitUnexpected, "several at once do; 1 could not be decided"},
 	} {
