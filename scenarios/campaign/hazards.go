@@ -117,10 +117,7 @@ var hazards = []hazard{
 	{
 		name: "restart", title: "Restart without data", subject: "crashes of nodes", noun: "downtime", unit: outcome.UnitSeconds, lessIsWorse: true,
 		models: []string{"kill", "shutdown"}, random: []string{"kill-node"},
-		limit: func(c conditions) float64 { return c.RestartDelay.Seconds() }, assumed: downtime,
-		span: func(c conditions, limit float64) (float64, float64, float64) {
-			return 0, max(1.2*c.ttl(), limit), c.resolution()
-		},
+		limit: conditions.downtime, assumed: restartDelay, span: downtimes,
 		unfenced: []experiment{{verdict.MutualExclusion, contested(holdPastLease, false), restartPlan, restartEdge}},
 		fenced:   []experiment{{verdict.ResourceSafety, contested(holdToLease, true), restartPlan, nil}},
 		changes:  []changeFunc{syncAlways, raiseRestartDelay, useHardened},
@@ -189,7 +186,7 @@ func upTo(u outcome.BoundUnit) func(conditions, float64) string {
 	return func(_ conditions, limit float64) string { return "up to " + u.Format(limit) }
 }
 
-func downtime(c conditions, _ float64) string { return fmt.Sprintf("downtime %v", c.RestartDelay) }
+func restartDelay(c conditions, _ float64) string { return fmt.Sprintf("downtime %v", c.RestartDelay) }
 
 // noFault returns the value that means no fault.
 func (h hazard) noFault() float64 {
@@ -282,10 +279,20 @@ func partitionLengths(c conditions, _ float64) (low, high, step float64) {
 	return 0, 2 * c.ttl(), c.resolution()
 }
 
+// downtime returns the restart delay in seconds. A node that is down for longer than every lease
+// makes no difference, except that the other client tries in vain for longer.
+func (c conditions) downtime() float64 { return min(c.RestartDelay.Seconds(), c.longestDowntime()) }
+
+func (c conditions) longestDowntime() float64 { return c.ttl() + min(0.2*c.ttl(), 2) }
+
+func downtimes(c conditions, _ float64) (low, high, step float64) {
+	return 0, c.longestDowntime(), c.resolution()
+}
+
 // lockAges returns how old the lock may be when the power fails. A disk that syncs once a second
-// loses nothing older.
+// loses nothing older, and if the node is back after the lease, the age makes no difference.
 func lockAges(c conditions, _ float64) (low, high, step float64) {
-	high = c.lease()
+	high = min(c.lease(), max(c.lease()-c.downtime()+1, 0.1*c.lease()))
 	if c.Persistence == scenario.PersistAlways || c.Persistence == "everysec" {
 		high = min(3, 0.8*high)
 	}
@@ -370,7 +377,7 @@ func competing(fence bool) func(conditions) string {
 
 // holdPastLease makes the first client work until after its lease ends. holdToLease makes it write
 // just before that, and holdNone at once.
-func holdPastLease(c conditions) string { return formatDuration(c.ttl() + 1) }
+func holdPastLease(c conditions) string { return formatDuration(c.ttl() + min(1, 0.25*c.ttl())) }
 func holdToLease(c conditions) string   { return formatDuration(c.lease() - 20*c.OneWay.Max.Seconds()) }
 func holdNone(conditions) string        { return "0s" }
 
@@ -433,7 +440,7 @@ func failoverPlan(c conditions, v float64) (steps string) {
 // much in a crash.
 func powerLossPlan(c conditions, v float64) string {
 	at := func(age float64) string { return "client: c1, event: acquired, after: " + formatDuration(age) }
-	duration := fmt.Sprintf("for: %v", max(c.RestartDelay, outage))
+	duration := "for: " + formatDuration(max(c.downtime(), outage.Seconds()))
 	if c.Persistence == scenario.PersistNone {
 		return planStep(at(v), "kind: kill, targets: [shared], "+duration)
 	}
@@ -579,16 +586,16 @@ func (c conditions) randomScenario(names []string, known scenario.KnownNames) (s
 	text := fmt.Sprintf(`name: assess-random
 claim: The lock survives several hazards at once.
 topology: {nodes: %d, %s%s}
-lock: {kind: redlock, ttl: %v, drift: %g%%, timeout: %v, retry: 50ms..250ms, fence: %t}
+lock: {kind: redlock, ttl: %v, drift: %g%%, timeout: %v, retry: %s..%s, fence: %t}
 clients:
   c1: {start: 500ms}
   c2: {start: 500ms}
   c3: {start: 500ms}
-workload: {kind: read-modify-write, keys: 1, fence: %s, think: 10ms..200ms, hold: %s..%s, for: %s}
+workload: {kind: read-modify-write, keys: 1, fence: %s, think: %s..%s, hold: %s..%s, for: %s}
 limit: %s
 plan: {random: {faults: [%s], every: %s..%s, lasts: 10ms..%s, safety: 60%%}}
 expect: {mutual-exclusion: any, resource-safety: any, vacuous: allowed}
-`, c.Nodes, c.persistence(), replicas, c.TTL, 100*c.Drift, nodeTimeout, c.Fence, fence, part(0.02), part(0.5), part(8), part(10),
+`, c.Nodes, c.persistence(), replicas, c.TTL, 100*c.Drift, nodeTimeout, part(0.005), part(0.025), c.Fence, fence, part(0.001), part(0.02), part(0.02), part(0.5), part(8), part(10),
 		strings.Join(faults, ", "), part(0.2), part(2), part(2))
 	return parseOne("assess-random", text, known)
 }
