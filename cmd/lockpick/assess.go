@@ -352,8 +352,8 @@ func (a *app) assess(ctx context.Context, f *assessFlags, fs *pflag.FlagSet) err
 	if err := checkDeployment(&f.Deployment, "settings"); err != nil {
 		return err
 	}
-	if nodes != f.Nodes && fs.Changed("nodes") {
-		fmt.Fprintf(a.errOut, "--nodes %d has no effect: this lock uses one node\n", nodes)
+	if fs.Changed("nodes") {
+		warnIfNodesUnused(a.errOut, nodes, f.Nodes)
 	}
 	alternatives, err := f.alternatives()
 	if err != nil {

@@ -102,7 +102,7 @@ func scorecardCmd(a *app) *cobra.Command {
 	fs.StringVar(&f.tryBackend, "try", "", "try each violation again on this backend")
 	fs.Uint64Var(&f.seed, "seed", 1, "random seed")
 	fs.IntVar(&f.seeds, "seeds", outcome.MinSeeds, "number of random plans of each type, starting with --seed; 0 for none")
-	fs.IntVar(&f.nodes, "nodes", 0, "number of nodes for scenarios that have several (default: their own); skips those that\nmake no sense with it")
+	addNodesFlag(c, &f.nodes)
 	fs.StringArrayVar(&f.settings, "set", nil, "override a setting in all scenarios, as in lock.ttl=5s")
 	fs.Float64Var(&f.scale, "scale", 0, "factor for all durations on real backends (default 0.1, or the scenario's own)")
 	addStoreFlag(c, &f.store, "the scorecards")

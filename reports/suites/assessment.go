@@ -259,8 +259,8 @@ func axisUnit(u outcome.BoundUnit) string {
 	return ""
 }
 
-// ChangeText describes a suggested change, with the flags that make it.
-func ChangeText(c outcome.Change) string {
+// changeText describes a suggested change, with the flags that make it.
+func changeText(c outcome.Change) string {
 	text := fmt.Sprintf("%s (%s; verified by %s", c.Text, c.Flags, display.Plural(c.Runs, "run"))
 	if c.Insufficient != "" {
 		text += "; " + c.Insufficient + " is not enough"
@@ -268,8 +268,8 @@ func ChangeText(c outcome.Change) string {
 	return text + ")"
 }
 
-// RandomText counts the violations in runs with random plans.
-func RandomText(p outcome.RandomPlansHeld) string {
+// randomText counts the violations in runs with random plans.
+func randomText(p outcome.RandomRuns) string {
 	where := "within what you expect"
 	if !p.Inside {
 		where = "without limits"
@@ -284,8 +284,8 @@ func RandomText(p outcome.RandomPlansHeld) string {
 	return text
 }
 
-// CatalogText describes the runs of the catalog.
-func CatalogText(c *outcome.CatalogSummary) string {
+// catalogText describes the runs of the catalog.
+func catalogText(c *outcome.CatalogSummary) string {
 	text := fmt.Sprintf("Catalog with these settings: %s, %d skipped", display.Plural(c.Runs, "run"), c.Skipped)
 	if c.Inconclusive > 0 {
 		text += fmt.Sprintf(", %d inconclusive", c.Inconclusive)
@@ -401,7 +401,7 @@ func (v assessmentView) CombinedText() string {
 // remarks are the sentences after the table.
 func (v assessmentView) remarks() (all []string) {
 	if v.Catalog != nil {
-		all = append(all, CatalogText(v.Catalog))
+		all = append(all, catalogText(v.Catalog))
 	}
 	if len(v.RandomPlans) > 0 {
 		text := "Random combinations of hazards: safety violated in "
@@ -409,7 +409,7 @@ func (v assessmentView) remarks() (all []string) {
 			if i > 0 {
 				text += ", and in "
 			}
-			text += RandomText(p)
+			text += randomText(p)
 		}
 		all = append(all, text+".")
 	}
@@ -451,7 +451,7 @@ func (v assessmentView) markdown(w io.Writer) {
 			if i > 0 {
 				change += "; or "
 			}
-			change += markdown(ChangeText(c))
+			change += markdown(changeText(c))
 		}
 		fmt.Fprintf(w, "| %s | %s |\n", strings.Join(cells, " | "), change)
 	}

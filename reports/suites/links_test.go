@@ -113,7 +113,7 @@ func TestRunLinksToItsAssessment(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a := &outcome.Assessment{RandomPlans: []outcome.RandomPlansHeld{{Dir: "../../pause/20260102T030405.000Z-sim-1"}}}
+	a := &outcome.Assessment{RandomPlans: []outcome.RandomRuns{{Dir: "../../pause/20260102T030405.000Z-sim-1"}}}
 	if err := WriteAssessment(folder, a); err != nil {
 		t.Fatal(err)
 	}

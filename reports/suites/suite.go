@@ -287,8 +287,8 @@ var filterScript template.JS
 
 var templateFuncs = template.FuncMap{
 	"text":        sanitize,
-	"randomText":  RandomText,
-	"catalogText": CatalogText,
+	"randomText":  randomText,
+	"catalogText": catalogText,
 	"report":      runReport,
 	"state":       outcome.StateText,
 	"filter":      func() template.JS { return filterScript },

@@ -172,7 +172,10 @@ func (x *Assessor) assess(ctx context.Context) error {
 	if err := x.runRandomPlans(ctx, c); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context, hazard, conditions, *outcome.HazardRow, []*measurement) error{x.findChanges, x.refineRow, x.measureFenced, x.compare} {
+	changes := func(ctx context.Context, h hazard, c conditions, row *outcome.HazardRow, _ []*measurement) error {
+		return findChanges(ctx, x, h, c, row)
+	}
+	for _, step := range []func(context.Context, hazard, conditions, *outcome.HazardRow, []*measurement) error{changes, x.refineRow, x.measureFenced, x.compare} {
 		for _, h := range hazards {
 			if row := x.result.Row(h.name); len(all[h.name]) > 0 {
 				if err := step(ctx, h, c, row, all[h.name]); err != nil {
@@ -451,21 +454,26 @@ func (x *Assessor) storeCounterexample(ctx context.Context, name string, all []*
 	if m.Fence {
 		name += "-fenced"
 	}
-	file := filepath.Join(x.folder, name+".yaml")
-	text, err := scenario.Write(pick.Scenario, "", x.Known)
+	b.File = name + ".yaml"
+	b.Command, b.Dir, err = x.storeRun(ctx, pick.Scenario, p.Seed, b.File)
+	return err
+}
+
+// storeRun writes a scenario to a file in the assessment's folder, runs it and stores the run. It
+// returns the command that repeats the run, and its directory.
+func (x *Assessor) storeRun(ctx context.Context, s scenario.Scenario, seed uint64, file string) (command, dir string, err error) {
+	text, err := scenario.Write(s, "", x.Known)
 	if err == nil {
-		err = files.WriteIn(x.folder, name+".yaml", text)
+		err = files.WriteIn(x.folder, file, text)
 	}
 	if err != nil {
-		return withKind(storeFailed, err)
+		return "", "", withKind(storeFailed, err)
 	}
-	b.File, b.Command = name+".yaml", fmt.Sprintf("lockpick run %s --seed %d", display.ShellQuote(file), p.Seed)
-	for _, o := range x.doJobs(ctx, 1, func(int) Job {
-		return Job{Scenario: pick.Scenario, Seed: p.Seed, Backend: simulation, Store: x.Store, Keep: KeepAll, Version: x.Runner.Version, Command: b.Command}
-	}) {
-		b.Dir = x.relative(o.Dir)
-	}
-	return ctx.Err()
+	command = fmt.Sprintf("lockpick run %s --seed %d", display.ShellQuote(filepath.Join(x.folder, file)), seed)
+	o := x.doJobs(ctx, 1, func(int) Job {
+		return Job{Scenario: s, Seed: seed, Backend: simulation, Store: x.Store, Keep: KeepAll, Version: x.Runner.Version, Command: command}
+	})[0]
+	return command, x.relative(o.Dir), ctx.Err()
 }
 
 // relative returns a run directory relative to the assessment's folder, or "".
@@ -489,18 +497,11 @@ func (x *Assessor) measureFenced(ctx context.Context, h hazard, c conditions, ro
 	}
 	c.Fence = true
 	x.setStatus(h.title + " with fencing")
-	fenced := &outcome.HazardRow{Name: h.name}
-	all, err := x.testLimit(ctx, h, c, fenced)
+	fenced, all, err := x.measureRoughly(ctx, h, c)
 	if err != nil || len(all) == 0 {
 		row.NotFenced = cmp.Or(fenced.Reason, "not measured")
 		return err
 	}
-	for _, m := range all {
-		if err := x.refine(ctx, m, rough); err != nil {
-			return err
-		}
-	}
-	x.decide(fenced, all)
 	row.Fenced = fenced.Bound
 	return x.storeCounterexample(ctx, h.name, all, fenced.Bound)
 }
@@ -509,22 +510,28 @@ func (x *Assessor) measureFenced(ctx context.Context, h hazard, c conditions, ro
 func (x *Assessor) compare(ctx context.Context, h hazard, _ conditions, row *outcome.HazardRow, _ []*measurement) error {
 	for _, a := range x.Alternatives {
 		x.setStatus(h.title + " with " + a.Label)
-		other := &outcome.HazardRow{Name: h.name}
-		all, err := x.testLimit(ctx, h, x.conditions(a.Deployment), other)
+		other, _, err := x.measureRoughly(ctx, h, x.conditions(a.Deployment))
 		if err != nil {
 			return err
-		}
-		for _, m := range all {
-			if err := x.refine(ctx, m, rough); err != nil {
-				return err
-			}
-		}
-		if len(all) > 0 {
-			x.decide(other, all)
 		}
 		row.Alternatives = append(row.Alternatives, other.Bound)
 	}
 	return nil
+}
+
+// measureRoughly tests a hazard at its limit and finds its approximate bound.
+func (x *Assessor) measureRoughly(ctx context.Context, h hazard, c conditions) (*outcome.HazardRow, []*measurement, error) {
+	row := &outcome.HazardRow{Name: h.name}
+	all, err := x.testLimit(ctx, h, c, row)
+	for _, m := range all {
+		if err := x.refine(ctx, m, rough); err != nil {
+			return row, nil, err
+		}
+	}
+	if len(all) > 0 {
+		x.decide(row, all)
+	}
+	return row, all, err
 }
 
 // catalogRuns are the runs of the catalog with the settings under test.
@@ -625,32 +632,34 @@ func (x *Assessor) runRandomPlans(ctx context.Context, c conditions) error {
 		if len(names) == 0 || x.late() {
 			continue
 		}
-		held, err := x.randomPlans(ctx, c, names, inside)
+		runs, err := x.randomPlans(ctx, c, names, inside)
 		if _, ok := errors.AsType[notApplicable](err); ok {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		x.result.RandomPlans = append(x.result.RandomPlans, held)
+		x.result.RandomPlans = append(x.result.RandomPlans, runs)
 	}
 	return nil
 }
 
-func (x *Assessor) randomPlans(ctx context.Context, c conditions, names []string, inside bool) (held outcome.RandomPlansHeld, err error) {
-	held = outcome.RandomPlansHeld{Inside: inside, Runs: randomSeeds}
+// randomPlans runs random plans that combine hazards. It stores a violation unless the deployment is a
+// suggested one.
+func (x *Assessor) randomPlans(ctx context.Context, c conditions, names []string, inside bool) (runs outcome.RandomRuns, err error) {
+	runs = outcome.RandomRuns{Inside: inside, Runs: randomSeeds}
 	if !x.simulated() {
-		held.Runs = realRandomSeeds
+		runs.Runs = realRandomSeeds
 	}
 	s, err := c.randomScenario(names, x.Known)
 	if err != nil {
-		return held, withKind(NotMeasurable, err)
+		return runs, withKind(NotMeasurable, err)
 	}
 	selection, pick, err := x.prepare(s, c.Lock)
 	if err != nil {
-		return held, err
+		return runs, err
 	}
-	var scale = 1.0
+	scale := 1.0
 	if !x.simulated() {
 		scale = x.result.Scale
 	}
@@ -662,7 +671,7 @@ func (x *Assessor) randomPlans(ctx context.Context, c conditions, names []string
 		}
 	}
 	first := -1
-	outcomes := x.do(ctx, selection, pick, held.Runs, draw)
+	outcomes := x.do(ctx, selection, pick, runs.Runs, draw)
 	for i, o := range outcomes {
 		safety, cause := propertyOutcome(verdict.ResourceSafety, o)
 		if got, why := propertyOutcome(verdict.MutualExclusion, o); got == verdict.Violated && !c.Fence {
@@ -670,48 +679,32 @@ func (x *Assessor) randomPlans(ctx context.Context, c conditions, names []string
 		}
 		switch safety {
 		case verdict.Violated:
-			if held.Violated++; first < 0 {
-				first, held.Cause = i, cause
+			if runs.Violated++; first < 0 {
+				first, runs.Cause = i, cause
 			}
 		case verdict.Undecided:
-			if held.Undecided++; held.Reason == "" {
-				held.Reason = o.Error
+			if runs.Undecided++; runs.Reason == "" {
+				runs.Reason = o.Error
 				if j := o.JudgementOf(verdict.ResourceSafety); j != nil {
-					held.Reason = j.Because
+					runs.Reason = j.Because
 				}
 			}
 		}
 	}
-	if first >= 0 && x.simulated() && c.Deployment == x.Deployment {
-		err = x.storeRandomPlan(ctx, &held, selection, pick, x.FirstSeed+uint64(first), draw)
-	} else if first >= 0 {
-		held.Dir = x.relative(outcomes[first].Dir)
+	switch {
+	case first < 0 || c.Deployment != x.Deployment: // nothing to show, or only a suggestion
+	case !x.simulated():
+		runs.Dir = x.relative(outcomes[first].Dir)
+	default:
+		file := "random-outside.yaml"
+		if inside {
+			file = "random-inside.yaml"
+		}
+		j := Job{Scenario: pick.Scenario, Seed: x.FirstSeed + uint64(first)}
+		draw(&j)
+		runs.Command, runs.Dir, err = x.storeRun(ctx, j.Scenario, j.Seed, file)
 	}
-	return held, cmp.Or(ctx.Err(), err)
-}
-
-// storeRandomPlan stores the plan of a violation as a scenario file, and runs it.
-func (x *Assessor) storeRandomPlan(ctx context.Context, held *outcome.RandomPlansHeld, selection *Selection, p Pick, seed uint64, draw func(*Job)) error {
-	name := "random-outside.yaml"
-	if held.Inside {
-		name = "random-inside.yaml"
-	}
-	j := x.Runner.job(selection, p, seed, x.Store, KeepAll)
-	j.Comparison = nil
-	draw(&j)
-	text, err := scenario.Write(j.Scenario, "", x.Known)
-	if err == nil {
-		err = files.WriteIn(x.folder, name, text)
-	}
-	if err != nil {
-		return withKind(storeFailed, err)
-	}
-	j.Command = fmt.Sprintf("lockpick run %s --seed %d", display.ShellQuote(filepath.Join(x.folder, name)), seed)
-	held.Command = j.Command
-	for _, o := range x.doJobs(ctx, 1, func(int) Job { return j }) {
-		held.Dir = x.relative(o.Dir)
-	}
-	return nil
+	return runs, cmp.Or(ctx.Err(), err)
 }
 
 // scaled returns the conditions with all durations of the environment multiplied by a factor.

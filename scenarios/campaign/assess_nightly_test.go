@@ -36,7 +36,7 @@ func TestBounds(t *testing.T) {
 		x := newAssessor(t, d, seeds)
 		for _, h := range hazards {
 			for _, e := range h.experiments(d.Fence) {
-				t.Run(fmt.Sprintf("%s %s/%s/%s", d.Lock, d.Flags(), h.name, e.property), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/%s/%s", changedFlags(outcome.Deployment{}, d), h.name, e.property), func(t *testing.T) {
 					if b := measureBound(t, x, h, e); b.Disagrees() != "" || b.Verdict() == outcome.HazardInconclusive {
 						t.Errorf("%s; %+v", b.Disagrees(), b)
 					}

@@ -206,9 +206,9 @@ func TestSuggestedValuesAreSufficientAndNecessary(t *testing.T) {
 		c := x.conditions(d)
 		row := &outcome.HazardRow{Name: name}
 		x.result = &outcome.Assessment{Hazards: []*outcome.HazardRow{row}}
-		all, err := x.testLimit(t.Context(), h, c, row)
+		_, err := x.testLimit(t.Context(), h, c, row)
 		if err == nil {
-			err = x.findChanges(t.Context(), h, c, row, all)
+			err = findChanges(t.Context(), x, h, c, row)
 		}
 		if err != nil || row.Verdict != outcome.HazardAtRisk || len(row.Changes) == 0 {
 			t.Fatalf("%s: %s with changes %v (%v)", name, row.Verdict, row.Changes, err)

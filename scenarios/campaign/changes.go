@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -27,7 +28,7 @@ type changeSearch struct {
 const maxChanges = 2
 
 // findChanges searches for changes that make a hazard harmless.
-func (x *Assessor) findChanges(ctx context.Context, h hazard, c conditions, row *outcome.HazardRow, _ []*measurement) error {
+func findChanges(ctx context.Context, x *Assessor, h hazard, c conditions, row *outcome.HazardRow) error {
 	if row.Verdict != outcome.HazardAtRisk {
 		return nil
 	}
@@ -99,6 +100,9 @@ func testCombination(ctx context.Context, x *Assessor, c conditions, d outcome.D
 		names = append(names, h.name)
 	}
 	random, err := x.randomPlans(ctx, c, names, true)
+	if _, ok := errors.AsType[notApplicable](err); ok {
+		return combined, nil
+	}
 	combined.Runs, combined.Violated = combined.Runs+random.Runs, random.Violated
 	return combined, err
 }
@@ -249,56 +253,53 @@ func (s changeSearch) raise(ctx context.Context, k knob) (*outcome.Change, error
 	if !s.x.simulated() {
 		return nil, nil // a search takes too long
 	}
-	runs := 0
-	safe := func(v float64) (bool, error) {
+	test := func(v float64) (result string, runs int, err error) {
 		d := s.Deployment
 		k.set(&d, v)
-		result, n, err := s.verify(ctx, d)
-		runs = n
-		return result == outcome.HazardSafe, err
+		return s.verify(ctx, d)
 	}
 	current := k.value(s.Deployment)
 	unsafe, enough := current, current
-	for delta := k.step; ; delta *= 2 {
-		enough = min(current+delta, k.max)
-		ok, err := safe(enough)
-		if err != nil || s.x.late() {
+	for delta := k.step; enough == unsafe; delta *= 2 {
+		v := min(current+delta, k.max)
+		result, _, err := test(v)
+		switch {
+		case err != nil || s.x.late():
 			return nil, err
-		}
-		if ok {
-			break
-		}
-		if unsafe = enough; enough >= k.max {
+		case result == outcome.HazardSafe:
+			enough = v
+		case v >= k.max:
 			return nil, nil
+		default:
+			unsafe, enough = v, v
 		}
 	}
 	for enough-unsafe > max(k.step/10, 0.01*(enough-current)) {
 		middle := math.Round((enough+unsafe)/2*1e4) / 1e4
-		ok, err := safe(middle)
+		result, _, err := test(middle)
 		if err != nil || s.x.late() {
 			return nil, err
 		}
-		if ok {
+		if result == outcome.HazardSafe {
 			enough = middle
 		} else {
 			unsafe = middle
 		}
 	}
-	for _, v := range []float64{roundUp(enough), enough} {
-		ok, err := safe(v)
+	for _, v := range []float64{min(roundUp(enough), k.max), enough} {
+		result, runs, err := test(v)
 		if err != nil {
 			return nil, err
 		}
-		numRuns := runs
 		half := (current + v) / 2
-		halfSafe, err := safe(half)
+		halfResult, _, err := test(half)
 		if err != nil {
 			return nil, err
 		}
-		if ok && !halfSafe && v <= k.max {
+		if result == outcome.HazardSafe && halfResult == outcome.HazardAtRisk {
 			d := s.Deployment
 			k.set(&d, v)
-			return &outcome.Change{Text: k.text + k.format(v), Flags: k.flag + k.format(v), Runs: numRuns, Insufficient: k.format(half), Deployment: d}, nil
+			return &outcome.Change{Text: k.text + k.format(v), Flags: k.flag + k.format(v), Runs: runs, Insufficient: k.format(half), Deployment: d}, nil
 		}
 	}
 	return nil, nil

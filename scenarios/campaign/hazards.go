@@ -226,8 +226,8 @@ func parseOne(name, text string, known scenario.KnownNames) (scenario.Scenario, 
 func (c conditions) quorum() int  { return c.Nodes/2 + 1 }
 func (c conditions) ttl() float64 { return c.TTL.Seconds() }
 
-// driftConstants are what the kinds that follow Redlock's arithmetic subtract from a lease besides
-// the drift allowance. The specification's 2 ms compensate for the precision of expiry in Redis;
+// driftConstants lists the kinds that follow Redlock's arithmetic. Each value is what the kind
+// subtracts from a lease in addition to the drift allowance. The specification's 2 ms compensate for the precision of expiry in Redis;
 // redsync v4 has no such constant (mutex.go, calculation of until).
 var driftConstants = map[string]time.Duration{"redlock": 2 * time.Millisecond, "hardened": 2 * time.Millisecond, "redsync": 0}
 

@@ -22,15 +22,6 @@ type Deployment struct {
 	RestartDelay time.Duration `json:"restartDelay"` // how long a node stays down after a crash or a power loss
 }
 
-// Flags returns the settings as flags of lockpick assess.
-func (d Deployment) Flags() string {
-	text := fmt.Sprintf("--ttl %v --nodes %d --persistence %s --drift %s --restart-delay %v", d.TTL, d.Nodes, d.Persistence, FormatPercent(100*d.Drift), d.RestartDelay)
-	if d.Fence {
-		text += " --fence"
-	}
-	return text
-}
-
 // FormatPercent formats a percentage with at most four decimal places.
 func FormatPercent(v float64) string {
 	return strconv.FormatFloat(math.Round(v*1e4)/1e4, 'f', -1, 64) + "%"
@@ -38,28 +29,28 @@ func FormatPercent(v float64) string {
 
 // Assessment answers whether a lock is safe with given settings if given hazards occur.
 type Assessment struct {
-	Schema       int               `json:"schema"`
-	Headline     string            `json:"headline"`
-	Code         int               `json:"code"` // exit code
-	Deployment   Deployment        `json:"deployment"`
-	Topology     string            `json:"topology"` // as text
-	Server       string            `json:"server"`   // software on the nodes, as text
-	Backend      string            `json:"backend"`
-	Scale        float64           `json:"scale,omitempty"` // factor for all durations on a real backend
-	Named        bool              `json:"named"`           // the user named the hazards
-	Hazards      []*HazardRow      `json:"hazards"`
-	Alternatives []string          `json:"alternatives,omitempty"` // settings of the additional columns, as in ttl=30s
-	Catalog      *CatalogSummary   `json:"catalog,omitempty"`      // nil if the catalog was not run
-	RandomPlans  []RandomPlansHeld `json:"randomPlans,omitempty"`
-	Combined     *Combination      `json:"combined,omitempty"`      // nil if nothing needs to change, or if it was not tested
-	Disagreement []string          `json:"disagreements,omitempty"` // bounds that contradict the prediction
-	Notes        []string          `json:"notes,omitempty"`         // what was left out, and why
-	FirstSeed    uint64            `json:"seed"`
-	Seeds        int               `json:"seeds"` // seeds per value
-	Runs         int               `json:"runs"`
-	Seconds      float64           `json:"seconds"`
-	Command      string            `json:"command"`
-	Version      string            `json:"version"`
+	Schema       int             `json:"schema"`
+	Headline     string          `json:"headline"`
+	Code         int             `json:"code"` // exit code
+	Deployment   Deployment      `json:"deployment"`
+	Topology     string          `json:"topology"` // as text
+	Server       string          `json:"server"`   // software on the nodes, as text
+	Backend      string          `json:"backend"`
+	Scale        float64         `json:"scale,omitempty"` // factor for all durations on a real backend
+	Named        bool            `json:"named"`           // the user named the hazards
+	Hazards      []*HazardRow    `json:"hazards"`
+	Alternatives []string        `json:"alternatives,omitempty"` // settings of the additional columns, as in ttl=30s
+	Catalog      *CatalogSummary `json:"catalog,omitempty"`      // nil if the catalog was not run
+	RandomPlans  []RandomRuns    `json:"randomPlans,omitempty"`
+	Combined     *Combination    `json:"combined,omitempty"`      // nil if nothing needs to change, or if it was not tested
+	Disagreement []string        `json:"disagreements,omitempty"` // bounds that contradict the prediction
+	Notes        []string        `json:"notes,omitempty"`         // what was left out, and why
+	FirstSeed    uint64          `json:"seed"`
+	Seeds        int             `json:"seeds"` // seeds per value
+	Runs         int             `json:"runs"`
+	Seconds      float64         `json:"seconds"`
+	Command      string          `json:"command"`
+	Version      string          `json:"version"`
 }
 
 // AssessmentSchema is the version of the JSON format.
@@ -94,7 +85,6 @@ type HazardRow struct {
 	// CatalogViolations lists scenarios of the catalog in which this lock fails although the
 	// scenario's own lock does not.
 	CatalogViolations []CatalogViolation `json:"catalogViolations,omitempty"`
-	Figure            string             `json:"figure,omitempty"` // file name without extension
 }
 
 // Change is a change of the settings, verified by the same runs.
@@ -132,8 +122,8 @@ type CatalogViolation struct {
 	Dir  string `json:"dir,omitempty"` // run directory, relative to the assessment's
 }
 
-// RandomPlansHeld counts runs with random plans that combine several hazards.
-type RandomPlansHeld struct {
+// RandomRuns counts runs with random plans that combine several hazards.
+type RandomRuns struct {
 	Inside    bool   `json:"inside"` // all faults stay within what the user expects
 	Runs      int    `json:"runs"`
 	Violated  int    `json:"violated"`
@@ -337,7 +327,8 @@ func (b *Bound) PredictionText() string {
 	return b.Unit.Format(b.Edge.Nominal)
 }
 
-// PredictionRange returns the values between which the predicted edge lies, or "".
+// PredictionRange formats the range of the predicted edge. It returns "" if the edge is exact or if
+// there is none.
 func (b *Bound) PredictionRange() string {
 	if b.Edge == nil || b.Unit == UnitNodes {
 		return ""
@@ -392,14 +383,21 @@ func (a *Assessment) Row(name string) *HazardRow {
 	return nil
 }
 
-// NeedsChange reports whether a hazard, or several at once, break the lock.
+// NeedsChange reports whether anything that can happen breaks the lock: a hazard, several at once, or a
+// scenario of the catalog without any hazard.
 func (a *Assessment) NeedsChange() bool {
-	return slices.ContainsFunc(a.Hazards, func(r *HazardRow) bool { return r.Verdict == HazardAtRisk }) || a.combinationsBreak()
+	return slices.ContainsFunc(a.Hazards, func(r *HazardRow) bool { return r.Verdict == HazardAtRisk }) || a.combinationsBreak() || a.breaksWithoutHazard()
+}
+
+// breaksWithoutHazard reports whether a scenario of the catalog broke the lock within the environment.
+// It matters only if no hazard is blamed for it.
+func (a *Assessment) breaksWithoutHazard() bool {
+	return a.Catalog != nil && len(a.Catalog.Violations) > 0
 }
 
 // combinationsBreak reports whether random combinations of the assumed hazards break the lock.
 func (a *Assessment) combinationsBreak() bool {
-	return slices.ContainsFunc(a.RandomPlans, func(p RandomPlansHeld) bool { return p.Inside && p.Violated > 0 })
+	return slices.ContainsFunc(a.RandomPlans, func(p RandomRuns) bool { return p.Inside && p.Violated > 0 })
 }
 
 // Conclude sets Headline and Code from the results.
@@ -424,6 +422,8 @@ func (a *Assessment) Conclude() {
 		a.Code, a.Headline = ExitUnexpected, fmt.Sprintf("With these settings your data is at risk from %d of %s.", count[HazardAtRisk], what)
 	case a.combinationsBreak():
 		a.Code, a.Headline = ExitUnexpected, fmt.Sprintf("With these settings no single one of %s puts your data at risk, but several at once do.", what)
+	case a.breaksWithoutHazard():
+		a.Code, a.Headline = ExitUnexpected, "With these settings your data is at risk even without a hazard: see the violations in the catalog."
 	case open > 0:
 		a.Code, a.Headline = ExitUndecided, fmt.Sprintf("No violation found, but %d of %s could not be decided.", open, what)
 		if assumed == 1 {

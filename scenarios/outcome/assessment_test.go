@@ -81,12 +81,12 @@ func TestBoundVerdicts(t *testing.T) {
 }
 
 func TestConclusions(t *testing.T) {
-	combined := []RandomPlansHeld{{Inside: true, Runs: 10, Violated: 1}}
-	outside := []RandomPlansHeld{{Inside: true, Runs: 10}, {Runs: 10, Violated: 9}}
+	combined := []RandomRuns{{Inside: true, Runs: 10, Violated: 1}}
+	outside := []RandomRuns{{Inside: true, Runs: 10}, {Runs: 10, Violated: 9}}
 	for _, c := range []struct {
 		verdicts []string
 		named    bool
-		random   []RandomPlansHeld
+		random   []RandomRuns
 		code     int
 		headline string
 	}{
@@ -104,8 +104,19 @@ func TestConclusions(t *testing.T) {
 		for _, v := range c.verdicts {
 			a.Hazards = append(a.Hazards, &HazardRow{Verdict: v})
 		}
-		if a.Conclude(); a.Code != c.code || !strings.Contains(a.Headline, c.headline) {
+		if a.Conclude(); a.NeedsChange() != (a.Code == ExitUnexpected) {
+			t.Errorf("%v: needs a change: %v, code %d", c.verdicts, a.NeedsChange(), a.Code)
+		}
+		if a.Code != c.code || !strings.Contains(a.Headline, c.headline) {
 			t.Errorf("%v, %v: code %d, %q; want %d, %q", c.verdicts, c.random, a.Code, a.Headline, c.code, c.headline)
 		}
+	}
+}
+
+// A violation in a scenario without faults, which no hazard is blamed for, is not a pass.
+func TestViolationWithoutHazardIsNotSafe(t *testing.T) {
+	a := Assessment{Hazards: []*HazardRow{{Verdict: HazardSafe}}, Catalog: &CatalogSummary{Violations: []CatalogViolation{{Text: "baseline"}}}}
+	if a.Conclude(); a.Code != ExitUnexpected || !a.NeedsChange() || !strings.Contains(a.Headline, "without a hazard") {
+		t.Errorf("code %d: %s", a.Code, a.Headline)
 	}
 }
